@@ -1,0 +1,51 @@
+/// What a user can get wrong is returned as a value: `Result<Scenario> read_scenario(path)`.
+/// What only we can get wrong is asserted, in release builds too.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+namespace tracecast {
+
+/// One mistake in the input. Prints as  file:line: key = value: message
+/// Parts that are empty (or line 0) are left out.
+struct Diagnostic {
+  std::string file;
+  int line = 0;
+  std::string key;      ///< dotted path, e.g. parallel.tp
+  std::string value;    ///< as written by the user
+  std::string message;  ///< what is wrong and what is allowed, e.g. "does not divide model.heads = 128 (allowed: 1 2 4)"
+  bool operator==(const Diagnostic&) const = default;
+};
+
+/// Every mistake found, in the order of the input; never empty.
+struct Error {
+  std::vector<Diagnostic> diagnostics;
+  bool operator==(const Error&) const = default;
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+
+std::string to_string(const Diagnostic& diagnostic);
+/// One line per diagnostic, no newline at the end.
+std::string to_string(const Error& error);
+
+/// An error of one diagnostic, ready to return from a function that returns a Result.
+tl::unexpected<Error> fail(Diagnostic diagnostic);
+tl::unexpected<Error> fail(std::string message);
+
+/// The candidate that is closest to `word` if it is close enough to be a typing mistake, else "".
+std::string closest(const std::string& word, const std::vector<std::string>& candidates);
+
+namespace detail {
+[[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
+}
+
+}  // namespace tracecast
+
+/// A mistake of ours, not of the user: says so and aborts, in every build.
+#define TRACECAST_ASSERT(condition, message) \
+  ((condition) ? static_cast<void>(0) : ::tracecast::detail::assertion_failed(#condition, message, __FILE__, __LINE__))

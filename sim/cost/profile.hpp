@@ -1,0 +1,115 @@
+/// A profile: what is known about one GPU, as data. Read from kernels/profiles/<gpu>.json, written by tools/calibrate
+/// (fitted to public measurements) or by `tracecast profile` (recorded on the GPU itself).
+///
+/// Every fitted group carries a `Fit`: on what it was fitted and with what residual. Durations in seconds, rates in
+/// units per second, as doubles; they are rounded to picoseconds once, when a cost enters a step graph.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/model/operators.hpp"
+
+namespace tracecast {
+
+/// On what a group of parameters was fitted, and how well.
+struct Fit {
+  std::string data;        ///< source of the measurements, or "specification"
+  int samples = 0;
+  double residual = 0;     ///< mean |log(predicted / measured)| on held-out samples; the spread of a forecast
+  bool operator==(const Fit&) const = default;
+};
+
+/// GEMM time by tiles, waves and split-K (CALIBRATION.md 1, the third form).
+struct GemmModel {
+  double t0 = 0;             ///< s, fixed cost of one kernel
+  double efficiency = 1;     ///< e, of peak for a full wave of large tiles
+  double memory_efficiency = 1;  ///< f
+  double k0 = 0;             ///< elements added to k: prologue and epilogue of a tile
+  double tile_exponent = 0;  ///< g, loss of small tiles
+  double split_cost = 0;     ///< s, reduction of split-K
+  double reread = 0;         ///< r, share of operand re-reads that miss L2
+  double norm = 2;           ///< q of (tc^q + tm^q)^(1/q)
+  double wave_weight = 1;    ///< a: 1 counts whole waves, 0 fractional ones
+  double dgrad_factor = 1;   ///< time relative to the forward layout
+  double wgrad_factor = 1;
+  /// Long kernels lose clock to the power limit: efficiency x (flops / power_knee)^-power_exponent above the knee.
+  double power_knee = 0;     ///< FLOPs, 0: no loss
+  double power_exponent = 0;
+  Fit fit;
+  bool operator==(const GemmModel&) const = default;
+};
+
+/// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction.
+struct AttentionModel {
+  std::int64_t head_dim = 0;
+  bool causal = true;
+  double t0 = 0;
+  double forward_efficiency = 0;
+  double forward_s0 = 0;
+  double backward_efficiency = 0;
+  double backward_s0 = 0;
+  Fit fit;
+  bool operator==(const AttentionModel&) const = default;
+};
+
+/// Memory-bound kernels: t0 + traffic / (efficiency x memory bandwidth), by operator kind and pass.
+struct MemoryModel {
+  double t0 = 0;
+  double efficiency = 0;
+  Fit fit;
+  bool operator==(const MemoryModel&) const = default;
+};
+
+/// One measured operator. Looked up before anything is computed.
+struct MeasuredOperator {
+  Operator op;
+  double seconds = 0;
+  double spread = 0;  ///< relative standard deviation
+  int samples = 0;
+  bool operator==(const MeasuredOperator&) const = default;
+};
+
+/// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, neighbours); one factor
+/// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
+struct InTraining {
+  double gemm = 1;
+  double attention = 1;
+  double memory = 1;
+  Fit fit;
+  bool operator==(const InTraining&) const = default;
+};
+
+/// The host side of one kernel launch.
+struct HostModel {
+  double launch = 0;          ///< s of host time per eager operator
+  double graph_launch = 0;    ///< s per operator inside a CUDA graph
+  double step_overhead = 0;   ///< s per step: data loading, logging, clipping
+  Fit fit;
+  bool operator==(const HostModel&) const = default;
+};
+
+struct Profile {
+  std::string name;       ///< "h100"; the file stem
+  std::string gpu;        ///< "H100 SXM 80 GB"
+  std::string kind;       ///< "fitted", "recorded" or "specification"
+  std::string source;
+  std::string architecture;  ///< "Ampere", "Hopper", …: selects NCCL's tuning constants
+  int sms = 0;
+  std::map<Precision, double> peak_flops;  ///< dense FLOP/s
+  double memory_bandwidth = 0;             ///< bytes/s, specification
+  Bytes memory;                            ///< what is usable, not the marketing figure
+  std::map<Precision, GemmModel> gemm;
+  GemmModel grouped_gemm;
+  std::vector<AttentionModel> attention;
+  std::map<std::pair<OperatorKind, Pass>, MemoryModel> memory_bound;
+  InTraining in_training;
+  HostModel host;
+  std::vector<MeasuredOperator> measured;
+  bool operator==(const Profile&) const = default;
+};
+
+}  // namespace tracecast

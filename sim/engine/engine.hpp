@@ -1,0 +1,21 @@
+/// The event engine: runs a step graph to its end.
+///
+/// No queue where nothing is shared: every stream advances by maximum and addition until it needs a time that is not
+/// known yet; the missing rendezvous remembers who waits, and a stack holds the streams that can go on. The result does
+/// not depend on the order in which ready streams are taken (all merges are maxima), so neither on the stack.
+#pragma once
+
+#include "sim/base/result.hpp"
+#include "sim/engine/timeline.hpp"
+#include "sim/graph/step_graph.hpp"
+
+namespace tracecast {
+
+struct EngineOptions {
+  bool record_spans = false;
+};
+
+/// Errors: a deadlock, told as the circle of ranks and operations that wait for each other.
+Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options = {});
+
+}  // namespace tracecast

@@ -1,0 +1,149 @@
+/// The step graph: what every rank does in one training step. The one type that the engine simulates, the executor
+/// runs, the exporters write and an importer produces.
+///
+/// Programs, not node soup: a rank's program is a list of (template, micro-batch); a template is the list of operations
+/// that one chunk's forward, backward or optimizer issues. Memory grows with templates and schedule length, not with
+/// ranks x operators.
+///
+/// Execution follows CUDA and NCCL. The host issues the operations of a program in order, `host` time each. Every
+/// operation belongs to one stream of its rank; a stream runs its operations in order. An operation starts when it has
+/// been issued, when the one before it on its stream has ended, and when every event in `waits` has been recorded; at
+/// its end it records the event `records`. A collective starts when its last member has started it and ends on all
+/// members together; a message when both its sender and its receiver are there.
+///
+/// Ranks that do the same at the same time may stand for each other: a `Rank` has a multiplicity, and a communicator
+/// names the simulated ranks that are members (one of each class). Nothing in the engine depends on it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/model/operators.hpp"
+#include "sim/network/network_model.hpp"
+
+namespace tracecast {
+
+/// What a transfer is for; 'exposed communication' is reported by this.
+enum class Traffic : std::uint8_t {
+  tensor_parallel,
+  context_parallel,
+  expert_parallel,
+  pipeline,        ///< point-to-point between stages
+  gradients,       ///< data-parallel all-reduce or reduce-scatter
+  parameters,      ///< ZeRO / FSDP all-gather
+  embedding,       ///< tied-embedding gradients
+  control,         ///< gradient norm, overflow flag
+};
+inline constexpr int kTrafficKinds = 8;
+const char* to_string(Traffic traffic);
+
+/// The streams of a rank. Streams above `kFirstCommStream` carry communication; which, `StepGraph::streams` says.
+using StreamId = std::uint8_t;
+inline constexpr StreamId kComputeStream = 0;
+
+struct StreamInfo {
+  std::string name;  ///< "compute", "tp", "pp send", "dp" …
+};
+
+/// Index of an event. Events below `StepGraph::events_per_rank` belong to the rank; an operation may add the micro-batch
+/// to the index (see EventRef), so that one template serves all micro-batches.
+struct EventRef {
+  std::int32_t base = -1;   ///< -1: none
+  std::int32_t stride = 0;  ///< index = base + stride x micro-batch
+  bool operator==(const EventRef&) const = default;
+};
+
+enum class OpType : std::uint8_t {
+  compute,     ///< operator `payload` of StepGraph::operators, or several of them summed
+  collective,  ///< call `payload` of StepGraph::collectives
+  send,        ///< message `payload`
+  receive,
+  host_sync,   ///< the host waits for `waits` before it issues what follows
+};
+
+/// One operation of a template.
+struct Op {
+  OpType type = OpType::compute;
+  StreamId stream = kComputeStream;
+  std::int32_t payload = -1;
+  Duration duration;          ///< compute and communication alike; of a collective after its last member has come
+  Duration host;              ///< host time to issue it
+  std::vector<EventRef> waits;
+  EventRef records;
+  bool operator==(const Op&) const = default;
+};
+
+enum class Phase : std::uint8_t { forward, backward, weight_gradient, optimizer };
+
+struct Template {
+  std::string name;           ///< "forward chunk 2"
+  Phase phase = Phase::forward;
+  std::int16_t chunk = 0;
+  std::vector<Op> ops;
+  Bytes allocates;            ///< activations kept when it ends
+  Bytes releases;             ///< activations given back when it ends
+  bool operator==(const Template&) const = default;
+};
+
+/// A distinct operator with its cost; templates refer to it by index.
+struct CostedOperator {
+  Operator op;
+  OperatorCost cost;
+  bool recomputed = false;    ///< repeats forward work in the backward: hardware FLOPs, not model FLOPs
+};
+
+/// The ranks of one group, as far as they are simulated.
+struct Communicator {
+  std::string name;                   ///< "tp", "dp stage 3"
+  GroupPlacement placement;
+  std::vector<std::int32_t> members;  ///< indices into StepGraph::ranks, ascending; a class stands there once
+};
+
+/// A collective that templates call. Members call it in the same order; calls are matched by that order.
+struct CostedCollective {
+  Traffic traffic = Traffic::tensor_parallel;
+  CollectiveCall call;
+  CollectiveCost cost;
+};
+
+/// A message between two pipeline ranks: matched by (channel, micro-batch).
+struct Message {
+  std::int32_t channel = -1;  ///< one per (boundary of virtual stages, direction); see Rank::channel_peer
+  Bytes size;
+  Traffic traffic = Traffic::pipeline;
+  CollectiveCost cost;
+};
+
+struct ProgramItem {
+  std::int32_t template_index = 0;
+  std::int32_t microbatch = 0;
+  bool operator==(const ProgramItem&) const = default;
+};
+
+/// One simulated rank: itself, or the representative of `multiplicity` ranks that do the same.
+struct Rank {
+  std::int32_t representative = 0;     ///< global rank number
+  std::int32_t multiplicity = 1;
+  std::int32_t program = 0;            ///< index into StepGraph::programs
+  std::vector<std::int32_t> communicators;  ///< [Op.payload's communicator slot] -> index into StepGraph::communicators
+  std::vector<std::int32_t> channel_peer;   ///< [channel] -> index of the rank at the other end, -1: none
+};
+
+struct StepGraph {
+  std::vector<StreamInfo> streams;
+  std::int32_t events_per_rank = 0;
+  std::int32_t microbatches = 0;
+  std::vector<CostedOperator> operators;
+  std::vector<CostedCollective> collectives;
+  std::vector<std::int32_t> collective_slot;   ///< [collective] -> slot in Rank::communicators
+  std::vector<Message> messages;
+  std::vector<Template> templates;
+  std::vector<std::vector<ProgramItem>> programs;
+  std::vector<Communicator> communicators;
+  std::vector<Rank> ranks;
+};
+
+}  // namespace tracecast

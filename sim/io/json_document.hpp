@@ -1,0 +1,120 @@
+/// JSON with line numbers, and a reader of objects that knows every key it allows.
+///
+/// nlohmann's DOM keeps no positions and takes duplicate keys silently; this document is built from its SAX events over
+/// a counting iterator, so that every mistake can be reported with its line, several at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+/// One JSON value with the line it begins on.
+struct JsonNode {
+  enum class Kind { null, boolean, integer, number, string, array, object };
+  Kind kind = Kind::null;
+  int line = 0;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  double number = 0;     ///< also set for integers
+  std::string string;
+  std::vector<JsonNode> items;                              ///< array
+  std::vector<std::pair<std::string, JsonNode>> members;    ///< object, in file order
+  const JsonNode* find(std::string_view key) const;
+  /// The value as the user wrote it, shortened: 12, "tp", [3 items].
+  std::string text() const;
+};
+
+struct JsonDocument {
+  std::string file;
+  JsonNode root;
+};
+
+/// Errors: file cannot be read; syntax error with its line; duplicate key; nesting deeper than 100; a number out of range.
+Result<JsonDocument> parse_json(std::string text, std::string file_name);
+Result<JsonDocument> read_json(const std::filesystem::path& path);
+
+/// Reads the members of one object. Every get_* remembers its key; `finish` reports the members nobody asked for.
+/// Mistakes are collected in a list that the readers of one file share; values that were wrong are left as they were.
+class ObjectReader {
+ public:
+  /// `path` is the dotted key of this object ("" for the root).
+  ObjectReader(const JsonNode& node, std::string file, std::string path, std::vector<Diagnostic>& errors);
+
+  /// Each reads `key` if it is there into `value` and says whether it was there (and of the right kind).
+  bool get(const std::string& key, std::string& value);
+  bool get(const std::string& key, bool& value);
+  bool get(const std::string& key, double& value);
+  bool get(const std::string& key, std::int64_t& value, std::int64_t minimum = INT64_MIN, std::int64_t maximum = INT64_MAX);
+  bool get(const std::string& key, int& value, int minimum = INT32_MIN, int maximum = INT32_MAX);
+  /// Quantities with their unit: "80 GiB", "400 Gb/s", "5 us".
+  bool get(const std::string& key, Bytes& value);
+  bool get(const std::string& key, Bandwidth& value);
+  bool get(const std::string& key, Duration& value);
+  bool get(const std::string& key, std::vector<int>& value);
+  bool get(const std::string& key, std::vector<std::string>& value);
+  /// One of the names in `choices`; the error lists them.
+  template <class T>
+  bool get(const std::string& key, T& value, const std::vector<std::pair<std::string, T>>& choices);
+  /// The member itself, whatever it is; nullptr when absent.
+  const JsonNode* get_node(const std::string& key);
+  /// A reader of the object under `key`; empty when absent (or not an object, which is reported).
+  std::optional<ObjectReader> get_object(const std::string& key);
+  /// Keys that are allowed but not read.
+  void ignore(const std::string& key);
+
+  /// The same, but absence is a mistake.
+  template <class... Args>
+  bool require(const std::string& key, Args&&... args);
+
+  /// A mistake at `key` (its line when it is there, else the line of the object).
+  void error(const std::string& key, std::string message);
+  /// Unknown keys become mistakes, with the nearest known key when it looks like a typing error.
+  void finish();
+
+  int line() const { return node_->line; }
+  const std::string& file() const { return file_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const JsonNode* lookup(const std::string& key);
+  bool get_choice(const std::string& key, const std::vector<std::string>& names, std::size_t& index);
+
+  const JsonNode* node_;
+  std::string file_;
+  std::string path_;
+  std::vector<Diagnostic>* errors_;
+  std::vector<std::string> known_;
+};
+
+template <class T>
+bool ObjectReader::get(const std::string& key, T& value, const std::vector<std::pair<std::string, T>>& choices) {
+  std::vector<std::string> names;
+  names.reserve(choices.size());
+  for (const auto& choice : choices) names.push_back(choice.first);
+  std::size_t index = 0;
+  if (!get_choice(key, names, index)) return false;
+  value = choices[index].second;
+  return true;
+}
+
+template <class... Args>
+bool ObjectReader::require(const std::string& key, Args&&... args) {
+  if (node_->find(key) == nullptr) {
+    known_.push_back(key);
+    error(key, "is missing");
+    return false;
+  }
+  return get(key, std::forward<Args>(args)...);
+}
+
+}  // namespace tracecast

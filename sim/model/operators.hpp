@@ -1,0 +1,91 @@
+/// Operators: the smallest pieces of work that a GPU is asked to do and that a profile knows the cost of.
+///
+/// An operator says what is computed (kind, pass, shape, precision), never how long it takes; `sim/cost` does that.
+/// Shapes are per rank: tensor, context and sequence parallelism have already been divided out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+enum class Precision { fp32, fp16, bf16, fp8, fp8_block, mxfp8, nvfp4 };
+/// Bytes of one element as it is moved by a collective or kept in memory (4-bit formats are rounded up to 1).
+std::int64_t element_size(Precision precision);
+const char* to_string(Precision precision);
+
+enum class OperatorKind {
+  gemm,           ///< one matrix multiplication
+  grouped_gemm,   ///< one multiplication per expert, in one kernel
+  attention,      ///< fused scores, softmax and value product (FlashAttention or cuDNN)
+  scores,         ///< unfused attention: the two batched multiplications of one direction, together
+  softmax,        ///< unfused attention: scale, mask, softmax, dropout over [b, a, s, s]
+  norm,           ///< LayerNorm or RMSNorm
+  activation,     ///< GeLU, SwiGLU …
+  rope,
+  residual,       ///< residual addition, with bias and dropout when the model has them
+  embedding,
+  cross_entropy,  ///< vocabulary-parallel softmax cross-entropy
+  optimizer,
+  cast,           ///< precision conversion, transposition, quantisation
+  permute,        ///< MoE token shuffle, router top-k
+  copy,           ///< host-device or device-device copy
+};
+inline constexpr int kOperatorKinds = 15;
+const char* to_string(OperatorKind kind);
+
+enum class Pass { forward, dgrad, wgrad, backward, optimizer };  ///< backward: input and weight gradients in one kernel
+const char* to_string(Pass pass);
+
+/// C[m,n] += A[m,k] B[k,n], `batch` times. For wgrad, m and n are the weight's sides and k the tokens.
+struct GemmShape {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t batch = 1;
+  bool accumulate_fp32 = false;  ///< adds into an fp32 gradient (gradient accumulation fusion)
+  auto operator<=>(const GemmShape&) const = default;
+};
+
+struct AttentionShape {
+  std::int64_t batch = 0;
+  std::int64_t q_len = 0;
+  std::int64_t kv_len = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t qk_dim = 0;
+  std::int64_t v_dim = 0;
+  bool causal = true;
+  std::int64_t window = 0;  ///< sliding window, 0 for none
+  auto operator<=>(const AttentionShape&) const = default;
+};
+
+/// Memory-bound work: time goes by bytes read and written.
+struct ElementwiseShape {
+  std::int64_t elements = 0;
+  Bytes traffic;  ///< read + written; lower bound of DOMAIN.md 1.3
+  auto operator<=>(const ElementwiseShape&) const = default;
+};
+
+using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape>;
+
+struct Operator {
+  OperatorKind kind = OperatorKind::gemm;
+  Pass pass = Pass::forward;
+  Precision precision = Precision::bf16;
+  std::string name;  ///< "qkv", "fc1", "rms_norm": what a trace and a report call it
+  OperatorShape shape;
+  bool operator==(const Operator&) const = default;
+};
+
+/// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and 2.5 times
+/// that backward; elementwise work counts 0.    Source: DOMAIN.md 1.2; tests T-A3.
+Flops flops(const Operator& op);
+
+/// Bytes that must be read and written at least once.
+Bytes compulsory_traffic(const Operator& op);
+
+}  // namespace tracecast

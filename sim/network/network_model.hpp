@@ -1,0 +1,58 @@
+/// One interface, several fidelities: how long a collective takes on a group of ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/network/cluster.hpp"
+
+namespace tracecast {
+
+enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
+const char* to_string(Collective collective);
+
+enum class Algorithm { automatic, ring, tree, nvls, nvls_tree, collnet_direct, collnet_chain, pat, direct };
+enum class Protocol { automatic, ll, ll128, simple };
+const char* to_string(Algorithm algorithm);
+const char* to_string(Protocol protocol);
+
+/// What was asked for. `size` is what nccl-tests prints: the buffer for all_reduce and broadcast; the large side
+/// (ranks x the share of one) for all_gather and reduce_scatter; what one rank sends in all for all_to_all; the
+/// message for send_recv.
+struct CollectiveCall {
+  Collective collective = Collective::all_reduce;
+  Bytes size;
+  Algorithm algorithm = Algorithm::automatic;
+  Protocol protocol = Protocol::automatic;
+  auto operator<=>(const CollectiveCall&) const = default;
+};
+
+struct CollectiveCost {
+  Duration duration;
+  double spread = 0;  ///< relative standard deviation
+  Algorithm algorithm = Algorithm::automatic;
+  Protocol protocol = Protocol::automatic;
+  int channels = 0;   ///< thread blocks it occupies
+  Provenance provenance = Provenance::analytic;
+};
+
+/// A model of durations without sharing. Immutable and thread-safe.
+class NetworkModel {
+ public:
+  virtual ~NetworkModel() = default;
+  virtual CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const = 0;
+};
+
+/// Latency and bandwidth by algorithm and protocol, chosen as NCCL's tuner chooses, corrected by measured busbw.
+/// Source: nccl-tuning-facts.md, DOMAIN.md 4; tests T-D2, T-D3, T-D4. `architecture` is the profile's.
+std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture);
+
+/// algbw x the collective's factor, as nccl-tests defines it: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
+/// all_to_all (n-1)/n; others 1.
+double bus_bandwidth(Collective collective, int ranks, Bytes size, Duration duration);
+
+}  // namespace tracecast

@@ -1,0 +1,62 @@
+/// What the user decides: the parallel layout and the training settings of a run. The names are the keys of a
+/// scenario file (docs/formats/scenario.md), grouped as there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/model/operators.hpp"
+
+namespace tracecast {
+
+struct Parallel {
+  int tp = 1;
+  int pp = 1;
+  int dp = 0;  ///< 0: derived, world_size / (tp pp cp)
+  int cp = 1;
+  int ep = 1;
+  int etp = 0;  ///< tensor degree of the experts; 0: tp
+  int vpp = 1;  ///< model chunks per pipeline rank
+  bool sequence_parallel = false;
+  int zero_stage = 0;     ///< 0 none, 1 optimizer states, 2 and gradients, 3 and parameters
+  int shard_group = 0;    ///< hybrid sharding: ranks that share one copy; 0: all of dp x cp
+  /// zero_stage 3: parameters are freed between forward and backward. False is FSDP's SHARD_GRAD_OP with zero_stage 2.
+  bool reshard_after_forward = true;
+  std::string pp_schedule;         ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
+  std::vector<int> pp_layout;      ///< layers of each virtual stage, stage 0 first; empty: even
+  bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
+  bool account_for_loss = false;
+  std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest-varying first; any permutation
+  bool overlap_grad_reduce = true;    ///< gradient buckets leave during the last backward
+  bool overlap_param_gather = true;   ///< parameters arrive during the next forward
+  bool overlap_p2p = true;            ///< sends and receives do not block the compute stream
+  bool tp_comm_overlap = false;       ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
+  std::int64_t ddp_bucket_size = 0;   ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
+  std::string cp_comm_type = "p2p";   ///< p2p (ring), all_gather, a2a
+  bool operator==(const Parallel&) const = default;
+};
+
+enum class Recompute { none, selective, full };  ///< selective: core attention only
+enum class OptimizerKind { adam, sgd, momentum };
+
+struct Training {
+  std::int64_t seq_length = 0;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size = 0;
+  Precision dtype = Precision::bf16;              ///< of the matrix multiplications
+  Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
+  Recompute recompute = Recompute::none;
+  int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
+  bool flash_attention = true;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  bool master_weights = true;      ///< fp32 copy of 16-bit parameters in the optimizer
+  bool cuda_graphs = false;        ///< no launch cost per operator
+  bool compiled = false;           ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  double loss_mask_fraction = 1;   ///< part of the logits that the loss needs
+  std::int64_t train_tokens = 0;   ///< for 'days to train'; 0: not asked
+  bool operator==(const Training&) const = default;
+};
+
+}  // namespace tracecast

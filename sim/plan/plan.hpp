@@ -1,0 +1,84 @@
+/// The plan: a parallel layout that was checked against a model and a number of GPUs, with everything derived from it.
+///
+/// Rank layout: `rank_order` lists the axes from fastest to slowest, rank = sum over axes of coordinate x stride.
+/// With the default tp-cp-ep-dp-pp: rank = tp + t (cp + C (dp + D pp)); ep takes no stride of its own, expert ranks
+/// subdivide the cp x dp index.            Source: DOMAIN.md 0.3, Megatron-LM parallel_state; tests T-0b, T-0c.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/model/model.hpp"
+#include "sim/plan/parallel.hpp"
+
+namespace tracecast {
+
+enum class Axis { tp, cp, dp, pp };
+inline constexpr int kAxes = 4;
+
+/// Position of one rank on each axis.
+struct Coordinates {
+  std::array<int, kAxes> at{};
+  int operator[](Axis axis) const { return at[static_cast<std::size_t>(axis)]; }
+  int& operator[](Axis axis) { return at[static_cast<std::size_t>(axis)]; }
+  bool operator==(const Coordinates&) const = default;
+};
+
+/// The mixed-radix numbering of ranks.
+class RankGrid {
+ public:
+  RankGrid() = default;
+  /// `order`: axes from fastest to slowest. Requires every axis once.
+  RankGrid(std::array<int, kAxes> sizes, std::array<Axis, kAxes> order);
+
+  int size(Axis axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
+  int stride(Axis axis) const { return strides_[static_cast<std::size_t>(axis)]; }
+  int ranks() const;
+  Coordinates coordinates(int rank) const;
+  int rank(const Coordinates& coordinates) const;
+  /// The ranks that differ from `rank` only along `axes`, ascending.
+  std::vector<int> group(int rank, std::vector<Axis> axes) const;
+
+ private:
+  std::array<int, kAxes> sizes_{1, 1, 1, 1};
+  std::array<int, kAxes> strides_{1, 1, 1, 1};
+};
+
+/// Part of the model that one virtual stage holds.
+struct Stage {
+  int first_layer = 0;
+  int num_layers = 0;
+  bool embedding = false;  ///< input embedding
+  bool head = false;       ///< final norm, output layer, loss
+  bool operator==(const Stage&) const = default;
+};
+
+struct Plan {
+  Parallel parallel;  ///< with dp, etp, pp_schedule filled in
+  Training training;
+  RankGrid grid;
+  int world_size = 0;
+  int num_microbatches = 0;
+  std::vector<Stage> stages;  ///< pp x vpp virtual stages, in the order of the model
+
+  /// Tokens of one micro-batch on one tensor-parallel group: micro_batch x seq_length / cp.
+  std::int64_t tokens() const;
+  /// Ranks that gradients are reduced over (dp x cp).
+  int gradient_group() const;
+  /// Ranks that optimizer states (zero_stage >= 1) are divided by.
+  int shard_group() const;
+};
+
+/// Checks and completes. Errors (all found are reported, keys as in a scenario file):
+///   parallel: product tp pp dp cp != world_size; tp does not divide heads, hidden, ffn or the padded vocabulary;
+///   pp_layout does not sum to the layers; fewer layers than virtual stages; ep does not divide experts, ep etp does
+///   not divide tp cp dp; sequence_parallel without tp; unknown rank_order or zero_stage;
+///   training: global_batch_size not divisible by micro_batch_size x dp; seq_length not divisible by cp (2 cp with p2p).
+Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size);
+
+/// Names of the axes in `order` as in "tp-cp-ep-dp-pp".
+Result<std::array<Axis, kAxes>> parse_rank_order(const std::string& order);
+
+}  // namespace tracecast

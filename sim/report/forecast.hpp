@@ -1,0 +1,79 @@
+/// A forecast: everything `predict` says about one step of one scenario. The one-call form of the whole pipeline:
+/// scenario -> plan -> schedule -> step graph -> engine -> timeline -> forecast.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/engine/timeline.hpp"
+#include "sim/io/scenario.hpp"
+#include "sim/plan/memory.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+
+struct Band {
+  double p5_s = 0;
+  double p50_s = 0;
+  double p95_s = 0;
+};
+
+/// One cause of the critical path and what its absence would give.
+struct Cause {
+  std::string name;           ///< "gemm", "tensor parallel", "pipeline bubble" …
+  double on_critical_path_s = 0;
+  double step_without_s = 0;  ///< re-simulated with this cause taking no time
+};
+
+struct Forecast {
+  std::string scenario;
+  int ranks = 0;
+  double step_time_s = 0;
+  Band band;
+  double tokens_per_step = 0;
+  double tokens_per_s = 0;
+  FlopsConvention flops_convention = FlopsConvention::model_full_attn;
+  double model_tflops_per_gpu = 0;
+  double mfu = 0;
+  double hfu = 0;
+  double bubble_fraction = 0;                          ///< mean over ranks
+  std::array<double, kTrafficKinds> exposed_s{};       ///< mean over ranks
+  std::map<std::string, double> compute_s;             ///< mean over ranks, by operator kind, recomputation included
+  double host_s = 0;
+  double optimizer_s = 0;
+  std::vector<MemoryByKind> memory;                    ///< per pipeline rank
+  Bytes memory_capacity;
+  bool fits = true;
+  int tightest_pp_rank = 0;
+  int peak_rank = 0;                                   ///< global rank number of the tightest
+  std::map<std::string, double> provenance;            ///< measured, interpolated, analytic: shares of compute time
+  std::vector<Cause> causes;                           ///< filled when explain was asked for
+  int classes = 0;
+  std::int64_t events = 0;
+  double wall_s = 0;                                   ///< set by the caller, which has a clock
+  double peak_rss_mib = 0;
+};
+
+struct ForecastOptions {
+  FlopsConvention flops_convention = FlopsConvention::model_full_attn;
+  bool unfold = false;
+  bool record_spans = false;
+  bool explain = false;
+};
+
+/// A forecast with the values it was made from, for whoever draws or traces it.
+struct ForecastRun {
+  Plan plan;
+  Schedule schedule;
+  StepGraph graph;
+  Timeline timeline;
+  Forecast forecast;
+};
+
+/// Errors: those of make_plan and make_schedule, with scenario keys.
+Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options = {});
+
+}  // namespace tracecast

@@ -1,0 +1,90 @@
+/// Pipeline schedules: for every pipeline rank the ordered list of what it does. No times; the engine adds those.
+///
+/// A schedule is a plain value. Virtual stages are numbered 0 .. stages() - 1 in the order of the model; `stage_of`
+/// says which of them a (rank, chunk) holds. Bidirectional schedules (Chimera, DualPipe) hold two copies of the model:
+/// then each chunk belongs to one replica and stage_of gives the stage inside that replica.
+///
+/// Source of the orders: DOMAIN.md section 5; checked against data/oracles/pipeline.csv.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,           ///< input and weight gradients together
+  backward_input,     ///< 'I'
+  backward_weight,    ///< 'W'
+  forward_backward,   ///< overlapped pair: forward of (chunk, microbatch) with backward of (chunk2, microbatch2)
+};
+
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::int16_t chunk = 0;
+  std::int32_t microbatch = 0;
+  std::int16_t chunk2 = 0;        ///< forward_backward: of the backward half
+  std::int32_t microbatch2 = 0;
+  auto operator<=>(const Action&) const = default;
+};
+
+struct Schedule {
+  std::string name;        ///< as the user types it: "1f1b"
+  int ranks = 0;           ///< P, pipeline ranks
+  int microbatches = 0;    ///< M, of one data-parallel rank and step (all replicas together)
+  int chunks = 1;          ///< V, model chunks per rank, of all replicas together
+  int replicas = 1;        ///< copies of the model that the pipeline holds
+  bool flush = true;       ///< false: asynchronous (PipeDream), weights change between micro-batches
+  std::vector<int> weight_versions;             ///< [rank] copies of the weights kept; 1 for synchronous schedules
+  std::vector<std::vector<int>> stage_of;       ///< [rank][chunk] -> virtual stage
+  std::vector<std::vector<int>> replica_of;     ///< [rank][chunk] -> replica
+  std::vector<std::vector<Action>> actions;     ///< [rank], in order
+
+  /// Virtual stages of one replica.
+  int stages() const { return ranks * chunks / replicas; }
+  bool operator==(const Schedule&) const = default;
+};
+
+/// Times of one micro-batch through all layers of one rank, and other inputs of schedules that are built from times.
+/// Unit-less: only ratios matter to a schedule.
+struct ScheduleTimes {
+  std::int64_t forward = 1;
+  std::int64_t backward_input = 1;
+  std::int64_t backward_weight = 1;
+  std::int64_t latency = 0;  ///< of one hop between ranks
+};
+
+struct ScheduleRequest {
+  int ranks = 1;
+  int microbatches = 1;
+  int chunks = 1;             ///< V as in the oracle file: 2 for ZB-V and DualPipeV, 2 waves for Hanayo, 1 for Chimera and DualPipe
+  int group_size = 0;         ///< interleaved: micro-batches per group; 0: as many as ranks
+  ScheduleTimes times;        ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
+  double memory_limit = 0;    ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
+};
+
+/// One row of the table of variants that --help, the error messages and the tests read.
+struct ScheduleVariant {
+  std::string_view name;                       ///< what the user types
+  std::span<const std::string_view> aliases;   ///< PyTorch's class names and the like
+  std::string_view summary;                    ///< one line for --help
+  Result<Schedule> (*make)(const ScheduleRequest&);
+};
+
+/// All schedules, in the order of the documentation.
+std::span<const ScheduleVariant> schedule_variants();
+
+/// By name or alias. Errors: unknown name (lists what is allowed), or the sentence of the variant about P, M, V.
+Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request);
+
+/// Every forward and backward of every (stage, micro-batch) is there once, on the rank that holds the stage, and the
+/// order can be executed (no cycle of waits). The error names the first thing that is wrong.
+Result<void> check(const Schedule& schedule);
+
+}  // namespace tracecast

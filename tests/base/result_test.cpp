@@ -1,0 +1,21 @@
+#include "sim/base/result.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+TEST_CASE("errors print as file:line: key = value: message", "[base]") {
+  CHECK(to_string(Diagnostic{"a.json", 18, "parallel.tp", "12", "does not divide model.heads = 128"}) ==
+        "a.json:18: parallel.tp = 12: does not divide model.heads = 128");
+  CHECK(to_string(Diagnostic{"a.json", 0, "", "", "is empty"}) == "a.json: is empty");
+  CHECK(to_string(Diagnostic{"", 0, "tp", "", "is missing"}) == "tp: is missing");
+  CHECK(to_string(Error{{{"", 0, "", "", "one"}, {"", 0, "", "", "two"}}}) == "one\ntwo");
+}
+
+TEST_CASE("the nearest word is found when it looks like a typing mistake", "[base]") {
+  const std::vector<std::string> words{"bandwidth", "latency", "tp"};
+  CHECK(closest("bandwith", words) == "bandwidth");
+  CHECK(closest("latncy", words) == "latency");
+  CHECK(closest("tpp", words) == "tp");
+  CHECK(closest("colour", words).empty());
+}

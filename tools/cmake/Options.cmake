@@ -1,0 +1,35 @@
+# Compiler settings that every target shares, on one interface target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(TRACECAST_CCACHE ccache)
+if(TRACECAST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TRACECAST_CCACHE})
+endif()
+
+add_library(tracecast_options INTERFACE)
+target_compile_features(tracecast_options INTERFACE cxx_std_20)
+target_compile_options(tracecast_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  -Wno-restrict  # GCC 12 reports std::string's operator+ (GCC bug 105651)
+  # One result for one input on every machine: no fused multiply-add that one compiler uses and another does not.
+  -ffp-contract=off)
+if(TRACECAST_WARNINGS_AS_ERRORS)
+  target_compile_options(tracecast_options INTERFACE -Werror)
+endif()
+if(TRACECAST_SANITIZE STREQUAL "address")
+  target_compile_options(tracecast_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(tracecast_options INTERFACE -fsanitize=address,undefined)
+elseif(TRACECAST_SANITIZE STREQUAL "thread")
+  target_compile_options(tracecast_options INTERFACE -fsanitize=thread)
+  target_link_options(tracecast_options INTERFACE -fsanitize=thread)
+endif()
+find_program(TRACECAST_MOLD mold)
+if(TRACECAST_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_link_options(tracecast_options INTERFACE -fuse-ld=mold)
+endif()
