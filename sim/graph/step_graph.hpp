@@ -48,20 +48,27 @@ struct StreamInfo {
   std::string name;  ///< "compute", "tp", "pp send", "dp" …
 };
 
-/// Index of an event. Events below `StepGraph::events_per_rank` belong to the rank; an operation may add the micro-batch
-/// to the index (see EventRef), so that one template serves all micro-batches.
+/// Names an event that an operation records or waits for.
+///
+/// A rank event lives as long as the step and is recorded once: number base + stride x micro-batch, so that one
+/// template serves all micro-batches. A local event (stride kLocal) belongs to one run of its template; it may only
+/// connect streams that move in step (compute with the tensor, context and expert streams), since a later run of any
+/// template may reuse its number.
 struct EventRef {
-  std::int32_t base = -1;   ///< -1: none
-  std::int32_t stride = 0;  ///< index = base + stride x micro-batch
+  static constexpr std::int32_t kLocal = -1;
+  std::int32_t base = -1;  ///< -1: none
+  std::int32_t stride = 0;
+  bool none() const { return base < 0; }
+  bool local() const { return stride == kLocal; }
   bool operator==(const EventRef&) const = default;
 };
 
 enum class OpType : std::uint8_t {
-  compute,     ///< operator `payload` of StepGraph::operators, or several of them summed
+  compute,     ///< operator `payload` of StepGraph::operators; -1: takes no time, only waits
   collective,  ///< call `payload` of StepGraph::collectives
-  send,        ///< message `payload`
+  send,        ///< message `payload` of StepGraph::messages
   receive,
-  host_sync,   ///< the host waits for `waits` before it issues what follows
+  host_sync,   ///< last of its template: the host waits for `waits` before it issues the next template
 };
 
 /// One operation of a template.
@@ -69,7 +76,7 @@ struct Op {
   OpType type = OpType::compute;
   StreamId stream = kComputeStream;
   std::int32_t payload = -1;
-  Duration duration;          ///< compute and communication alike; of a collective after its last member has come
+  Duration duration;          ///< of a collective or message: from the moment when all are there
   Duration host;              ///< host time to issue it
   std::vector<EventRef> waits;
   EventRef records;
@@ -103,17 +110,20 @@ struct Communicator {
 };
 
 /// A collective that templates call. Members call it in the same order; calls are matched by that order.
+/// A communicator is used by one stream of each member only, as NCCL wants it.
 struct CostedCollective {
   Traffic traffic = Traffic::tensor_parallel;
+  std::int32_t slot = 0;  ///< of Rank::communicators
   CollectiveCall call;
   CollectiveCost cost;
 };
 
-/// A message between two pipeline ranks: matched by (channel, micro-batch).
+/// A message between two pipeline ranks. Sender and receiver name their own end of the channel; `Rank::channels` says
+/// which end of which rank is the other one. Messages of a channel are told apart by their micro-batch.
 struct Message {
-  std::int32_t channel = -1;  ///< one per (boundary of virtual stages, direction); see Rank::channel_peer
+  std::int32_t channel = -1;  ///< index into Rank::channels
   Bytes size;
-  Traffic traffic = Traffic::pipeline;
+  bool eager = false;         ///< the sender does not wait for the receiver
   CollectiveCost cost;
 };
 
@@ -123,27 +133,42 @@ struct ProgramItem {
   bool operator==(const ProgramItem&) const = default;
 };
 
+/// The other end of a channel; rank -1: nothing is connected.
+struct ChannelEnd {
+  std::int32_t rank = -1;
+  std::int32_t channel = -1;
+  bool operator==(const ChannelEnd&) const = default;
+};
+
 /// One simulated rank: itself, or the representative of `multiplicity` ranks that do the same.
 struct Rank {
-  std::int32_t representative = 0;     ///< global rank number
+  std::int32_t representative = 0;  ///< global rank number
   std::int32_t multiplicity = 1;
-  std::int32_t program = 0;            ///< index into StepGraph::programs
-  std::vector<std::int32_t> communicators;  ///< [Op.payload's communicator slot] -> index into StepGraph::communicators
-  std::vector<std::int32_t> channel_peer;   ///< [channel] -> index of the rank at the other end, -1: none
+  std::int32_t pp_rank = 0;
+  std::int32_t program = 0;         ///< index into StepGraph::programs
+  std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators
+  std::vector<ChannelEnd> channels;
 };
 
 struct StepGraph {
   std::vector<StreamInfo> streams;
-  std::int32_t events_per_rank = 0;
+  std::int32_t rank_events = 0;    ///< rank events are numbered below this
+  std::int32_t local_events = 0;   ///< local events of one template run, at most
   std::int32_t microbatches = 0;
   std::vector<CostedOperator> operators;
   std::vector<CostedCollective> collectives;
-  std::vector<std::int32_t> collective_slot;   ///< [collective] -> slot in Rank::communicators
   std::vector<Message> messages;
   std::vector<Template> templates;
   std::vector<std::vector<ProgramItem>> programs;
   std::vector<Communicator> communicators;
   std::vector<Rank> ranks;
+
+  /// Ranks of the whole job.
+  std::int64_t total_ranks() const {
+    std::int64_t sum = 0;
+    for (const Rank& rank : ranks) sum += rank.multiplicity;
+    return sum;
+  }
 };
 
 }  // namespace tracecast
