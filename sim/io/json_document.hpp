@@ -18,15 +18,18 @@
 
 namespace tracecast {
 
+/// Line of a value that was given on the command line (--set) in place of the file's.
+inline constexpr int kOverrideLine = -1;
+
 /// One JSON value with the line it begins on.
 struct JsonNode {
   enum class Kind { null, boolean, integer, number, string, array, object };
   Kind kind = Kind::null;
-  int line = 0;
+  int line = 0;          ///< kOverrideLine: from the command line
   bool boolean = false;
   std::int64_t integer = 0;
   double number = 0;     ///< also set for integers
-  std::string string;
+  std::string string;    ///< of a number (not an integer): as written
   std::vector<JsonNode> items;                              ///< array
   std::vector<std::pair<std::string, JsonNode>> members;    ///< object, in file order
   const JsonNode* find(std::string_view key) const;
@@ -39,21 +42,27 @@ struct JsonDocument {
   JsonNode root;
 };
 
-/// Errors: file cannot be read; syntax error with its line; duplicate key; nesting deeper than 100; a number out of range.
+/// Errors: file cannot be read, is empty or not UTF-8; syntax error with its line; duplicate keys (all of them, with
+/// their paths); nesting deeper than 100; a number out of the range of a double or, without point, of 64 bits.
 Result<JsonDocument> parse_json(std::string text, std::string file_name);
 Result<JsonDocument> read_json(const std::filesystem::path& path);
+
+/// What the readers of one file found, in the order of its lines; `errors` is not empty.
+Error in_file_order(std::vector<Diagnostic> errors);
 
 /// Reads the members of one object. Every get_* remembers its key; `finish` reports the members nobody asked for.
 /// Mistakes are collected in a list that the readers of one file share; values that were wrong are left as they were.
 class ObjectReader {
  public:
-  /// `path` is the dotted key of this object ("" for the root).
+  /// `path` is the dotted key of this object ("" for the root). A node that is no object is a mistake, reported once;
+  /// it then reads like an object without members.
   ObjectReader(const JsonNode& node, std::string file, std::string path, std::vector<Diagnostic>& errors);
 
   /// Each reads `key` if it is there into `value` and says whether it was there (and of the right kind).
   bool get(const std::string& key, std::string& value);
   bool get(const std::string& key, bool& value);
   bool get(const std::string& key, double& value);
+  /// Integers may be written as 5e8.
   bool get(const std::string& key, std::int64_t& value, std::int64_t minimum = INT64_MIN, std::int64_t maximum = INT64_MAX);
   bool get(const std::string& key, int& value, int minimum = INT32_MIN, int maximum = INT32_MAX);
   /// Quantities with their unit: "80 GiB", "400 Gb/s", "5 us".
@@ -84,9 +93,21 @@ class ObjectReader {
   int line() const { return node_->line; }
   const std::string& file() const { return file_; }
   const std::string& path() const { return path_; }
+  /// The dotted key of a member.
+  std::string dotted(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
+  struct Range {
+    std::int64_t minimum;
+    std::int64_t maximum;
+    std::int64_t lowest;   ///< bounds that were not asked for
+    std::int64_t highest;
+  };
   const JsonNode* lookup(const std::string& key);
+  void mistake(std::string key, const JsonNode* node, std::string message);
+  bool get_integer(const std::string& key, std::int64_t& value, const Range& range);
+  template <class T>
+  bool get_quantity(const std::string& key, T& value, Result<T> (*parse)(std::string_view));
   bool get_choice(const std::string& key, const std::vector<std::string>& names, std::size_t& index);
 
   const JsonNode* node_;

@@ -1,0 +1,509 @@
+#include "sim/io/json_document.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kMaxDepth = 100;
+constexpr std::size_t kMaxText = 40;  // bytes of a value that a message repeats
+
+/// Counts lines as the parser consumes characters. A newline belongs to the line that it ends, so `line` is
+/// right for every token when its event fires: the last character consumed is the token's own, or, for a
+/// number, the one after it, which may be the newline but never anything beyond.
+struct LineCounter {
+  int line = 1;  // of the last character consumed
+  int next = 1;
+  void consume(char c) {
+    line = next;
+    if (c == '\n') ++next;
+  }
+};
+
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, LineCounter* lines) : at_(at), lines_(lines) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    lines_->consume(*at_++);
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  LineCounter* lines_;
+};
+
+/// Cut to `kMaxText` bytes at the border of a character; control characters and stray bytes become '?', so
+/// that a message stays one readable line whatever the file holds.
+std::string shortened(std::string_view text) {
+  std::string cut(text.substr(0, kMaxText));
+  if (text.size() > kMaxText) {
+    while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xC0U) == 0x80U) cut.pop_back();
+    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0U) cut.pop_back();
+    cut += "...";
+  }
+  for (char& c : cut)
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
+  return cut;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
+}
+
+/// Builds the tree from the parser's events. An event handler returns false to stop the parser.
+class TreeBuilder {
+ public:
+  TreeBuilder(std::string file, const LineCounter& lines) : file_(std::move(file)), lines_(&lines) {}
+
+  bool null() { return add(node(JsonNode::Kind::null)); }
+  bool boolean(bool value) {
+    JsonNode result = node(JsonNode::Kind::boolean);
+    result.boolean = value;
+    return add(std::move(result));
+  }
+  bool number_integer(std::int64_t value) {
+    JsonNode result = node(JsonNode::Kind::integer);
+    result.integer = value;
+    result.number = static_cast<double>(value);
+    return add(std::move(result));
+  }
+  bool number_unsigned(std::uint64_t value) {
+    if (value > static_cast<std::uint64_t>(INT64_MAX)) return out_of_range(std::to_string(value));
+    return number_integer(static_cast<std::int64_t>(value));
+  }
+  bool number_float(double value, const std::string& text) {
+    // An integer that does not fit into 64 bits arrives here, too.
+    if (text.find_first_of(".eE") == std::string::npos) return out_of_range(text);
+    JsonNode result = node(JsonNode::Kind::number);
+    result.number = value;
+    result.string = text;
+    return add(std::move(result));
+  }
+  bool string(std::string& value) {
+    JsonNode result = node(JsonNode::Kind::string);
+    result.string = std::move(value);
+    return add(std::move(result));
+  }
+  bool binary(nlohmann::json::binary_t&) { return false; }  // never sent for text
+  bool start_object(std::size_t) { return open(JsonNode::Kind::object); }
+  bool start_array(std::size_t) { return open(JsonNode::Kind::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    Frame& frame = open_.back();
+    frame.key = name;
+    frame.duplicate = !frame.keys.insert(std::move(name)).second;
+    if (frame.duplicate) report("duplicate key");
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string& token, const nlohmann::json::exception& exception) {
+    constexpr int kNumberOverflow = 406;
+    if (exception.id == kNumberOverflow) return out_of_range(token);
+    report("syntax error: " + reason(exception.what(), token), /*with_key=*/false);
+    return false;
+  }
+
+  JsonNode root;
+  std::vector<Diagnostic> errors;
+
+ private:
+  struct Frame {
+    JsonNode node;
+    std::set<std::string> keys;
+    std::string key;
+    bool duplicate = false;
+  };
+
+  JsonNode node(JsonNode::Kind kind) const {
+    JsonNode result;
+    result.kind = kind;
+    result.line = lines_->line;
+    return result;
+  }
+
+  bool open(JsonNode::Kind kind) {
+    if (open_.size() == kMaxDepth) {
+      report(fmt::format("nested deeper than {} levels", kMaxDepth), /*with_key=*/false);
+      return false;
+    }
+    open_.push_back({node(kind), {}, {}, false});
+    return true;
+  }
+
+  bool close() {
+    JsonNode finished = std::move(open_.back().node);
+    open_.pop_back();
+    return add(std::move(finished));
+  }
+
+  bool add(JsonNode value) {
+    if (open_.empty()) {
+      root = std::move(value);
+      return true;
+    }
+    Frame& frame = open_.back();
+    if (frame.node.kind == JsonNode::Kind::array)
+      frame.node.items.push_back(std::move(value));
+    else if (!frame.duplicate)
+      frame.node.members.emplace_back(frame.key, std::move(value));
+    return true;
+  }
+
+  std::string path() const {
+    std::string path;
+    for (const Frame& frame : open_) {
+      if (frame.node.kind == JsonNode::Kind::array)
+        path += fmt::format("[{}]", frame.node.items.size());
+      else
+        path += (path.empty() ? "" : ".") + frame.key;
+    }
+    return path;
+  }
+
+  void report(std::string message, bool with_key = true, std::string value = {}) {
+    errors.push_back({file_, lines_->line, with_key ? path() : "", std::move(value), std::move(message)});
+  }
+
+  bool out_of_range(const std::string& text) {
+    report("is out of range", /*with_key=*/true, shortened(text));
+    return false;
+  }
+
+  /// The parser says  "[id] parse error at line 1, column 2: syntax error while parsing value - unexpected
+  /// '}'; last read: '…'; expected …"; its line is of no use to us, and what it last read may be any bytes.
+  static std::string reason(std::string_view what, const std::string& token) {
+    const std::size_t dash = what.find(" - ");
+    std::string text(dash == std::string_view::npos ? what : what.substr(dash + 3));
+    text = text.substr(0, text.find("; last read: "));
+    if (!text.starts_with("invalid literal") && !text.starts_with("invalid number")) return text;
+    const std::string word =
+        token.substr(token.find_last_of(" :,[{\"'<>") + 1);  // the token may hold what precedes it
+    if (word.empty() || !is_ascii(word)) return text;
+    const bool not_finite = word == "N" || word == "I" || word == "-I";
+    return fmt::format("{} at '{}'{}", text, shortened(word),
+                       not_finite ? " (JSON has no NaN and no Infinity)" : "");
+  }
+
+  std::string file_;
+  const LineCounter* lines_;
+  std::vector<Frame> open_;
+};
+
+Diagnostic about_file(std::string file, std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.file = std::move(file);
+  diagnostic.message = std::move(message);
+  return diagnostic;
+}
+
+std::string list_of(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string allowed_range(std::int64_t minimum, std::int64_t maximum, std::int64_t lowest,
+                          std::int64_t highest) {
+  if (maximum == highest) return fmt::format("allowed: at least {}", minimum);
+  if (minimum == lowest) return fmt::format("allowed: at most {}", maximum);
+  return fmt::format("allowed: {} to {}", minimum, maximum);
+}
+
+/// Integers may be written as 5e8 when that is one exactly.
+std::optional<std::int64_t> integer_of(const JsonNode& node) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (node.kind == JsonNode::Kind::integer) return node.integer;
+  if (node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact &&
+      std::trunc(node.number) == node.number)
+    return static_cast<std::int64_t>(node.number);
+  return std::nullopt;
+}
+
+}  // namespace
+
+const JsonNode* JsonNode::find(std::string_view key) const {
+  for (const auto& [name, value] : members)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+std::string JsonNode::text() const {
+  switch (kind) {
+    case Kind::null:
+      return "null";
+    case Kind::boolean:
+      return boolean ? "true" : "false";
+    case Kind::integer:
+      return std::to_string(integer);
+    case Kind::number:
+      return shortened(string);
+    case Kind::string:
+      return '"' + shortened(string) + '"';
+    case Kind::array:
+      return fmt::format("[{} item{}]", items.size(), items.size() == 1 ? "" : "s");
+    case Kind::object:
+      return fmt::format("{{{} key{}}}", members.size(), members.size() == 1 ? "" : "s");
+  }
+  return {};
+}
+
+Result<JsonDocument> parse_json(std::string text, std::string file_name) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    return fail(about_file(std::move(file_name), "is empty"));
+  if (text.starts_with("\xEF\xBB\xBF"))
+    return fail(
+        {std::move(file_name), 1, "", "", "begins with a byte order mark (save it as UTF-8 without one)"});
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    return fail({std::move(file_name), 1, "", "", "is UTF-16 (save it as UTF-8)"});
+
+  LineCounter lines;
+  TreeBuilder builder(file_name, lines);
+  const CountingIterator begin(text.data(), &lines);
+  const CountingIterator end(text.data() + text.size(), &lines);
+  const bool complete = nlohmann::json::sax_parse(begin, end, &builder);
+  TRACECAST_ASSERT(complete || !builder.errors.empty(), "a parser that stops says why");
+  if (!builder.errors.empty()) return tl::unexpected(Error{std::move(builder.errors)});
+  return JsonDocument{std::move(file_name), std::move(builder.root)};
+}
+
+Result<JsonDocument> read_json(const std::filesystem::path& path) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) return fail(about_file(path.string(), "does not exist"));
+  if (std::filesystem::is_directory(path, code))
+    return fail(about_file(path.string(), "is a folder, not a file"));
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream content;
+  if (stream.peek() != std::ifstream::traits_type::eof()) content << stream.rdbuf();
+  if (!stream.is_open() || stream.bad() || content.fail())
+    return fail(about_file(path.string(), "cannot be read"));
+  return parse_json(std::move(content).str(), path.string());
+}
+
+Error in_file_order(std::vector<Diagnostic> errors) {
+  TRACECAST_ASSERT(!errors.empty(), "an error has at least one diagnostic");
+  std::stable_sort(errors.begin(), errors.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    return a.file == b.file && a.line < b.line;
+  });
+  return {std::move(errors)};
+}
+
+ObjectReader::ObjectReader(const JsonNode& node, std::string file, std::string path,
+                           std::vector<Diagnostic>& errors)
+    : node_(&node), file_(std::move(file)), path_(std::move(path)), errors_(&errors) {
+  if (node.kind != JsonNode::Kind::object) mistake(path_, &node, "is not an object");
+}
+
+const JsonNode* ObjectReader::lookup(const std::string& key) {
+  known_.push_back(key);
+  return node_->find(key);
+}
+
+void ObjectReader::mistake(std::string key, const JsonNode* node, std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.file = file_;
+  diagnostic.line = (node != nullptr ? node : node_)->line;
+  diagnostic.key = std::move(key);
+  if (node != nullptr) diagnostic.value = node->text();
+  diagnostic.message = std::move(message);
+  if (diagnostic.line == kOverrideLine) {
+    diagnostic.file = "--set";
+    diagnostic.line = 0;
+  }
+  errors_->push_back(std::move(diagnostic));
+}
+
+void ObjectReader::error(const std::string& key, std::string message) {
+  // What is not an object has been reported; that its keys are missing is no second mistake.
+  if (node_->kind != JsonNode::Kind::object) return;
+  mistake(dotted(key), node_->find(key), std::move(message));
+}
+
+bool ObjectReader::get(const std::string& key, std::string& value) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  if (node->kind != JsonNode::Kind::string) {
+    error(key, "is not a string");
+    return false;
+  }
+  value = node->string;
+  return true;
+}
+
+bool ObjectReader::get(const std::string& key, bool& value) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  if (node->kind != JsonNode::Kind::boolean) {
+    error(key, "is not true or false");
+    return false;
+  }
+  value = node->boolean;
+  return true;
+}
+
+bool ObjectReader::get(const std::string& key, double& value) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  if (node->kind != JsonNode::Kind::number && node->kind != JsonNode::Kind::integer) {
+    error(key, "is not a number");
+    return false;
+  }
+  value = node->number;
+  return true;
+}
+
+bool ObjectReader::get_integer(const std::string& key, std::int64_t& value, const Range& range) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  const std::optional<std::int64_t> integer = integer_of(*node);
+  if (!integer) {
+    error(key, "is not an integer");
+    return false;
+  }
+  if (*integer < range.minimum || *integer > range.maximum) {
+    error(key, fmt::format("is out of range ({})",
+                           allowed_range(range.minimum, range.maximum, range.lowest, range.highest)));
+    return false;
+  }
+  value = *integer;
+  return true;
+}
+
+bool ObjectReader::get(const std::string& key, std::int64_t& value, std::int64_t minimum,
+                       std::int64_t maximum) {
+  return get_integer(key, value, {minimum, maximum, INT64_MIN, INT64_MAX});
+}
+
+bool ObjectReader::get(const std::string& key, int& value, int minimum, int maximum) {
+  std::int64_t wide = 0;
+  if (!get_integer(key, wide, {minimum, maximum, INT32_MIN, INT32_MAX})) return false;
+  value = static_cast<int>(wide);
+  return true;
+}
+
+template <class T>
+bool ObjectReader::get_quantity(const std::string& key, T& value, Result<T> (*parse)(std::string_view)) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  // A bare number gets the parser's own sentence: that it has no unit.
+  const Result<T> quantity = parse(node->kind == JsonNode::Kind::string ? node->string : node->text());
+  if (!quantity) {
+    error(key, quantity.error().diagnostics.front().message);
+    return false;
+  }
+  value = *quantity;
+  return true;
+}
+
+bool ObjectReader::get(const std::string& key, Bytes& value) {
+  return get_quantity(key, value, parse_bytes);
+}
+bool ObjectReader::get(const std::string& key, Bandwidth& value) {
+  return get_quantity(key, value, parse_bandwidth);
+}
+bool ObjectReader::get(const std::string& key, Duration& value) {
+  return get_quantity(key, value, parse_duration);
+}
+
+bool ObjectReader::get(const std::string& key, std::vector<int>& value) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  std::vector<int> read;
+  bool good = node->kind == JsonNode::Kind::array;
+  for (const JsonNode& item : node->items) {
+    const std::optional<std::int64_t> integer = integer_of(item);
+    good = good && integer && *integer >= INT32_MIN && *integer <= INT32_MAX;
+    if (good) read.push_back(static_cast<int>(*integer));
+  }
+  if (!good) {
+    error(key, "is not a list of integers");
+    return false;
+  }
+  value = std::move(read);
+  return true;
+}
+
+bool ObjectReader::get(const std::string& key, std::vector<std::string>& value) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  std::vector<std::string> read;
+  bool good = node->kind == JsonNode::Kind::array;
+  for (const JsonNode& item : node->items) {
+    good = good && item.kind == JsonNode::Kind::string;
+    if (good) read.push_back(item.string);
+  }
+  if (!good) {
+    error(key, "is not a list of strings");
+    return false;
+  }
+  value = std::move(read);
+  return true;
+}
+
+bool ObjectReader::get_choice(const std::string& key, const std::vector<std::string>& names,
+                              std::size_t& index) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return false;
+  if (node->kind == JsonNode::Kind::string) {
+    const auto found = std::find(names.begin(), names.end(), node->string);
+    if (found != names.end()) {
+      index = static_cast<std::size_t>(found - names.begin());
+      return true;
+    }
+  }
+  error(key, fmt::format("is unknown (allowed: {})", list_of(names)));
+  return false;
+}
+
+const JsonNode* ObjectReader::get_node(const std::string& key) {
+  return lookup(key);
+}
+
+std::optional<ObjectReader> ObjectReader::get_object(const std::string& key) {
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return std::nullopt;
+  if (node->kind != JsonNode::Kind::object) {
+    error(key, "is not an object");
+    return std::nullopt;
+  }
+  return ObjectReader(*node, file_, dotted(key), *errors_);
+}
+
+void ObjectReader::ignore(const std::string& key) {
+  known_.push_back(key);
+}
+
+void ObjectReader::finish() {
+  for (const auto& [name, node] : node_->members) {
+    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+    const std::string nearest = closest(name, known_);
+    mistake(dotted(shortened(name)), &node,
+            nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
+                            : fmt::format("unknown key (did you mean '{}'?)", nearest));
+    errors_->back().value.clear();  // the key is what is wrong
+  }
+}
+
+}  // namespace tracecast

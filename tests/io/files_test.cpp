@@ -1,0 +1,79 @@
+#include <fstream>
+#include <iterator>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::string complaint(const Result<fs::path>& result) {
+  return result ? "found" : to_string(result.error());
+}
+
+}  // namespace
+
+TEST_CASE("files: a name is looked up recursively, a path is taken as it is", "[io]") {
+  const TemporaryFolder folder;
+  const fs::path root = folder.path();
+  fs::create_directories(root / "published");
+  fs::create_directories(root / "models");
+  REQUIRE(write_file(root / "published" / "llama3-405b-16k.json", "{}"));
+  REQUIRE(write_file(root / "models" / "llama-2-7b.json", "{}"));
+  const fs::path expected = root / "published" / "llama3-405b-16k.json";
+  CHECK(find_file("llama3-405b-16k", root, "scenario").value() == expected);
+  CHECK(find_file("published/llama3-405b-16k", root, "scenario").value() == expected);
+  CHECK(find_file("published/llama3-405b-16k.json", root, "scenario").value() == expected);
+  CHECK(find_file(expected.string(), root, "scenario").value() == expected);
+  CHECK(find_file("llama-2-7b", root / "models", "model").value() == root / "models" / "llama-2-7b.json");
+  CHECK(complaint(find_file("llama-2-7b", root, "scenario")) ==  // a model is no scenario
+        "no scenario is called 'llama-2-7b' (allowed: llama3-405b-16k, or a path)");
+}
+
+TEST_CASE("files: a name that is not found or not unique is told, word for word", "[io][error]") {
+  const TemporaryFolder folder;
+  const fs::path root = folder.path();
+  fs::create_directories(root / "a");
+  fs::create_directories(root / "b");
+  for (const char* name : {"a/dgx-h100.json", "b/dgx-h100.json", "a/dgx-a100.json", "a/abci.json"})
+    REQUIRE(write_file(root / name, "{}"));
+  CHECK(complaint(find_file("dgx-h10", root, "topology")) ==
+        "no topology is called 'dgx-h10' (did you mean 'dgx-h100'?)");
+  CHECK(complaint(find_file("a100", root, "topology")) ==
+        "no topology is called 'a100' (did you mean 'dgx-a100'?)");
+  CHECK(complaint(find_file("frontier", root, "topology")) ==
+        "no topology is called 'frontier' (allowed: abci dgx-a100 dgx-h100 dgx-h100, or a path)");
+  CHECK(complaint(find_file("dgx-h100", root, "topology")) ==
+        "more than one topology is called 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() +
+            ", " + (root / "b/dgx-h100.json").string() + ")");
+  CHECK(complaint(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
+  CHECK(complaint(find_file("x", root / "absent", "topology")) == "no topology is called 'x'");
+}
+
+TEST_CASE("files: writing replaces the whole file and leaves nothing beside it", "[io]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "out.json";
+  REQUIRE(write_file(file, "first, and longer"));
+  REQUIRE(write_file(file, "second"));
+  CHECK(content(file) == "second");
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("files: what cannot be written is told and leaves nothing", "[io][error]") {
+  const TemporaryFolder folder;
+  const fs::path absent = folder.path() / "absent" / "out.json";
+  CHECK(to_string(write_file(absent, "x").error()) ==
+        absent.string() + ": cannot be written (is there such a folder, and may it be written?)");
+  CHECK(to_string(write_file(folder.path(), "x").error()) ==
+        folder.path().string() + ": is a folder, not a file");
+  CHECK(fs::is_empty(folder.path()));
+}
