@@ -1,9 +1,11 @@
 /// A scenario: one run to be forecast. Model, layout, training settings, the machine it runs on, and what was measured.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
+#include "sim/base/result.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/model/model.hpp"
 #include "sim/network/cluster.hpp"
@@ -18,6 +20,14 @@ struct Measured {
   bool operator==(const Measured&) const = default;
 };
 
+/// Where a key of the scenario was written, so that what is found wrong later can still be told with file and line.
+struct KeyPlace {
+  std::string file;   ///< the scenario's file, or "--set"
+  int line = 0;
+  std::string value;  ///< as written
+  bool operator==(const KeyPlace&) const = default;
+};
+
 struct Scenario {
   std::string name;         ///< file stem
   std::string description;
@@ -27,7 +37,14 @@ struct Scenario {
   Training training;
   Cluster cluster;          ///< sized: world_size set
   Profile profile;
+  std::string topology;     ///< as the scenario names it
+  std::string profile_name;  ///< as the scenario names it; empty: the topology's GPU
   std::optional<Measured> measured;
+  std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
 };
+
+/// Adds file, line and value to the diagnostics that name a key of the scenario but no file: those of make_plan, say. A
+/// key that the file leaves to its default gets the line of the group it belongs to.
+Error located(Error error, const Scenario& scenario);
 
 }  // namespace tracecast
