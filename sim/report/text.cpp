@@ -1,0 +1,144 @@
+#include "sim/report/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+bool begins_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
+/// The first `count` code points.
+std::string_view head(std::string_view text, int count) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (begins_code_point(text[i]) && count-- == 0) return text.substr(0, i);
+  }
+  return text;
+}
+
+std::string blanks(int count) { return std::string(static_cast<std::size_t>(std::max(0, count)), ' '); }
+
+std::string repeat(std::string_view piece, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += piece;
+  return out;
+}
+
+const char* escape(Colour colour) {
+  switch (colour) {
+    case Colour::red:
+      return "\x1b[31m";
+    case Colour::green:
+      return "\x1b[32m";
+    case Colour::yellow:
+      return "\x1b[33m";
+    case Colour::blue:
+      return "\x1b[34m";
+    case Colour::magenta:
+      return "\x1b[35m";
+    case Colour::cyan:
+      return "\x1b[36m";
+    case Colour::grey:
+      return "\x1b[90m";
+    case Colour::bold:
+      return "\x1b[1m";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string paint(std::string_view text, Colour colour, const TextStyle& style) {
+  if (!style.colour || text.empty()) return std::string(text);
+  return fmt::format("{}{}\x1b[0m", escape(colour), text);
+}
+
+int columns(std::string_view text) {
+  return static_cast<int>(std::count_if(text.begin(), text.end(), begins_code_point));
+}
+
+std::string pad_right(std::string_view text, int width, const TextStyle& style) {
+  const int have = columns(text);
+  if (have <= width) return std::string(text) + blanks(width - have);
+  const std::string_view ellipsis = style.unicode ? "…" : "..";
+  return std::string(head(text, std::max(0, width - columns(ellipsis)))) + std::string(ellipsis);
+}
+
+std::string pad_left(std::string_view text, int width) { return blanks(width - columns(text)) + std::string(text); }
+
+std::string bar(double fraction, int width, const TextStyle& style) {
+  static constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
+  const int steps = style.unicode ? 8 : 1;
+  int filled = static_cast<int>(std::lround(clamped * width * steps));
+  if (clamped > 0) filled = std::max(filled, 1);
+  std::string out = repeat(style.unicode ? "█" : "#", filled / steps);
+  int used = filled / steps;
+  if (filled % steps != 0) {
+    out += kEighths[static_cast<std::size_t>(filled % steps)];
+    ++used;
+  }
+  return out + blanks(width - used);
+}
+
+std::string heading(std::string_view title, const TextStyle& style) {
+  const std::string line = repeat(style.unicode ? "─" : "-", style.width - columns(title) - 1);
+  return paint(title, Colour::bold, style) + " " + paint(line, Colour::grey, style) + "\n";
+}
+
+std::string paragraph(std::string_view first, std::string_view text, const TextStyle& style) {
+  const std::string indent = blanks(columns(first));
+  std::string out(first);
+  int used = columns(first);
+  bool at_start = true;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    if (!at_start && used + 1 + columns(word) > style.width) {
+      out += "\n" + indent;
+      used = columns(indent);
+      at_start = true;
+    }
+    if (!at_start) out += ' ';
+    out += word;
+    used += columns(word) + (at_start ? 0 : 1);
+    at_start = false;
+  }
+  return out + "\n";
+}
+
+std::string number(double value, int significant) {
+  if (!std::isfinite(value)) return fmt::format("{}", value);
+  // The exponent after rounding: 999.96 has four digits as 1,000 and not as 1,000.0.
+  const std::string scientific = fmt::format("{:.{}e}", value, significant - 1);
+  const int exponent = std::stoi(scientific.substr(scientific.find('e') + 1));
+  const int decimals = std::max(0, significant - 1 - exponent);
+  std::string text = fmt::format("{:.{}f}", value, decimals);
+  const std::size_t begin = text[0] == '-' ? 1 : 0;
+  std::size_t point = std::min(text.find('.'), text.size());
+  while (point > begin + 3) {
+    point -= 3;
+    text.insert(point, ",");
+  }
+  return text;
+}
+
+std::string duration_in_words(double seconds) {
+  constexpr double kHour = 3600;
+  constexpr double kDay = 24 * kHour;
+  constexpr double kYear = 365.25 * kDay;
+  if (seconds < 120) return number(seconds, 3) + " s";
+  if (seconds < 2 * kHour) return number(seconds / 60, 3) + " min";
+  if (seconds < 2 * kDay) return number(seconds / kHour, 3) + " h";
+  if (seconds < 2 * kYear) return number(seconds / kDay, 3) + " days";
+  return number(seconds / kYear, 3) + " years";
+}
+
+}  // namespace tracecast

@@ -1,0 +1,48 @@
+/// Text for a terminal: widths, colours, bars, wrapped paragraphs. What every page that a person reads is
+/// made of.
+///
+/// Nothing here asks the environment: the caller says how wide the page is and whether Unicode and colour are
+/// wanted. Columns are code points; every character that the pages use is one column wide.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tracecast {
+
+struct TextStyle {
+  int width = 80;        ///< columns of the page
+  bool unicode = false;  ///< blocks and lines instead of # and -
+  bool colour = false;   ///< ANSI escape sequences
+};
+
+enum class Colour { red, green, yellow, blue, magenta, cyan, grey, bold };
+
+/// `text` in a colour, or as it is when the style has none.
+std::string paint(std::string_view text, Colour colour, const TextStyle& style);
+
+/// Columns that `text` (UTF-8, no escape sequences) takes.
+int columns(std::string_view text);
+
+/// Filled up with blanks to `width` columns; cut, with an ellipsis, when it is longer.
+std::string pad_right(std::string_view text, int width, const TextStyle& style = {});
+std::string pad_left(std::string_view text, int width);
+
+/// A bar of `width` columns of which `fraction` (clamped to 0 .. 1) is filled, in eighths of a column with
+/// Unicode. A positive fraction always shows. The rest is blank.
+std::string bar(double fraction, int width, const TextStyle& style);
+
+/// A heading over the full width: "Memory ─────────────".
+std::string heading(std::string_view title, const TextStyle& style);
+
+/// Words wrapped to style.width; the first line begins with `first`, the others with as many blanks.
+/// Ends with a newline.
+std::string paragraph(std::string_view first, std::string_view text, const TextStyle& style);
+
+/// Four significant digits with thousands in groups: 1,234,567 · 12.34 · 0.1234.
+std::string number(double value, int significant = 4);
+
+/// A span of days as people say it: "3.2 h", "54.1 days", "1.3 years".
+std::string duration_in_words(double seconds);
+
+}  // namespace tracecast

@@ -1,0 +1,118 @@
+#include "tools/command_line.hpp"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+using namespace tracecast::cli;
+
+namespace {
+
+struct SumOptions {
+  std::vector<int> numbers;
+  bool negative = false;
+};
+
+/// A command that takes numbers, and one that always has bad input.
+Run add_sum(CLI::App& app) {
+  auto options = std::make_shared<SumOptions>();
+  app.add_option("numbers", options->numbers, "what to add")->required();
+  app.add_flag("--negative", options->negative, "answer no");
+  return [options](const Context&) -> Result<ExitCode> {
+    if (options->negative) return ExitCode::no;
+    return options->numbers.size() == 2 ? ExitCode::done : ExitCode::missing;
+  };
+}
+
+Run add_refuse(CLI::App&) {
+  return [](const Context&) -> Result<ExitCode> {
+    return fail({.file = "a.json", .line = 3, .key = "parallel.tp", .value = "12", .message = "too many"});
+  };
+}
+
+constexpr Command kTable[] = {{"sum", "adds numbers", "sum 1 2", add_sum}, {"refuse", "refuses", "refuse", add_refuse}};
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+Outcome run(std::vector<std::string> arguments) {
+  Outcome outcome;
+  const Output output{.style = {},
+                      .out = [&](std::string_view text) { outcome.out += text; },
+                      .err = [&](std::string_view text) { outcome.err += text; }};
+  outcome.code = run_command_line(std::move(arguments), kTable, output);
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a command's answer is its exit code", "[tools]") {
+  CHECK(run({"sum", "1", "2"}).code == 0);
+  CHECK(run({"sum", "1", "2", "--negative"}).code == 1);
+  CHECK(run({"sum", "1", "2", "3"}).code == 3);
+}
+
+TEST_CASE("an error that a command returns is printed and is exit code 2", "[tools][error]") {
+  const Outcome outcome = run({"refuse"});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err == "a.json:3: parallel.tp = 12: too many\n");
+}
+
+TEST_CASE("wrong arguments are one sentence and exit code 2", "[tools][error]") {
+  const auto check = [](std::vector<std::string> arguments, const std::string& sentence) {
+    const Outcome outcome = run(std::move(arguments));
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err == sentence + "\n");
+  };
+  check({"sun", "1"}, "tracecast: sun: unknown command (did you mean 'sum'?); see `tracecast --help`");
+  check({"--verbos"}, "tracecast: --verbos: unknown option; see `tracecast --help`");
+  check({"sum", "1", "--negativ"},
+        "tracecast sum: --negativ: unknown option (did you mean '--negative'?); see `tracecast sum --help`");
+  check({"sum"}, "tracecast sum: numbers is required; see `tracecast sum --help`");
+  check({"refuse", "x"}, "tracecast refuse: 'x': not expected here; see `tracecast refuse --help`");
+  check({"sum", "one"}, "tracecast sum: Could not convert: numbers = one; see `tracecast sum --help`");
+}
+
+TEST_CASE("no arguments: the overview, on standard error", "[tools]") {
+  const Outcome outcome = run({});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.find("adds numbers") != std::string::npos);
+}
+
+TEST_CASE("help names every command and an example", "[tools]") {
+  const Outcome overview = run({"--help"});
+  CHECK(overview.code == 0);
+  CHECK(overview.err.empty());
+  for (const Command& command : kTable) CHECK(overview.out.find(command.summary) != std::string::npos);
+  const Outcome sum = run({"sum", "--help"});
+  CHECK(sum.code == 0);
+  CHECK(sum.out.find("--negative") != std::string::npos);
+  CHECK(sum.out.find("Example:\n  tracecast sum 1 2\n") != std::string::npos);
+}
+
+TEST_CASE("the version says how the program was built", "[tools]") {
+  const Outcome outcome = run({"--version"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out.starts_with("tracecast 0."));
+  CHECK(outcome.out.find("compiler") != std::string::npos);
+}
+
+TEST_CASE("every shipped command has a name of its own, a summary, and an example of itself", "[tools]") {
+  std::vector<std::string> seen;
+  for (const Command& command : commands()) {
+    CAPTURE(command.name);
+    CHECK(std::find(seen.begin(), seen.end(), command.name) == seen.end());
+    seen.emplace_back(command.name);
+    CHECK_FALSE(command.summary.empty());
+    CHECK(command.example.starts_with(std::string(command.name) + " "));
+    CHECK(command.add != nullptr);
+  }
+}

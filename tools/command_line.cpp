@@ -1,0 +1,117 @@
+#include "tools/command_line.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "tools/build_info.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+constexpr std::string_view kUsage = "tracecast COMMAND [options]";
+
+int code(ExitCode exit) { return static_cast<int>(exit); }
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& allowed) {
+  const std::string near = closest(word, allowed);
+  return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
+}
+
+std::string overview(std::span<const Command> table) {
+  std::size_t width = 0;
+  for (const Command& command : table) width = std::max(width, command.name.size());
+  std::string text =
+      fmt::format("Forecasts large training runs from real measurements.\n\nUsage: {}\n\nCommands:\n", kUsage);
+  for (const Command& command : table) text += fmt::format("  {:<{}}  {}\n", command.name, width, command.summary);
+  text +=
+      "\nOptions:\n  --help       this page; `tracecast COMMAND --help` tells a command's options\n"
+      "  --version    version and how it was built\n";
+  if (!table.empty()) text += fmt::format("\nExample:\n  tracecast {}\n", table.front().example);
+  return text;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// One sentence for what CLI11 found wrong.
+std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
+  const std::vector<std::string> extra = app.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
+    const std::string& word = extra.front();
+    if (word.starts_with('-')) {
+      return fmt::format("{}: unknown option{}{}", word, did_you_mean(word, option_names(app)), hint);
+    }
+    return fmt::format("'{}': not expected here{}", word, hint);
+  }
+  std::string text = error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text + hint;
+}
+
+int run(const Command& command, const std::vector<std::string>& arguments, const Output& output) {
+  CLI::App app{std::string(command.summary), std::string(command.name)};
+  app.footer(fmt::format("\nExample:\n  tracecast {}", command.example));
+  app.get_formatter()->column_width(30);
+  const Run action = command.add(app);
+  const auto complain = [&](std::string_view text) {
+    output.err(fmt::format("tracecast {}: {}\n", command.name, text));
+  };
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    output.out(app.help("tracecast " + std::string(command.name)));
+    return code(ExitCode::done);
+  } catch (const CLI::ParseError& error) {
+    complain(sentence(app, error));
+    return code(ExitCode::bad_input);
+  }
+  const Result<ExitCode> result = action({.style = output.style, .show_progress = output.show_progress});
+  if (result) return code(*result);
+  output.err(to_string(result.error()) + "\n");
+  return code(ExitCode::bad_input);
+}
+
+std::vector<std::string> names(std::span<const Command> table) {
+  std::vector<std::string> out;
+  for (const Command& command : table) out.emplace_back(command.name);
+  return out;
+}
+
+}  // namespace
+
+int run_command_line(std::vector<std::string> arguments, std::span<const Command> table, const Output& output) {
+  if (arguments.empty()) {
+    output.err(overview(table));
+    return code(ExitCode::bad_input);
+  }
+  const std::string first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") {
+    output.out(overview(table));
+    return code(ExitCode::done);
+  }
+  if (first == "--version") {
+    output.out(build_facts() + "\n");
+    return code(ExitCode::done);
+  }
+  const auto command = std::ranges::find(table, first, &Command::name);
+  if (command == table.end()) {
+    const std::string what = first.starts_with('-') ? "unknown option" : "unknown command";
+    output.err(
+        fmt::format("tracecast: {}: {}{}; see `tracecast --help`\n", first, what, did_you_mean(first, names(table))));
+    return code(ExitCode::bad_input);
+  }
+  arguments.erase(arguments.begin());
+  return run(*command, arguments, output);
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,6 @@
+/// Every command's function, as commands.cpp lists it; each lives in command_<name>.cpp.
+#pragma once
+
+#include "tools/commands.hpp"
+
+namespace tracecast::cli {}  // namespace tracecast::cli

@@ -1,0 +1,51 @@
+/// The commands of `tracecast`: one file each, command_<name>.cpp, and one line each in the table of
+/// commands.cpp.
+///
+/// A command declares its options on a CLI11 subcommand and returns what runs it. It parses, calls sim/, and
+/// prints to standard output; errors are returned, and main() alone turns them into sentences and exit codes.
+/// docs/adding.md walks through adding one.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "sim/base/result.hpp"
+#include "sim/report/text.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace tracecast::cli {
+
+/// Stable exit codes, the same for every command.
+enum class ExitCode {
+  done = 0,
+  no = 1,         ///< the answer is no: does not fit, comparison out of tolerance
+  bad_input = 2,  ///< a wrong option or file; an Error that a command returns
+  missing = 3,    ///< a device, library or shipped file that is not there
+};
+
+/// What a command may know about the place it runs in.
+struct Context {
+  TextStyle style;             ///< of standard output
+  bool show_progress = false;  ///< standard error is a terminal
+};
+
+/// Runs a command whose options have been parsed.
+using Run = std::function<Result<ExitCode>(const Context&)>;
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  ///< one line for `tracecast --help`
+  std::string_view example;  ///< arguments after `tracecast`; works as printed, a test runs it
+  /// Declares the options. They must live as long as the returned function: keep them in a shared_ptr that it
+  /// captures.
+  Run (*add)(CLI::App& app);
+};
+
+/// All commands, in the order of the help.
+std::span<const Command> commands();
+
+}  // namespace tracecast::cli

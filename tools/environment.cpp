@@ -1,0 +1,87 @@
+#include "tools/environment.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread is started
+  return value == nullptr ? std::string_view{} : std::string_view{value};
+}
+
+/// A locale that is set and is not UTF-8 cannot show block characters; none at all (a bare container) mostly
+/// can.
+bool locale_allows_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view value = variable(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != std::string_view::npos || value.find("utf8") != std::string_view::npos;
+  }
+  return true;
+}
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return std::max<int>(60, size.ws_col);
+}
+
+/// The data below `root`, laid out as in the source tree or as installed (profiles at the top).
+std::optional<DataPaths> data_below(const fs::path& root) {
+  std::error_code ignored;
+  if (!fs::is_directory(root / "scenarios", ignored) || !fs::is_directory(root / "topologies", ignored)) return {};
+  for (const char* profiles : {"profiles", "kernels/profiles"}) {
+    if (fs::is_directory(root / profiles, ignored)) {
+      return DataPaths{.scenarios = root / "scenarios", .topologies = root / "topologies", .profiles = root / profiles};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TextStyle style_of_stdout() {
+  const bool terminal = isatty(STDOUT_FILENO) != 0 && variable("TERM") != "dumb";
+  if (!terminal) return {};
+  return {.width = terminal_width(), .unicode = locale_allows_unicode(), .colour = variable("NO_COLOR").empty()};
+}
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) != 0; }
+
+Result<DataPaths> data_paths() {
+  if (const std::string_view asked = variable("TRACECAST_DATA"); !asked.empty()) {
+    if (std::optional<DataPaths> found = data_below(fs::path(asked))) return *found;
+    return fail(fmt::format("TRACECAST_DATA = {}: holds no scenarios, topologies and profiles", asked));
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share" / "tracecast";
+  for (const fs::path& root : {installed, fs::path(TRACECAST_SOURCE_DIR)}) {
+    if (std::optional<DataPaths> found = data_below(root)) return *found;
+  }
+  return fail(
+      fmt::format("found no scenarios, topologies and profiles in {} or {}; set TRACECAST_DATA to their directory",
+                  installed.string(), TRACECAST_SOURCE_DIR));
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts KiB
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,26 @@
+/// The outside world as the command line sees it: terminal, environment variables, shipped data, memory used.
+/// The only place that asks for them.
+#pragma once
+
+#include "sim/base/result.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/text.hpp"
+
+namespace tracecast::cli {
+
+/// Style of standard output. A terminal gets Unicode (unless its locale says otherwise) and colour (unless
+/// NO_COLOR is set or TERM is dumb) at its own width, at least 60 columns; a pipe or file gets plain text of
+/// 80 columns.
+TextStyle style_of_stdout();
+
+bool stderr_is_terminal();
+
+/// Where scenarios, topologies and profiles are: the directory of TRACECAST_DATA when set, else
+/// share/tracecast beside an installed program, else the source tree that this program was built from.
+/// Errors: TRACECAST_DATA is no such directory; none of the places exists.
+Result<DataPaths> data_paths();
+
+/// Largest resident set of this process so far, MiB.
+double peak_rss_mib();
+
+}  // namespace tracecast::cli

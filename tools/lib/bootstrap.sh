@@ -1,0 +1,64 @@
+# Sourced by tools/tracecast, tools/test and tools/lint: installs missing packages and builds. Messages go to stderr.
+# The caller has set `root`, the top of the source tree.
+
+say() { printf '%s\n' "$*" >&2; }
+
+# packages GROUP...: names of that group in tools/packages.txt.
+packages() {
+  local group
+  for group in "$@"; do awk -v group="$group" '$1 == group { print $2 }' "$root/tools/packages.txt"; done
+}
+
+# missing_packages GROUP...: those that dpkg does not know as installed.
+missing_packages() {
+  local name
+  for name in $(packages "$@"); do
+    case $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) in
+      installed) ;;
+      *) echo "$name" ;;
+    esac
+  done
+}
+
+# need_packages GROUP...: installs what is missing, or names it in one sentence and exits with 3.
+need_packages() {
+  local missing as_root=()
+  command -v dpkg-query >/dev/null || return 0  # not a Debian system: CMake will say what it does not find
+  missing=$(missing_packages "$@" | xargs)
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+      as_root=(sudo -n)
+    else
+      say "tracecast needs packages that only root can install: sudo apt-get install $missing"
+      exit 3
+    fi
+  fi
+  say "Installing $missing"
+  # A first try with the package lists as they are; on a fresh machine there are none yet.
+  # shellcheck disable=SC2086  # one word per package
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2 2>/dev/null ||
+    { "${as_root[@]}" apt-get update -q >&2 &&
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2; } ||
+    { say "apt-get could not install: $missing"; exit 3; }
+}
+
+# build PRESET GROUPS [TARGET...]: brings the targets (default: all) of build/PRESET up to date; says nothing when they are.
+# One build at a time: a second call waits for the first.
+build() {
+  local preset=$1 groups=$2 directory="$root/build/$1"
+  shift 2
+  if ! [ -f "$directory/build.ninja" ] || ! command -v ninja >/dev/null; then
+    # shellcheck disable=SC2086  # one word per group
+    need_packages $groups
+  fi
+  mkdir -p "$directory"
+  (
+    flock 9
+    if ! [ -f "$directory/build.ninja" ]; then
+      (cd "$root" && cmake --preset "$preset" >&2) || { rm -f "$directory/build.ninja"; exit 1; }
+    fi
+    [ "$(ninja -C "$directory" -n "$@" 2>/dev/null | tail -n 1)" = "ninja: no work to do." ] ||
+      ninja -C "$directory" "$@" >&2
+  ) 9>"$root/build/.lock"
+}

@@ -1,0 +1,49 @@
+#include "tools/progress.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/report/text.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kFirst{1000};
+constexpr std::chrono::milliseconds kBetween{100};
+constexpr int kBarWidth = 30;
+constexpr std::string_view kClearLine = "\r\x1b[2K";
+
+void write_to_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+Progress::Progress(std::string label, bool enabled)
+    : Progress(std::move(label), enabled, write_to_stderr, Clock::now) {}
+
+Progress::Progress(std::string label, bool enabled, Write write, Now now)
+    : label_(std::move(label)), enabled_(enabled), write_(std::move(write)), now_(std::move(now)), begin_(now_()) {}
+
+Progress::~Progress() {
+  if (visible_) write_(kClearLine);
+}
+
+void Progress::update(double done, double total) {
+  if (!enabled_) return;
+  const std::scoped_lock lock(mutex_);
+  const Clock::time_point now = now_();
+  if (now - begin_ < kFirst || (visible_ && now - drawn_ < kBetween)) return;
+  const double fraction = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0;
+  const double elapsed = std::chrono::duration<double>(now - begin_).count();
+  const std::string left = fraction > 0 ? ", " + duration_in_words(elapsed / fraction - elapsed) + " left" : "";
+  write_(fmt::format("{}{} [{}] {:3.0f} %{}", kClearLine, label_, bar(fraction, kBarWidth, {}), 100 * fraction, left));
+  drawn_ = now;
+  visible_ = true;
+}
+
+}  // namespace tracecast::cli
