@@ -2,7 +2,8 @@
 ///
 /// A schedule is a plain value. Virtual stages are numbered 0 .. stages() - 1 in the order of the model; `stage_of`
 /// says which of them a (rank, chunk) holds. Bidirectional schedules (Chimera, DualPipe) hold two copies of the model:
-/// then each chunk belongs to one replica and stage_of gives the stage inside that replica.
+/// then each chunk belongs to one replica and stage_of gives the stage inside that replica. Replica i works on the
+/// micro-batches i M/replicas .. (i+1) M/replicas - 1, so a micro-batch number is unique over all replicas.
 ///
 /// Source of the orders: DOMAIN.md section 5; checked against data/oracles/pipeline.csv.
 #pragma once
@@ -48,8 +49,16 @@ struct Schedule {
 
   /// Virtual stages of one replica.
   int stages() const { return ranks * chunks / replicas; }
+  /// The copy of the model that works on a micro-batch.
+  int replica_of_microbatch(int microbatch) const {
+    return static_cast<int>(static_cast<std::int64_t>(microbatch) * replicas / microbatches);
+  }
   bool operator==(const Schedule&) const = default;
 };
+
+/// An action as PyTorch writes it: "3F2" is the forward of micro-batch 2 through stage 3; B, I and W are the backward and
+/// its two parts; an overlapped pair is "(3F2;4B0)OVERLAP_F_B".
+std::string to_string(const Schedule& schedule, int rank, const Action& action);
 
 /// Times of one micro-batch through all layers of one rank, and other inputs of schedules that are built from times.
 /// Unit-less: only ratios matter to a schedule.
@@ -63,9 +72,11 @@ struct ScheduleTimes {
 struct ScheduleRequest {
   int ranks = 1;
   int microbatches = 1;
-  int chunks = 1;             ///< V as in the oracle file: 2 for ZB-V and DualPipeV, 2 waves for Hanayo, 1 for Chimera and DualPipe
+  /// V as in the oracle file: 2 for ZB-V and DualPipeV, 2 waves for Hanayo, 1 for Chimera and DualPipe.
+  /// 0: the schedule's own (1, or 2 where chunks are the point of it).
+  int chunks = 0;
   int group_size = 0;         ///< interleaved: micro-batches per group; 0: as many as ranks
-  ScheduleTimes times;        ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
+  ScheduleTimes times = {};   ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
   double memory_limit = 0;    ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
 };
 
@@ -74,13 +85,15 @@ struct ScheduleVariant {
   std::string_view name;                       ///< what the user types
   std::span<const std::string_view> aliases;   ///< PyTorch's class names and the like
   std::string_view summary;                    ///< one line for --help
+  int default_chunks;                          ///< V when the request leaves it open
   Result<Schedule> (*make)(const ScheduleRequest&);
 };
 
 /// All schedules, in the order of the documentation.
 std::span<const ScheduleVariant> schedule_variants();
 
-/// By name or alias. Errors: unknown name (lists what is allowed), or the sentence of the variant about P, M, V.
+/// By name or alias, upper or lower case, '_' as good as '-'. Errors: unknown name (lists what is allowed), or the
+/// sentence of the variant about P, M, V; keys are schedule, stages, microbatches, virtual.
 Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request);
 
 /// Every forward and backward of every (stage, micro-batch) is there once, on the rank that holds the stage, and the

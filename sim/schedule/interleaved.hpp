@@ -1,0 +1,35 @@
+/// The order in which interleaved schedules take (micro-batch, chunk): groups of micro-batches, and within a group one
+/// chunk after the other.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+
+struct ChunkStep {
+  int chunk = 0;
+  int microbatch = 0;
+};
+
+/// Forward order of M micro-batches in groups of `group` (the last may be short) over V chunks. Backwards take the same
+/// table with chunk V-1-c in place of c.
+inline std::vector<ChunkStep> interleaved_table(int microbatches, int chunks, int group) {
+  std::vector<ChunkStep> table;
+  table.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
+  for (int first = 0; first < microbatches; first += group) {
+    const int last = std::min(first + group, microbatches);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int m = first; m < last; ++m) table.push_back({chunk, m});
+    }
+  }
+  return table;
+}
+
+/// PyTorch's group: M / rounds micro-batches, rounds = max(1, floor(M/P)). Errors: rounds does not divide M.
+Result<int> pytorch_group(const ScheduleRequest& request);
+
+}  // namespace tracecast

@@ -1,0 +1,99 @@
+/// The table of schedules, and lookup in it.
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "sim/schedule/schedule.hpp"
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+namespace {
+
+constexpr std::array<std::string_view, 1> kGpipe{"ScheduleGPipe"};
+constexpr std::array<std::string_view, 4> k1f1b{"Schedule1F1B", "dapple", "pipedream-flush", "TrainSchedule"};
+constexpr std::array<std::string_view, 1> kInterleaved{"interleaved"};
+constexpr std::array<std::string_view, 2> kInterleavedPytorch{"Interleaved1F1B", "ScheduleInterleaved1F1B"};
+
+constexpr std::array kVariants{
+    ScheduleVariant{"gpipe", kGpipe, "all forwards, then all backwards", 1, make_gpipe},
+    ScheduleVariant{"1f1b", k1f1b, "one forward, one backward in turn; keeps at most P micro-batches", 1, make_1f1b},
+    ScheduleVariant{"interleaved-1f1b", kInterleaved,
+                    "1F1B over V chunks per rank, Megatron's order; a last group of micro-batches may be short", 2,
+                    make_interleaved_1f1b},
+    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch,
+                    "the same in PyTorch's groups, M / max(1, floor(M/P))", 2, make_interleaved_1f1b_pytorch},
+};
+
+/// More actions than this are a typing mistake, not a schedule (a step has seldom more than 10^6).
+constexpr std::int64_t kMaxChunkForwards = 1 << 26;
+
+/// Lower case, '_' and ' ' as '-'.
+std::string plain(std::string_view name) {
+  std::string result;
+  for (char c : name) {
+    const bool blank = c == '_' || c == ' ';
+    result += blank ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+bool is_called(const ScheduleVariant& variant, const std::string& name) {
+  if (name == variant.name) return true;
+  return std::any_of(variant.aliases.begin(), variant.aliases.end(), [&](std::string_view a) { return plain(a) == name; });
+}
+
+tl::unexpected<Error> unknown_schedule(const std::string& name) {
+  std::string allowed;
+  std::vector<std::string> candidates;
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    allowed += (allowed.empty() ? "" : " ") + std::string(variant.name);
+    candidates.emplace_back(variant.name);
+    for (std::string_view alias : variant.aliases) candidates.push_back(plain(alias));
+  }
+  const std::string near = closest(plain(name), candidates);
+  const std::string hint = near.empty() ? "" : "did you mean '" + near + "'? ";
+  return fail({.file = {}, .line = 0, .key = "schedule", .value = name,
+               .message = "unknown schedule (" + hint + "allowed: " + allowed + ")"});
+}
+
+}  // namespace
+
+std::span<const ScheduleVariant> schedule_variants() { return kVariants; }
+
+Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request) {
+  const std::string wanted = plain(name);
+  const auto variant = std::find_if(kVariants.begin(), kVariants.end(),
+                                    [&](const ScheduleVariant& v) { return is_called(v, wanted); });
+  if (variant == kVariants.end()) return unknown_schedule(name);
+  ScheduleRequest filled = request;
+  if (filled.chunks == 0) filled.chunks = variant->default_chunks;
+  if (filled.ranks < 1) return refuse("stages", filled.ranks, "must be at least 1");
+  if (filled.microbatches < 1) return refuse("microbatches", filled.microbatches, "must be at least 1");
+  if (filled.chunks < 1) return refuse("virtual", filled.chunks, "must be at least 1");
+  if (std::int64_t{filled.ranks} * filled.chunks > kMaxChunkForwards / filled.microbatches) {
+    return refuse("microbatches", filled.microbatches,
+                  fmt::format("stages x virtual x microbatches exceeds {}", kMaxChunkForwards));
+  }
+  return variant->make(filled);
+}
+
+std::string to_string(const Schedule& schedule, int rank, const Action& action) {
+  const auto part = [&](const char* kind, int chunk, int microbatch) {
+    return fmt::format("{}{}{}", schedule.stage_of[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)],
+                       kind, microbatch);
+  };
+  switch (action.kind) {
+    case ActionKind::forward: return part("F", action.chunk, action.microbatch);
+    case ActionKind::backward: return part("B", action.chunk, action.microbatch);
+    case ActionKind::backward_input: return part("I", action.chunk, action.microbatch);
+    case ActionKind::backward_weight: return part("W", action.chunk, action.microbatch);
+    case ActionKind::forward_backward: break;
+  }
+  return fmt::format("({};{})OVERLAP_F_B", part("F", action.chunk, action.microbatch),
+                     part("B", action.chunk2, action.microbatch2));
+}
+
+}  // namespace tracecast
