@@ -12,19 +12,37 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kGpipe{"ScheduleGPipe"};
-constexpr std::array<std::string_view, 4> k1f1b{"Schedule1F1B", "dapple", "pipedream-flush", "TrainSchedule"};
-constexpr std::array<std::string_view, 1> kInterleaved{"interleaved"};
-constexpr std::array<std::string_view, 2> kInterleavedPytorch{"Interleaved1F1B", "ScheduleInterleaved1F1B"};
+using Names = std::string_view;
+constexpr std::array kGpipe{Names{"ScheduleGPipe"}};
+constexpr std::array k1f1b{Names{"Schedule1F1B"}, Names{"dapple"}, Names{"pipedream-flush"}, Names{"TrainSchedule"}};
+constexpr std::array kPipedream2bw{Names{"2bw"}};
+constexpr std::array kInterleaved{Names{"interleaved"}};
+constexpr std::array kInterleavedPytorch{Names{"Interleaved1F1B"}, Names{"ScheduleInterleaved1F1B"}};
+constexpr std::array kLoopedBfs{Names{"LoopedBFS"}, Names{"ScheduleLoopedBFS"}, Names{"bfs"}};
+constexpr std::array kZbH1{Names{"ZB1P"}};
+constexpr std::array kInterleavedZb{Names{"InterleavedZeroBubble"}, Names{"ScheduleInterleavedZeroBubble"}};
+constexpr std::array kZbV{Names{"ZBVZeroBubble"}, Names{"ScheduleZBVZeroBubble"}, Names{"zbv"}};
+constexpr std::array kDualpipev{Names{"ScheduleDualPipeV"}};
 
 constexpr std::array kVariants{
     ScheduleVariant{"gpipe", kGpipe, "all forwards, then all backwards", 1, make_gpipe},
+    ScheduleVariant{"pipedream", {}, "1F1B that never flushes; a weight version per micro-batch in flight", 1, make_pipedream},
+    ScheduleVariant{"pipedream-2bw", kPipedream2bw, "1F1B that never flushes; two weight versions", 1, make_pipedream_2bw},
     ScheduleVariant{"1f1b", k1f1b, "one forward, one backward in turn; keeps at most P micro-batches", 1, make_1f1b},
-    ScheduleVariant{"interleaved-1f1b", kInterleaved,
-                    "1F1B over V chunks per rank, Megatron's order; a last group of micro-batches may be short", 2,
+    ScheduleVariant{"interleaved-1f1b", kInterleaved, "1F1B over V chunks per rank, as Megatron orders them", 2,
                     make_interleaved_1f1b},
-    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch,
-                    "the same in PyTorch's groups, M / max(1, floor(M/P))", 2, make_interleaved_1f1b_pytorch},
+    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch, "the same in PyTorch's equal groups of micro-batches",
+                    2, make_interleaved_1f1b_pytorch},
+    ScheduleVariant{"looped-bfs", kLoopedBfs, "V chunks per rank, each for all micro-batches in turn", 2, make_looped_bfs},
+    ScheduleVariant{"chimera", {}, "two copies of the model against each other", 1, make_chimera},
+    ScheduleVariant{"zb-h1", kZbH1, "1F1B with weight gradients in its bubble, at 1F1B's memory", 1, make_zb_h1},
+    ScheduleVariant{"zb-h2", {}, "zero bubble within each rank's span, at twice 1F1B's memory", 1, make_zb_h2},
+    ScheduleVariant{"zb-v", kZbV, "zero bubble with two chunks in a V, at 1F1B's memory", 2, make_zb_v},
+    ScheduleVariant{"interleaved-zb", kInterleavedZb, "interleaved 1F1B with weight gradients in its bubble", 2,
+                    make_interleaved_zb},
+    ScheduleVariant{"dualpipe", {}, "two copies against each other, forwards overlapped with backwards", 1, make_dualpipe},
+    ScheduleVariant{"dualpipev", kDualpipev, "DualPipe with one copy of the model in a V", 2, make_dualpipev},
+    ScheduleVariant{"hanayo", {}, "waves: V/2 times there and back over the ranks", 2, make_hanayo},
 };
 
 /// More actions than this are a typing mistake, not a schedule (a step has seldom more than 10^6).

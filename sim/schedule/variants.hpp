@@ -14,6 +14,17 @@ Result<Schedule> make_gpipe(const ScheduleRequest& request);
 Result<Schedule> make_1f1b(const ScheduleRequest& request);
 Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request);
 Result<Schedule> make_interleaved_1f1b_pytorch(const ScheduleRequest& request);
+Result<Schedule> make_pipedream(const ScheduleRequest& request);
+Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request);
+Result<Schedule> make_looped_bfs(const ScheduleRequest& request);
+Result<Schedule> make_chimera(const ScheduleRequest& request);
+Result<Schedule> make_zb_h1(const ScheduleRequest& request);
+Result<Schedule> make_zb_h2(const ScheduleRequest& request);
+Result<Schedule> make_zb_v(const ScheduleRequest& request);
+Result<Schedule> make_interleaved_zb(const ScheduleRequest& request);
+Result<Schedule> make_dualpipe(const ScheduleRequest& request);
+Result<Schedule> make_dualpipev(const ScheduleRequest& request);
+Result<Schedule> make_hanayo(const ScheduleRequest& request);
 
 /// A request that a schedule cannot serve: `key` is stages, microbatches or virtual.
 inline tl::unexpected<Error> refuse(const char* key, int value, std::string message) {

@@ -87,5 +87,5 @@ TEST_CASE("a request that no schedule can serve is a sentence", "[schedule]") {
         "microbatches = 1048576: stages x virtual x microbatches exceeds 67108864");
   CHECK(refusal("Interleaved1F1B", {.ranks = 4, .microbatches = 9, .chunks = 2}) ==
         "microbatches = 9: PyTorch needs a multiple of the rounds, floor(microbatches / stages) = 2");
-  CHECK(refusal("gpip", {}).find("schedule = gpip: unknown schedule (did you mean 'gpipe'? allowed: gpipe 1f1b ") == 0);
+  CHECK(refusal("gpip", {}).find("schedule = gpip: unknown schedule (did you mean 'gpipe'? allowed: gpipe pipedream ") == 0);
 }

@@ -1,0 +1,35 @@
+/// DualPipe: two copies of the model run against each other, M/2 micro-batches each; where they meet, the forward of one
+/// runs together with the backward of the other, so that each hides the other's communication.
+/// Source: DeepSeek-AI 2024 (DeepSeek-V3); see dual_pipe_phases.hpp.
+#include <algorithm>
+
+#include "sim/schedule/dual_pipe_phases.hpp"
+#include "sim/schedule/placement.hpp"
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+Result<Schedule> make_dualpipe(const ScheduleRequest& request) {
+  if (auto one = require_chunks(request, "dualpipe", 1); !one) return tl::unexpected(one.error());
+  const int ranks = request.ranks;
+  const int half = request.microbatches / 2;
+  if (ranks % 2 != 0) return refuse("stages", ranks, "dualpipe needs an even number");
+  if (request.microbatches % 2 != 0 || request.microbatches < 2 * ranks) {
+    return refuse("microbatches", request.microbatches,
+                  "dualpipe needs an even number of at least 2 x stages = " + std::to_string(2 * ranks));
+  }
+  Schedule schedule = start_bidirectional_schedule("dualpipe", request);
+  for (int rank = 0; rank < ranks; ++rank) {
+    // A rank of the second half meets the copy that starts at its own end first.
+    const int first = rank < ranks / 2 ? 0 : 1;
+    schedule.actions[static_cast<std::size_t>(rank)] =
+        dual_pipe_phases({.position = std::min(rank, ranks - 1 - rank),
+                          .depth = ranks / 2,
+                          .microbatches = half,
+                          .chunk = {first, 1 - first},
+                          .first_microbatch = {first * half, (1 - first) * half}});
+  }
+  return schedule;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,36 @@
+/// Interleaved zero bubble (PyTorch's InterleavedZeroBubble): the table of interleaved 1F1B with the backward split, fewer
+/// forwards ahead, min(P-1-r + (V-1) G, M V), and weight gradients that lag r backwards behind on rank r.
+/// Groups of micro-batches as PyTorch makes them unless the request says otherwise: G = P when P divides M.
+/// Source: torch.distributed.pipelining; DOMAIN.md 5.2.
+#include "sim/schedule/interleaved.hpp"
+#include "sim/schedule/placement.hpp"
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
+  const Result<int> group = request.group_size > 0 ? Result<int>(request.group_size) : pytorch_group(request);
+  if (!group) return tl::unexpected(group.error());
+  const int ranks = request.ranks;
+  const int chunks = request.chunks;
+  Schedule schedule = start_schedule("interleaved-zb", request, loop_placement(ranks, chunks));
+  const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, *group);
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
+    list.reserve(3 * table.size());
+    const auto lag = static_cast<std::size_t>(rank);
+    const std::size_t ahead = static_cast<std::size_t>(ranks - 1 - rank) +
+                              static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(*group);
+    const std::size_t warmup = std::min(ahead, table.size());
+    for (std::size_t i = 0; i < warmup; ++i) list.push_back(forward(table[i].chunk, table[i].microbatch));
+    for (std::size_t j = 0; j < table.size() + lag; ++j) {
+      const std::size_t i = j + warmup;
+      if (i < table.size()) list.push_back(forward(table[i].chunk, table[i].microbatch));
+      if (j < table.size()) list.push_back(backward_input(chunks - 1 - table[j].chunk, table[j].microbatch));
+      if (j >= lag) list.push_back(backward_weight(chunks - 1 - table[j - lag].chunk, table[j - lag].microbatch));
+    }
+  }
+  return schedule;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,22 @@
+/// PipeDream: the lists of 1F1B, never flushed. Weights are updated after every backward, so a rank keeps the version that
+/// each micro-batch in flight began with: min(P-r, M) of them, and rank r computes with weights P-1-r updates old.
+/// Source: Harlap et al. 2018, Narayanan et al. 2019; DOMAIN.md 5.2.
+#include <algorithm>
+
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+Result<Schedule> make_pipedream(const ScheduleRequest& request) {
+  if (auto one = require_chunks(request, "pipedream", 1); !one) return tl::unexpected(one.error());
+  Result<Schedule> schedule = make_1f1b(request);
+  if (!schedule) return schedule;
+  schedule->name = "pipedream";
+  schedule->flush = false;
+  for (int rank = 0; rank < request.ranks; ++rank) {
+    schedule->weight_versions[static_cast<std::size_t>(rank)] = std::min(request.ranks - rank, request.microbatches);
+  }
+  return schedule;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,127 @@
+#include "sim/schedule/pipeline_run.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "sim/schedule/run_order.hpp"
+
+namespace tracecast {
+
+namespace {
+
+std::size_t stage_at(const Schedule& schedule, std::size_t rank, int chunk) {
+  return static_cast<std::size_t>(schedule.stage_of[rank][static_cast<std::size_t>(chunk)]);
+}
+
+/// Chunk-forwards in flight on one rank, walked along its list.
+class Inflight {
+ public:
+  void start(const Action& action) {
+    if (action.kind != ActionKind::forward && action.kind != ActionKind::forward_backward) return;
+    peak_ = std::max(peak_, ++now_);
+    peak_until_weight_ = std::max(peak_until_weight_, ++now_until_weight_);
+  }
+  void end(const Action& action) {
+    const bool full = action.kind == ActionKind::backward || action.kind == ActionKind::forward_backward;
+    if (full || action.kind == ActionKind::backward_input) --now_;
+    if (full || action.kind == ActionKind::backward_weight) --now_until_weight_;
+  }
+  int peak() const { return peak_; }
+  int peak_until_weight() const { return peak_until_weight_; }
+
+ private:
+  int now_ = 0;
+  int now_until_weight_ = 0;
+  int peak_ = 0;
+  int peak_until_weight_ = 0;
+};
+
+/// Time that the action would take if nothing in it overlapped.
+std::int64_t work(const Schedule& schedule, const PipelineTimes& times, std::size_t rank, const Action& action) {
+  const StageTime& stage = times.stages[stage_at(schedule, rank, action.chunk)];
+  switch (action.kind) {
+    case ActionKind::forward: return stage.forward;
+    case ActionKind::backward: return stage.backward_input + stage.backward_weight;
+    case ActionKind::backward_input: return stage.backward_input;
+    case ActionKind::backward_weight: return stage.backward_weight;
+    case ActionKind::forward_backward: break;
+  }
+  const StageTime& other = times.stages[stage_at(schedule, rank, action.chunk2)];
+  return stage.forward + other.backward_input + other.backward_weight;
+}
+
+}  // namespace
+
+PipelineTimes uniform_times(const Schedule& schedule, const ScheduleTimes& times,
+                            std::optional<std::int64_t> overlapped) {
+  const std::int64_t chunks = schedule.chunks / schedule.replicas;
+  PipelineTimes result;
+  result.stages.assign(static_cast<std::size_t>(schedule.stages()),
+                       {times.forward, times.backward_input, times.backward_weight});
+  result.latency = times.latency * chunks;
+  result.overlapped = overlapped;
+  result.scale = chunks;
+  return result;
+}
+
+std::int64_t duration(const Schedule& schedule, const PipelineTimes& times, int rank, const Action& action) {
+  if (action.kind == ActionKind::forward_backward && times.overlapped) return *times.overlapped;
+  return work(schedule, times, static_cast<std::size_t>(rank), action);
+}
+
+Result<PipelineRun> simulate_pipeline(const Schedule& schedule, const PipelineTimes& times) {
+  TRACECAST_ASSERT(times.stages.size() == static_cast<std::size_t>(schedule.stages()), "a time per stage");
+  PipelineRun run;
+  run.actions.resize(schedule.actions.size());
+  for (std::size_t rank = 0; rank < run.actions.size(); ++rank) run.actions[rank].reserve(schedule.actions[rank].size());
+  struct Made {
+    std::int64_t time;
+    int rank;
+  };
+  std::vector<Made> made(output_count(schedule));
+  std::vector<std::int64_t> free_at(run.actions.size(), 0);
+  const std::vector<std::size_t> reached =
+      run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
+        const auto r = static_cast<std::size_t>(rank);
+        std::int64_t start = free_at[r];
+        for (const Output& need : d.needs) {
+          if (need.stage < 0) continue;
+          const Made& input = made[output_index(schedule, need)];
+          start = std::max(start, input.time + (input.rank == rank ? 0 : times.latency));
+        }
+        const std::int64_t end = start + duration(schedule, times, rank, schedule.actions[r][index]);
+        free_at[r] = end;
+        run.actions[r].push_back({start, end});
+        for (const Output& output : d.makes) {
+          if (output.stage >= 0) made[output_index(schedule, output)] = {end, rank};
+        }
+      });
+  for (std::size_t rank = 0; rank < reached.size(); ++rank) {
+    if (reached[rank] < schedule.actions[rank].size()) return fail("deadlock: " + describe_circle(schedule, reached));
+  }
+  summarise(schedule, times, run);
+  return run;
+}
+
+void summarise(const Schedule& schedule, const PipelineTimes& times, PipelineRun& run) {
+  run.scale = times.scale;
+  for (std::size_t rank = 0; rank < run.actions.size(); ++rank) {
+    const std::vector<Interval>& actions = run.actions[rank];
+    Inflight inflight;
+    std::int64_t rank_work = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = schedule.actions[rank][i];
+      inflight.start(action);
+      inflight.end(action);
+      rank_work += work(schedule, times, rank, action);
+    }
+    run.peak_inflight.push_back(inflight.peak());
+    run.peak_inflight_until_weight.push_back(inflight.peak_until_weight());
+    run.ideal = std::max(run.ideal, rank_work);
+    if (actions.empty()) continue;
+    run.makespan = std::max(run.makespan, actions.back().end);
+    run.max_rank_span = std::max(run.max_rank_span, actions.back().end - actions.front().start);
+  }
+}
+
+}  // namespace tracecast

@@ -1,0 +1,35 @@
+/// ZB-H2: up to 2P-1 micro-batches in flight close the bubble of the first half of the step; the ranks then end one after
+/// the other, and the next step may begin as early on each (its bubble is counted within each rank's span).
+/// Source: Qi et al. 2023; DOMAIN.md 5.2.
+#include <algorithm>
+
+#include "sim/schedule/placement.hpp"
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+Result<Schedule> make_zb_h2(const ScheduleRequest& request) {
+  if (auto one = require_chunks(request, "zb-h2", 1); !one) return tl::unexpected(one.error());
+  Schedule schedule = start_schedule("zb-h2", request, loop_placement(request.ranks, 1));
+  for (int rank = 0; rank < request.ranks; ++rank) {
+    std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
+    int f = 0;
+    int w = 0;
+    const auto next_forward = [&] {
+      if (f < request.microbatches) list.push_back(forward(0, f++));
+    };
+    const int warmup = std::min(2 * (request.ranks - 1 - rank) + 1, request.microbatches);
+    while (f < warmup) next_forward();
+    for (int j = 0; j < request.microbatches; ++j) {
+      list.push_back(backward_input(0, j));
+      // While the ranks fill up, rank r puts off 2r weight gradients in favour of forwards.
+      const bool filling = f < request.microbatches && j < 2 * rank;
+      if (!filling) list.push_back(backward_weight(0, w++));
+      next_forward();
+    }
+    while (w < request.microbatches) list.push_back(backward_weight(0, w++));
+  }
+  return schedule;
+}
+
+}  // namespace tracecast
