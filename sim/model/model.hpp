@@ -75,6 +75,8 @@ struct Model {
   bool operator==(const Model&) const = default;
 
   bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  /// All layers, an encoder's first: the numbers that `layer` runs over here and in Stage.
+  int layers() const { return encoder_layers + num_layers; }
   bool is_moe_layer(int layer) const;
 };
 
@@ -92,7 +94,7 @@ struct ParameterCount {
 };
 
 /// Exact count, equal to the published one; multi-token-prediction layers are counted apart, in `mtp`, which is
-/// part of the total only when model.mtp_layers > 0 was asked for.   Source: DOMAIN.md 1.1, tests T-A1 and T-A2.
+/// part of the total only when model.mtp_layers > 0 was asked for. The norms inside latent attention count as norms.   Source: DOMAIN.md 1.1, tests T-A1 and T-A2.
 ParameterCount parameter_count(const Model& model);
 
 /// Parameters that one token passes through: with experts, topk of them.
@@ -101,7 +103,9 @@ std::int64_t active_parameters(const Model& model);
 /// Parameters of layer `layer` (0-based) alone, norms included.
 std::int64_t layer_parameters(const Model& model, int layer);
 
-/// Errors: a size that is zero or negative, heads not divisible by query groups, topk above experts …
+/// Fills what follows from the rest where it is 0: num_query_groups (as many as heads), head_dim (hidden_size / heads).
+/// Errors (all found, keys below "model."): a size that is missing, zero, negative or beyond what 64-bit counts hold;
+/// heads not divisible by query groups; topk above experts; MoE together with an encoder …
 Result<Model> validated(Model model);
 
 /// How model FLOPs are counted. Every report names the one it used.
@@ -113,7 +117,9 @@ const char* to_string(FlopsConvention convention);
 
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,
-///   router and shared expert.        Source: data/validation/README.md "FLOPs conventions"; tests T-A5.
+///   router and shared expert. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
+///   what the rows of GPT-OSS in data/validation/runs.csv count. Encoder-decoder: both sequences are seq_length long.
+///   Source: data/validation/README.md "FLOPs conventions"; tests T-A5.
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 
 }  // namespace tracecast

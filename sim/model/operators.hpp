@@ -81,8 +81,8 @@ struct Operator {
   bool operator==(const Operator&) const = default;
 };
 
-/// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and 2.5 times
-/// that backward; elementwise work counts 0.    Source: DOMAIN.md 1.2; tests T-A3.
+/// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and, fused, 2.5
+/// times that backward; unfused scores twice. Elementwise work counts 0.   Source: DOMAIN.md 1.2; tests T-A3.
 Flops flops(const Operator& op);
 
 /// Bytes that must be read and written at least once.

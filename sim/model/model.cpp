@@ -1,0 +1,215 @@
+#include "sim/model/model.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/model/parameters.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Largest sizes that are believed; together they keep every parameter count below 2^63.
+constexpr std::int64_t kMaxLayers = 1 << 12;
+constexpr std::int64_t kMaxHeads = 1 << 14;
+constexpr std::int64_t kMaxHeadDim = 1 << 12;
+constexpr std::int64_t kMaxHidden = 1 << 18;
+constexpr std::int64_t kMaxFfn = 1 << 21;
+constexpr std::int64_t kMaxExpertFfn = 1 << 18;
+constexpr std::int64_t kMaxExperts = 1 << 12;
+constexpr std::int64_t kMaxVocab = 1 << 26;
+constexpr std::int64_t kMaxPositions = 1 << 30;
+
+/// Collects the mistakes of one model.
+class ModelCheck {
+ public:
+  void between(const std::string& key, std::int64_t value, std::int64_t minimum, std::int64_t maximum) {
+    if (value >= minimum && value <= maximum) return;
+    fault(key, fmt::to_string(value), fmt::format("is not between {} and {}", minimum, maximum));
+  }
+  void fault(const std::string& key, std::string value, std::string message) {
+    diagnostics_.push_back({"", 0, "model." + key, std::move(value), std::move(message)});
+  }
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
+void check_sizes(ModelCheck& check, const Model& model) {
+  check.between("num_layers", model.num_layers, 1, kMaxLayers);
+  check.between("encoder_layers", model.encoder_layers, 0, kMaxLayers);
+  check.between("mtp_layers", model.mtp_layers, 0, kMaxLayers);
+  check.between("hidden_size", model.hidden_size, 1, kMaxHidden);
+  check.between("num_attention_heads", model.num_attention_heads, 1, kMaxHeads);
+  check.between("ffn_hidden_size", model.ffn_hidden_size, model.moe ? 0 : 1, kMaxFfn);
+  check.between("vocab_size", model.vocab_size, 1, kMaxVocab);
+  check.between("max_position_embeddings", model.max_position_embeddings,
+                model.position == Position::learned ? 1 : 0, kMaxPositions);
+  check.between("sliding_window", model.sliding_window, 0, kMaxPositions);
+  check.between("global_layer_interval", model.global_layer_interval, 0, kMaxLayers);
+  if (!(model.dropout >= 0 && model.dropout < 1)) {
+    check.fault("dropout", fmt::to_string(model.dropout), "is not between 0 and 1");
+  }
+}
+
+void check_heads(ModelCheck& check, const Model& model) {
+  check.between("head_dim", model.head_dim, 1, kMaxHeadDim);
+  check.between("num_query_groups", model.num_query_groups, 1, kMaxHeads);
+  if (model.num_query_groups > 0 && model.num_attention_heads % model.num_query_groups != 0) {
+    check.fault("num_query_groups", fmt::to_string(model.num_query_groups),
+                fmt::format("does not divide model.num_attention_heads = {}", model.num_attention_heads));
+  }
+}
+
+void check_latent_attention(ModelCheck& check, const LatentAttention& latent) {
+  check.between("latent_attention.q_rank", latent.q_rank, 0, kMaxHidden);
+  check.between("latent_attention.kv_rank", latent.kv_rank, 1, kMaxHidden);
+  check.between("latent_attention.nope_dim", latent.nope_dim, 1, kMaxHeadDim);
+  check.between("latent_attention.rope_dim", latent.rope_dim, 0, kMaxHeadDim);
+  check.between("latent_attention.v_dim", latent.v_dim, 1, kMaxHeadDim);
+}
+
+void check_experts(ModelCheck& check, const Model& model) {
+  const MixtureOfExperts& moe = *model.moe;
+  check.between("moe.experts", moe.experts, 1, kMaxExperts);
+  check.between("moe.topk", moe.topk, 1, std::clamp<std::int64_t>(moe.experts, 1, kMaxExperts));
+  check.between("moe.ffn_hidden", moe.ffn_hidden, 1, kMaxExpertFfn);
+  check.between("moe.shared_ffn_hidden", moe.shared_ffn_hidden, 0, kMaxFfn);
+  check.between("moe.leading_dense_layers", moe.leading_dense_layers, 0, std::clamp(model.num_layers, 0, 1 << 12));
+  check.between("moe.layer_interval", moe.layer_interval, 1, kMaxLayers);
+  check.between("moe.routing_groups", moe.routing_groups, 0, kMaxExperts);
+  check.between("moe.routing_group_limit", moe.routing_group_limit, 0, std::max(moe.routing_groups, 0));
+  if (moe.routing_groups > 0 && moe.experts % moe.routing_groups != 0) {
+    check.fault("moe.routing_groups", fmt::to_string(moe.routing_groups),
+                fmt::format("does not divide model.moe.experts = {}", moe.experts));
+  }
+  const bool dense_layers = moe.leading_dense_layers > 0 || moe.layer_interval > 1;
+  if (dense_layers && model.ffn_hidden_size == 0) {
+    check.fault("ffn_hidden_size", "0", "is needed by the layers without experts");
+  }
+  if (model.encoder_layers > 0) {
+    check.fault("moe", "", "cannot be combined with model.encoder_layers");
+  }
+}
+
+/// Every n-th layer attends globally, the others within the window.
+bool is_windowed(const Model& model, int layer) {
+  if (model.sliding_window == 0) return false;
+  return model.global_layer_interval == 0 || (layer + 1) % model.global_layer_interval != 0;
+}
+
+/// Keys that a query attends to on average. `masked`: the later half is cut off by the causal mask.
+double attended_keys(const Model& model, int layer, std::int64_t seq_length, bool masked) {
+  const double keys = static_cast<double>(seq_length) * (masked ? 0.5 : 1.0);
+  return is_windowed(model, layer) ? std::min(keys, static_cast<double>(model.sliding_window)) : keys;
+}
+
+/// Sum of the head sizes of query-key and score-value products, all heads.
+double score_width(const Model& model) {
+  if (!model.latent_attention) return 2.0 * model.num_attention_heads * static_cast<double>(model.head_dim);
+  const LatentAttention& latent = *model.latent_attention;
+  return model.num_attention_heads * static_cast<double>(latent.nope_dim + latent.rope_dim + latent.v_dim);
+}
+
+/// Weights that one token is multiplied with; of the experts, topk.
+double multiplied_weights(const Model& model, const std::vector<ParameterGroup>& groups) {
+  double weights = 0;
+  for (const ParameterGroup& group : groups) {
+    if (!group.matrix) continue;
+    const double share = group.part == Part::expert ? static_cast<double>(model.moe->topk) / model.moe->experts : 1;
+    weights += share * static_cast<double>(group.count);
+  }
+  return weights;
+}
+
+double layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention) {
+  const bool encoder = layer < model.encoder_layers;
+  const bool masked = convention == FlopsConvention::model_causal && !encoder;
+  double keys = attended_keys(model, layer, seq_length, masked);
+  if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
+  return 2 * multiplied_weights(model, layer_parameter_groups(model, layer)) + 2 * keys * score_width(model);
+}
+
+void add(ParameterCount& count, const std::vector<ParameterGroup>& groups) {
+  count.embedding += sum(groups, Part::embedding);
+  count.attention += sum(groups, Part::attention);
+  count.mlp += sum(groups, Part::mlp);
+  count.router += sum(groups, Part::router);
+  count.experts += sum(groups, Part::expert);
+  count.norms += sum(groups, Part::norm);
+  count.output += sum(groups, Part::output);
+}
+
+}  // namespace
+
+bool Model::is_moe_layer(int layer) const {
+  if (!moe || layer < moe->leading_dense_layers) return false;
+  return (layer - moe->leading_dense_layers) % moe->layer_interval == moe->layer_interval - 1;
+}
+
+ParameterCount parameter_count(const Model& model) {
+  ParameterCount count;
+  add(count, embedding_parameter_groups(model));
+  for (int layer = 0; layer < model.layers(); ++layer) add(count, layer_parameter_groups(model, layer));
+  add(count, head_parameter_groups(model));
+  if (model.mtp_layers > 0) count.mtp = model.mtp_layers * sum(mtp_parameter_groups(model));
+  return count;
+}
+
+std::int64_t active_parameters(const Model& model) {
+  const std::int64_t total = parameter_count(model).total();
+  if (!model.moe) return total;
+  // Every group of experts is a multiple of their number.
+  std::int64_t experts = 0;
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    experts += sum(layer_parameter_groups(model, layer), Part::expert);
+  }
+  if (model.mtp_layers > 0) experts += model.mtp_layers * sum(mtp_parameter_groups(model), Part::expert);
+  return total - experts / model.moe->experts * (model.moe->experts - model.moe->topk);
+}
+
+std::int64_t layer_parameters(const Model& model, int layer) { return sum(layer_parameter_groups(model, layer)); }
+
+Result<Model> validated(Model model) {
+  if (model.num_query_groups == 0) model.num_query_groups = model.num_attention_heads;
+  const bool divisible = model.num_attention_heads > 0 && model.hidden_size % model.num_attention_heads == 0;
+  ModelCheck check;
+  if (model.latent_attention) {
+    const LatentAttention& latent = *model.latent_attention;
+    check_latent_attention(check, latent);
+    if (model.head_dim == 0 && check.diagnostics().empty()) model.head_dim = latent.nope_dim + latent.rope_dim;
+  } else if (model.head_dim == 0 && !divisible && model.num_attention_heads > 0 && model.hidden_size > 0) {
+    check.fault("num_attention_heads", fmt::to_string(model.num_attention_heads),
+                fmt::format("does not divide model.hidden_size = {}, and model.head_dim is not given",
+                            model.hidden_size));
+    model.head_dim = 1;
+  }
+  if (model.head_dim == 0 && divisible) model.head_dim = model.hidden_size / model.num_attention_heads;
+  check_sizes(check, model);
+  if (check.diagnostics().empty()) check_heads(check, model);
+  if (model.moe) check_experts(check, model);
+  if (!check.diagnostics().empty()) return tl::unexpected(Error{check.diagnostics()});
+  return model;
+}
+
+const char* to_string(FlopsConvention convention) {
+  return convention == FlopsConvention::model_causal ? "model_causal" : "model_full_attn";
+}
+
+double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention) {
+  const double head = 2.0 * static_cast<double>(model.hidden_size) * static_cast<double>(model.vocab_size);
+  double forward = head;
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    forward += layer_forward_flops(model, layer, seq_length, convention);
+  }
+  if (model.mtp_layers > 0) {
+    const int last = model.layers() - 1;
+    const double scores = layer_forward_flops(model, last, seq_length, convention) -
+                          2 * multiplied_weights(model, layer_parameter_groups(model, last));
+    forward += model.mtp_layers * (2 * multiplied_weights(model, mtp_parameter_groups(model)) + scores + head);
+  }
+  return 3 * forward;
+}
+
+}  // namespace tracecast

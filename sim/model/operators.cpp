@@ -1,0 +1,140 @@
+#include "sim/model/operators.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+bool is_backward(Pass pass) { return pass != Pass::forward; }
+
+/// (query, key) pairs of one head that the mask lets through. A causal mask is counted as half of the rectangle, a
+/// causal window w as the band below the diagonal: w s - w^2/2, which for w = s is that half.
+double attended_pairs(const AttentionShape& shape) {
+  const double q = static_cast<double>(shape.q_len);
+  const double kv = static_cast<double>(shape.kv_len);
+  const double all = shape.causal ? q * kv / 2 : q * kv;
+  if (shape.window <= 0 || shape.window >= shape.kv_len) return all;
+  const double w = static_cast<double>(shape.window);
+  return std::min(all, shape.causal ? w * q - w * w / 2 : w * q);
+}
+
+/// Forward: QK^T and PV. Backward: dV, dP, dQ, dK, and QK^T again when the kernel is fused.
+double attention_flops(const Operator& op, const AttentionShape& shape) {
+  const double qk = static_cast<double>(shape.qk_dim);
+  const double v = static_cast<double>(shape.v_dim);
+  double width = qk + v;
+  if (is_backward(op.pass)) width = (op.kind == OperatorKind::attention ? 3 * qk : 2 * qk) + 2 * v;
+  return 2 * attended_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
+}
+
+/// Narrow formats are inputs only: results leave in 16 bit.
+std::int64_t result_size(Precision precision) { return std::max<std::int64_t>(element_size(precision), 2); }
+
+Bytes gemm_traffic(Precision precision, const GemmShape& shape) {
+  const std::int64_t inputs = element_size(precision) * (shape.m * shape.k + shape.k * shape.n);
+  // An fp32 accumulator is read and written.
+  const std::int64_t result = shape.m * shape.n * (shape.accumulate_fp32 ? 8 : result_size(precision));
+  return Bytes{inputs + result} * shape.batch;
+}
+
+/// Forward reads Q, K, V and writes O and the fp32 log-sum-exp; backward reads these and dO, and writes dQ, dK, dV.
+Bytes fused_attention_traffic(const Operator& op, const AttentionShape& shape) {
+  const std::int64_t query = shape.q_len * shape.heads * shape.qk_dim;
+  const std::int64_t key_value = shape.kv_len * shape.kv_heads * (shape.qk_dim + shape.v_dim);
+  const std::int64_t out = shape.q_len * shape.heads * shape.v_dim;
+  const std::int64_t log_sum_exp = 4 * shape.q_len * shape.heads;
+  const std::int64_t elements =
+      is_backward(op.pass) ? 2 * (query + key_value) + 2 * out : query + key_value + out;
+  return Bytes{element_size(op.precision) * elements + log_sum_exp} * shape.batch;
+}
+
+/// Unfused: the [a, s, s] score matrices pass through memory, one per product.
+Bytes scores_traffic(const Operator& op, const AttentionShape& shape) {
+  const std::int64_t matrix = shape.q_len * shape.kv_len * shape.heads;
+  const std::int64_t query = shape.q_len * shape.heads * shape.qk_dim;
+  const std::int64_t key_value = shape.kv_len * shape.kv_heads * (shape.qk_dim + shape.v_dim);
+  const std::int64_t out = shape.q_len * shape.heads * shape.v_dim;
+  // Forward: Q K -> S; P V -> O. Backward: P dO -> dV; dO V -> dP; dS K -> dQ; dS Q -> dK.
+  const std::int64_t forward = 2 * matrix + query + key_value + out;
+  const std::int64_t backward = 4 * matrix + 2 * (query + key_value + out);
+  return Bytes{element_size(op.precision) * (is_backward(op.pass) ? backward : forward)} * shape.batch;
+}
+
+}  // namespace
+
+std::int64_t element_size(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return 4;
+    case Precision::fp16:
+    case Precision::bf16: return 2;
+    case Precision::fp8:
+    case Precision::fp8_block:
+    case Precision::mxfp8:
+    case Precision::nvfp4: return 1;
+  }
+  return 0;
+}
+
+const char* to_string(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return "fp32";
+    case Precision::fp16: return "fp16";
+    case Precision::bf16: return "bf16";
+    case Precision::fp8: return "fp8";
+    case Precision::fp8_block: return "fp8_block";
+    case Precision::mxfp8: return "mxfp8";
+    case Precision::nvfp4: return "nvfp4";
+  }
+  return "";
+}
+
+const char* to_string(OperatorKind kind) {
+  switch (kind) {
+    case OperatorKind::gemm: return "gemm";
+    case OperatorKind::grouped_gemm: return "grouped_gemm";
+    case OperatorKind::attention: return "attention";
+    case OperatorKind::scores: return "scores";
+    case OperatorKind::softmax: return "softmax";
+    case OperatorKind::norm: return "norm";
+    case OperatorKind::activation: return "activation";
+    case OperatorKind::rope: return "rope";
+    case OperatorKind::residual: return "residual";
+    case OperatorKind::embedding: return "embedding";
+    case OperatorKind::cross_entropy: return "cross_entropy";
+    case OperatorKind::optimizer: return "optimizer";
+    case OperatorKind::cast: return "cast";
+    case OperatorKind::permute: return "permute";
+    case OperatorKind::copy: return "copy";
+  }
+  return "";
+}
+
+const char* to_string(Pass pass) {
+  switch (pass) {
+    case Pass::forward: return "forward";
+    case Pass::dgrad: return "dgrad";
+    case Pass::wgrad: return "wgrad";
+    case Pass::backward: return "backward";
+    case Pass::optimizer: return "optimizer";
+  }
+  return "";
+}
+
+Flops flops(const Operator& op) {
+  if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) {
+    return {2.0 * static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->k) *
+            static_cast<double>(gemm->batch)};
+  }
+  if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) return {attention_flops(op, *attention)};
+  return {};
+}
+
+Bytes compulsory_traffic(const Operator& op) {
+  if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) return gemm_traffic(op.precision, *gemm);
+  if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) {
+    return op.kind == OperatorKind::scores ? scores_traffic(op, *attention) : fused_attention_traffic(op, *attention);
+  }
+  return std::get<ElementwiseShape>(op.shape).traffic;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,139 @@
+#include "sim/model/parameters.hpp"
+
+namespace tracecast {
+namespace {
+
+using Groups = std::vector<ParameterGroup>;
+
+void matrix(Groups& groups, Part part, Split split, std::int64_t count) {
+  if (count > 0) groups.push_back({part, split, count, true});
+}
+
+void vector(Groups& groups, Part part, Split split, std::int64_t count) {
+  if (count > 0) groups.push_back({part, split, count, false});
+}
+
+std::int64_t norm_size(const Model& model) { return model.hidden_size * (model.norm_bias ? 2 : 1); }
+
+/// Multi-head or grouped-query attention: h x (a + 2k)d and ad x h.
+void add_attention(Groups& groups, const Model& model) {
+  const std::int64_t query = model.num_attention_heads * model.head_dim;
+  const std::int64_t key_value = 2 * model.num_query_groups * model.head_dim;
+  matrix(groups, Part::attention, Split::tensor, model.hidden_size * query);
+  matrix(groups, Part::attention, Split::query_groups, model.hidden_size * key_value);
+  matrix(groups, Part::attention, Split::tensor, query * model.hidden_size);
+  if (model.qkv_bias) {
+    vector(groups, Part::attention, Split::tensor, query);
+    vector(groups, Part::attention, Split::query_groups, key_value);
+  }
+  if (model.attention_output_bias) vector(groups, Part::attention, Split::replicated, model.hidden_size);
+  if (model.attention_sinks) vector(groups, Part::attention, Split::tensor, model.num_attention_heads);
+  if (model.qk_norm) vector(groups, Part::norm, Split::replicated, 2 * model.head_dim);
+}
+
+/// h q + q + q a(n + r) + h(c + r) + c + c a(n + v) + a v h. The down-projections are the same on every tensor-parallel
+/// rank, the up-projections are split by heads.    Source: DeepSeek-V2 (arXiv 2405.04434); Megatron-LM's MLA layer
+void add_latent_attention(Groups& groups, const Model& model) {
+  const LatentAttention& latent = *model.latent_attention;
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t heads = model.num_attention_heads;
+  const std::int64_t query = heads * (latent.nope_dim + latent.rope_dim);
+  if (latent.q_rank > 0) {
+    matrix(groups, Part::attention, Split::replicated, h * latent.q_rank);
+    vector(groups, Part::norm, Split::replicated, latent.q_rank);
+    matrix(groups, Part::attention, Split::tensor, latent.q_rank * query);
+  } else {
+    matrix(groups, Part::attention, Split::tensor, h * query);
+  }
+  matrix(groups, Part::attention, Split::replicated, h * (latent.kv_rank + latent.rope_dim));
+  vector(groups, Part::norm, Split::replicated, latent.kv_rank);
+  matrix(groups, Part::attention, Split::tensor, latent.kv_rank * heads * (latent.nope_dim + latent.v_dim));
+  matrix(groups, Part::attention, Split::tensor, heads * latent.v_dim * h);
+}
+
+/// Two matrices h x f and f x h, or three when gated.
+void add_mlp(Groups& groups, const Model& model, std::int64_t width) {
+  const std::int64_t inputs = model.gated() ? 2 : 1;
+  matrix(groups, Part::mlp, Split::tensor, (inputs + 1) * model.hidden_size * width);
+  if (!model.mlp_bias || width == 0) return;
+  vector(groups, Part::mlp, Split::tensor, inputs * width);
+  vector(groups, Part::mlp, Split::replicated, model.hidden_size);
+}
+
+void add_experts(Groups& groups, const Model& model) {
+  const MixtureOfExperts& moe = *model.moe;
+  const std::int64_t inputs = model.gated() ? 2 : 1;
+  matrix(groups, Part::router, Split::replicated, model.hidden_size * moe.experts);
+  if (moe.router_bias) vector(groups, Part::router, Split::replicated, moe.experts);
+  matrix(groups, Part::expert, Split::expert, moe.experts * (inputs + 1) * model.hidden_size * moe.ffn_hidden);
+  if (moe.expert_bias) {
+    vector(groups, Part::expert, Split::expert, moe.experts * inputs * moe.ffn_hidden);
+    vector(groups, Part::expert, Split::expert_bias, moe.experts * model.hidden_size);
+  }
+  add_mlp(groups, model, moe.shared_ffn_hidden);
+  if (moe.shared_expert_gate) matrix(groups, Part::mlp, Split::replicated, model.hidden_size);
+}
+
+}  // namespace
+
+std::vector<ParameterGroup> layer_parameter_groups(const Model& model, int layer) {
+  TRACECAST_ASSERT(layer >= 0 && layer < model.layers(), "a layer of the model");
+  Groups groups;
+  const bool attends_encoder = model.encoder_layers > 0 && layer >= model.encoder_layers;
+  if (model.latent_attention) {
+    add_latent_attention(groups, model);
+  } else {
+    add_attention(groups, model);
+    if (attends_encoder) add_attention(groups, model);
+  }
+  if (model.is_moe_layer(layer)) {
+    add_experts(groups, model);
+  } else {
+    add_mlp(groups, model, model.ffn_hidden_size);
+  }
+  vector(groups, Part::norm, Split::replicated, (attends_encoder ? 3 : 2) * norm_size(model));
+  return groups;
+}
+
+std::vector<ParameterGroup> embedding_parameter_groups(const Model& model) {
+  Groups groups;
+  vector(groups, Part::embedding, Split::tensor, model.vocab_size * model.hidden_size);
+  if (model.position == Position::learned) {
+    vector(groups, Part::embedding, Split::replicated, model.max_position_embeddings * model.hidden_size);
+  }
+  if (model.embedding_norm) vector(groups, Part::embedding, Split::replicated, norm_size(model));
+  return groups;
+}
+
+std::vector<ParameterGroup> head_parameter_groups(const Model& model) {
+  Groups groups;
+  const int stacks = model.encoder_layers > 0 ? 2 : 1;
+  if (model.final_norm) vector(groups, Part::norm, Split::replicated, stacks * norm_size(model));
+  if (!model.tied_embeddings) {
+    matrix(groups, Part::output, Split::tensor, model.vocab_size * model.hidden_size);
+  }
+  return groups;
+}
+
+std::vector<ParameterGroup> mtp_parameter_groups(const Model& model) {
+  Groups groups = layer_parameter_groups(model, model.layers() - 1);
+  matrix(groups, Part::mlp, Split::tensor, 2 * model.hidden_size * model.hidden_size);
+  vector(groups, Part::norm, Split::replicated, 3 * norm_size(model));
+  return groups;
+}
+
+std::int64_t sum(const std::vector<ParameterGroup>& groups) {
+  std::int64_t total = 0;
+  for (const ParameterGroup& group : groups) total += group.count;
+  return total;
+}
+
+std::int64_t sum(const std::vector<ParameterGroup>& groups, Part part) {
+  std::int64_t total = 0;
+  for (const ParameterGroup& group : groups) {
+    if (group.part == part) total += group.count;
+  }
+  return total;
+}
+
+}  // namespace tracecast
