@@ -1,11 +1,11 @@
 #include "sim/io/files.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include "sim/io/whole_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -71,19 +71,9 @@ Result<fs::path> find_file(const std::string& name, const fs::path& folder, std:
 }
 
 Result<void> write_file(const fs::path& path, std::string_view content) {
-  const fs::path partial = path.string() + fmt::format(".{}.partial", ::getpid());
-  std::error_code code;
-  if (!path.has_filename() || fs::is_directory(path, code))
-    return fail(about(path, "is a folder, not a file"));
-  std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
-  if (!stream) return fail(about(path, "cannot be written (is there such a folder, and may it be written?)"));
-  stream.write(content.data(), static_cast<std::streamsize>(content.size()));
-  stream.close();
-  if (stream) fs::rename(partial, path, code);
-  if (stream && !code) return {};
-  const std::string reason = code ? code.message() : "is the disk full?";
-  fs::remove(partial, code);
-  return fail(about(path, fmt::format("cannot be written ({})", reason)));
+  WholeFile file(path);
+  file.write(content);
+  return file.commit();
 }
 
 }  // namespace tracecast

@@ -85,6 +85,11 @@ std::string bar(double fraction, int width, const TextStyle& style) {
   return out + blanks(width - used);
 }
 
+std::string without_trailing_blanks(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
 std::string heading(std::string_view title, const TextStyle& style) {
   const std::string line = repeat(style.unicode ? "─" : "-", style.width - columns(title) - 1);
   return paint(title, Colour::bold, style) + " " + paint(line, Colour::grey, style) + "\n";

@@ -32,6 +32,9 @@ std::string pad_left(std::string_view text, int width);
 /// Unicode. A positive fraction always shows. The rest is blank.
 std::string bar(double fraction, int width, const TextStyle& style);
 
+/// For the end of a line.
+std::string without_trailing_blanks(std::string text);
+
 /// A heading over the full width: "Memory ─────────────".
 std::string heading(std::string_view title, const TextStyle& style);
 

@@ -1,0 +1,99 @@
+#include "sim/report/json.hpp"
+
+#include <cstddef>
+
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json exposed_communication(const Forecast& f) {
+  Json out = Json::object();
+  for (std::size_t kind = 0; kind < kTrafficKinds; ++kind)
+    out[to_string(static_cast<Traffic>(kind))] = f.exposed_s[kind];
+  return out;
+}
+
+Json by_kind(const MemoryByKind& memory) {
+  return {{"weights", gib(memory.weights)},
+          {"gradients", gib(memory.gradients)},
+          {"optimizer", gib(memory.optimizer)},
+          {"activations", gib(memory.activations)},
+          {"transient", gib(memory.transient)},
+          {"fixed", gib(memory.fixed)},
+          {"fragmentation", gib(memory.fragmentation)}};
+}
+
+Json memory(const Forecast& f) {
+  const MemoryByKind& tightest = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)];
+  Json by_pipeline_rank = Json::array();
+  for (const MemoryByKind& rank : f.memory) by_pipeline_rank.push_back(gib(rank.total()));
+  return {
+      {"fits", f.fits},           {"capacity_gib", gib(f.memory_capacity)}, {"peak_gib", gib(tightest.total())},
+      {"peak_rank", f.peak_rank}, {"by_kind_gib", by_kind(tightest)},       {"by_pipeline_rank_gib", by_pipeline_rank}};
+}
+
+/// All three, also when a share is zero.
+Json provenance(const Forecast& f) {
+  Json out = Json::object();
+  for (const char* name : {"measured", "interpolated", "analytic"}) {
+    const auto share = f.provenance.find(name);
+    out[name] = share == f.provenance.end() ? 0.0 : share->second;
+  }
+  return out;
+}
+
+Json causes(const Forecast& f) {
+  Json out = Json::array();
+  for (const Cause& cause : f.causes) {
+    out.push_back({{"name", cause.name},
+                   {"on_critical_path_s", cause.on_critical_path_s},
+                   {"step_without_s", cause.step_without_s}});
+  }
+  return out;
+}
+
+Json measured(const Measured& measured, const Forecast& f) {
+  return {{"step_time_s", measured.step_time_s},
+          {"relative_error", f.step_time_s / measured.step_time_s - 1},
+          {"source", measured.source}};
+}
+
+Json training(std::int64_t tokens, const Forecast& f) {
+  constexpr double kSecondsPerDay = 86400;
+  return {{"tokens", tokens}, {"days", static_cast<double>(tokens) / f.tokens_per_s / kSecondsPerDay}};
+}
+
+}  // namespace
+
+std::string result_json(const Scenario& scenario, const Forecast& f) {
+  Json out = {{"scenario", f.scenario},
+              {"ranks", f.ranks},
+              {"step_time_s", f.step_time_s},
+              {"band", {{"p5_s", f.band.p5_s}, {"p50_s", f.band.p50_s}, {"p95_s", f.band.p95_s}}},
+              {"tokens_per_step", f.tokens_per_step},
+              {"tokens_per_s", f.tokens_per_s},
+              {"tokens_per_s_per_gpu", f.tokens_per_s / f.ranks},
+              {"flops_convention", to_string(f.flops_convention)},
+              {"model_tflops_per_gpu", f.model_tflops_per_gpu},
+              {"mfu", f.mfu},
+              {"hfu", f.hfu},
+              {"bubble_fraction", f.bubble_fraction},
+              {"bubble_s", f.bubble_fraction * f.step_time_s},
+              {"exposed_communication_s", exposed_communication(f)},
+              {"compute_s", Json(f.compute_s)},
+              {"host_s", f.host_s},
+              {"optimizer_s", f.optimizer_s},
+              {"memory", memory(f)},
+              {"provenance", provenance(f)}};
+  if (!f.causes.empty()) out["causes"] = causes(f);
+  if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training.train_tokens, f);
+  if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
+  out["engine"] = {
+      {"classes", f.classes}, {"events", f.events}, {"wall_s", f.wall_s}, {"peak_rss_mib", f.peak_rss_mib}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tracecast

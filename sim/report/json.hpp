@@ -1,0 +1,18 @@
+/// A forecast as one JSON object: what `predict --json` prints and what --out writes as result.json.
+///
+/// Described by docs/schema/result.schema.json and docs/formats/result.md. Keys come in a fixed order; the same input
+/// gives the same bytes, apart from engine.wall_s and engine.peak_rss_mib.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sim/io/scenario.hpp"
+#include "sim/report/forecast.hpp"
+
+namespace tracecast {
+
+/// Indented by two, a newline at the end. `measured` and the tokens to train come from the scenario.
+std::string result_json(const Scenario& scenario, const Forecast& forecast);
+
+}  // namespace tracecast

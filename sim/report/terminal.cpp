@@ -1,0 +1,325 @@
+#include "sim/report/terminal.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/report/explain.hpp"
+#include "sim/report/perfetto.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr int kWidest = 110;
+constexpr int kLabelWidth = 14;
+
+std::string time_text(double seconds_) { return to_text(from_seconds(seconds_)); }
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
+
+std::string joined(const std::vector<std::string>& parts, const TextStyle& style) {
+  return fmt::format("{}", fmt::join(parts, separator(style)));
+}
+
+std::string fact(std::string_view label, std::string_view text, const TextStyle& style) {
+  return fmt::format("  {}  {}\n", paint(pad_right(label, kLabelWidth), Colour::grey, style), text);
+}
+
+// ---- The head: what was asked ------------------------------------------------------------------------------------
+
+std::string layout(const Plan& plan, const TextStyle& style) {
+  const Parallel& p = plan.parallel;
+  std::vector<std::string> parts = {fmt::format("tp {}", p.tp)};
+  if (p.cp > 1) parts.push_back(fmt::format("cp {}", p.cp));
+  if (p.ep > 1) parts.push_back(fmt::format("ep {}", p.ep));
+  parts.push_back(fmt::format("pp {}", p.pp));
+  parts.push_back(fmt::format("dp {}", plan.grid.size(Axis::dp)));
+  if (p.pp > 1) parts.push_back(p.vpp > 1 ? fmt::format("{} with {} chunks", p.pp_schedule, p.vpp) : p.pp_schedule);
+  parts.push_back(fmt::format("zero {}", p.zero_stage));
+  if (p.sequence_parallel) parts.emplace_back("sequence parallel");
+  return joined(parts, style);
+}
+
+std::string training_line(const Plan& plan, const TextStyle& style) {
+  const Training& t = plan.training;
+  const char* recompute = t.recompute == Recompute::none ? "no" : t.recompute == Recompute::full ? "full" : "selective";
+  return joined({fmt::format("batch {} x {} tokens", number(static_cast<double>(t.global_batch_size), 1),
+                             number(static_cast<double>(t.seq_length), 1)),
+                 fmt::format("{} micro-batches of {}", plan.num_microbatches, t.micro_batch_size), to_string(t.dtype),
+                 fmt::format("{} recomputation", recompute)},
+                style);
+}
+
+std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& style) {
+  const std::string machine =
+      fmt::format("{} {} {}", number(plan.world_size, 1), style.unicode ? "×" : "x", scenario.profile.gpu);
+  const std::string title = joined({scenario.model.name, machine, scenario.name}, style);
+  std::string text = paint(pad_right(title, std::min(columns(title), style.width), style), Colour::bold, style) + "\n";
+  for (const std::string& line : {layout(plan, style), training_line(plan, style)})
+    text += paragraph("  ", line, style);
+  return text;
+}
+
+// ---- The answer --------------------------------------------------------------------------------------------------
+
+std::string measured_text(const Measured& measured, double forecast_s) {
+  const double error = forecast_s / measured.step_time_s - 1;
+  return fmt::format("{}   the forecast is {:.1f} % {}", time_text(measured.step_time_s), 100 * std::abs(error),
+                     error < 0 ? "faster" : "slower");
+}
+
+std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
+  std::string text =
+      fact("step time",
+           fmt::format("{}   90 % between {} and {}", paint(time_text(f.step_time_s), Colour::bold, style),
+                       time_text(f.band.p5_s), time_text(f.band.p95_s)),
+           style);
+  if (scenario.measured) text += fact("measured", measured_text(*scenario.measured, f.step_time_s), style);
+  text +=
+      fact("throughput",
+           fmt::format("{} tokens/s   {} tokens/s per GPU", number(f.tokens_per_s), number(f.tokens_per_s / f.ranks)),
+           style);
+  text += fact("efficiency",
+               fmt::format("{} TFLOP/s per GPU   MFU {}   HFU {}", number(f.model_tflops_per_gpu, 3), percent(f.mfu),
+                           percent(f.hfu)),
+               style);
+  if (scenario.training.train_tokens > 0) {
+    const auto tokens = static_cast<double>(scenario.training.train_tokens);
+    text += fact("training",
+                 fmt::format("{} for {:.4g} T tokens, without interruptions",
+                             duration_in_words(tokens / f.tokens_per_s), tokens / 1e12),
+                 style);
+  }
+  return text;
+}
+
+// ---- Where the time goes -----------------------------------------------------------------------------------------
+
+struct Share {
+  std::string name;
+  double time_s = 0;
+  bool part = false;  ///< of the row above
+  Colour colour = Colour::green;
+};
+
+std::string spoken(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+/// The parts of a row, the largest first; those below half a percent of the step together.
+void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s, Colour colour) {
+  std::ranges::stable_sort(parts, std::greater{}, &Share::time_s);
+  double small = 0;
+  for (const Share& part : parts) {
+    if (part.time_s <= 0) continue;
+    if (part.time_s < 0.005 * step_s)
+      small += part.time_s;
+    else
+      rows.push_back({spoken(part.name), part.time_s, true, colour});
+  }
+  if (small > 0) rows.push_back({"other", small, true, colour});
+}
+
+double sum(const std::vector<Share>& parts) {
+  double total = 0;
+  for (const Share& part : parts) total += part.time_s;
+  return total;
+}
+
+std::vector<Share> shares(const Forecast& f) {
+  std::vector<Share> kinds;
+  for (const auto& [kind, time_s] : f.compute_s) kinds.push_back({kind, time_s});
+  std::vector<Share> traffic;
+  for (std::size_t kind = 0; kind < kTrafficKinds; ++kind)
+    traffic.push_back({to_string(static_cast<Traffic>(kind)), f.exposed_s[kind]});
+  std::vector<Share> rows = {{"compute", sum(kinds), false, Colour::green}};
+  add_parts(rows, std::move(kinds), f.step_time_s, Colour::green);
+  rows.push_back({"exposed communication", sum(traffic), false, Colour::yellow});
+  add_parts(rows, std::move(traffic), f.step_time_s, Colour::yellow);
+  rows.push_back({"pipeline bubble", f.bubble_fraction * f.step_time_s, false, Colour::red});
+  rows.push_back({"optimizer", f.optimizer_s, false, Colour::blue});
+  rows.push_back({"host", f.host_s, false, Colour::magenta});
+  return rows;
+}
+
+std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
+  constexpr int kName = 24;
+  std::string text = heading("Where the time goes (mean over all GPUs)", style);
+  for (const Share& row : shares(f)) {
+    const std::string name = pad_right((row.part ? "  " : "") + row.name, kName, style);
+    const double share = row.time_s / f.step_time_s;
+    const std::string figures = fmt::format("  {}{:>9} {:>7}  ", name, time_text(row.time_s), percent(share));
+    const std::string drawn =
+        paint(without_trailing_blanks(bar(share, style.width - columns(figures), style)), row.colour, style);
+    text += (row.part ? paint(figures, Colour::grey, style) : figures) + drawn + "\n";
+  }
+  return text;
+}
+
+// ---- Memory ------------------------------------------------------------------------------------------------------
+
+struct MemoryPart {
+  std::string_view name;
+  Bytes MemoryByKind::*bytes;
+  Colour colour;
+  std::string_view block;   ///< without colour
+  std::string_view letter;  ///< plain
+};
+constexpr std::array<MemoryPart, 7> kMemoryParts = {{
+    {"weights", &MemoryByKind::weights, Colour::blue, "█", "W"},
+    {"gradients", &MemoryByKind::gradients, Colour::cyan, "▓", "G"},
+    {"optimizer", &MemoryByKind::optimizer, Colour::magenta, "▒", "O"},
+    {"activations", &MemoryByKind::activations, Colour::green, "░", "A"},
+    {"transient", &MemoryByKind::transient, Colour::yellow, "▞", "T"},
+    {"fixed", &MemoryByKind::fixed, Colour::grey, "▚", "F"},
+    {"fragmentation", &MemoryByKind::fragmentation, Colour::red, "╱", "f"},
+}};
+
+std::string block(const MemoryPart& part, const TextStyle& style) {
+  return std::string(!style.unicode ? part.letter : style.colour ? "█" : part.block);
+}
+
+/// One row's stacked bar. Each part ends where the running sum rounds to, so that the whole has its true length. When
+/// some rank needs more than there is, a line marks what there is.
+std::string memory_bar(const MemoryByKind& memory, Bytes capacity, Bytes full_scale, int width,
+                       const TextStyle& style) {
+  const auto column = [&](Bytes upto) {
+    return static_cast<int>(
+        std::lround(static_cast<double>(upto.count) / static_cast<double>(full_scale.count) * width));
+  };
+  const int limit = capacity < full_scale ? column(capacity) : width;
+  std::string drawn;
+  int at = 0;
+  const auto draw = [&](int end, std::string_view glyph, Colour colour) {
+    std::string piece;
+    for (; at < end; ++at) piece += at == limit ? "|" : glyph;
+    drawn += paint(piece, colour, style);
+  };
+  Bytes upto;
+  for (const MemoryPart& part : kMemoryParts) {
+    upto += memory.*part.bytes;
+    draw(column(upto), block(part, style), part.colour);
+  }
+  draw(width, style.unicode ? "·" : ".", Colour::grey);
+  return drawn;
+}
+
+/// Pipeline ranks with the same memory in a row: "pp 1-14".
+struct MemoryRow {
+  std::string name;
+  MemoryByKind memory;
+};
+
+std::vector<MemoryRow> memory_rows(const Forecast& f) {
+  std::vector<MemoryRow> rows;
+  for (std::size_t first = 0; first < f.memory.size();) {
+    std::size_t last = first;
+    while (last + 1 < f.memory.size() && f.memory[last + 1] == f.memory[first]) ++last;
+    const std::string name = last > first ? fmt::format("pp {}-{}", first, last) : fmt::format("pp {}", first);
+    rows.push_back({name, f.memory[first]});
+    first = last + 1;
+  }
+  return rows;
+}
+
+/// Only the kinds that are there, on as many lines as they need.
+std::string memory_legend(const Forecast& f, const TextStyle& style) {
+  std::string text = " ";
+  int used = 1;
+  for (const MemoryPart& part : kMemoryParts) {
+    if (std::ranges::all_of(f.memory, [&](const MemoryByKind& rank) { return rank.*part.bytes == Bytes{}; })) continue;
+    const int length = 3 + columns(part.name);
+    if (used + length > style.width) {
+      text += "\n ";
+      used = 1;
+    }
+    text += fmt::format(" {} {}", paint(block(part, style), part.colour, style), part.name);
+    used += length;
+  }
+  return text + "\n";
+}
+
+std::string memory(const Forecast& f, const TextStyle& style) {
+  const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
+  std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
+  const std::string verdict = f.fits ? paint("fits", Colour::green, style) : paint("does not fit", Colour::red, style);
+  text += fmt::format("  {}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})\n", verdict, gib(peak),
+                      f.tightest_pp_rank, f.peak_rank);
+  const Bytes full_scale = std::max(peak, f.memory_capacity);
+  for (const MemoryRow& row : memory_rows(f)) {
+    const bool over = row.memory.total() > f.memory_capacity;
+    const std::string figures = fmt::format("{:>7.1f} GiB", gib(row.memory.total()));
+    const std::string name = pad_right(row.name, 9);
+    const int width = style.width - 2 - columns(name) - columns(figures) - 1;
+    text += fmt::format("  {}{}{}\n", name, memory_bar(row.memory, f.memory_capacity, full_scale, width, style),
+                        over ? paint(figures, Colour::red, style) : figures);
+  }
+  return text + memory_legend(f, style);
+}
+
+// ---- Where the numbers come from ---------------------------------------------------------------------------------
+
+std::string provenance(const Forecast& f, const TextStyle& style) {
+  std::vector<std::string> parts;
+  for (const auto& [name, share] : f.provenance)
+    if (share > 0) parts.push_back(fmt::format("{} {}", name, percent(share)));
+  return "compute time: " + joined(parts, style);
+}
+
+std::string fitted(const Fit& fit) {
+  return fit.data.empty() ? "" : fmt::format(" (fitted on {}, residual {})", fit.data, percent(fit.residual));
+}
+
+std::vector<std::string> assumptions(const Scenario& s, const Forecast& f, const TextStyle& style) {
+  const InTraining& in = s.profile.in_training;
+  std::vector<std::string> lines = {provenance(f, style)};
+  lines.push_back(fmt::format(
+      "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
+      in.gemm, in.attention, in.memory, fitted(in.fit)));
+  if (!s.cluster.tuning.data.empty()) {
+    lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
+                                percent(s.cluster.tuning.residual)));
+  }
+  lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
+                      ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
+                      : "FLOPs: model_causal, attention scores halved for the causal mask");
+  if (s.measured) lines.push_back("measured by " + s.measured->source);
+  lines.emplace_back("one undisturbed step: no failures, checkpoints or evaluation");
+  return lines;
+}
+
+std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
+  std::string text = heading("Where the numbers come from", style);
+  for (const std::string& line : assumptions(scenario, f, style))
+    text += paragraph(style.unicode ? "  • " : "  - ", line, style);
+  text += paint(
+      paragraph("  ",
+                fmt::format("{} classes of ranks, {} operations simulated in {}, {:.0f} MiB", number(f.classes, 1),
+                            number(static_cast<double>(f.events), 1), time_text(f.wall_s), f.peak_rss_mib),
+                style),
+      Colour::grey, style);
+  return text;
+}
+
+}  // namespace
+
+std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast,
+                          const TextStyle& wanted) {
+  TextStyle style = wanted;
+  style.width = std::min(style.width, kWidest);
+  std::string page = head(scenario, plan, style) + "\n" + answer(scenario, forecast, style);
+  page += "\n" + where_the_time_goes(forecast, style);
+  if (!forecast.causes.empty()) page += "\n" + explain_page(forecast, style);
+  page += "\n" + memory(forecast, style);
+  return page + "\n" + where_it_comes_from(scenario, forecast, style);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,16 @@
+/// The page that `predict` prints for a person: the answer first, then where it comes from.
+#pragma once
+
+#include <string>
+
+#include "sim/io/scenario.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/report/text.hpp"
+
+namespace tracecast {
+
+/// Lines of at most style.width columns, and of at most 110: longer ones are hard to read. Requires the forecast's memory.
+std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style);
+
+}  // namespace tracecast

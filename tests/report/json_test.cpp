@@ -1,0 +1,105 @@
+#include "sim/report/json.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/json_document.hpp"
+#include "tests/report/sample.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+JsonNode parsed(const std::string& text) {
+  const Result<JsonDocument> document = parse_json(text, "result.json");
+  REQUIRE(document);
+  return document->root;
+}
+
+double number_at(const JsonNode& root, std::initializer_list<std::string_view> path) {
+  const JsonNode* node = &root;
+  for (const std::string_view key : path) {
+    CAPTURE(std::string(key));
+    node = node->find(key);
+    REQUIRE(node != nullptr);
+  }
+  return node->number;
+}
+
+}  // namespace
+
+TEST_CASE("result: the keys come in the documented order", "[report][json]") {
+  const JsonNode root = parsed(result_json(sample::scenario(), sample::forecast()));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : root.members) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"scenario",
+                                         "ranks",
+                                         "step_time_s",
+                                         "band",
+                                         "tokens_per_step",
+                                         "tokens_per_s",
+                                         "tokens_per_s_per_gpu",
+                                         "flops_convention",
+                                         "model_tflops_per_gpu",
+                                         "mfu",
+                                         "hfu",
+                                         "bubble_fraction",
+                                         "bubble_s",
+                                         "exposed_communication_s",
+                                         "compute_s",
+                                         "host_s",
+                                         "optimizer_s",
+                                         "memory",
+                                         "provenance",
+                                         "training",
+                                         "measured",
+                                         "engine"});
+}
+
+TEST_CASE("result: values are the forecast's", "[report][json]") {
+  const JsonNode root = parsed(result_json(sample::scenario(), sample::forecast()));
+  CHECK(root.find("scenario")->string == "sample-16");
+  CHECK(root.find("flops_convention")->string == "model_full_attn");
+  CHECK(number_at(root, {"step_time_s"}) == 2);
+  CHECK(number_at(root, {"band", "p95_s"}) == 2.1);
+  CHECK(number_at(root, {"tokens_per_s_per_gpu"}) == 2048);
+  CHECK(number_at(root, {"compute_s", "gemm"}) == 1.0);
+  CHECK(number_at(root, {"exposed_communication_s", "tensor_parallel"}) == 0.25);
+  CHECK(number_at(root, {"exposed_communication_s", "expert_parallel"}) == 0);
+  CHECK(root.find("memory")->find("fits")->boolean);
+  CHECK(number_at(root, {"memory", "capacity_gib"}) == 72);
+  CHECK(number_at(root, {"memory", "peak_gib"}) == 54);
+  CHECK(number_at(root, {"memory", "by_kind_gib", "activations"}) == 20);
+  CHECK(root.find("memory")->find("by_pipeline_rank_gib")->items[1].number == 44);
+  CHECK(number_at(root, {"provenance", "measured"}) == 0);
+  CHECK(number_at(root, {"provenance", "analytic"}) == 0.25);
+  CHECK(number_at(root, {"measured", "relative_error"}) == Approx(-0.2));
+  CHECK(number_at(root, {"training", "days"}) == Approx(1e12 / 32768 / 86400));
+  CHECK(number_at(root, {"engine", "events"}) == 12345);
+}
+
+TEST_CASE("result: the parts of the step add up to it", "[report][json]") {
+  const JsonNode root = parsed(result_json(sample::scenario(), sample::forecast()));
+  double sum = number_at(root, {"bubble_s"}) + number_at(root, {"host_s"}) + number_at(root, {"optimizer_s"});
+  for (const auto& [kind, time] : root.find("compute_s")->members) sum += time.number;
+  for (const auto& [kind, time] : root.find("exposed_communication_s")->members) sum += time.number;
+  CHECK(sum == Approx(number_at(root, {"step_time_s"})));
+}
+
+TEST_CASE("result: only what was asked for or is known", "[report][json]") {
+  Scenario scenario = sample::scenario();
+  scenario.measured.reset();
+  scenario.training.train_tokens = 0;
+  Forecast forecast = sample::forecast();
+  JsonNode root = parsed(result_json(scenario, forecast));
+  CHECK(root.find("measured") == nullptr);
+  CHECK(root.find("training") == nullptr);
+  CHECK(root.find("causes") == nullptr);
+  forecast.causes = {{"gemm", 1.0, 1.2}};
+  root = parsed(result_json(scenario, forecast));
+  REQUIRE(root.find("causes") != nullptr);
+  CHECK(root.find("causes")->items[0].find("step_without_s")->number == 1.2);
+}
+
+TEST_CASE("result: the same input gives the same bytes", "[report][json]") {
+  CHECK(result_json(sample::scenario(), sample::forecast()) == result_json(sample::scenario(), sample::forecast()));
+}

@@ -1,0 +1,204 @@
+#include "sim/report/perfetto.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "tests/io/temporary_folder.hpp"
+#include "tests/report/sample.hpp"
+#include "tests/report/trace_reader.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+/// Two ranks: the first computes, gathers and sends; the second receives and computes, having waited for the first.
+ForecastRun two_ranks() {
+  ForecastRun run;
+  StepGraph& g = run.graph;
+  g.streams = {{"compute"}, {"tp"}, {"pp"}};
+  g.microbatches = 1;
+  CostedOperator gemm;
+  gemm.op.name = "fc1";
+  CostedOperator again = gemm;
+  again.recomputed = true;
+  g.operators = {gemm, again};
+  g.collectives.resize(1);
+  g.collectives[0].call.collective = Collective::all_gather;
+  g.messages.resize(1);
+  g.messages[0].channel = 0;
+  const auto op = [](OpType type, StreamId stream, std::int32_t payload) {
+    Op made;
+    made.type = type;
+    made.stream = stream;
+    made.payload = payload;
+    return made;
+  };
+  g.templates.resize(2);
+  g.templates[0] = {.name = "forward",
+                    .ops = {op(OpType::compute, 0, 0), op(OpType::collective, 1, 0), op(OpType::send, 2, 0)},
+                    .allocates = 1_GiB,
+                    .releases = {}};
+  g.templates[1] = {.name = "backward",
+                    .phase = Phase::backward,
+                    .ops = {op(OpType::receive, 2, 0), op(OpType::compute, 0, -1), op(OpType::compute, 0, 1),
+                            op(OpType::compute, 0, 0)},
+                    .allocates = {},
+                    .releases = 2_GiB};
+  g.ranks.resize(2);
+  g.ranks[0].channels = {{1, 0}};
+  g.ranks[1] = {
+      .representative = 1, .multiplicity = 1, .pp_rank = 1, .program = 0, .communicators = {}, .channels = {{0, 0}}};
+  run.timeline.step_time = 20_us;
+  const auto span = [](std::int32_t rank, std::int32_t part, std::int32_t index, Duration arrival, Duration start,
+                       Duration end) {
+    return Span{.rank = rank,
+                .template_index = part,
+                .microbatch = 3,
+                .op = index,
+                .arrival = arrival,
+                .start = start,
+                .end = end};
+  };
+  run.timeline.spans = {span(0, 0, 0, 0_us, 0_us, 5_us + 700_ps), span(0, 0, 1, 5_us + 700_ps, 6_us, 8_us),
+                        span(0, 0, 2, 8_us, 8_us, 10_us),         span(1, 1, 1, 10_us, 10_us, 10_us),
+                        span(1, 1, 2, 10_us, 10_us, 12_us),       span(1, 1, 3, 12_us, 12_us + 999_ps, 20_us),
+                        span(1, 1, 0, 1_us, 8_us, 10_us)};
+  run.plan.grid = RankGrid({1, 1, 1, 2}, {Axis::tp, Axis::cp, Axis::dp, Axis::pp});
+  run.plan.world_size = 2;
+  run.forecast.scenario = "two \"ranks\"";
+  run.forecast.memory.resize(2);
+  for (MemoryByKind& memory : run.forecast.memory) memory.weights = 4_GiB;
+  return run;
+}
+
+/// The same, each rank standing for four: tp 2 x dp 2.
+ForecastRun folded() {
+  ForecastRun run = two_ranks();
+  run.plan.grid = RankGrid({2, 1, 2, 2}, {Axis::tp, Axis::cp, Axis::dp, Axis::pp});
+  run.plan.world_size = 8;
+  for (Rank& rank : run.graph.ranks) rank.multiplicity = 4;
+  run.graph.ranks[1].representative = 4;
+  return run;
+}
+
+std::string trace_text(const ForecastRun& run, std::vector<int> chosen = {}) {
+  const auto ranks = traced_ranks(run, chosen);
+  REQUIRE(ranks);
+  std::string text;
+  CHECK(write_trace(run.graph, run.timeline, *ranks, run.forecast.scenario, [&](std::string_view piece) {
+    text += piece;
+    return true;
+  }));
+  return text;
+}
+
+std::vector<std::string> names(const std::vector<TraceSlice>& slices) {
+  std::vector<std::string> out;
+  for (const TraceSlice& slice : slices) out.push_back(slice.name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("trace: one slice per operation, on the thread of its stream", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  check_trace(trace, 20'000);
+  CHECK(trace.processes.at(0) == "rank 0 (pp 0)");
+  CHECK(names(trace.thread(0, "compute")) == std::vector<std::string>{"fc1"});
+  CHECK(names(trace.thread(0, "tp")) == std::vector<std::string>{"wait", "all_gather"});
+  CHECK(names(trace.thread(0, "pp")) == std::vector<std::string>{"send"});
+  // The operation that only waits is not drawn; a recomputed one says so.
+  CHECK(names(trace.thread(1, "compute")) == std::vector<std::string>{"fc1 (again)", "fc1"});
+  CHECK(names(trace.thread(1, "pp")) == std::vector<std::string>{"wait", "receive"});
+  CHECK(trace.thread(1, "tp").empty());
+}
+
+TEST_CASE("trace: ends are rounded down to nanoseconds, so neighbours touch and never overlap", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  const auto gather = trace.thread(0, "tp");
+  CHECK(gather[0].start == 5'000);
+  CHECK(gather[0].end == 6'000);
+  CHECK(gather[1].end == 8'000);
+  const auto compute = trace.thread(1, "compute");
+  CHECK(compute[1].start == 12'000);
+  CHECK(compute[1].end == 20'000);
+}
+
+TEST_CASE("trace: the schedule's thread has one slice per run of a template", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  const auto runs = trace.thread(1, "schedule");
+  REQUIRE(names(runs) == std::vector<std::string>{"backward mb 3"});
+  CHECK(runs[0].start == 10'000);
+  CHECK(runs[0].end == 20'000);
+}
+
+TEST_CASE("trace: an arrow from each send to its receive", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  REQUIRE(trace.arrows.size() == 1);
+  const TraceArrow& arrow = trace.arrows.begin()->second;
+  CHECK(arrow.from.first == 0);
+  CHECK(arrow.to.first == 1);
+  CHECK(arrow.start == 8'000);
+  CHECK(arrow.end == 8'000);
+}
+
+TEST_CASE("trace: memory starts with what stays and follows the activations", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  using Points = std::vector<std::pair<std::int64_t, double>>;
+  CHECK(trace.memory.at(0) == Points{{0, 4.0}, {5'000, 5.0}});
+  CHECK(trace.memory.at(1) == Points{{0, 4.0}, {20'000, 2.0}});
+}
+
+TEST_CASE("trace: folded ranks are one process, chosen ranks are added with the spans of their class",
+          "[report][perfetto]") {
+  const ForecastRun run = folded();
+  ReadTrace trace = read_trace(trace_text(run));
+  CHECK(trace.processes == std::map<int, std::string>{{0, "ranks 0-3 (pp 0)"}, {4, "ranks 4-7 (pp 1)"}});
+  // 4 is a representative already; 6 is of the same class.
+  trace = read_trace(trace_text(run, {4, 6}));
+  check_trace(trace, 20'000);
+  CHECK(trace.processes.size() == 3);
+  CHECK(trace.processes.at(6) == "rank 6 (pp 1)");
+  CHECK(names(trace.thread(6, "compute")) == names(trace.thread(4, "compute")));
+  CHECK(trace.arrows.size() == 1);
+}
+
+TEST_CASE("trace: a chosen rank must be one of the job", "[report][perfetto][error]") {
+  for (const int rank : {-1, 8}) {
+    const auto ranks = traced_ranks(folded(), std::array{rank});
+    REQUIRE_FALSE(ranks);
+    CHECK(to_string(ranks.error()) ==
+          "--trace-ranks = " + std::to_string(rank) + ": is no rank of this job (allowed: 0 to 7)");
+  }
+}
+
+TEST_CASE("trace: the file is written whole or not at all", "[report][perfetto]") {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "trace.json";
+  CHECK(write_trace_file(path, two_ranks(), {}));
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  CHECK(content.str() == trace_text(two_ranks()));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  CHECK_FALSE(write_trace_file(folder.path() / "absent" / "trace.json", two_ranks(), {}));
+}
+
+TEST_CASE("trace: a sink that refuses stops the writer", "[report][perfetto]") {
+  const ForecastRun run = two_ranks();
+  CHECK_FALSE(
+      write_trace(run.graph, run.timeline, *traced_ranks(run, {}), "x", [](std::string_view) { return false; }));
+}
+
+TEST_CASE("ranges: consecutive numbers together, after a few an ellipsis", "[report][perfetto]") {
+  CHECK(ranges(std::array{0, 1, 2, 3}) == "0-3");
+  CHECK(ranges(std::array{5}) == "5");
+  CHECK(ranges(std::array{0, 1, 8, 9, 16}) == "0-1, 8-9, 16");
+  CHECK(ranges(std::array{0, 2, 4, 6, 8}) == "0, 2, 4, … 8");
+  CHECK(ranges({}).empty());
+}

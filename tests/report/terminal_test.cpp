@@ -1,0 +1,103 @@
+#include "sim/report/terminal.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/report/explain.hpp"
+#include "tests/report/sample.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+std::string page(const Forecast& forecast, const TextStyle& style = {}) {
+  return terminal_page(sample::scenario(), sample::plan(), forecast, style);
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+int longest_line(const std::string& text) {
+  std::istringstream lines(text);
+  int longest = 0;
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, columns(line));
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("the page says the answer first", "[report][terminal]") {
+  const std::string text = page(sample::forecast());
+  INFO(text);
+  CHECK(text.starts_with("Sample 7B, 16 x H100 SXM 80 GB, sample-16\n"));
+  CHECK(contains(text, "tp 2, pp 4, dp 2, 1f1b, zero 0"));
+  CHECK(contains(text, "2.00 s   90 % between 1.90 s and 2.10 s"));
+  CHECK(contains(text, "2.50 s   the forecast is 20.0 % faster"));
+  CHECK(contains(text, "32,768 tokens/s   2,048 tokens/s per GPU"));
+  CHECK(contains(text, "400 TFLOP/s per GPU   MFU 40.3 %   HFU 50.2 %"));
+  // 1e12 tokens / 32768 tokens/s = 353.2 days.
+  CHECK(contains(text, "353 days for 1 T tokens"));
+}
+
+TEST_CASE("the time of the page's rows is the forecast's", "[report][terminal]") {
+  const std::string text = page(sample::forecast());
+  INFO(text);
+  CHECK(contains(text, "compute                    1.20 s  60.0 %"));
+  CHECK(contains(text, "exposed communication      300 ms  15.0 %"));
+  CHECK(contains(text, "pipeline bubble            250 ms  12.5 %"));
+  CHECK(contains(text, "optimizer                  200 ms  10.0 %"));
+  // 4 ms are less than half a percent of the step: they are in 'other', not on a row of their own.
+  CHECK(contains(text, "other                   4.00 ms   0.2 %"));
+  CHECK_FALSE(contains(text, "control"));
+}
+
+TEST_CASE("memory: one row for equal pipeline ranks in a row, and whether it fits", "[report][terminal]") {
+  Forecast f = sample::forecast();
+  std::string text = page(f);
+  INFO(text);
+  CHECK(contains(text, "fits: the peak is 54.0 GiB, on pipeline rank 0 (rank 0)"));
+  CHECK(contains(text, "pp 1-2"));
+  CHECK(contains(text, "54.0 GiB\n"));
+  f.memory_capacity = {40LL << 30};
+  f.fits = false;
+  text = page(f);
+  CHECK(contains(text, "does not fit"));
+  // Usable memory is marked where it ends: 40 of 54 GiB, column 42 of 57.
+  const auto row = text.find("  pp 0     ");
+  REQUIRE(row != std::string::npos);
+  CHECK(text.substr(row + 11, 57).find('|') == 42);
+}
+
+TEST_CASE("no line is wider than the page", "[report][terminal]") {
+  for (const int width : {72, 80, 100, 200}) {
+    for (const bool unicode : {false, true}) {
+      const std::string text = page(sample::forecast(), {.width = width, .unicode = unicode});
+      INFO(text);
+      CHECK(longest_line(text) <= std::min(width, 110));
+    }
+  }
+}
+
+TEST_CASE("plain pages are ASCII without escapes; colour is only escapes", "[report][terminal]") {
+  const std::string plain = page(sample::forecast());
+  CHECK(std::ranges::all_of(plain, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+  CHECK(contains(page(sample::forecast(), {.colour = true}), "\x1b["));
+}
+
+TEST_CASE("explain sorts causes by what their absence would save", "[report][explain]") {
+  Forecast f = sample::forecast();
+  f.causes = {{"norm", 0.4, 1.9}, {"gemm", 1.0, 1.2}};
+  const std::string text = explain_page(f, {});
+  INFO(text);
+  // gemm: half of the path; without it 1.2 s, 40 % less. norm: 20 % of the path, 5 % less.
+  const auto gemm = text.find("gemm                         1.00 s  50.0 %      1.20 s  -40.0 %");
+  const auto norm = text.find("norm                         400 ms  20.0 %      1.90 s   -5.0 %");
+  REQUIRE(gemm != std::string::npos);
+  REQUIRE(norm != std::string::npos);
+  CHECK(gemm < norm);
+  CHECK(longest_line(text) <= 80);
+  CHECK(contains(page(f), "What holds the step back"));
+  CHECK_FALSE(contains(page(sample::forecast()), "What holds the step back"));
+}
