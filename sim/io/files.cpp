@@ -35,8 +35,7 @@ std::string hint(const std::string& name, const std::vector<std::string>& names)
     if (!name.empty() && candidate.find(name) != std::string::npos) containing.push_back(candidate);
   if (!containing.empty() && containing.size() <= kFew)
     return fmt::format(" (did you mean '{}'?)", fmt::join(containing, "' or '"));
-  if (!names.empty() && names.size() <= kFew)
-    return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
+  if (!names.empty() && names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
   return "";
 }
 
@@ -54,9 +53,7 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
   return fail(fmt::format("more than one {} is called '{}' (give the path: {})", what, name, paths));
 }
 
-Diagnostic about(const fs::path& path, std::string message) {
-  return {path.string(), 0, "", "", std::move(message)};
-}
+Diagnostic about(const fs::path& path, std::string message) { return {path.string(), 0, "", "", std::move(message)}; }
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "sim/io/json_document.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -54,20 +53,6 @@ class CountingIterator {
   const char* at_;
   LineCounter* lines_;
 };
-
-/// Cut to `kMaxText` bytes at the border of a character; control characters and stray bytes become '?', so
-/// that a message stays one readable line whatever the file holds.
-std::string shortened(std::string_view text) {
-  std::string cut(text.substr(0, kMaxText));
-  if (text.size() > kMaxText) {
-    while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xC0U) == 0x80U) cut.pop_back();
-    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0U) cut.pop_back();
-    cut += "...";
-  }
-  for (char& c : cut)
-    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
-  return cut;
-}
 
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
@@ -201,12 +186,10 @@ class TreeBuilder {
     std::string text(dash == std::string_view::npos ? what : what.substr(dash + 3));
     text = text.substr(0, text.find("; last read: "));
     if (!text.starts_with("invalid literal") && !text.starts_with("invalid number")) return text;
-    const std::string word =
-        token.substr(token.find_last_of(" :,[{\"'<>") + 1);  // the token may hold what precedes it
+    const std::string word = token.substr(token.find_last_of(" :,[{\"'<>") + 1);  // the token may hold what precedes it
     if (word.empty() || !is_ascii(word)) return text;
     const bool not_finite = word == "N" || word == "I" || word == "-I";
-    return fmt::format("{} at '{}'{}", text, shortened(word),
-                       not_finite ? " (JSON has no NaN and no Infinity)" : "");
+    return fmt::format("{} at '{}'{}", text, shortened(word), not_finite ? " (JSON has no NaN and no Infinity)" : "");
   }
 
   std::string file_;
@@ -221,28 +204,19 @@ Diagnostic about_file(std::string file, std::string message) {
   return diagnostic;
 }
 
-std::string list_of(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
-std::string allowed_range(std::int64_t minimum, std::int64_t maximum, std::int64_t lowest,
-                          std::int64_t highest) {
-  if (maximum == highest) return fmt::format("allowed: at least {}", minimum);
-  if (minimum == lowest) return fmt::format("allowed: at most {}", maximum);
-  return fmt::format("allowed: {} to {}", minimum, maximum);
-}
-
-/// Integers may be written as 5e8 when that is one exactly.
-std::optional<std::int64_t> integer_of(const JsonNode& node) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (node.kind == JsonNode::Kind::integer) return node.integer;
-  if (node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact &&
-      std::trunc(node.number) == node.number)
-    return static_cast<std::int64_t>(node.number);
-  return std::nullopt;
-}
-
 }  // namespace
+
+std::string shortened(std::string_view text) {
+  std::string cut(text.substr(0, kMaxText));
+  if (text.size() > kMaxText) {
+    while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xC0U) == 0x80U) cut.pop_back();
+    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0U) cut.pop_back();
+    cut += "...";
+  }
+  for (char& c : cut)
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
+  return cut;
+}
 
 const JsonNode* JsonNode::find(std::string_view key) const {
   for (const auto& [name, value] : members)
@@ -271,11 +245,9 @@ std::string JsonNode::text() const {
 }
 
 Result<JsonDocument> parse_json(std::string text, std::string file_name) {
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
-    return fail(about_file(std::move(file_name), "is empty"));
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return fail(about_file(std::move(file_name), "is empty"));
   if (text.starts_with("\xEF\xBB\xBF"))
-    return fail(
-        {std::move(file_name), 1, "", "", "begins with a byte order mark (save it as UTF-8 without one)"});
+    return fail({std::move(file_name), 1, "", "", "begins with a byte order mark (save it as UTF-8 without one)"});
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return fail({std::move(file_name), 1, "", "", "is UTF-16 (save it as UTF-8)"});
 
@@ -292,218 +264,22 @@ Result<JsonDocument> parse_json(std::string text, std::string file_name) {
 Result<JsonDocument> read_json(const std::filesystem::path& path) {
   std::error_code code;
   if (!std::filesystem::exists(path, code)) return fail(about_file(path.string(), "does not exist"));
-  if (std::filesystem::is_directory(path, code))
-    return fail(about_file(path.string(), "is a folder, not a file"));
+  if (std::filesystem::is_directory(path, code)) return fail(about_file(path.string(), "is a folder, not a file"));
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream content;
   if (stream.peek() != std::ifstream::traits_type::eof()) content << stream.rdbuf();
-  if (!stream.is_open() || stream.bad() || content.fail())
-    return fail(about_file(path.string(), "cannot be read"));
+  if (!stream.is_open() || stream.bad() || content.fail()) return fail(about_file(path.string(), "cannot be read"));
   return parse_json(std::move(content).str(), path.string());
 }
 
 Error in_file_order(std::vector<Diagnostic> errors) {
   TRACECAST_ASSERT(!errors.empty(), "an error has at least one diagnostic");
-  std::stable_sort(errors.begin(), errors.end(), [](const Diagnostic& a, const Diagnostic& b) {
-    return a.file == b.file && a.line < b.line;
+  std::map<std::string, std::size_t> first;  // file -> where it is first named
+  for (std::size_t i = 0; i < errors.size(); ++i) first.emplace(errors[i].file, i);
+  std::stable_sort(errors.begin(), errors.end(), [&first](const Diagnostic& a, const Diagnostic& b) {
+    return std::pair(first.at(a.file), a.line) < std::pair(first.at(b.file), b.line);
   });
   return {std::move(errors)};
-}
-
-ObjectReader::ObjectReader(const JsonNode& node, std::string file, std::string path,
-                           std::vector<Diagnostic>& errors)
-    : node_(&node), file_(std::move(file)), path_(std::move(path)), errors_(&errors) {
-  if (node.kind != JsonNode::Kind::object) mistake(path_, &node, "is not an object");
-}
-
-const JsonNode* ObjectReader::lookup(const std::string& key) {
-  known_.push_back(key);
-  return node_->find(key);
-}
-
-void ObjectReader::mistake(std::string key, const JsonNode* node, std::string message) {
-  Diagnostic diagnostic;
-  diagnostic.file = file_;
-  diagnostic.line = (node != nullptr ? node : node_)->line;
-  diagnostic.key = std::move(key);
-  if (node != nullptr) diagnostic.value = node->text();
-  diagnostic.message = std::move(message);
-  if (diagnostic.line == kOverrideLine) {
-    diagnostic.file = "--set";
-    diagnostic.line = 0;
-  }
-  errors_->push_back(std::move(diagnostic));
-}
-
-void ObjectReader::error(const std::string& key, std::string message) {
-  // What is not an object has been reported; that its keys are missing is no second mistake.
-  if (node_->kind != JsonNode::Kind::object) return;
-  mistake(dotted(key), node_->find(key), std::move(message));
-}
-
-bool ObjectReader::get(const std::string& key, std::string& value) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  if (node->kind != JsonNode::Kind::string) {
-    error(key, "is not a string");
-    return false;
-  }
-  value = node->string;
-  return true;
-}
-
-bool ObjectReader::get(const std::string& key, bool& value) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  if (node->kind != JsonNode::Kind::boolean) {
-    error(key, "is not true or false");
-    return false;
-  }
-  value = node->boolean;
-  return true;
-}
-
-bool ObjectReader::get(const std::string& key, double& value) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  if (node->kind != JsonNode::Kind::number && node->kind != JsonNode::Kind::integer) {
-    error(key, "is not a number");
-    return false;
-  }
-  value = node->number;
-  return true;
-}
-
-bool ObjectReader::get_integer(const std::string& key, std::int64_t& value, const Range& range) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  const std::optional<std::int64_t> integer = integer_of(*node);
-  if (!integer) {
-    error(key, "is not an integer");
-    return false;
-  }
-  if (*integer < range.minimum || *integer > range.maximum) {
-    error(key, fmt::format("is out of range ({})",
-                           allowed_range(range.minimum, range.maximum, range.lowest, range.highest)));
-    return false;
-  }
-  value = *integer;
-  return true;
-}
-
-bool ObjectReader::get(const std::string& key, std::int64_t& value, std::int64_t minimum,
-                       std::int64_t maximum) {
-  return get_integer(key, value, {minimum, maximum, INT64_MIN, INT64_MAX});
-}
-
-bool ObjectReader::get(const std::string& key, int& value, int minimum, int maximum) {
-  std::int64_t wide = 0;
-  if (!get_integer(key, wide, {minimum, maximum, INT32_MIN, INT32_MAX})) return false;
-  value = static_cast<int>(wide);
-  return true;
-}
-
-template <class T>
-bool ObjectReader::get_quantity(const std::string& key, T& value, Result<T> (*parse)(std::string_view)) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  // A bare number gets the parser's own sentence: that it has no unit.
-  const Result<T> quantity = parse(node->kind == JsonNode::Kind::string ? node->string : node->text());
-  if (!quantity) {
-    error(key, quantity.error().diagnostics.front().message);
-    return false;
-  }
-  value = *quantity;
-  return true;
-}
-
-bool ObjectReader::get(const std::string& key, Bytes& value) {
-  return get_quantity(key, value, parse_bytes);
-}
-bool ObjectReader::get(const std::string& key, Bandwidth& value) {
-  return get_quantity(key, value, parse_bandwidth);
-}
-bool ObjectReader::get(const std::string& key, Duration& value) {
-  return get_quantity(key, value, parse_duration);
-}
-
-bool ObjectReader::get(const std::string& key, std::vector<int>& value) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  std::vector<int> read;
-  bool good = node->kind == JsonNode::Kind::array;
-  for (const JsonNode& item : node->items) {
-    const std::optional<std::int64_t> integer = integer_of(item);
-    good = good && integer && *integer >= INT32_MIN && *integer <= INT32_MAX;
-    if (good) read.push_back(static_cast<int>(*integer));
-  }
-  if (!good) {
-    error(key, "is not a list of integers");
-    return false;
-  }
-  value = std::move(read);
-  return true;
-}
-
-bool ObjectReader::get(const std::string& key, std::vector<std::string>& value) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  std::vector<std::string> read;
-  bool good = node->kind == JsonNode::Kind::array;
-  for (const JsonNode& item : node->items) {
-    good = good && item.kind == JsonNode::Kind::string;
-    if (good) read.push_back(item.string);
-  }
-  if (!good) {
-    error(key, "is not a list of strings");
-    return false;
-  }
-  value = std::move(read);
-  return true;
-}
-
-bool ObjectReader::get_choice(const std::string& key, const std::vector<std::string>& names,
-                              std::size_t& index) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return false;
-  if (node->kind == JsonNode::Kind::string) {
-    const auto found = std::find(names.begin(), names.end(), node->string);
-    if (found != names.end()) {
-      index = static_cast<std::size_t>(found - names.begin());
-      return true;
-    }
-  }
-  error(key, fmt::format("is unknown (allowed: {})", list_of(names)));
-  return false;
-}
-
-const JsonNode* ObjectReader::get_node(const std::string& key) {
-  return lookup(key);
-}
-
-std::optional<ObjectReader> ObjectReader::get_object(const std::string& key) {
-  const JsonNode* node = lookup(key);
-  if (node == nullptr) return std::nullopt;
-  if (node->kind != JsonNode::Kind::object) {
-    error(key, "is not an object");
-    return std::nullopt;
-  }
-  return ObjectReader(*node, file_, dotted(key), *errors_);
-}
-
-void ObjectReader::ignore(const std::string& key) {
-  known_.push_back(key);
-}
-
-void ObjectReader::finish() {
-  for (const auto& [name, node] : node_->members) {
-    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    const std::string nearest = closest(name, known_);
-    mistake(dotted(shortened(name)), &node,
-            nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
-                            : fmt::format("unknown key (did you mean '{}'?)", nearest));
-    errors_->back().value.clear();  // the key is what is wrong
-  }
 }
 
 }  // namespace tracecast

@@ -47,7 +47,11 @@ struct JsonDocument {
 Result<JsonDocument> parse_json(std::string text, std::string file_name);
 Result<JsonDocument> read_json(const std::filesystem::path& path);
 
-/// What the readers of one file found, in the order of its lines; `errors` is not empty.
+/// Text of a file as a message repeats it: cut to 40 bytes at the border of a character, control characters as '?', so
+/// that a message stays one readable line whatever the file holds.
+std::string shortened(std::string_view text);
+
+/// What the readers of some files found, file by file and in the order of the lines; `errors` is not empty.
 Error in_file_order(std::vector<Diagnostic> errors);
 
 /// Reads the members of one object. Every get_* remembers its key; `finish` reports the members nobody asked for.
@@ -131,7 +135,7 @@ bool ObjectReader::get(const std::string& key, T& value, const std::vector<std::
 template <class... Args>
 bool ObjectReader::require(const std::string& key, Args&&... args) {
   if (node_->find(key) == nullptr) {
-    known_.push_back(key);
+    ignore(key);
     error(key, "is missing");
     return false;
   }

@@ -1,9 +1,10 @@
+#include "sim/io/files.hpp"
+
 #include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
 
 using namespace tracecast;
@@ -16,9 +17,7 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-std::string complaint(const Result<fs::path>& result) {
-  return result ? "found" : to_string(result.error());
-}
+std::string complaint(const Result<fs::path>& result) { return result ? "found" : to_string(result.error()); }
 
 }  // namespace
 
@@ -48,13 +47,12 @@ TEST_CASE("files: a name that is not found or not unique is told, word for word"
     REQUIRE(write_file(root / name, "{}"));
   CHECK(complaint(find_file("dgx-h10", root, "topology")) ==
         "no topology is called 'dgx-h10' (did you mean 'dgx-h100'?)");
-  CHECK(complaint(find_file("a100", root, "topology")) ==
-        "no topology is called 'a100' (did you mean 'dgx-a100'?)");
+  CHECK(complaint(find_file("a100", root, "topology")) == "no topology is called 'a100' (did you mean 'dgx-a100'?)");
   CHECK(complaint(find_file("frontier", root, "topology")) ==
         "no topology is called 'frontier' (allowed: abci dgx-a100 dgx-h100 dgx-h100, or a path)");
   CHECK(complaint(find_file("dgx-h100", root, "topology")) ==
-        "more than one topology is called 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() +
-            ", " + (root / "b/dgx-h100.json").string() + ")");
+        "more than one topology is called 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() + ", " +
+            (root / "b/dgx-h100.json").string() + ")");
   CHECK(complaint(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
   CHECK(complaint(find_file("x", root / "absent", "topology")) == "no topology is called 'x'");
 }
@@ -73,7 +71,6 @@ TEST_CASE("files: what cannot be written is told and leaves nothing", "[io][erro
   const fs::path absent = folder.path() / "absent" / "out.json";
   CHECK(to_string(write_file(absent, "x").error()) ==
         absent.string() + ": cannot be written (is there such a folder, and may it be written?)");
-  CHECK(to_string(write_file(folder.path(), "x").error()) ==
-        folder.path().string() + ": is a folder, not a file");
+  CHECK(to_string(write_file(folder.path(), "x").error()) == folder.path().string() + ": is a folder, not a file");
   CHECK(fs::is_empty(folder.path()));
 }

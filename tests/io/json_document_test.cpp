@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "sim/io/json_document.hpp"
+
+#include <catch2/catch.hpp>
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -47,11 +47,9 @@ TEST_CASE("json: every kind of value knows the line it begins on", "[io]") {
     CHECK(lines_of("[\n" + value + "\n,\n" + value + "]") == std::vector<int>{1, 2, 4});
     CHECK(lines_of("\n\n" + value) == std::vector<int>{3});
     CHECK(lines_of(value + "\n") == std::vector<int>{1});
-    CHECK(lines_of("{\r\n\"a\": " + value + "\r\n,\"b\": [" + value + "\r\n]}\r\n") ==
-          std::vector<int>{1, 2, 3, 3});
+    CHECK(lines_of("{\r\n\"a\": " + value + "\r\n,\"b\": [" + value + "\r\n]}\r\n") == std::vector<int>{1, 2, 3, 3});
   }
-  CHECK(lines_of("{\"a\": {\n\"b\": [1,\n2,\n{\"c\": 3}],\n\"d\": 4}\n}") ==
-        std::vector<int>{1, 1, 2, 2, 3, 4, 4, 5});
+  CHECK(lines_of("{\"a\": {\n\"b\": [1,\n2,\n{\"c\": 3}],\n\"d\": 4}\n}") == std::vector<int>{1, 1, 2, 2, 3, 4, 4, 5});
 }
 
 TEST_CASE("json: values arrive as written", "[io]") {
@@ -79,11 +77,9 @@ TEST_CASE("json: values arrive as written", "[io]") {
 TEST_CASE("json: text that is no JSON is refused with its line, word for word", "[io][error]") {
   CHECK(complaint("") == "f.json: is empty");
   CHECK(complaint(" \n\t\r\n") == "f.json: is empty");
-  CHECK(complaint("\xEF\xBB\xBF{}") ==
-        "f.json:1: begins with a byte order mark (save it as UTF-8 without one)");
+  CHECK(complaint("\xEF\xBB\xBF{}") == "f.json:1: begins with a byte order mark (save it as UTF-8 without one)");
   CHECK(complaint("\xFF\xFE{\0}\0") == "f.json:1: is UTF-16 (save it as UTF-8)");
-  CHECK(complaint("{\n\"a\": 1\n\"b\": 2\n}") ==
-        "f.json:3: syntax error: unexpected string literal; expected '}'");
+  CHECK(complaint("{\n\"a\": 1\n\"b\": 2\n}") == "f.json:3: syntax error: unexpected string literal; expected '}'");
   CHECK(complaint("{\n\"a\": 1,\n}") == "f.json:3: syntax error: unexpected '}'; expected string literal");
   CHECK(complaint("{\"a\": [1,\n2\n") == "f.json:2: syntax error: unexpected end of input; expected ']'");
   CHECK(complaint("{\"a\":\n nul}") == "f.json:2: syntax error: invalid literal at 'nul}'");
@@ -95,10 +91,8 @@ TEST_CASE("json: text that is no JSON is refused with its line, word for word", 
   CHECK(complaint("{\"a\": 01}") == "f.json:1: syntax error: unexpected number literal; expected '}'");
   CHECK(complaint("{}\n}") == "f.json:2: syntax error: unexpected '}'; expected end of input");
   CHECK(complaint("{} // comment") == "f.json:1: syntax error: invalid literal at '/'");
-  CHECK(complaint("{\"a\": \"\xC3\x28\"}") ==
-        "f.json:1: syntax error: invalid string: ill-formed UTF-8 byte");
-  CHECK(complaint("{\"a\": \"x\ny\"}")
-            .starts_with("f.json:1: syntax error: invalid string: control character U+000A"));
+  CHECK(complaint("{\"a\": \"\xC3\x28\"}") == "f.json:1: syntax error: invalid string: ill-formed UTF-8 byte");
+  CHECK(complaint("{\"a\": \"x\ny\"}").starts_with("f.json:1: syntax error: invalid string: control character U+000A"));
   CHECK(complaint("{\n\"a\": {\"b\": [1, 1e999]}}") == "f.json:2: a.b[1] = 1e999: is out of range");
   CHECK(complaint("{\"a\": 9223372036854775808}") == "f.json:1: a = 9223372036854775808: is out of range");
   CHECK(complaint("[99999999999999999999999]") == "f.json:1: [0] = 99999999999999999999999: is out of range");

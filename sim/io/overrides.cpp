@@ -1,0 +1,72 @@
+#include "sim/io/overrides.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+void mark_overridden(JsonNode& node) {
+  node.line = kOverrideLine;
+  for (JsonNode& item : node.items) mark_overridden(item);
+  for (auto& member : node.members) mark_overridden(member.second);
+}
+
+JsonNode value_of(const std::string& text) {
+  JsonNode node;
+  if (Result<JsonDocument> parsed = parse_json(text, "--set")) {
+    node = std::move(parsed->root);
+  } else {
+    node.kind = JsonNode::Kind::string;
+    node.string = text;
+  }
+  mark_overridden(node);
+  return node;
+}
+
+/// The member `key` of an object, made when it is absent.
+JsonNode& member(JsonNode& object, const std::string& key) {
+  const auto found = std::find_if(object.members.begin(), object.members.end(),
+                                  [&key](const auto& candidate) { return candidate.first == key; });
+  if (found != object.members.end()) return found->second;
+  JsonNode empty;
+  empty.kind = JsonNode::Kind::object;
+  empty.line = kOverrideLine;
+  return object.members.emplace_back(key, std::move(empty)).second;
+}
+
+Diagnostic mistake(std::string key, std::string value, std::string message) {
+  return {"--set", 0, std::move(key), std::move(value), std::move(message)};
+}
+
+/// Empty when it was applied.
+std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return mistake(shortened(text), "", "is not key=value (for example parallel.tp=8)");
+  const std::string key = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+  JsonNode* node = &root;
+  for (std::size_t begin = 0; begin <= key.size();) {
+    const std::size_t end = std::min(key.find('.', begin), key.size());
+    if (end == begin) return mistake(shortened(key), shortened(value), "has an empty part in its key");
+    if (node->kind != JsonNode::Kind::object)
+      return mistake(shortened(key), shortened(value),
+                     fmt::format("{} = {} is not an object", key.substr(0, begin - 1), node->text()));
+    node = &member(*node, key.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  *node = value_of(value);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void apply_overrides(JsonNode& root, const std::vector<std::string>& overrides, std::vector<Diagnostic>& errors) {
+  if (root.kind != JsonNode::Kind::object) return;  // whoever reads the document says so
+  for (const std::string& text : overrides)
+    if (std::optional<Diagnostic> error = apply(root, text)) errors.push_back(std::move(*error));
+}
+
+}  // namespace tracecast

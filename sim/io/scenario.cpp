@@ -1,0 +1,34 @@
+#include "sim/io/scenario.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The place of `key`, else of the nearest group around it; nullptr when the scenario was built by hand.
+const KeyPlace* place_of(std::string key, const Scenario& scenario, bool& exact) {
+  exact = true;
+  while (true) {
+    const auto found = scenario.places.find(key);
+    if (found != scenario.places.end()) return &found->second;
+    if (key.empty()) return nullptr;
+    exact = false;
+    const std::size_t dot = key.rfind('.');
+    key.erase(dot == std::string::npos ? 0 : dot);
+  }
+}
+
+}  // namespace
+
+Error located(Error error, const Scenario& scenario) {
+  for (Diagnostic& diagnostic : error.diagnostics) {
+    if (!diagnostic.file.empty()) continue;
+    bool exact = false;
+    const KeyPlace* place = place_of(diagnostic.key, scenario, exact);
+    if (place == nullptr) continue;
+    diagnostic.file = place->file;
+    diagnostic.line = place->line;
+    if (exact && diagnostic.value.empty()) diagnostic.value = place->value;
+  }
+  return error;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,95 @@
+/// The keys of a scenario's groups `parallel` and `training`, each named once, for the reader and the writer alike.
+///
+/// A visitor is called with (key, field, limits): limits are a Range for numbers, a table of names for enumerations and
+/// nothing for booleans, strings and lists.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/parallel.hpp"
+
+namespace tracecast {
+
+template <class T>
+using Names = std::vector<std::pair<std::string, T>>;
+
+/// Inclusive.
+struct Range {
+  std::int64_t minimum = 0;
+  std::int64_t maximum = 0;
+};
+
+inline constexpr Range kDegree{1, 1'000'000};
+inline constexpr Range kDegreeOrDerived{0, 1'000'000};  ///< 0: derived or the default
+inline constexpr Range kRanks{1, 16'777'216};
+inline constexpr Range kLength{1, 1'000'000'000};
+inline constexpr Range kCount{0, 1'000'000'000'000'000};
+
+inline Names<Precision> precision_names() {
+  return {{"fp32", Precision::fp32},  {"fp16", Precision::fp16},           {"bf16", Precision::bf16},
+          {"fp8", Precision::fp8},    {"fp8_block", Precision::fp8_block}, {"mxfp8", Precision::mxfp8},
+          {"nvfp4", Precision::nvfp4}};
+}
+inline Names<Precision> reduction_precision_names() {
+  return {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}};
+}
+inline Names<Recompute> recompute_names() {
+  return {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
+}
+inline Names<OptimizerKind> optimizer_names() {
+  return {{"adam", OptimizerKind::adam}, {"sgd", OptimizerKind::sgd}, {"momentum", OptimizerKind::momentum}};
+}
+inline Names<std::string> cp_comm_type_names() {
+  return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
+}
+
+/// `P` is Parallel or const Parallel.
+template <class Visitor, class P>
+void visit_parallel(Visitor&& visit, P& p) {
+  visit("tp", p.tp, kDegree);
+  visit("sequence_parallel", p.sequence_parallel);
+  visit("pp", p.pp, kDegree);
+  visit("vpp", p.vpp, kDegree);
+  visit("pp_schedule", p.pp_schedule);
+  visit("pp_layout", p.pp_layout);
+  visit("account_for_embedding", p.account_for_embedding);
+  visit("account_for_loss", p.account_for_loss);
+  visit("dp", p.dp, kDegreeOrDerived);
+  visit("cp", p.cp, kDegree);
+  visit("cp_comm_type", p.cp_comm_type, cp_comm_type_names());
+  visit("ep", p.ep, kDegree);
+  visit("etp", p.etp, kDegreeOrDerived);
+  visit("zero_stage", p.zero_stage, Range{0, 3});
+  visit("shard_group", p.shard_group, kDegreeOrDerived);
+  visit("reshard_after_forward", p.reshard_after_forward);
+  visit("rank_order", p.rank_order);
+  visit("overlap_grad_reduce", p.overlap_grad_reduce);
+  visit("overlap_param_gather", p.overlap_param_gather);
+  visit("overlap_p2p", p.overlap_p2p);
+  visit("tp_comm_overlap", p.tp_comm_overlap);
+  visit("ddp_bucket_size", p.ddp_bucket_size, kCount);
+}
+
+/// `T` is Training or const Training.
+template <class Visitor, class T>
+void visit_training(Visitor&& visit, T& t) {
+  visit("seq_length", t.seq_length, kLength);
+  visit("micro_batch_size", t.micro_batch_size, kLength);
+  visit("global_batch_size", t.global_batch_size, kLength);
+  visit("dtype", t.dtype, precision_names());
+  visit("grad_reduce_dtype", t.grad_reduce_dtype, reduction_precision_names());
+  visit("recompute", t.recompute, recompute_names());
+  visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
+  visit("flash_attention", t.flash_attention);
+  visit("optimizer", t.optimizer, optimizer_names());
+  visit("master_weights", t.master_weights);
+  visit("cuda_graphs", t.cuda_graphs);
+  visit("compiled", t.compiled);
+  visit("loss_mask_fraction", t.loss_mask_fraction);
+  visit("train_tokens", t.train_tokens, kCount);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,194 @@
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/io/overrides.hpp"
+#include "sim/io/scenario_fields.hpp"
+
+namespace tracecast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads one field of a group by its key.
+class FieldReader {
+ public:
+  explicit FieldReader(ObjectReader& reader) : reader_(&reader) {}
+
+  void operator()(const char* key, int& field, Range range) const {
+    reader_->get(key, field, static_cast<int>(range.minimum), static_cast<int>(range.maximum));
+  }
+  void operator()(const char* key, std::int64_t& field, Range range) const {
+    reader_->get(key, field, range.minimum, range.maximum);
+  }
+  template <class T>
+  void operator()(const char* key, T& field, const Names<T>& names) const {
+    reader_->get(key, field, names);
+  }
+  template <class T>
+  void operator()(const char* key, T& field) const {
+    reader_->get(key, field);
+  }
+
+ private:
+  ObjectReader* reader_;
+};
+
+/// Reads one scenario: the document's groups, and the files that it refers to.
+class ScenarioReader {
+ public:
+  ScenarioReader(const JsonDocument& document, const DataPaths& data, std::vector<Diagnostic>& errors)
+      : folder_(fs::path(document.file).parent_path()), data_(&data), errors_(&errors) {
+    scenario_.name = fs::path(document.file).stem().string();
+    scenario_.places[""] = {document.file, 0, ""};
+    remember_places(document.root, document.file, "");
+    ObjectReader root(document.root, document.file, "", errors);
+    read(root);
+  }
+  Scenario& scenario() { return scenario_; }
+
+ private:
+  void read(ObjectReader& root) {
+    root.ignore("$schema");
+    root.get("description", scenario_.description);
+    root.get("source", scenario_.source);
+    if (required(root, "model")) read_model_of(root);
+    if (std::optional<ObjectReader> parallel = root.get_object("parallel")) {
+      visit_parallel(FieldReader(*parallel), scenario_.parallel);
+      check_layout(*parallel);
+      parallel->finish();
+    }
+    if (required(root, "training")) read_training(root);
+    if (required(root, "cluster")) read_cluster(root);
+    if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
+    root.finish();
+  }
+
+  static bool required(ObjectReader& root, const std::string& key) {
+    if (root.get_node(key) != nullptr) return true;
+    root.error(key, "is missing");
+    return false;
+  }
+
+  void read_model_of(ObjectReader& root) {
+    const JsonNode& node = *root.get_node("model");
+    if (node.kind == JsonNode::Kind::string) {
+      if (const std::optional<fs::path> file = find(root, "model", node.string, data_->scenarios / "models", "model"))
+        take(read_model(*file), scenario_.model);
+    } else if (node.kind != JsonNode::Kind::object) {
+      root.error("model", "is not the name of a model, an object or {\"hf_config\": path}");
+    } else if (node.find("hf_config") != nullptr) {
+      ObjectReader reference = *root.get_object("model");
+      std::string name;
+      if (reference.get("hf_config", name))
+        if (const std::optional<fs::path> file = find(reference, "hf_config", name, folder_, "model"))
+          take(read_model(*file), scenario_.model);
+      reference.finish();
+    } else if (std::optional<Model> model = read_model(node, root.file(), "model", *errors_)) {
+      scenario_.model = std::move(*model);
+      if (scenario_.model.name.empty()) scenario_.model.name = scenario_.name;
+    }
+  }
+
+  void check_layout(ObjectReader& parallel) const {
+    for (const int layers : scenario_.parallel.pp_layout) {
+      if (layers >= 0) continue;
+      parallel.error("pp_layout", fmt::format("has a stage of {} layers", layers));
+      return;
+    }
+  }
+
+  void read_training(ObjectReader& root) {
+    std::optional<ObjectReader> training = root.get_object("training");
+    if (!training) return;
+    for (const char* key : {"seq_length", "global_batch_size"}) required(*training, key);
+    visit_training(FieldReader(*training), scenario_.training);
+    const double fraction = scenario_.training.loss_mask_fraction;
+    if (!(fraction > 0 && fraction <= 1))
+      training->error("loss_mask_fraction", "is out of range (allowed: above 0, to 1)");
+    training->finish();
+  }
+
+  void read_cluster(ObjectReader& root) {
+    std::optional<ObjectReader> cluster = root.get_object("cluster");
+    if (!cluster) return;
+    std::string profile_key = "topology";  // the key that a missing profile is reported at
+    int world_size = 0;
+    if (required(*cluster, "topology") && cluster->get("topology", scenario_.topology))
+      if (const std::optional<fs::path> file =
+              find(*cluster, "topology", scenario_.topology, data_->topologies, "topology"))
+        take(read_topology(*file), scenario_.cluster);
+    if (required(*cluster, "world_size"))
+      cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
+    if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
+    scenario_.cluster.world_size = world_size;
+    const std::string& profile = scenario_.profile_name.empty() ? scenario_.cluster.gpu : scenario_.profile_name;
+    if (!profile.empty())
+      if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
+        take(read_profile(*file), scenario_.profile);
+    cluster->finish();
+  }
+
+  void read_measured(ObjectReader& measured) {
+    Measured run;
+    if (required(measured, "step_time_s") && measured.get("step_time_s", run.step_time_s) && !(run.step_time_s > 0))
+      measured.error("step_time_s", "is not a positive number");
+    if (required(measured, "source")) measured.get("source", run.source);
+    measured.finish();
+    scenario_.measured = std::move(run);
+  }
+
+  /// The file that `name` under `key` means: a path relative to the scenario, or a name in `folder`.
+  std::optional<fs::path> find(ObjectReader& reader, const std::string& key, const std::string& name,
+                               const fs::path& folder, std::string_view what) const {
+    std::error_code code;
+    const bool is_path = name.find('/') != std::string::npos || name.ends_with(".json");
+    if (is_path && fs::is_regular_file(folder_ / name, code)) return folder_ / name;
+    if (Result<fs::path> file = find_file(name, folder, what))
+      return *file;
+    else
+      reader.error(key, file.error().diagnostics.front().message);
+    return std::nullopt;
+  }
+
+  /// Moves what was read into `target`, or its mistakes to the others.
+  template <class T>
+  void take(Result<T> result, T& target) {
+    if (result) {
+      target = std::move(*result);
+    } else {
+      errors_->insert(errors_->end(), result.error().diagnostics.begin(), result.error().diagnostics.end());
+    }
+  }
+
+  void remember_places(const JsonNode& node, const std::string& file, const std::string& path) {
+    for (const auto& [name, value] : node.members) {
+      const std::string key = path.empty() ? name : path + "." + name;
+      const bool overridden = value.line == kOverrideLine;
+      scenario_.places[key] = {overridden ? "--set" : file, overridden ? 0 : value.line, value.text()};
+      remember_places(value, file, key);
+    }
+  }
+
+  fs::path folder_;
+  const DataPaths* data_;
+  std::vector<Diagnostic>* errors_;
+  Scenario scenario_;
+};
+
+}  // namespace
+
+Result<Scenario> read_scenario(const fs::path& path, const DataPaths& data, const std::vector<std::string>& overrides) {
+  Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  apply_overrides(document->root, overrides, errors);
+  ScenarioReader reader(*document, data, errors);
+  if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
+  return std::move(reader.scenario());
+}
+
+}  // namespace tracecast

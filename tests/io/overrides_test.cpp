@@ -1,0 +1,84 @@
+#include "sim/io/overrides.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+struct Applied {
+  JsonDocument document;
+  std::vector<Diagnostic> errors;
+};
+
+Applied apply(std::string text, const std::vector<std::string>& overrides) {
+  Applied applied{parse_json(std::move(text), "f.json").value(), {}};
+  apply_overrides(applied.document.root, overrides, applied.errors);
+  return applied;
+}
+
+}  // namespace
+
+TEST_CASE("overrides: values are replaced, added, and typed as JSON would", "[io]") {
+  const Applied applied =
+      apply(R"({"parallel": {"tp": 8, "pp": 2}, "model": "a"})",
+            {"parallel.tp=4", "model=llama-3.1-70b", "parallel.pp_layout=[1,2]", "training.recompute=full",
+             "parallel.overlap_p2p=false", "description=a=b c", "parallel.tp=2"});
+  CHECK(applied.errors.empty());
+  const JsonNode& root = applied.document.root;
+  CHECK(root.find("parallel")->find("tp")->integer == 2);  // the last one holds
+  CHECK(root.find("parallel")->find("tp")->line == kOverrideLine);
+  CHECK(root.find("parallel")->find("pp")->line == 1);
+  CHECK(root.find("parallel")->find("pp_layout")->items.at(1).integer == 2);
+  CHECK_FALSE(root.find("parallel")->find("overlap_p2p")->boolean);
+  CHECK(root.find("model")->string == "llama-3.1-70b");
+  CHECK(root.find("training")->find("recompute")->string == "full");
+  CHECK(root.find("description")->string == "a=b c");
+}
+
+TEST_CASE("overrides: what cannot be applied is told, word for word", "[io][error]") {
+  const auto complaint = [](const std::string& text) {
+    const Applied applied = apply(R"({"model": "a", "parallel": {"tp": 8}})", {text});
+    return applied.errors.empty() ? "applied" : to_string(Error{applied.errors});
+  };
+  CHECK(complaint("parallel.tp") == "--set: parallel.tp: is not key=value (for example parallel.tp=8)");
+  CHECK(complaint("=8") == "--set: =8: is not key=value (for example parallel.tp=8)");
+  CHECK(complaint("parallel..tp=8") == "--set: parallel..tp = 8: has an empty part in its key");
+  CHECK(complaint("parallel.=8") == "--set: parallel. = 8: has an empty part in its key");
+  CHECK(complaint("model.num_layers=2") == "--set: model.num_layers = 2: model = \"a\" is not an object");
+  CHECK(complaint("parallel.tp.x=2") == "--set: parallel.tp.x = 2: parallel.tp = 8 is not an object");
+}
+
+TEST_CASE("overrides: a mistake in a value says that it came from --set", "[io][error]") {
+  const Applied applied = apply("{\"parallel\": {\n\"tp\": 8}}", {"parallel.tp=0", "parallel.ttp=1"});
+  std::vector<Diagnostic> errors;
+  ObjectReader root(applied.document.root, "f.json", "", errors);
+  std::optional<ObjectReader> parallel = root.get_object("parallel");
+  int tp = 1;
+  parallel->get("tp", tp, 1);
+  parallel->finish();
+  CHECK(to_string(Error{errors}) ==
+        "--set: parallel.tp = 0: is out of range (allowed: at least 1)\n"
+        "--set: parallel.ttp: unknown key (did you mean 'tp'?)");
+}
+
+TEST_CASE("scenario: what is found wrong later gets file, line and value of its key", "[io][error]") {
+  Scenario scenario;
+  scenario.places = {{"", {"s.json", 0, ""}},
+                     {"parallel", {"s.json", 5, "{2 keys}"}},
+                     {"parallel.tp", {"s.json", 7, "12"}},
+                     {"cluster.world_size", {"--set", 0, "96"}}};
+  const auto told = [&scenario](Diagnostic diagnostic) {
+    return to_string(located(Error{{std::move(diagnostic)}}, scenario));
+  };
+  CHECK(told({"", 0, "parallel.tp", "", "does not divide model.heads = 128"}) ==
+        "s.json:7: parallel.tp = 12: does not divide model.heads = 128");
+  CHECK(told({"", 0, "cluster.world_size", "", "is too small"}) == "--set: cluster.world_size = 96: is too small");
+  CHECK(told({"", 0, "parallel.dp", "6", "is too large"}) == "s.json:5: parallel.dp = 6: is too large");
+  CHECK(told({"", 0, "training.recompute", "", "is odd"}) == "s.json: training.recompute: is odd");
+  CHECK(told({"other.json", 3, "parallel.tp", "", "stays"}) == "other.json:3: parallel.tp: stays");
+  scenario.places.clear();
+  CHECK(told({"", 0, "parallel.tp", "12", "by hand"}) == "parallel.tp = 12: by hand");
+}
