@@ -11,7 +11,9 @@ namespace tracecast {
 
 namespace {
 
-Result<void> complain(std::string message) { return fail({.file = {}, .line = 0, .key = "schedule", .value = {}, .message = std::move(message)}); }
+Result<void> complain(std::string message) {
+  return fail({.file = {}, .line = 0, .key = "schedule", .value = {}, .message = std::move(message)});
+}
 
 bool has_shape(const Schedule& s) {
   const auto ranks = static_cast<std::size_t>(s.ranks);
@@ -33,7 +35,8 @@ Result<void> check_placement(const Schedule& s) {
       const int stage = s.stage_of[rank][chunk];
       const int replica = s.replica_of[rank][chunk];
       if (stage < 0 || stage >= s.stages() || replica < 0 || replica >= s.replicas) {
-        return complain(fmt::format("rank {} holds stage {} of replica {}, which does not exist", rank, stage, replica));
+        return complain(
+            fmt::format("rank {} holds stage {} of replica {}, which does not exist", rank, stage, replica));
       }
       if (holders[static_cast<std::size_t>(replica * s.stages() + stage)]++ > 0) {
         return complain(fmt::format("stage {} is on two ranks, one of them rank {}", stage, rank));
@@ -72,10 +75,10 @@ class Counter {
     for (int stage = 0; stage < s_.stages(); ++stage) {
       for (int m = 0; m < s_.microbatches; ++m) {
         const Seen& seen = seen_[at(stage, m)];
-        const char* missing = seen.forward == 0                        ? "F"
-                              : seen.backward + seen.input == 0        ? "B"
-                              : seen.input == 1 && seen.weight == 0    ? "W"
-                                                                       : nullptr;
+        const char* missing = seen.forward == 0                     ? "F"
+                              : seen.backward + seen.input == 0     ? "B"
+                              : seen.input == 1 && seen.weight == 0 ? "W"
+                                                                    : nullptr;
         if (missing != nullptr) return complain(fmt::format("{}{}{} is missing", stage, missing, m));
       }
     }
@@ -96,10 +99,18 @@ class Counter {
     Seen& first = slot(rank, action.chunk, action.microbatch);
     bool twice = false;
     switch (action.kind) {
-      case ActionKind::forward: twice = ++first.forward > 1; break;
-      case ActionKind::backward: twice = ++first.backward + first.input + first.weight > 1; break;
-      case ActionKind::backward_input: twice = first.backward + ++first.input > 1; break;
-      case ActionKind::backward_weight: twice = first.backward + ++first.weight > 1; break;
+      case ActionKind::forward:
+        twice = ++first.forward > 1;
+        break;
+      case ActionKind::backward:
+        twice = ++first.backward + first.input + first.weight > 1;
+        break;
+      case ActionKind::backward_input:
+        twice = first.backward + ++first.input > 1;
+        break;
+      case ActionKind::backward_weight:
+        twice = first.backward + ++first.weight > 1;
+        break;
       case ActionKind::forward_backward: {
         Seen& second = slot(rank, action.chunk2, action.microbatch2);
         twice = ++first.forward > 1 || ++second.backward + second.input + second.weight > 1;
@@ -119,7 +130,8 @@ class Counter {
       return complain(fmt::format("rank {} action {}: micro-batch {} does not exist (allowed: 0..{})", rank, index,
                                   microbatch, s_.microbatches - 1));
     }
-    if (s_.replica_of_microbatch(microbatch) != s_.replica_of[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)]) {
+    if (s_.replica_of_microbatch(microbatch) !=
+        s_.replica_of[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)]) {
       return complain(fmt::format("rank {} action {}: micro-batch {} belongs to the other copy of the model", rank,
                                   index, microbatch));
     }
@@ -145,7 +157,8 @@ Result<void> check(const Schedule& schedule) {
   const std::vector<std::size_t> reached =
       run_order(schedule, [](int /*rank*/, std::size_t /*index*/, const Dependencies& /*d*/) {});
   for (std::size_t rank = 0; rank < reached.size(); ++rank) {
-    if (reached[rank] < schedule.actions[rank].size()) return complain("deadlock: " + describe_circle(schedule, reached));
+    if (reached[rank] < schedule.actions[rank].size())
+      return complain("deadlock: " + describe_circle(schedule, reached));
   }
   return {};
 }

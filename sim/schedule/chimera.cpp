@@ -19,7 +19,8 @@ Result<Schedule> make_chimera(const ScheduleRequest& request) {
   const int half = request.microbatches / 2;
   if (ranks % 2 != 0) return refuse("stages", ranks, "chimera needs an even number");
   if (request.microbatches % ranks != 0) {
-    return refuse("microbatches", request.microbatches, "chimera needs a multiple of stages = " + std::to_string(ranks));
+    return refuse("microbatches", request.microbatches,
+                  "chimera needs a multiple of stages = " + std::to_string(ranks));
   }
   Schedule schedule = start_bidirectional_schedule("chimera", request);
   for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {

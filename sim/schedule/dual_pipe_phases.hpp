@@ -25,9 +25,9 @@ namespace tracecast {
 struct DualPipeRank {
   int position = 0;
   int depth = 1;
-  int microbatches = 0;                  ///< n, of each phase
-  std::array<int, 2> chunk{0, 1};        ///< [phase]
-  std::array<int, 2> first_microbatch{}; ///< [phase] number of its first micro-batch
+  int microbatches = 0;                   ///< n, of each phase
+  std::array<int, 2> chunk{0, 1};         ///< [phase]
+  std::array<int, 2> first_microbatch{};  ///< [phase] number of its first micro-batch
 };
 
 std::vector<Action> dual_pipe_phases(const DualPipeRank& rank);

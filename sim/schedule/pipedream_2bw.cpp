@@ -8,9 +8,9 @@ namespace tracecast {
 Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request) {
   if (auto one = require_chunks(request, "pipedream-2bw", 1); !one) return tl::unexpected(one.error());
   if (request.microbatches < request.ranks) {
-    return refuse("microbatches", request.microbatches,
-                  "pipedream-2bw accumulates over at least as many micro-batches as stages = " +
-                      std::to_string(request.ranks));
+    return refuse(
+        "microbatches", request.microbatches,
+        "pipedream-2bw accumulates over at least as many micro-batches as stages = " + std::to_string(request.ranks));
   }
   Result<Schedule> schedule = make_1f1b(request);
   if (!schedule) return schedule;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "sim/schedule/output_times.hpp"
 #include "sim/schedule/run_order.hpp"
 
 namespace tracecast {
@@ -40,11 +41,16 @@ class Inflight {
 std::int64_t work(const Schedule& schedule, const PipelineTimes& times, std::size_t rank, const Action& action) {
   const StageTime& stage = times.stages[stage_at(schedule, rank, action.chunk)];
   switch (action.kind) {
-    case ActionKind::forward: return stage.forward;
-    case ActionKind::backward: return stage.backward_input + stage.backward_weight;
-    case ActionKind::backward_input: return stage.backward_input;
-    case ActionKind::backward_weight: return stage.backward_weight;
-    case ActionKind::forward_backward: break;
+    case ActionKind::forward:
+      return stage.forward;
+    case ActionKind::backward:
+      return stage.backward_input + stage.backward_weight;
+    case ActionKind::backward_input:
+      return stage.backward_input;
+    case ActionKind::backward_weight:
+      return stage.backward_weight;
+    case ActionKind::forward_backward:
+      break;
   }
   const StageTime& other = times.stages[stage_at(schedule, rank, action.chunk2)];
   return stage.forward + other.backward_input + other.backward_weight;
@@ -73,29 +79,17 @@ Result<PipelineRun> simulate_pipeline(const Schedule& schedule, const PipelineTi
   TRACECAST_ASSERT(times.stages.size() == static_cast<std::size_t>(schedule.stages()), "a time per stage");
   PipelineRun run;
   run.actions.resize(schedule.actions.size());
-  for (std::size_t rank = 0; rank < run.actions.size(); ++rank) run.actions[rank].reserve(schedule.actions[rank].size());
-  struct Made {
-    std::int64_t time;
-    int rank;
-  };
-  std::vector<Made> made(output_count(schedule));
+  for (std::size_t rank = 0; rank < run.actions.size(); ++rank)
+    run.actions[rank].reserve(schedule.actions[rank].size());
+  OutputTimes outputs(schedule, times.latency);
   std::vector<std::int64_t> free_at(run.actions.size(), 0);
-  const std::vector<std::size_t> reached =
-      run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
-        const auto r = static_cast<std::size_t>(rank);
-        std::int64_t start = free_at[r];
-        for (const Output& need : d.needs) {
-          if (need.stage < 0) continue;
-          const Made& input = made[output_index(schedule, need)];
-          start = std::max(start, input.time + (input.rank == rank ? 0 : times.latency));
-        }
-        const std::int64_t end = start + duration(schedule, times, rank, schedule.actions[r][index]);
-        free_at[r] = end;
-        run.actions[r].push_back({start, end});
-        for (const Output& output : d.makes) {
-          if (output.stage >= 0) made[output_index(schedule, output)] = {end, rank};
-        }
-      });
+  const std::vector<std::size_t> reached = run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::int64_t start = std::max(free_at[r], outputs.ready(rank, d));
+    free_at[r] = start + duration(schedule, times, rank, schedule.actions[r][index]);
+    run.actions[r].push_back({start, free_at[r]});
+    outputs.record(rank, d, free_at[r]);
+  });
   for (std::size_t rank = 0; rank < reached.size(); ++rank) {
     if (reached[rank] < schedule.actions[rank].size()) return fail("deadlock: " + describe_circle(schedule, reached));
   }

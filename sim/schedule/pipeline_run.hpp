@@ -26,10 +26,10 @@ struct StageTime {
 };
 
 struct PipelineTimes {
-  std::vector<StageTime> stages;             ///< [virtual stage]
-  std::int64_t latency = 0;                  ///< of one hop between ranks
-  std::optional<std::int64_t> overlapped;    ///< of an overlapped pair; without: the sum of its parts
-  std::int64_t scale = 1;                    ///< ticks per unit
+  std::vector<StageTime> stages;           ///< [virtual stage]
+  std::int64_t latency = 0;                ///< of one hop between ranks
+  std::optional<std::int64_t> overlapped;  ///< of an overlapped pair; without: the sum of its parts
+  std::int64_t scale = 1;                  ///< ticks per unit
 };
 
 /// Every stage the same: `times` are of one micro-batch through all layers of one rank, a chunk takes 1/V of that
@@ -44,11 +44,11 @@ struct Interval {
 };
 
 struct PipelineRun {
-  std::int64_t scale = 1;                       ///< ticks per unit, as given
-  std::int64_t makespan = 0;                    ///< last end of all
-  std::int64_t ideal = 0;                       ///< work of the busiest rank, overlapped pairs counted as their parts
-  std::int64_t max_rank_span = 0;               ///< largest (own last end - own first start)
-  std::vector<std::vector<Interval>> actions;   ///< [rank][index in its list]
+  std::int64_t scale = 1;                      ///< ticks per unit, as given
+  std::int64_t makespan = 0;                   ///< last end of all
+  std::int64_t ideal = 0;                      ///< work of the busiest rank, overlapped pairs counted as their parts
+  std::int64_t max_rank_span = 0;              ///< largest (own last end - own first start)
+  std::vector<std::vector<Interval>> actions;  ///< [rank][index in its list]
   /// [rank] most chunk-forwards started and not released, at the end of B or I, or at the end of B or W.
   std::vector<int> peak_inflight;
   std::vector<int> peak_inflight_until_weight;

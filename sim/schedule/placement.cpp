@@ -25,9 +25,8 @@ Placement loop_placement(int ranks, int chunks) {
 }
 
 Placement snake_placement(int ranks, int chunks) {
-  return placement(ranks, chunks, [&](int rank, int chunk) {
-    return chunk * ranks + (chunk % 2 == 0 ? rank : ranks - 1 - rank);
-  });
+  return placement(ranks, chunks,
+                   [&](int rank, int chunk) { return chunk * ranks + (chunk % 2 == 0 ? rank : ranks - 1 - rank); });
 }
 
 Schedule start_schedule(const char* name, const ScheduleRequest& request, Placement placement) {

@@ -69,9 +69,13 @@ Dependencies dependencies(const Schedule& schedule, int rank, const Action& acti
     d.makes[0] = {false, stage, m};
   };
   switch (action.kind) {
-    case ActionKind::forward: need_forward(action.chunk, action.microbatch); break;
+    case ActionKind::forward:
+      need_forward(action.chunk, action.microbatch);
+      break;
     case ActionKind::backward:
-    case ActionKind::backward_input: need_backward(action.chunk, action.microbatch); break;
+    case ActionKind::backward_input:
+      need_backward(action.chunk, action.microbatch);
+      break;
     case ActionKind::backward_weight:
       d.needs[0] = {true, stage_at(schedule, rank, action.chunk), action.microbatch};
       break;

@@ -30,9 +30,9 @@ Dependencies dependencies(const Schedule& schedule, int rank, const Action& acti
 
 /// A number for each output: 0 .. output_count - 1.
 inline std::size_t output_index(const Schedule& schedule, const Output& output) {
-  const std::size_t stage_and_microbatch = static_cast<std::size_t>(output.stage) *
-                                               static_cast<std::size_t>(schedule.microbatches) +
-                                           static_cast<std::size_t>(output.microbatch);
+  const std::size_t stage_and_microbatch =
+      static_cast<std::size_t>(output.stage) * static_cast<std::size_t>(schedule.microbatches) +
+      static_cast<std::size_t>(output.microbatch);
   return 2 * stage_and_microbatch + (output.backward ? 1 : 0);
 }
 inline std::size_t output_count(const Schedule& schedule) {

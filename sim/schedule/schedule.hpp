@@ -20,32 +20,32 @@ namespace tracecast {
 
 enum class ActionKind : std::uint8_t {
   forward,
-  backward,           ///< input and weight gradients together
-  backward_input,     ///< 'I'
-  backward_weight,    ///< 'W'
-  forward_backward,   ///< overlapped pair: forward of (chunk, microbatch) with backward of (chunk2, microbatch2)
+  backward,          ///< input and weight gradients together
+  backward_input,    ///< 'I'
+  backward_weight,   ///< 'W'
+  forward_backward,  ///< overlapped pair: forward of (chunk, microbatch) with backward of (chunk2, microbatch2)
 };
 
 struct Action {
   ActionKind kind = ActionKind::forward;
   std::int16_t chunk = 0;
   std::int32_t microbatch = 0;
-  std::int16_t chunk2 = 0;        ///< forward_backward: of the backward half
+  std::int16_t chunk2 = 0;  ///< forward_backward: of the backward half
   std::int32_t microbatch2 = 0;
   auto operator<=>(const Action&) const = default;
 };
 
 struct Schedule {
-  std::string name;        ///< as the user types it: "1f1b"
-  int ranks = 0;           ///< P, pipeline ranks
-  int microbatches = 0;    ///< M, of one data-parallel rank and step (all replicas together)
-  int chunks = 1;          ///< V, model chunks per rank, of all replicas together
-  int replicas = 1;        ///< copies of the model that the pipeline holds
-  bool flush = true;       ///< false: asynchronous (PipeDream), weights change between micro-batches
-  std::vector<int> weight_versions;             ///< [rank] copies of the weights kept; 1 for synchronous schedules
-  std::vector<std::vector<int>> stage_of;       ///< [rank][chunk] -> virtual stage
-  std::vector<std::vector<int>> replica_of;     ///< [rank][chunk] -> replica
-  std::vector<std::vector<Action>> actions;     ///< [rank], in order
+  std::string name;                          ///< as the user types it: "1f1b"
+  int ranks = 0;                             ///< P, pipeline ranks
+  int microbatches = 0;                      ///< M, of one data-parallel rank and step (all replicas together)
+  int chunks = 1;                            ///< V, model chunks per rank, of all replicas together
+  int replicas = 1;                          ///< copies of the model that the pipeline holds
+  bool flush = true;                         ///< false: asynchronous (PipeDream), weights change between micro-batches
+  std::vector<int> weight_versions;          ///< [rank] copies of the weights kept; 1 for synchronous schedules
+  std::vector<std::vector<int>> stage_of;    ///< [rank][chunk] -> virtual stage
+  std::vector<std::vector<int>> replica_of;  ///< [rank][chunk] -> replica
+  std::vector<std::vector<Action>> actions;  ///< [rank], in order
 
   /// Virtual stages of one replica.
   int stages() const { return ranks * chunks / replicas; }
@@ -75,17 +75,17 @@ struct ScheduleRequest {
   /// V as in the oracle file: 2 for ZB-V and DualPipeV, 2 waves for Hanayo, 1 for Chimera and DualPipe.
   /// 0: the schedule's own (1, or 2 where chunks are the point of it).
   int chunks = 0;
-  int group_size = 0;         ///< interleaved: micro-batches per group; 0: as many as ranks
-  ScheduleTimes times = {};   ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
-  double memory_limit = 0;    ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
+  int group_size = 0;        ///< interleaved: micro-batches per group; 0: as many as ranks
+  ScheduleTimes times = {};  ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
+  double memory_limit = 0;   ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
 };
 
 /// One row of the table of variants that --help, the error messages and the tests read.
 struct ScheduleVariant {
-  std::string_view name;                       ///< what the user types
-  std::span<const std::string_view> aliases;   ///< PyTorch's class names and the like
-  std::string_view summary;                    ///< one line for --help
-  int default_chunks;                          ///< V when the request leaves it open
+  std::string_view name;                      ///< what the user types
+  std::span<const std::string_view> aliases;  ///< PyTorch's class names and the like
+  std::string_view summary;                   ///< one line for --help
+  int default_chunks;                         ///< V when the request leaves it open
   Result<Schedule> (*make)(const ScheduleRequest&);
 };
 

@@ -22,25 +22,36 @@ constexpr std::array kLoopedBfs{Names{"LoopedBFS"}, Names{"ScheduleLoopedBFS"}, 
 constexpr std::array kZbH1{Names{"ZB1P"}};
 constexpr std::array kInterleavedZb{Names{"InterleavedZeroBubble"}, Names{"ScheduleInterleavedZeroBubble"}};
 constexpr std::array kZbV{Names{"ZBVZeroBubble"}, Names{"ScheduleZBVZeroBubble"}, Names{"zbv"}};
+constexpr std::array kZb2p{Names{"ZB2P"}};
 constexpr std::array kDualpipev{Names{"ScheduleDualPipeV"}};
 
 constexpr std::array kVariants{
     ScheduleVariant{"gpipe", kGpipe, "all forwards, then all backwards", 1, make_gpipe},
-    ScheduleVariant{"pipedream", {}, "1F1B that never flushes; a weight version per micro-batch in flight", 1, make_pipedream},
-    ScheduleVariant{"pipedream-2bw", kPipedream2bw, "1F1B that never flushes; two weight versions", 1, make_pipedream_2bw},
+    ScheduleVariant{
+        "pipedream", {}, "1F1B that never flushes; a weight version per micro-batch in flight", 1, make_pipedream},
+    ScheduleVariant{"pipedream-2bw", kPipedream2bw, "1F1B that never flushes; two weight versions", 1,
+                    make_pipedream_2bw},
     ScheduleVariant{"1f1b", k1f1b, "one forward, one backward in turn; keeps at most P micro-batches", 1, make_1f1b},
     ScheduleVariant{"interleaved-1f1b", kInterleaved, "1F1B over V chunks per rank, as Megatron orders them", 2,
                     make_interleaved_1f1b},
-    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch, "the same in PyTorch's equal groups of micro-batches",
-                    2, make_interleaved_1f1b_pytorch},
-    ScheduleVariant{"looped-bfs", kLoopedBfs, "V chunks per rank, each for all micro-batches in turn", 2, make_looped_bfs},
+    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch,
+                    "the same in PyTorch's equal groups of micro-batches", 2, make_interleaved_1f1b_pytorch},
+    ScheduleVariant{"looped-bfs", kLoopedBfs, "V chunks per rank, each for all micro-batches in turn", 2,
+                    make_looped_bfs},
     ScheduleVariant{"chimera", {}, "two copies of the model against each other", 1, make_chimera},
     ScheduleVariant{"zb-h1", kZbH1, "1F1B with weight gradients in its bubble, at 1F1B's memory", 1, make_zb_h1},
     ScheduleVariant{"zb-h2", {}, "zero bubble within each rank's span, at twice 1F1B's memory", 1, make_zb_h2},
     ScheduleVariant{"zb-v", kZbV, "zero bubble with two chunks in a V, at 1F1B's memory", 2, make_zb_v},
     ScheduleVariant{"interleaved-zb", kInterleavedZb, "interleaved 1F1B with weight gradients in its bubble", 2,
                     make_interleaved_zb},
-    ScheduleVariant{"dualpipe", {}, "two copies against each other, forwards overlapped with backwards", 1, make_dualpipe},
+    ScheduleVariant{"zb-auto", {}, "searched for the given times and memory limit", 1, make_zb_auto},
+    ScheduleVariant{"zb-auto-1p", {}, "searched, within P micro-batches of memory as 1F1B", 1, make_zb_auto_1p},
+    ScheduleVariant{"zb-auto-2p", kZb2p, "searched, within 2P micro-batches of memory", 1, make_zb_auto_2p},
+    ScheduleVariant{"v-half", {}, "two chunks in a V: half of 1F1B's memory for half of its bubble", 2, make_v_half},
+    ScheduleVariant{
+        "v-min", {}, "two chunks in a V: a third of 1F1B's memory for two thirds of its bubble", 2, make_v_min},
+    ScheduleVariant{
+        "dualpipe", {}, "two copies against each other, forwards overlapped with backwards", 1, make_dualpipe},
     ScheduleVariant{"dualpipev", kDualpipev, "DualPipe with one copy of the model in a V", 2, make_dualpipev},
     ScheduleVariant{"hanayo", {}, "waves: V/2 times there and back over the ranks", 2, make_hanayo},
 };
@@ -60,7 +71,8 @@ std::string plain(std::string_view name) {
 
 bool is_called(const ScheduleVariant& variant, const std::string& name) {
   if (name == variant.name) return true;
-  return std::any_of(variant.aliases.begin(), variant.aliases.end(), [&](std::string_view a) { return plain(a) == name; });
+  return std::any_of(variant.aliases.begin(), variant.aliases.end(),
+                     [&](std::string_view a) { return plain(a) == name; });
 }
 
 tl::unexpected<Error> unknown_schedule(const std::string& name) {
@@ -73,7 +85,10 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
   }
   const std::string near = closest(plain(name), candidates);
   const std::string hint = near.empty() ? "" : "did you mean '" + near + "'? ";
-  return fail({.file = {}, .line = 0, .key = "schedule", .value = name,
+  return fail({.file = {},
+               .line = 0,
+               .key = "schedule",
+               .value = name,
                .message = "unknown schedule (" + hint + "allowed: " + allowed + ")"});
 }
 
@@ -83,8 +98,8 @@ std::span<const ScheduleVariant> schedule_variants() { return kVariants; }
 
 Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request) {
   const std::string wanted = plain(name);
-  const auto variant = std::find_if(kVariants.begin(), kVariants.end(),
-                                    [&](const ScheduleVariant& v) { return is_called(v, wanted); });
+  const auto variant =
+      std::find_if(kVariants.begin(), kVariants.end(), [&](const ScheduleVariant& v) { return is_called(v, wanted); });
   if (variant == kVariants.end()) return unknown_schedule(name);
   ScheduleRequest filled = request;
   if (filled.chunks == 0) filled.chunks = variant->default_chunks;
@@ -104,11 +119,16 @@ std::string to_string(const Schedule& schedule, int rank, const Action& action) 
                        kind, microbatch);
   };
   switch (action.kind) {
-    case ActionKind::forward: return part("F", action.chunk, action.microbatch);
-    case ActionKind::backward: return part("B", action.chunk, action.microbatch);
-    case ActionKind::backward_input: return part("I", action.chunk, action.microbatch);
-    case ActionKind::backward_weight: return part("W", action.chunk, action.microbatch);
-    case ActionKind::forward_backward: break;
+    case ActionKind::forward:
+      return part("F", action.chunk, action.microbatch);
+    case ActionKind::backward:
+      return part("B", action.chunk, action.microbatch);
+    case ActionKind::backward_input:
+      return part("I", action.chunk, action.microbatch);
+    case ActionKind::backward_weight:
+      return part("W", action.chunk, action.microbatch);
+    case ActionKind::forward_backward:
+      break;
   }
   return fmt::format("({};{})OVERLAP_F_B", part("F", action.chunk, action.microbatch),
                      part("B", action.chunk2, action.microbatch2));

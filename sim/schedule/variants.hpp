@@ -24,6 +24,11 @@ Result<Schedule> make_zb_v(const ScheduleRequest& request);
 Result<Schedule> make_interleaved_zb(const ScheduleRequest& request);
 Result<Schedule> make_dualpipe(const ScheduleRequest& request);
 Result<Schedule> make_dualpipev(const ScheduleRequest& request);
+Result<Schedule> make_zb_auto(const ScheduleRequest& request);
+Result<Schedule> make_zb_auto_1p(const ScheduleRequest& request);
+Result<Schedule> make_zb_auto_2p(const ScheduleRequest& request);
+Result<Schedule> make_v_half(const ScheduleRequest& request);
+Result<Schedule> make_v_min(const ScheduleRequest& request);
 Result<Schedule> make_hanayo(const ScheduleRequest& request);
 
 /// A request that a schedule cannot serve: `key` is stages, microbatches or virtual.

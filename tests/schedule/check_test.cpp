@@ -1,8 +1,8 @@
-#include "sim/schedule/schedule.hpp"
-
 #include <utility>
 
 #include <catch2/catch.hpp>
+
+#include "sim/schedule/schedule.hpp"
 
 using namespace tracecast;
 
@@ -60,8 +60,7 @@ TEST_CASE("check tells a deadlock as the circle of waits", "[schedule]") {
   Schedule s = two_ranks();
   SECTION("a rank that waits for itself") {
     std::swap(s.actions[1][0], s.actions[1][1]);
-    CHECK(complaint(s) ==
-          "schedule: deadlock: rank 1 waits at 1B0 for 1F0 which comes later in its own list");
+    CHECK(complaint(s) == "schedule: deadlock: rank 1 waits at 1B0 for 1F0 which comes later in its own list");
   }
   SECTION("two ranks that wait for each other") {
     // Rank 0 wants the gradient of micro-batch 0 before it sends micro-batch 1, rank 1 the other way round.
@@ -87,5 +86,7 @@ TEST_CASE("a request that no schedule can serve is a sentence", "[schedule]") {
         "microbatches = 1048576: stages x virtual x microbatches exceeds 67108864");
   CHECK(refusal("Interleaved1F1B", {.ranks = 4, .microbatches = 9, .chunks = 2}) ==
         "microbatches = 9: PyTorch needs a multiple of the rounds, floor(microbatches / stages) = 2");
-  CHECK(refusal("gpip", {}).find("schedule = gpip: unknown schedule (did you mean 'gpipe'? allowed: gpipe pipedream ") == 0);
+  CHECK(
+      refusal("gpip", {}).find("schedule = gpip: unknown schedule (did you mean 'gpipe'? allowed: gpipe pipedream ") ==
+      0);
 }

@@ -1,0 +1,17 @@
+/// V-Min: two chunks per rank in a V with hops of one slot: activations live as short as they can. About a third of 1F1B's
+/// memory for about two thirds of its bubble.
+/// Source: Qi et al. 2024 (bubble 2B/3 + O(n), memory 1/3); DOMAIN.md 5.2.
+#include "sim/schedule/building_block.hpp"
+#include "sim/schedule/fill_weight_gradients.hpp"
+#include "sim/schedule/variants.hpp"
+
+namespace tracecast {
+
+Result<Schedule> make_v_min(const ScheduleRequest& request) {
+  if (auto two = require_chunks(request, "v-min", 2); !two) return tl::unexpected(two.error());
+  const Schedule order = repeat_building_block("v-min", request, {1, 1, 1, 1});
+  return fill_weight_gradients(order, uniform_times(order, request.times),
+                               {.inflight_limit = 2 * ((request.ranks + 1) / 3 + 1)});
+}
+
+}  // namespace tracecast
