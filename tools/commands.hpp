@@ -24,7 +24,7 @@ enum class ExitCode {
   done = 0,
   no = 1,         ///< the answer is no: does not fit, comparison out of tolerance
   bad_input = 2,  ///< a wrong option or file; an Error that a command returns
-  missing = 3,    ///< a device, library or shipped file that is not there
+  missing = 3,    ///< a device or library that is not there
 };
 
 /// What a command may know about the place it runs in.

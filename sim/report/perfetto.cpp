@@ -238,7 +238,8 @@ class Writer {
       const std::int32_t from = process[static_cast<std::size_t>(span.rank)];
       if (op(span).type != OpType::send || from < 0) continue;
       const std::optional<Arrival> receive = receive_of(span, receives);
-      const std::int32_t to = receive ? process[static_cast<std::size_t>(receive->rank)] : -1;
+      if (!receive) continue;
+      const std::int32_t to = process[static_cast<std::size_t>(receive->rank)];
       if (to < 0) continue;
       ++id;
       emit("{{\"ph\":\"s\",\"id\":{},\"name\":\"message\",\"cat\":\"pipeline\",\"pid\":{},\"tid\":{},\"ts\":{}}},\n",

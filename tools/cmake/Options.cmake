@@ -16,7 +16,7 @@ add_library(tracecast_options INTERFACE)
 target_compile_features(tracecast_options INTERFACE cxx_std_20)
 target_compile_options(tracecast_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-  -Wno-restrict  # GCC 12 reports std::string's operator+ (GCC bug 105651)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 reports std::string's operator+ (GCC bug 105651)
   # One result for one input on every machine: no fused multiply-add that one compiler uses and another does not.
   -ffp-contract=off)
 if(TRACECAST_WARNINGS_AS_ERRORS)
