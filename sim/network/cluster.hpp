@@ -37,16 +37,32 @@ struct FabricTier {
   Duration hop_latency;          ///< added by crossing it
 };
 
-/// Corrections of NCCL's own model per fabric, fitted to measured collectives.
+/// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/calibrate_collectives).
+/// NCCL chooses by its uncorrected numbers; the duration of what it chose is then
+///
+///   base_latency base + hop_latency (intra hops + network hops) + size / (bandwidth factor x NCCL's) x mid(size) + copy
+///
+/// mid    grows to mid_size between 64 and 256 KiB and falls back to 1 between 64 and 256 MiB
+/// copy   one rank's share passes its own memory once: size / ranks / copy_bandwidth (all_gather, reduce_scatter),
+///        half of it for all_reduce
 struct CollectiveTuning {
-  double intra_bandwidth = 1;    ///< factor on the ring bandwidth inside a node at large sizes
-  double nvls_bandwidth = 1;
-  double net_bandwidth = 1;      ///< achieved / line rate of a NIC at large sizes
+  double intra_bandwidth = 1;    ///< factor on the bandwidth of rings and trees inside a domain
+  double nvls_bandwidth = 1;     ///< the same for NVLS inside a domain
+  double net_bandwidth = 1;      ///< the same for everything that crosses NICs
   double mid_size = 1;           ///< factor on the bandwidth term between 256 KiB and 64 MiB
   double base_latency = 1;       ///< factor on NCCL's base latencies
-  double net_latency_us = 0;     ///< added per network hop
-  std::string data;              ///< fitted on
-  double residual = 0;           ///< mean |log error|
+  double hop_latency = 1;        ///< factor on NCCL's latencies per hop
+  double net_latency_us = 0;     ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
+  /// Largest cost of a step of a Simple ring when each node has one rank, where NCCL reckons with 14 us and more.
+  /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (ACCURACY.md A4). 0: NCCL's.
+  double ring_step_us = 2.8;
+  Bandwidth copy_bandwidth;      ///< 0: no such cost
+  double direct_bandwidth = 1;   ///< achieved / line rate of send_recv and all_to_all over NICs
+  bool pat = false;              ///< NCCL 2.23 and later: PAT where each node has one rank
+  bool sharp = false;            ///< reduction in the network: CollNet
+  std::string data;              ///< fitted on; empty: NCCL's own numbers
+  double residual = 0.15;        ///< mean |log error|
+  bool operator==(const CollectiveTuning&) const = default;
 };
 
 struct Cluster {
@@ -58,6 +74,7 @@ struct Cluster {
   std::vector<FabricTier> tiers;  ///< from the nodes up
   CollectiveTuning tuning;
   int world_size = 0;
+  int max_nodes = 0;             ///< scale-up domains that the machine has; 0: any number
 
   int nodes() const { return (world_size + node.gpus - 1) / node.gpus; }
   int node_of(int rank) const { return rank / node.gpus; }
@@ -69,14 +86,20 @@ struct GroupPlacement {
   int nodes = 1;                 ///< scale-up domains touched
   int ranks_per_node = 1;        ///< in the fullest domain
   double nics = 0;               ///< NICs that this group can call its own in each node, sibling groups taken off
-  double oversubscription = 1;   ///< of the highest tier it crosses
+  double oversubscription = 1;   ///< of the tier that slows it most
+  double crossing = 0;           ///< share of the nodes below that tier whose next member lies outside
   int network_hops = 0;          ///< switches between two of its nodes, at most
   Duration extra_latency;        ///< of the tiers it crosses
   bool operator==(const GroupPlacement&) const = default;
 };
 
 /// Where `ranks` lie. `sharing` says how many sibling groups of the same kind communicate at the same time in the same
-/// node and so share its NICs (the dp groups of the 8 tensor ranks of a node: 8).
+/// node and so share its NICs (the dp groups of the 8 tensor ranks of a node: 8). A group uses the NICs next to its own
+/// GPUs (GPU i of h on a host with c NICs: from floor(i c / h) on), at most its share of the domain's.
+///
+/// Crossing: every group of the cluster is taken to do the same, shifted. If neighbours are d nodes apart, min(d, u) of
+/// the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier, strided ones do.
+/// Requires   ranks not empty, all below world_size; sharing >= 1
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
 
 }  // namespace tracecast

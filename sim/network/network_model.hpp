@@ -44,12 +44,18 @@ struct CollectiveCost {
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
+  /// A single rank takes no time. Requires a call that is not refused.
   virtual CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const = 0;
 };
 
 /// Latency and bandwidth by algorithm and protocol, chosen as NCCL's tuner chooses, corrected by measured busbw.
 /// Source: nccl-tuning-facts.md, DOMAIN.md 4; tests T-D2, T-D3, T-D4. `architecture` is the profile's.
 std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture);
+
+/// Why NCCL cannot run this call on this group ("nvls needs an NVSwitch with multicast"), "" when it can: to be asked
+/// before `cost` where a user chose the algorithm.
+std::string refusal(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
+                    const GroupPlacement& group);
 
 /// algbw x the collective's factor, as nccl-tests defines it: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
 /// all_to_all (n-1)/n; others 1.

@@ -1,0 +1,179 @@
+/// The analytic network model: NCCL's own choice, its duration corrected per fabric; point-to-point by ports.
+///
+/// Point-to-point calls are not in NCCL's model. A rank's port is the slower of what leaves over NVLink (or PCIe) and
+/// what leaves over its share of the group's NICs; both run at the same time:
+///
+///   t = start + max(inside / link, outside / share of the NICs)      inside + outside = (n-1)/n size for all_to_all
+///
+/// start  one LL ring base (what nccl-tests shows for tiny send_recv), 0.3 us per further peer inside a node, and the
+///        LL network hop once per message that the NICs of a rank have to post
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "sim/base/result.hpp"
+#include "sim/network/nccl_tuning.hpp"
+#include "sim/network/network_model.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kDirectBaseUs = 6.6;       ///< NCCL's LL base latency
+constexpr double kPeerUs = 0.3;             ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
+constexpr double kNetworkHopUs = 5.0;       ///< NCCL's LL network hop between single ranks
+constexpr double kPostUs = 1.0;             ///< NCCL's cost of posting one message to a NIC
+constexpr double kDirectChannels = 16;      ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
+
+/// 0 below 64 KiB and above 256 MiB, 1 from 256 KiB to 64 MiB, linear in log2 between.
+double mid_weight(Bytes size) {
+  const double bits = std::log2(static_cast<double>(std::max<std::int64_t>(size.count, 1)));
+  return std::clamp(std::min((bits - 16) / 2, (28 - bits) / 2), 0.0, 1.0);
+}
+
+double bytes(Bytes size) { return static_cast<double>(size.count); }
+
+bool is_direct(Collective collective) {
+  return collective == Collective::all_to_all || collective == Collective::send_recv;
+}
+
+class AnalyticNetwork final : public NetworkModel {
+ public:
+  AnalyticNetwork(const Cluster& cluster, const std::string& architecture)
+      : cluster_(cluster), architecture_(nccl_architecture(architecture)) {}
+
+  CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
+    CollectiveCost cost;
+    cost.spread = cluster_.tuning.residual;
+    cost.provenance = cluster_.tuning.data.empty() ? Provenance::analytic : Provenance::interpolated;
+    if (group.ranks <= 1) return cost;
+    TRACECAST_ASSERT(group.nodes == 1 || group.nics > 0, "a group over several nodes has NICs");
+    if (is_direct(call.collective)) {
+      cost.algorithm = Algorithm::direct;
+      cost.protocol = Protocol::simple;
+      cost.channels = static_cast<int>(kDirectChannels);
+      cost.duration = from_seconds(direct_us(call, group) * 1e-6);
+      return cost;
+    }
+    const NcclCommunicator communicator = nccl_communicator(cluster_, group, architecture_);
+    const NcclCost chosen = choose(communicator, call);
+    cost.algorithm = chosen.algorithm;
+    cost.protocol = chosen.protocol;
+    cost.channels = nccl_channels(chosen, call.size);
+    cost.duration = from_seconds(time_us(communicator, chosen, call, group) * 1e-6);
+    return cost;
+  }
+
+ private:
+  static NcclCost choose(const NcclCommunicator& communicator, const CollectiveCall& call) {
+    const NcclCost* best = nullptr;
+    double best_time = 0;
+    const std::vector<NcclCost> candidates = nccl_candidates(communicator, call.collective, call.algorithm, call.protocol);
+    for (const NcclCost& candidate : candidates) {
+      const double time = nccl_time_us(communicator, candidate, call.collective, call.size);
+      if (best != nullptr && time >= best_time) continue;
+      best = &candidate;
+      best_time = time;
+    }
+    TRACECAST_ASSERT(best != nullptr, "no algorithm and protocol can run this collective");
+    return *best;
+  }
+
+  double bandwidth_factor(const NcclCost& cost, const GroupPlacement& group) const {
+    const CollectiveTuning& tuning = cluster_.tuning;
+    if (group.nodes > 1) return tuning.net_bandwidth;
+    return cost.algorithm == Algorithm::nvls ? tuning.nvls_bandwidth : tuning.intra_bandwidth;
+  }
+
+  double network_hops_us(const NcclCost& cost, double slack, const GroupPlacement& group) const {
+    const CollectiveTuning& tuning = cluster_.tuning;
+    double hops = tuning.hop_latency * slack * cost.inter_us;
+    const bool single_ring = cost.algorithm == Algorithm::ring && group.ranks_per_node == 1;
+    if (single_ring && cost.protocol == Protocol::simple && tuning.ring_step_us > 0)
+      hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
+    return hops + cost.inter_hops * microseconds(group.extra_latency);
+  }
+
+  double copy_us(const CollectiveCall& call, const GroupPlacement& group) const {
+    const double rate = static_cast<double>(cluster_.tuning.copy_bandwidth.bytes_per_second);
+    if (rate == 0 || call.collective == Collective::broadcast) return 0;
+    const double passes = call.collective == Collective::all_reduce ? 0.5 : 1;
+    return passes * bytes(call.size) / group.ranks / rate * 1e6;
+  }
+
+  double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
+                 const GroupPlacement& group) const {
+    const CollectiveTuning& tuning = cluster_.tuning;
+    const double slack = nccl_ring_slack(communicator, cost, call.collective, call.size);
+    const double latency = slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
+                           network_hops_us(cost, slack, group);
+    const double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
+    const double mid = 1 + (tuning.mid_size - 1) * mid_weight(call.size);
+    return latency + bytes(call.size) / (1000 * rate) * mid + copy_us(call, group);
+  }
+
+  /// Microseconds for `size` bytes out of one GPU inside its domain.
+  double inside_us(double size, const GroupPlacement& group) const {
+    return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.intra_bandwidth);
+  }
+
+  /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs.
+  double outside_us(double size, const GroupPlacement& group) const {
+    const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
+    const double share = group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
+    return size * slowdown / (share * cluster_.tuning.direct_bandwidth) * 1e6;
+  }
+
+  double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
+    const double mid = 1 + (cluster_.tuning.mid_size - 1) * mid_weight(call.size);
+    const bool pair = call.collective == Collective::send_recv;
+    const double to_one = pair ? bytes(call.size) : bytes(call.size) / group.ranks;
+    const int inside = pair ? (group.nodes == 1 ? 1 : 0) : group.ranks_per_node - 1;
+    const int outside = pair ? 1 - inside : group.ranks - group.ranks_per_node;
+    double start = cluster_.tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, inside - 1));
+    if (outside > 0)
+      start += cluster_.tuning.hop_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
+               microseconds(group.extra_latency);
+    const double moving_inside = inside > 0 ? inside_us(to_one * inside, group) : 0;
+    const double moving_outside = outside > 0 ? outside_us(to_one * outside, group) : 0;
+    return start + std::max(moving_inside, moving_outside) * mid;
+  }
+
+  Cluster cluster_;
+  NcclArchitecture architecture_;
+};
+
+bool is_nvls(Algorithm algorithm) { return algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree; }
+bool is_collnet(Algorithm algorithm) {
+  return algorithm == Algorithm::collnet_direct || algorithm == Algorithm::collnet_chain;
+}
+
+}  // namespace
+
+std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture) {
+  return std::make_unique<AnalyticNetwork>(cluster, architecture);
+}
+
+std::string refusal(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
+                    const GroupPlacement& group) {
+  const std::string name = to_string(call.collective);
+  if (group.nodes > 1 && cluster.node.nics == 0) return "this machine has no network between its nodes";
+  if (is_direct(call.collective)) {
+    const bool fits = call.algorithm == Algorithm::automatic || call.algorithm == Algorithm::direct;
+    return fits && (call.protocol == Protocol::automatic || call.protocol == Protocol::simple)
+               ? ""
+               : name + " is sent directly between ranks with protocol simple: there is no other algorithm";
+  }
+  if (group.ranks <= 1) return "";
+  const NcclCommunicator communicator = nccl_communicator(cluster, group, nccl_architecture(architecture));
+  if (!nccl_candidates(communicator, call.collective, call.algorithm, call.protocol).empty()) return "";
+  const std::string algorithm = to_string(call.algorithm);
+  if (call.algorithm == Algorithm::direct) return "direct is for all_to_all and send_recv";
+  if (is_nvls(call.algorithm) && !cluster.node.nvls) return algorithm + " needs an NVSwitch with multicast (H100 or later)";
+  if (is_collnet(call.algorithm) && !cluster.tuning.sharp) return algorithm + " needs a network that reduces (SHARP)";
+  return fmt::format("{} with protocol {} cannot run {} on {} ranks of {} nodes", algorithm, to_string(call.protocol), name,
+                     group.ranks, group.nodes);
+}
+
+}  // namespace tracecast

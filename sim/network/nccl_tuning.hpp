@@ -1,0 +1,87 @@
+/// NCCL's own model of its collectives: latency and bandwidth per algorithm and protocol, from which it chooses.
+///
+///   time = latency + size / bandwidth          latency = base + hops inside nodes + hops between nodes
+///
+/// Source: NCCL 2.30 graph/tuning.cc and topo.h, as recorded in nccl-tuning-facts.md; DOMAIN.md 4.3, tests T-D2, T-D3.
+/// Leaves out: aggregation of several calls, user-buffer registration, symmetric kernels.
+#pragma once
+
+
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/network/cluster.hpp"
+#include "sim/network/network_model.hpp"
+
+namespace tracecast {
+
+/// Selects the constants. GPUs that NCCL does not know use those of Ampere.
+enum class NcclArchitecture { volta, ampere, hopper, blackwell };
+NcclArchitecture nccl_architecture(std::string_view name);
+
+/// What NCCL's graph search finds for one algorithm: channels, and GB/s of each inside and between nodes.
+struct NcclGraph {
+  int channels = 0;  ///< before NCCL doubles them; 0: the algorithm cannot be used
+  double intra = 0;
+  double inter = 0;
+};
+
+/// Everything that NCCL's model asks about a communicator.
+struct NcclCommunicator {
+  NcclArchitecture architecture = NcclArchitecture::hopper;
+  int ranks = 8;
+  int nodes = 1;
+  int ranks_per_node = 8;
+  bool pcie = false;              ///< GPUs of a node meet over PCIe instead of NVLink
+  bool amd_cpu = false;
+  double plugin_latency_us = 0;   ///< of the NIC plugin
+  bool ll128 = true;              ///< NVLink and NICs keep 128-byte stores together
+  bool pat = false;
+  NcclGraph ring;
+  NcclGraph tree;
+  NcclGraph nvls;
+  NcclGraph collnet;
+};
+
+/// Channels and speeds as NCCL's search finds them, from its ladders of speeds: of the ladder's steps the one with the
+/// largest total, at least 12 channels if that costs nothing. 12 x 20 on A100, 12 x 30 on H100, 8 x 48 over 8 NDR NICs.
+NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement& group, NcclArchitecture architecture);
+
+/// GB/s into and out of one GPU towards the other ranks of its domain, as NCCL reckons; on a mesh, over the links that
+/// lead to them.
+double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture);
+
+/// One algorithm with one protocol. `bandwidth` is algorithm bandwidth in GB/s; 0: not available for this collective.
+struct NcclCost {
+  Algorithm algorithm = Algorithm::ring;
+  Protocol protocol = Protocol::simple;
+  double base_us = 0;
+  double intra_us = 0;    ///< all hops inside nodes
+  double inter_us = 0;    ///< all hops between nodes
+  int inter_hops = 0;     ///< how many of them
+  double bandwidth = 0;
+  int channels = 0;
+  double latency_us() const { return base_us + intra_us + inter_us; }
+};
+
+NcclCost nccl_cost(const NcclCommunicator& communicator, Collective collective, Algorithm algorithm, Protocol protocol);
+
+/// Factor on the latency that NCCL adds for large rings over the network (1.4, before Ampere 1.9).
+double nccl_ring_slack(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective, Bytes size);
+/// Factor on the bandwidth of trees by size: NCCL's table at powers of two, linear in log2 between them.
+double nccl_tree_correction(const NcclCost& cost, Bytes size);
+
+/// NCCL's forecast in microseconds: what it compares.
+double nccl_time_us(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective, Bytes size);
+
+/// Every combination that NCCL considers for a collective, or those of them that a user asked for (as NCCL_ALGO and
+/// NCCL_PROTO do). None for all_to_all and send_recv.
+std::vector<NcclCost> nccl_candidates(const NcclCommunicator& communicator, Collective collective,
+                                      Algorithm algorithm = Algorithm::automatic,
+                                      Protocol protocol = Protocol::automatic);
+
+/// Channels in use: doubled after the search, then fewer for small messages, as each thread wants some bytes to move.
+int nccl_channels(const NcclCost& cost, Bytes size);
+
+}  // namespace tracecast
