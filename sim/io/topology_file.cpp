@@ -1,0 +1,182 @@
+/// Reads topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr int kMost = 1 << 24;
+
+const std::vector<std::pair<std::string, IntraLink>> kLinks{{"nvswitch", IntraLink::nvswitch},
+                                                            {"nvlink-mesh", IntraLink::nvlink_mesh},
+                                                            {"pcie", IntraLink::pcie},
+                                                            {"xgmi", IntraLink::xgmi},
+                                                            {"none", IntraLink::none}};
+const std::vector<std::pair<std::string, std::string>> kCpus{
+    {"intel", "intel"}, {"amd", "amd"}, {"grace", "grace"}, {"a64fx", "a64fx"}};
+const std::vector<std::pair<std::string, std::string>> kFabrics{{"rail-optimized", "rail-optimized"},
+                                                                {"fat-tree", "fat-tree"},
+                                                                {"dragonfly", "dragonfly"},
+                                                                {"torus", "torus"},
+                                                                {"none", "none"}};
+
+void require_positive(ObjectReader& reader, const std::string& key, Bandwidth rate) {
+  if (rate.bytes_per_second <= 0) reader.error(key, "must be more than 0");
+}
+
+void read_network(ObjectReader& reader, NodeSpec& node) {
+  reader.require("nics", node.nics, 0, kMost);
+  if (node.nics == 0) return;
+  if (reader.require("nic_rate", node.nic_rate)) require_positive(reader, "nic_rate", node.nic_rate);
+  reader.require("nic_latency", node.nic_latency);
+}
+
+void read_node(ObjectReader& reader, NodeSpec& node) {
+  reader.require("gpus", node.gpus, 1, kMost);
+  node.gpus_per_host = node.gpus;
+  reader.get("gpus_per_host", node.gpus_per_host, 1, kMost);
+  if (node.gpus % node.gpus_per_host != 0)
+    reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
+  reader.require("link", node.link, kLinks);
+  const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
+  if (own_link && reader.require("gpu_link", node.gpu_link)) require_positive(reader, "gpu_link", node.gpu_link);
+  reader.get("link_latency", node.link_latency);
+  reader.get("nvls", node.nvls);
+  if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
+  read_network(reader, node);
+  if (reader.require("pcie", node.pcie)) require_positive(reader, "pcie", node.pcie);
+  reader.require("cpu", node.cpu, kCpus);
+  reader.finish();
+}
+
+FabricTier read_tier(const JsonNode& node, const std::string& file, const std::string& path,
+                     std::vector<Diagnostic>& errors) {
+  ObjectReader reader(node, file, path, errors);
+  FabricTier tier;
+  reader.require("name", tier.name);
+  reader.get("nodes", tier.nodes, 1, kMost);
+  reader.get("oversubscription", tier.oversubscription);
+  if (tier.oversubscription < 1) reader.error("oversubscription", "must be at least 1 (downlink / uplink bandwidth)");
+  reader.get("hop_latency", tier.hop_latency);
+  reader.finish();
+  return tier;
+}
+
+void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>& errors) {
+  reader.require("kind", cluster.fabric, kFabrics);
+  const JsonNode* tiers = reader.get_node("tiers");
+  if (tiers != nullptr && tiers->kind != JsonNode::Kind::array) {
+    reader.error("tiers", "must be a list of tiers, from the nodes up");
+    tiers = nullptr;
+  }
+  for (std::size_t i = 0; tiers != nullptr && i < tiers->items.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", reader.dotted("tiers"), i);
+    cluster.tiers.push_back(read_tier(tiers->items[i], reader.file(), path, errors));
+    const bool last = i + 1 == tiers->items.size();
+    const int nodes = cluster.tiers.back().nodes;
+    const int below = i == 0 ? 0 : cluster.tiers[i - 1].nodes;
+    if (nodes == 0 && !last) reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
+    if (nodes != 0 && nodes <= below)
+      reader.error("tiers", fmt::format("tier {} holds {} nodes, not more than the tier below ({})", i, nodes, below));
+  }
+  reader.finish();
+}
+
+void read_factor(ObjectReader& reader, const std::string& key, double& value) {
+  if (reader.get(key, value) && !(value > 0 && value <= 100)) reader.error(key, "must be more than 0 and at most 100");
+}
+
+void read_amount(ObjectReader& reader, const std::string& key, double& value) {
+  if (reader.get(key, value) && !(value >= 0 && value <= 1e6)) reader.error(key, "must be between 0 and 1000000");
+}
+
+void read_collectives(ObjectReader& reader, CollectiveTuning& tuning) {
+  read_factor(reader, "intra_bandwidth", tuning.intra_bandwidth);
+  read_factor(reader, "nvls_bandwidth", tuning.nvls_bandwidth);
+  read_factor(reader, "net_bandwidth", tuning.net_bandwidth);
+  read_factor(reader, "direct_bandwidth", tuning.direct_bandwidth);
+  read_factor(reader, "mid_size", tuning.mid_size);
+  read_factor(reader, "base_latency", tuning.base_latency);
+  read_factor(reader, "hop_latency", tuning.hop_latency);
+  read_amount(reader, "net_latency_us", tuning.net_latency_us);
+  read_amount(reader, "ring_step_us", tuning.ring_step_us);
+  reader.get("copy_bandwidth", tuning.copy_bandwidth);
+  reader.get("pat", tuning.pat);
+  reader.get("sharp", tuning.sharp);
+  reader.require("data", tuning.data);
+  read_factor(reader, "residual", tuning.residual);
+  reader.finish();
+}
+
+bool holds_numbers(const JsonNode& node) {
+  if (node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number) return true;
+  return node.kind == JsonNode::Kind::string && !node.string.empty() && node.string[0] >= '0' && node.string[0] <= '9';
+}
+
+/// What the readers below share.
+struct SourceCheck {
+  const std::set<std::string>& sources;
+  std::string file;
+  std::vector<Diagnostic>& errors;
+
+  /// Every number has a source: an entry for its key or for a group that it is in.
+  void check(const JsonNode& node, const std::string& path) const {
+    if (sources.count(path) != 0) return;
+    if (holds_numbers(node)) {
+      const std::string message = "has no source (name one in 'sources', for this key or the group it is in)";
+      errors.push_back({file, node.line, path, node.text(), message});
+    }
+    for (const auto& [key, child] : node.members) {
+      if (path.empty() && (key == "sources" || key == "description" || key == "gpu")) continue;
+      check(child, path.empty() ? key : path + "." + key);
+    }
+    for (const JsonNode& child : node.items) check(child, path);
+  }
+};
+
+/// The sources by dotted key; one line each in Cluster::source.
+void read_sources(ObjectReader& root, const JsonDocument& document, Cluster& cluster, std::vector<Diagnostic>& errors) {
+  std::set<std::string> keys;
+  if (auto reader = root.get_object("sources")) {
+    for (const auto& [key, text] : document.root.find("sources")->members) {
+      std::string source;
+      keys.insert(key);
+      if (reader->get(key, source)) cluster.source += (cluster.source.empty() ? "" : "\n") + key + ": " + source;
+    }
+    reader->finish();
+  }
+  SourceCheck{keys, document.file, errors}.check(document.root, "");
+}
+
+}  // namespace
+
+Result<Cluster> read_topology(const std::filesystem::path& path) {
+  const Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  ObjectReader root(document->root, document->file, "", errors);
+  Cluster cluster;
+  cluster.name = path.stem().string();
+  std::string description;
+  root.require("description", description);
+  root.require("gpu", cluster.gpu);
+  root.get("nodes", cluster.max_nodes, 1, kMost);
+  if (root.get_node("node") == nullptr) root.error("node", "is missing");
+  if (auto node = root.get_object("node")) read_node(*node, cluster.node);
+  if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");
+  if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
+  if (auto collectives = root.get_object("collectives")) read_collectives(*collectives, cluster.tuning);
+  read_sources(root, *document, cluster, errors);
+  root.finish();
+  if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
+  return cluster;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,207 @@
+#include <catch2/catch.hpp>
+
+#include "sim/network/nccl_tuning.hpp"
+#include "sim/network/network_model.hpp"
+#include "tests/network/clusters.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace literals;
+
+/// The whole cluster in one call.
+CollectiveCost on_all(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call) {
+  const GroupPlacement group = place(cluster, range(cluster.world_size), 1);
+  return make_analytic_network(cluster, architecture)->cost(call, group);
+}
+
+double busbw_GBps(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call) {
+  const CollectiveCost cost = on_all(cluster, architecture, call);
+  return bus_bandwidth(call.collective, cluster.world_size, call.size, cost.duration) * 1e-9;
+}
+
+TEST_CASE("DOMAIN.md 4.1: bus bandwidth", "[oracle][network]") {
+  // 1 GB in 10 ms is 100 GB/s of algbw.
+  const Bytes size{1'000'000'000};
+  CHECK(bus_bandwidth(Collective::all_reduce, 8, size, 10_ms) == Approx(175e9));
+  CHECK(bus_bandwidth(Collective::all_gather, 8, size, 10_ms) == Approx(87.5e9));
+  CHECK(bus_bandwidth(Collective::reduce_scatter, 4, size, 10_ms) == Approx(75e9));
+  CHECK(bus_bandwidth(Collective::all_to_all, 2, size, 10_ms) == Approx(50e9));
+  CHECK(bus_bandwidth(Collective::broadcast, 8, size, 10_ms) == Approx(100e9));
+  CHECK(bus_bandwidth(Collective::send_recv, 2, size, 10_ms) == Approx(100e9));
+}
+
+TEST_CASE("Without corrections the analytic model is NCCL's", "[oracle][network]") {
+  Cluster cluster = dgx_h100(8);
+  const CollectiveCall call{Collective::all_reduce, 1_GiB, Algorithm::ring, Protocol::simple};
+  CHECK(microseconds(on_all(cluster, "Hopper", call).duration) == Approx(5275.58).margin(0.005));  // T-D2
+  SECTION("and each correction does what it says") {
+    const double latency = 56.0;
+    const double transfer = 5275.58 - latency;
+    cluster.tuning.intra_bandwidth = 0.5;
+    CHECK(microseconds(on_all(cluster, "Hopper", call).duration) == Approx(latency + 2 * transfer).margin(0.02));
+    cluster.tuning.base_latency = 2;
+    CHECK(microseconds(on_all(cluster, "Hopper", call).duration) == Approx(latency + 8.4 + 2 * transfer).margin(0.02));
+    cluster.tuning.hop_latency = 3;
+    CHECK(microseconds(on_all(cluster, "Hopper", call).duration) ==
+          Approx(2 * 8.4 + 3 * 47.6 + 2 * transfer).margin(0.02));
+  }
+  SECTION("the middle sizes only slow the middle sizes") {
+    Cluster slow = cluster;
+    slow.tuning.mid_size = 1.25;
+    const auto ratio = [&](Bytes size) {
+      const CollectiveCall ring{Collective::all_reduce, size, Algorithm::ring, Protocol::simple};
+      return static_cast<double>(on_all(slow, "Hopper", ring).duration.picoseconds - 56'000'000) /
+             static_cast<double>(on_all(cluster, "Hopper", ring).duration.picoseconds - 56'000'000);
+    };
+    CHECK(ratio(64_KiB) == Approx(1).epsilon(1e-5));
+    CHECK(ratio(256_KiB) == Approx(1.25).epsilon(1e-5));
+    CHECK(ratio(64_MiB) == Approx(1.25).epsilon(1e-5));
+    CHECK(ratio(128_MiB) == Approx(1.125).epsilon(1e-5));
+    CHECK(ratio(256_MiB) == Approx(1).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("NCCL's choice switches where it should", "[network]") {
+  const auto choice = [](const Cluster& cluster, const std::string& architecture, Collective collective, Bytes size) {
+    const CollectiveCost cost = on_all(cluster, architecture, {collective, size});
+    return std::pair{cost.algorithm, cost.protocol};
+  };
+  using Choice = std::pair<Algorithm, Protocol>;
+  SECTION("16 nodes of A100: tree for 1 MiB, ring for 1 GiB") {
+    CHECK(choice(dgx_a100(128), "Ampere", Collective::all_reduce, 1_MiB).first == Algorithm::tree);
+    CHECK(choice(dgx_a100(128), "Ampere", Collective::all_reduce, 1_GiB) == Choice{Algorithm::ring, Protocol::simple});
+  }
+  SECTION("one H100 node: LL for 1 KiB, NVLS for 1 GiB; integers and gathers take the ring") {
+    CHECK(choice(dgx_h100(8), "Hopper", Collective::all_reduce, 1_KiB).second == Protocol::ll);
+    CHECK(choice(dgx_h100(8), "Hopper", Collective::all_reduce, 1_GiB) == Choice{Algorithm::nvls, Protocol::simple});
+    CHECK(choice(dgx_h100(8), "Hopper", Collective::all_gather, 1_GiB) == Choice{Algorithm::ring, Protocol::simple});
+  }
+  SECTION("two H100 nodes: NVLSTree beats the NICs' rate") {
+    CHECK(choice(dgx_h100(16), "Hopper", Collective::all_reduce, 8_GiB).first == Algorithm::nvls_tree);
+    CHECK(busbw_GBps(dgx_h100(16), "Hopper", {Collective::all_reduce, 8_GiB}) > 400);
+    CHECK(busbw_GBps(dgx_h100(16), "Hopper", {Collective::all_reduce, 8_GiB, Algorithm::ring}) < 384);
+  }
+  SECTION("what the user asks for wins") {
+    const CollectiveCost forced =
+        on_all(dgx_h100(128), "Hopper", {Collective::all_reduce, 1_GiB, Algorithm::tree, Protocol::ll128});
+    CHECK(forced.algorithm == Algorithm::tree);
+    CHECK(forced.protocol == Protocol::ll128);
+  }
+}
+
+TEST_CASE("A dp group with one rank per node runs through one NIC", "[network]") {
+  // 8 siblings at once: each ring has 48 GB/s, not 8 x 48.
+  const Cluster cluster = dgx_h100(512);
+  const GroupPlacement group = place(cluster, range(64, 0, 8), 8);
+  const CollectiveCost cost =
+      make_analytic_network(cluster, "Hopper")->cost({Collective::reduce_scatter, 4_GiB}, group);
+  const double busbw = bus_bandwidth(Collective::reduce_scatter, 64, 4_GiB, cost.duration) * 1e-9;
+  CHECK(busbw < 48);
+  CHECK(busbw > 47);
+  SECTION("with two GPUs to a NIC it has half of one") {
+    Cluster shared = dgx_a100(512);
+    shared.node.nics = 4;
+    const CollectiveCost half = make_analytic_network(shared, "Ampere")
+                                    ->cost({Collective::reduce_scatter, 4_GiB}, place(shared, range(64, 0, 8), 8));
+    const double rate = bus_bandwidth(Collective::reduce_scatter, 64, 4_GiB, half.duration) * 1e-9;
+    CHECK(rate < 12);
+    CHECK(rate > 11.9);
+  }
+}
+
+TEST_CASE("Hops of single-rank rings cost what training runs showed", "[network]") {
+  // 63 hops of at most 2.8 us + 0.5 us for the spine, and the base latency.
+  const Cluster cluster = dgx_h100(512);
+  const GroupPlacement group = place(cluster, range(64, 0, 8), 8);
+  const CollectiveCall call{Collective::all_gather, 64_B, Algorithm::ring, Protocol::simple};
+  CHECK(microseconds(make_analytic_network(cluster, "Hopper")->cost(call, group).duration) ==
+        Approx(8.4 + 63 * (2.8 + 0.5)).margin(0.01));
+  Cluster nccl = cluster;
+  nccl.tuning.ring_step_us = 0;
+  CHECK(microseconds(make_analytic_network(nccl, "Hopper")->cost(call, group).duration) ==
+        Approx(8.4 + 63 * (14 + 0.5)).margin(0.01));
+}
+
+TEST_CASE("Point to point goes over the port that joins the two", "[network]") {
+  const Cluster cluster = dgx_h100(64);
+  const auto network = make_analytic_network(cluster, "Hopper");
+  const auto rate = [&](const std::vector<int>& pair, int sharing) {
+    const CollectiveCost cost = network->cost({Collective::send_recv, 1_GiB}, place(cluster, pair, sharing));
+    return 1073741824.0 / seconds(cost.duration) * 1e-9;
+  };
+  CHECK(rate({0, 1}, 1) == Approx(370.8).epsilon(0.01));  // NVLink
+  CHECK(rate({0, 8}, 8) == Approx(50).epsilon(0.01));     // its own NIC
+  const CollectiveCost tiny = network->cost({Collective::send_recv, 8_B}, place(cluster, std::vector<int>{0, 8}, 8));
+  CHECK(microseconds(tiny.duration) == Approx(11.6).margin(0.01));
+}
+
+TEST_CASE("All-to-all is as slow as the slower of its two ports", "[network]") {
+  SECTION("in a node: 7/8 of the buffer over NVLink") {
+    CHECK(busbw_GBps(dgx_h100(8), "Hopper", {Collective::all_to_all, 1_GiB}) == Approx(370.8).epsilon(0.01));
+  }
+  SECTION("two nodes: half of the buffer over one NIC per GPU, so busbw is 15/8 of a NIC; MSCCL++ measured 90.9") {
+    CHECK(busbw_GBps(dgx_h100(16), "Hopper", {Collective::all_to_all, 1_GiB}) == Approx(50 * 15.0 / 8).epsilon(0.01));
+  }
+}
+
+TEST_CASE("Time never falls with size within an algorithm and protocol, nor grows with bandwidth", "[property][network]") {
+  const auto collective = GENERATE(Collective::all_reduce, Collective::all_gather, Collective::all_to_all);
+  const int ranks = GENERATE(2, 8, 16, 128);
+  const Cluster cluster = dgx_h100(ranks);
+  Cluster faster = cluster;
+  faster.node.nic_rate = 800_Gbps;
+  Duration before{0};
+  for (int k = 0; k <= 120; ++k) {
+    const Bytes size{static_cast<std::int64_t>(std::exp2(3 + k * 0.25))};
+    const CollectiveCall automatic{collective, size};
+    const bool direct = collective == Collective::all_to_all;
+    const CollectiveCall ring{collective, size, direct ? Algorithm::direct : Algorithm::ring, Protocol::simple};
+    const Duration now = on_all(cluster, "Hopper", ring).duration;
+    if (k != 0 && size.count / ranks / 8 != 64) CHECK(now >= before);
+    before = now;
+    CHECK(on_all(faster, "Hopper", ring).duration <= now);
+    // NCCL's choice is never beaten by a ring in NCCL's own reckoning.
+    CHECK(on_all(cluster, "Hopper", automatic).duration <= now);
+  }
+}
+
+TEST_CASE("More ranks never make a ring faster", "[property][network]") {
+  for (const Bytes size : {1_KiB, 1_MiB, 1_GiB}) {
+    Duration before{0};
+    for (int ranks = 8; ranks <= 1024; ranks *= 2) {
+      const Duration now = on_all(dgx_h100(ranks), "Hopper", {Collective::all_reduce, size, Algorithm::ring}).duration;
+      CHECK(now >= before);
+      before = now;
+    }
+  }
+}
+
+TEST_CASE("A single rank communicates in no time", "[network]") {
+  const auto network = make_analytic_network(dgx_h100(8), "Hopper");
+  CHECK(network->cost({Collective::all_reduce, 1_GiB}, GroupPlacement{}).duration == 0_ns);
+}
+
+TEST_CASE("Calls that NCCL cannot run are refused with a reason", "[error][network]") {
+  const auto why = [](const Cluster& cluster, const std::string& architecture, const CollectiveCall& call) {
+    return refusal(cluster, architecture, call, place(cluster, range(cluster.world_size), 1));
+  };
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB}).empty());
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_to_all, 1_MiB, Algorithm::direct}).empty());
+  CHECK(why(dgx_a100(8), "Ampere", {Collective::all_reduce, 1_MiB, Algorithm::nvls}) ==
+        "nvls needs an NVSwitch with multicast (H100 or later)");
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB, Algorithm::collnet_chain}) ==
+        "collnet_chain needs a network that reduces (SHARP)");
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_gather, 1_MiB, Algorithm::tree}) ==
+        "tree with protocol automatic cannot run all_gather on 16 ranks of 2 nodes");
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_to_all, 1_MiB, Algorithm::ring}) ==
+        "all_to_all is sent directly between ranks with protocol simple: there is no other algorithm");
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB, Algorithm::direct}) ==
+        "direct is for all_to_all and send_recv");
+  Cluster alone = dgx_h100(16);
+  alone.node.nics = 0;
+  CHECK(why(alone, "Hopper", {Collective::all_reduce, 1_MiB}) == "this machine has no network between its nodes");
+}
+
+}  // namespace
+}  // namespace tracecast

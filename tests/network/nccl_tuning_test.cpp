@@ -1,0 +1,143 @@
+#include "sim/network/nccl_tuning.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/network/clusters.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace literals;
+
+/// DOMAIN.md T-D3: 128 GPUs on 16 nodes, 8 channels of 45 GB/s, Intel.
+NcclCommunicator sixteen_nodes() {
+  NcclCommunicator comm;
+  comm.ranks = 128;
+  comm.nodes = 16;
+  comm.ranks_per_node = 8;
+  comm.ring = {8, 45, 45};
+  comm.tree = {8, 45, 45};
+  return comm;
+}
+
+double all_reduce_us(const NcclCommunicator& comm, Algorithm algorithm, Protocol protocol, Bytes size) {
+  return nccl_time_us(comm, nccl_cost(comm, Collective::all_reduce, algorithm, protocol), Collective::all_reduce, size);
+}
+
+TEST_CASE("T-D2: NCCL's forecast of a ring over 8 GPUs of one node", "[oracle][network]") {
+  NcclCommunicator comm;
+  comm.ring = {12, 30, 30};
+  const NcclCost ring = nccl_cost(comm, Collective::all_reduce, Algorithm::ring, Protocol::simple);
+  // Latency 8.4 + 14 x 3.4 us; bandwidth 12 x 30 x 8/14 GB/s.
+  CHECK(ring.latency_us() == Approx(56.0).epsilon(1e-12));
+  CHECK(ring.bandwidth == Approx(205.714286).epsilon(1e-8));
+  CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_MiB) == Approx(61.10).margin(0.005));
+  CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_GiB) == Approx(5275.58).margin(0.005));
+}
+
+TEST_CASE("T-D3: NCCL's forecast of ring and tree over 16 nodes", "[oracle][network]") {
+  const NcclCommunicator comm = sixteen_nodes();
+  const NcclCost ring = nccl_cost(comm, Collective::all_reduce, Algorithm::ring, Protocol::simple);
+  // (8.4 + 224 x 3.4 + 30 x 14) x 1.4
+  CHECK(ring.latency_us() * nccl_ring_slack(comm, ring, Collective::all_reduce, 1_GiB) == Approx(1666.0).margin(0.05));
+  CHECK(ring.bandwidth == Approx(181.42).margin(0.005));
+  CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_GiB) == Approx(7584.6).margin(0.05));
+  CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_MiB) == Approx(1671.8).margin(0.05));
+
+  const NcclCost tree = nccl_cost(comm, Collective::all_reduce, Algorithm::tree, Protocol::simple);
+  CHECK(tree.latency_us() == Approx(176.4).epsilon(1e-12));  // 8.4 + 2 (7 x 4 + 4 x 14)
+  CHECK(tree.bandwidth == Approx(144.0).epsilon(1e-12));     // 8 channels, each at most 36
+  CHECK(all_reduce_us(comm, Algorithm::tree, Protocol::simple, 1_GiB) == Approx(7632.9).margin(0.05));
+  CHECK(all_reduce_us(comm, Algorithm::tree, Protocol::simple, 1_MiB) == Approx(190.96).margin(0.005));
+}
+
+TEST_CASE("T-D4: a flat ring against reduce, exchange, gather", "[oracle][network]") {
+  // 8 NICs of 48 GB/s and 370 GB/s of NVLink per GPU; only the bandwidth terms.
+  const auto milliseconds = [](int ranks, int nodes, double bus, Collective collective, Bytes size) {
+    NcclCommunicator comm;
+    comm.ranks = ranks;
+    comm.nodes = nodes;
+    comm.ranks_per_node = ranks / nodes;
+    comm.ring = {1, bus, bus};
+    return static_cast<double>(size.count) / nccl_cost(comm, collective, Algorithm::ring, Protocol::simple).bandwidth * 1e-6;
+  };
+  const auto hierarchical = [&](int nodes) {
+    return milliseconds(8, 1, 370, Collective::reduce_scatter, 1_GiB) +
+           milliseconds(nodes, nodes, 48, Collective::all_reduce, 128_MiB) +
+           milliseconds(8, 1, 370, Collective::all_gather, 1_GiB);
+  };
+  CHECK(milliseconds(64, 8, 8 * 48, Collective::all_reduce, 1_GiB) == Approx(5.505).margin(0.0005));
+  CHECK(hierarchical(8) == Approx(9.972).margin(0.0005));
+  CHECK(milliseconds(1024, 128, 8 * 48, Collective::all_reduce, 1_GiB) == Approx(5.587).margin(0.0005));
+  CHECK(hierarchical(128) == Approx(10.627).margin(0.0005));
+}
+
+TEST_CASE("NCCL's channels reproduce the totals that were seen on real machines", "[oracle][network]") {
+  SECTION("12 x 20 on A100, 12 x 30 on H100, and one NVLS head per GPU") {
+    const GroupPlacement node = place(dgx_a100(8), range(8), 1);
+    const NcclGraph a100 = nccl_communicator(dgx_a100(8), node, NcclArchitecture::ampere).ring;
+    CHECK(a100.channels * a100.intra == 240);
+    CHECK(a100.channels == 12);
+    const NcclCommunicator h100 = nccl_communicator(dgx_h100(8), node, NcclArchitecture::hopper);
+    CHECK(h100.ring.channels * h100.ring.intra == 360);
+    CHECK(h100.ring.channels == 12);
+    // 8 heads of 40 GB/s: 8 x 40 x 0.85 x 7/8 x 2 = 476 GB/s of busbw; measured 480 to 490.
+    const NcclCost nvls = nccl_cost(h100, Collective::all_reduce, Algorithm::nvls, Protocol::simple);
+    CHECK(nvls.bandwidth * 2 * 7 / 8 == Approx(476));
+  }
+  SECTION("8 x 48 over 8 NDR NICs, 8 x 24 over 8 HDR NICs, 4 x 24 where two GPUs share a NIC") {
+    const auto total = [](const Cluster& cluster, NcclArchitecture architecture) {
+      const NcclGraph ring = nccl_communicator(cluster, place(cluster, range(32), 1), architecture).ring;
+      return ring.channels * ring.inter;
+    };
+    CHECK(total(dgx_h100(32), NcclArchitecture::hopper) == 384);
+    CHECK(total(dgx_a100(32), NcclArchitecture::ampere) == 192);
+    Cluster shared = dgx_a100(32);
+    shared.node.nics = 4;
+    CHECK(total(shared, NcclArchitecture::ampere) == 96);
+  }
+}
+
+TEST_CASE("What each algorithm is allowed for", "[network]") {
+  const NcclCommunicator one = nccl_communicator(dgx_h100(8), place(dgx_h100(8), range(8), 1), NcclArchitecture::hopper);
+  const NcclCommunicator many =
+      nccl_communicator(dgx_h100(64), place(dgx_h100(64), range(64), 1), NcclArchitecture::hopper);
+  const auto usable = [](const NcclCommunicator& comm, Collective collective, Algorithm algorithm) {
+    return nccl_cost(comm, collective, algorithm, Protocol::simple).bandwidth > 0;
+  };
+  CHECK(usable(one, Collective::broadcast, Algorithm::ring));
+  CHECK_FALSE(usable(one, Collective::broadcast, Algorithm::tree));
+  CHECK_FALSE(usable(one, Collective::all_gather, Algorithm::tree));
+  CHECK(usable(one, Collective::all_gather, Algorithm::nvls));
+  CHECK_FALSE(usable(one, Collective::all_reduce, Algorithm::nvls_tree));
+  CHECK(usable(many, Collective::all_reduce, Algorithm::nvls_tree));
+  CHECK_FALSE(usable(many, Collective::all_reduce, Algorithm::nvls));  // needs a network that reduces
+  CHECK_FALSE(usable(many, Collective::all_reduce, Algorithm::collnet_direct));
+  CHECK_FALSE(usable(many, Collective::all_gather, Algorithm::pat));  // 8 ranks per node
+  CHECK(nccl_cost(many, Collective::all_reduce, Algorithm::nvls_tree, Protocol::ll).bandwidth == 0);
+}
+
+TEST_CASE("Small messages use few channels, large ones twice those of the search", "[network]") {
+  NcclCost cost;
+  cost.channels = 12;
+  CHECK(nccl_channels(cost, 8_B) == 1);
+  CHECK(nccl_channels(cost, 4 * 512 * 64 * 1_B) == 4);
+  CHECK(nccl_channels(cost, (4 * 512 * 64 - 1) * 1_B) == 3);
+  CHECK(nccl_channels(cost, 1_GiB) == 24);
+}
+
+TEST_CASE("The tree's correction is NCCL's at powers of two and linear between them", "[network]") {
+  NcclCost tree;
+  tree.algorithm = Algorithm::tree;
+  CHECK(nccl_tree_correction(tree, 1_MiB) == 0.5);
+  CHECK(nccl_tree_correction(tree, 2_MiB) == 0.5);
+  CHECK(nccl_tree_correction(tree, 4_MiB) == 0.6);
+  CHECK(nccl_tree_correction(tree, 3_MiB) == Approx(0.5 + 0.1 * std::log2(1.5)));
+  CHECK(nccl_tree_correction(tree, 256_MiB) == Approx(0.9));
+  CHECK(nccl_tree_correction(tree, 512_MiB) == 1);
+  tree.algorithm = Algorithm::ring;
+  CHECK(nccl_tree_correction(tree, 1_MiB) == 1);
+}
+
+}  // namespace
+}  // namespace tracecast

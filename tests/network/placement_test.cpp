@@ -1,0 +1,108 @@
+#include <catch2/catch.hpp>
+
+#include "sim/network/cluster.hpp"
+#include "tests/network/clusters.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace literals;
+
+TEST_CASE("A group inside one node meets no network", "[network]") {
+  const GroupPlacement placed = place(dgx_h100(64), range(8, 16), 1);
+  CHECK(placed.ranks == 8);
+  CHECK(placed.nodes == 1);
+  CHECK(placed.ranks_per_node == 8);
+  CHECK(placed.network_hops == 0);
+  CHECK(placed.extra_latency == 0_ns);
+}
+
+TEST_CASE("The NICs that a group can call its own", "[network]") {
+  SECTION("a whole node has all of them") { CHECK(place(dgx_h100(64), range(64), 1).nics == 8); }
+  SECTION("8 dp groups of one rank per node each have the NIC beside their GPU") {
+    CHECK(place(dgx_h100(64), range(8, 3, 8), 8).nics == 1);
+  }
+  SECTION("alone, a rank still has only the NIC beside it") { CHECK(place(dgx_h100(64), range(8, 3, 8), 1).nics == 1); }
+  SECTION("two ranks per node: two NICs each, whether or not the siblings communicate") {
+    const std::vector<int> ranks{0, 4, 8, 12};
+    CHECK(place(dgx_h100(16), ranks, 4).nics == 2);
+    CHECK(place(dgx_h100(16), ranks, 1).nics == 2);
+  }
+  SECTION("4 NICs for 8 GPUs: two GPUs share one") {
+    Cluster cluster = dgx_a100(64);
+    cluster.node.nics = 4;
+    CHECK(place(cluster, range(64), 1).nics == 4);
+    CHECK(place(cluster, range(8, 0, 8), 1).nics == 1);
+    CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.5);
+    CHECK(place(cluster, std::vector<int>{0, 1, 8, 9}, 1).nics == 1);  // neighbours: the same NIC
+    CHECK(place(cluster, std::vector<int>{0, 2, 8, 10}, 1).nics == 2);
+  }
+  SECTION("32 NICs for 8 GPUs: four beside each") {
+    Cluster cluster = dgx_h100(64);
+    cluster.node.nics = 32;
+    CHECK(place(cluster, range(8, 5, 8), 8).nics == 4);
+    CHECK(place(cluster, range(64), 1).nics == 32);
+  }
+  SECTION("an NVLink domain of 18 hosts has the NICs of all of them") {
+    Cluster cluster = dgx_h100(144);
+    cluster.node.gpus = 72;
+    cluster.node.gpus_per_host = 4;
+    cluster.node.nics = 4;
+    CHECK(place(cluster, range(144), 1).nics == 72);
+    CHECK(place(cluster, range(2, 71, 72), 72).nics == 1);
+    CHECK(place(cluster, range(2, 71, 72), 1).nodes == 2);
+  }
+  SECTION("the domain with the fewest NICs sets the pace") {
+    CHECK(place(dgx_h100(16), std::vector<int>{0, 1, 2, 8}, 1).nics == 1);
+    CHECK(place(dgx_h100(16), std::vector<int>{0, 1, 2, 8}, 1).ranks_per_node == 3);
+  }
+}
+
+TEST_CASE("Hops and latency grow with the tiers that a group crosses", "[network]") {
+  const Cluster cluster = dgx_h100(8 * 512);
+  const auto over = [&](int nodes) { return place(cluster, range(nodes, 0, 8), 8); };
+  CHECK(over(32).network_hops == 1);
+  CHECK(over(32).extra_latency == 0_ns);
+  CHECK(over(33).network_hops == 3);
+  CHECK(over(33).extra_latency == 500_ns);
+  CHECK(over(256).network_hops == 3);
+  CHECK(over(257).network_hops == 5);
+  CHECK(over(257).extra_latency == 1_us);
+  SECTION("two neighbours in different units cross as well") {
+    CHECK(place(cluster, std::vector<int>{31 * 8, 32 * 8}, 8).network_hops == 3);
+  }
+  SECTION("another rail lies behind the spine, but on a plain fat tree it does not matter") {
+    const std::vector<int> ranks{0, 9};
+    CHECK(place(cluster, ranks, 1).network_hops == 3);
+    Cluster plain = cluster;
+    plain.fabric = "fat-tree";
+    CHECK(place(plain, ranks, 1).network_hops == 1);
+  }
+}
+
+TEST_CASE("Oversubscription counts by the share of nodes that send across", "[network]") {
+  Cluster cluster = dgx_h100(8 * 3072);
+  cluster.fabric = "fat-tree";
+  cluster.tiers = {{"rack", 2, 1, 500_ns}, {"pod", 384, 7, 500_ns}, {"aggregation", 0, 1, 0_ns}};
+  SECTION("inside a pod not at all") {
+    const GroupPlacement placed = place(cluster, range(128, 0, 8), 8);
+    CHECK(std::max(1.0, placed.oversubscription * placed.crossing) == 1);
+  }
+  SECTION("a ring of adjacent nodes over all pods crosses with one node of 384") {
+    const GroupPlacement placed = place(cluster, range(3072, 0, 8), 8);
+    CHECK(placed.oversubscription * placed.crossing <= 1);
+  }
+  SECTION("a ring with one node in each pod sends everything across") {
+    const GroupPlacement placed = place(cluster, range(8, 0, 384 * 8), 8);
+    CHECK(placed.oversubscription == 7);
+    CHECK(placed.crossing == 1);
+  }
+  SECTION("pipeline neighbours 128 nodes apart: a third of the pod sends across") {
+    const GroupPlacement placed = place(cluster, std::vector<int>{300 * 8, 428 * 8}, 8);
+    CHECK(placed.oversubscription == 7);
+    CHECK(placed.crossing == Approx(1.0 / 3));
+  }
+}
+
+}  // namespace
+}  // namespace tracecast
