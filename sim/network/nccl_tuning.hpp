@@ -45,7 +45,7 @@ struct NcclCommunicator {
 };
 
 /// Channels and speeds as NCCL's search finds them, from its ladders of speeds: of the ladder's steps the one with the
-/// largest total, at least 12 channels if that costs nothing. 12 x 20 on A100, 12 x 30 on H100, 8 x 48 over 8 NDR NICs.
+/// largest total, at least 12 channels if that costs nothing. 12 x 20 on A100, 12 x 30 on H100, 8 x 45 over 8 NDR NICs.
 NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement& group, NcclArchitecture architecture);
 
 /// GB/s into and out of one GPU towards the other ranks of its domain, as NCCL reckons; on a mesh, over the links that

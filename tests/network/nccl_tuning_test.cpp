@@ -72,7 +72,7 @@ TEST_CASE("T-D4: a flat ring against reduce, exchange, gather", "[oracle][networ
   CHECK(hierarchical(128) == Approx(10.627).margin(0.0005));
 }
 
-TEST_CASE("NCCL's channels reproduce the totals that were seen on real machines", "[oracle][network]") {
+TEST_CASE("NCCL's channels are those seen on real machines", "[oracle][network]") {
   SECTION("12 x 20 on A100, 12 x 30 on H100, and one NVLS head per GPU") {
     const GroupPlacement node = place(dgx_a100(8), range(8), 1);
     const NcclGraph a100 = nccl_communicator(dgx_a100(8), node, NcclArchitecture::ampere).ring;
@@ -85,12 +85,12 @@ TEST_CASE("NCCL's channels reproduce the totals that were seen on real machines"
     const NcclCost nvls = nccl_cost(h100, Collective::all_reduce, Algorithm::nvls, Protocol::simple);
     CHECK(nvls.bandwidth * 2 * 7 / 8 == Approx(476));
   }
-  SECTION("8 x 48 over 8 NDR NICs, 8 x 24 over 8 HDR NICs, 4 x 24 where two GPUs share a NIC") {
+  SECTION("8 x 45 over 8 NDR NICs (T-D3), 8 x 24 over 8 HDR NICs, 4 x 24 where two GPUs share a NIC") {
     const auto total = [](const Cluster& cluster, NcclArchitecture architecture) {
       const NcclGraph ring = nccl_communicator(cluster, place(cluster, range(32), 1), architecture).ring;
       return ring.channels * ring.inter;
     };
-    CHECK(total(dgx_h100(32), NcclArchitecture::hopper) == 384);
+    CHECK(total(dgx_h100(32), NcclArchitecture::hopper) == 360);
     CHECK(total(dgx_a100(32), NcclArchitecture::ampere) == 192);
     Cluster shared = dgx_a100(32);
     shared.node.nics = 4;
@@ -129,10 +129,11 @@ TEST_CASE("Small messages use few channels, large ones twice those of the search
 TEST_CASE("The tree's correction is NCCL's at powers of two and linear between them", "[network]") {
   NcclCost tree;
   tree.algorithm = Algorithm::tree;
+  CHECK(nccl_tree_correction(tree, 64_B) == 0.9);
+  CHECK(nccl_tree_correction(tree, 512_KiB) == 0.5);
   CHECK(nccl_tree_correction(tree, 1_MiB) == 0.5);
-  CHECK(nccl_tree_correction(tree, 2_MiB) == 0.5);
-  CHECK(nccl_tree_correction(tree, 4_MiB) == 0.6);
-  CHECK(nccl_tree_correction(tree, 3_MiB) == Approx(0.5 + 0.1 * std::log2(1.5)));
+  CHECK(nccl_tree_correction(tree, 2_MiB) == 0.6);
+  CHECK(nccl_tree_correction(tree, 1_MiB + 512_KiB) == Approx(0.5 + 0.1 * std::log2(1.5)));
   CHECK(nccl_tree_correction(tree, 256_MiB) == Approx(0.9));
   CHECK(nccl_tree_correction(tree, 512_MiB) == 1);
   tree.algorithm = Algorithm::ring;

@@ -1,0 +1,113 @@
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace literals;
+
+const std::filesystem::path kTopologies = std::filesystem::path(TRACECAST_SOURCE_DIR) / "topologies";
+
+TEST_CASE("Every shipped topology reads", "[io][network]") {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kTopologies)) {
+    INFO(entry.path().filename().string());
+    const Result<Cluster> cluster = read_topology(entry.path());
+    if (!cluster) FAIL(to_string(cluster.error()));
+    CHECK(cluster->name == entry.path().stem().string());
+    CHECK(cluster->node.gpus >= 1);
+    CHECK((cluster->node.nics == 0 || cluster->node.nic_rate.bytes_per_second > 0));
+    CHECK_FALSE(cluster->source.empty());
+    ++files;
+  }
+  CHECK(files >= 20);
+}
+
+TEST_CASE("dgx-h100 and meta-24k-h100 are what DOMAIN.md 6 says", "[oracle][io][network]") {
+  const Cluster dgx = read_topology(kTopologies / "dgx-h100.json").value();
+  CHECK(dgx.gpu == "h100");
+  CHECK(dgx.node.gpus == 8);
+  CHECK(dgx.node.link == IntraLink::nvswitch);
+  CHECK(dgx.node.gpu_link == 450_GBps);
+  CHECK(dgx.node.nvls);
+  CHECK(dgx.node.nics == 8);
+  CHECK(dgx.node.nic_rate == 50_GBps);
+  CHECK(dgx.fabric == "rail-optimized");
+  CHECK(dgx.max_nodes == 0);
+  const Cluster meta = read_topology(kTopologies / "meta-24k-h100.json").value();
+  REQUIRE(meta.tiers.size() == 3);
+  CHECK(meta.tiers[1].nodes * meta.node.gpus == 3072);
+  CHECK(meta.tiers[1].oversubscription == 7);
+  CHECK(meta.max_nodes * meta.node.gpus == 24576);
+}
+
+/// A whole file in which one piece of text is replaced by another.
+std::string error_of(const std::string& from, const std::string& to) {
+  std::string text = R"({
+  "description": "a node",
+  "gpu": "a100",
+  "node": {
+    "gpus": 8,
+    "link": "nvswitch",
+    "gpu_link": "300 GB/s",
+    "nics": 8,
+    "nic_rate": "200 Gb/s",
+    "nic_latency": "1.5 us",
+    "pcie": "26 GB/s",
+    "cpu": "amd"
+  },
+  "fabric": {
+    "kind": "fat-tree",
+    "tiers": [
+      { "name": "leaf", "nodes": 20, "hop_latency": "0.5 us" },
+      { "name": "core" }
+    ]
+  },
+  "collectives": { "mid_size": 1.2, "data": "nothing" },
+  "sources": { "node": "a data sheet", "fabric": "a paper", "collectives": "a fit" }
+})";
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "machine.json";
+  std::ofstream(path) << text;
+  const Result<Cluster> cluster = read_topology(path);
+  if (cluster) return "";
+  std::string message = to_string(cluster.error());
+  for (std::size_t p; (p = message.find(path.string())) != std::string::npos;)
+    message.replace(p, path.string().size(), "machine.json");
+  return message;
+}
+
+TEST_CASE("Broken topologies are told in one sentence", "[error][io][network]") {
+  CHECK(error_of("a node", "a machine").empty());
+  CHECK(error_of("\"gpu_link\": \"300 GB/s\"", "\"gpu_lnk\": \"300 GB/s\"") ==
+        "machine.json:4: node.gpu_link: is missing\n"
+        "machine.json:7: node.gpu_lnk: unknown key (did you mean 'gpu_link'?)");
+  CHECK(error_of("\"nvswitch\"", "\"nvlink\"") ==
+        "machine.json:6: node.link = \"nvlink\": is unknown (allowed: nvswitch nvlink-mesh pcie xgmi none)");
+  CHECK(error_of("\"gpus\": 8,", "\"gpus\": 8, \"gpus_per_host\": 3,") ==
+        "machine.json:5: node.gpus_per_host = 3: does not divide node.gpus = 8");
+  CHECK(error_of("\"200 Gb/s\"", "\"0 Gb/s\"") == "machine.json:9: node.nic_rate = \"0 Gb/s\": must be more than 0");
+  CHECK(error_of("\"link\": \"nvswitch\",", "\"link\": \"nvlink-mesh\", \"nvls\": true,") ==
+        "machine.json:6: node.nvls = true: needs node.link = \"nvswitch\"");
+  CHECK(error_of("\"nodes\": 20,", "") ==
+        "machine.json:16: fabric.tiers = [2 items]: tier 0 has no nodes, and only the last may hold all");
+  CHECK(error_of("{ \"name\": \"core\" }", "{ \"name\": \"core\", \"nodes\": 20 }") ==
+        "machine.json:16: fabric.tiers = [2 items]: tier 1 holds 20 nodes, not more than the tier below (20)");
+  CHECK(error_of("\"nodes\": 20,", "\"nodes\": 20, \"oversubscription\": 0.5,") ==
+        "machine.json:17: fabric.tiers[0].oversubscription = 0.5: must be at least 1 (downlink / uplink bandwidth)");
+  CHECK(error_of("\"mid_size\": 1.2", "\"mid_size\": -1") ==
+        "machine.json:21: collectives.mid_size = -1: must be more than 0 and at most 100");
+  CHECK(error_of("\"node\": \"a data sheet\", ", "\"node.nics\": \"a data sheet\", ").find(
+            "machine.json:7: node.gpu_link = \"300 GB/s\": has no source (name one in 'sources', for this key or the "
+            "group it is in)") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tracecast
