@@ -1,0 +1,250 @@
+#include "sim/plan/plan.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/plan/plan_check.hpp"
+#include "sim/plan/stages.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Degrees and sizes beyond these are mistakes; together they keep products within 64 bits.
+constexpr std::int64_t kMaxDegree = 1 << 14;
+constexpr std::int64_t kMaxReplicas = 1 << 20;
+constexpr std::int64_t kMaxTokens = 1 << 28;  ///< of one micro-batch
+constexpr std::int64_t kMaxBatch = 1 << 30;
+
+std::string product_text(const Parallel& p) { return fmt::format("tp {} x cp {} x pp {}", p.tp, p.cp, p.pp); }
+
+/// Degrees are positive, and small enough to be multiplied.
+bool check_degrees(PlanCheck& check, const Parallel& p) {
+  bool good = true;
+  const auto degree = [&](const char* key, int value, int minimum, std::int64_t maximum = kMaxDegree) {
+    good = check.at_least(key, value, minimum) && check.at_most(key, value, maximum) && good;
+  };
+  degree("parallel.tp", p.tp, 1);
+  degree("parallel.pp", p.pp, 1);
+  degree("parallel.cp", p.cp, 1);
+  degree("parallel.dp", p.dp, 0, kMaxReplicas);
+  degree("parallel.ep", p.ep, 1);
+  degree("parallel.etp", p.etp, 0);
+  degree("parallel.vpp", p.vpp, 1);
+  degree("parallel.shard_group", p.shard_group, 0, kMaxReplicas);
+  return good;
+}
+
+bool check_training(PlanCheck& check, const Training& t) {
+  bool good = check.at_least("training.seq_length", t.seq_length, 1);
+  good = check.at_most("training.seq_length", t.seq_length, kMaxTokens) && good;
+  good = check.at_least("training.micro_batch_size", t.micro_batch_size, 1) && good;
+  good = check.at_least("training.global_batch_size", t.global_batch_size, 1) && good;
+  good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
+  check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
+  check.at_least("training.train_tokens", t.train_tokens, 0);
+  if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
+    check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "is not above 0 and at most 1");
+  }
+  if (good && t.micro_batch_size > kMaxTokens / t.seq_length) {
+    check.fault("training.micro_batch_size", fmt::to_string(t.micro_batch_size),
+                fmt::format("makes micro-batches of more than {} tokens", kMaxTokens));
+    good = false;
+  }
+  return good;
+}
+
+/// Fills in dp, or checks it: tp cp pp dp is the number of ranks.
+bool fill_dp(PlanCheck& check, Parallel& p, int world_size) {
+  const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
+  if (p.dp == 0) {
+    if (world_size % model_ranks == 0) {
+      p.dp = static_cast<int>(world_size / model_ranks);
+      return true;
+    }
+    check.fault("parallel", "",
+                fmt::format("{} = {} ranks do not divide the {} of the cluster (allowed: a multiple of {})",
+                            product_text(p), model_ranks, world_size, model_ranks));
+    return false;
+  }
+  if (model_ranks * p.dp == world_size) return true;
+  const std::string needed = world_size % model_ranks == 0
+                                 ? fmt::format("needed here: dp {}", world_size / model_ranks)
+                                 : fmt::format("no dp fits: {} is not a multiple of {}", world_size, model_ranks);
+  check.fault("parallel.dp", fmt::to_string(p.dp),
+              fmt::format("{} x dp {} make {} ranks, not the {} of the cluster ({})", product_text(p), p.dp,
+                          model_ranks * p.dp, world_size, needed));
+  return false;
+}
+
+void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
+  if (model.vocab_size % tp == 0) return;
+  // Megatron-LM: --make-vocab-size-divisible-by 128, times tp.
+  const std::int64_t unit = std::int64_t{128} * tp;
+  const std::int64_t padded = (model.vocab_size + unit - 1) / unit * unit;
+  check.fault("parallel.tp", fmt::to_string(tp),
+              fmt::format("does not divide model.vocab_size = {} (allowed: {}; or pad the vocabulary to {})",
+                          model.vocab_size, divisors(model.vocab_size), padded));
+}
+
+bool has_dense_layers(const Model& model) {
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    if (!model.is_moe_layer(layer)) return true;
+  }
+  return false;
+}
+
+void check_tensor_parallel(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  check.divides("parallel.tp", p.tp, "model.num_attention_heads", model.num_attention_heads);
+  // Fewer key/value heads than ranks: each head is kept by several ranks.
+  if (!model.latent_attention && model.num_query_groups % p.tp != 0 && p.tp % model.num_query_groups != 0) {
+    check.fault("parallel.tp", fmt::to_string(p.tp),
+                fmt::format("is neither a divisor nor a multiple of model.num_query_groups = {}", model.num_query_groups));
+  }
+  check.divides("parallel.tp", p.tp, "model.hidden_size", model.hidden_size);
+  if (has_dense_layers(model)) check.divides("parallel.tp", p.tp, "model.ffn_hidden_size", model.ffn_hidden_size);
+  check_vocabulary(check, model, p.tp);
+  if (p.sequence_parallel && p.tp == 1) {
+    check.fault("parallel.sequence_parallel", "true", "needs tensor parallelism (parallel.tp above 1)");
+  }
+  if (p.sequence_parallel && p.tp > 1 && t.seq_length / p.cp % p.tp != 0) {
+    check.fault("training.seq_length", fmt::to_string(t.seq_length),
+                fmt::format("is not a multiple of cp {} x tp {}, as sequence parallelism needs", p.cp, p.tp));
+  }
+}
+
+void check_expert_parallel(PlanCheck& check, const Model& model, const Parallel& p) {
+  if (!model.moe) {
+    if (p.ep > 1) check.fault("parallel.ep", fmt::to_string(p.ep), "needs a model with experts (allowed: 1)");
+    return;
+  }
+  check.divides("parallel.ep", p.ep, "model.moe.experts", model.moe->experts);
+  check.divides("parallel.etp", p.etp, "model.moe.ffn_hidden", model.moe->ffn_hidden);
+  if (model.moe->shared_ffn_hidden > 0) {
+    check.divides("parallel.tp", p.tp, "model.moe.shared_ffn_hidden", model.moe->shared_ffn_hidden);
+  }
+  const std::int64_t ranks = std::int64_t{p.tp} * p.cp * p.dp;
+  const std::int64_t expert_ranks = std::int64_t{p.ep} * p.etp;
+  if (ranks % expert_ranks != 0) {
+    check.fault("parallel.ep", fmt::to_string(p.ep),
+                fmt::format("ep {} x etp {} = {} does not divide tp x cp x dp = {} (allowed products: {})", p.ep, p.etp,
+                            expert_ranks, ranks, divisors(ranks)));
+  }
+}
+
+void check_context_parallel(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  if (p.cp_comm_type != "p2p" && p.cp_comm_type != "all_gather" && p.cp_comm_type != "a2a") {
+    check.fault("parallel.cp_comm_type", p.cp_comm_type, "is unknown (allowed: p2p all_gather a2a)");
+    return;
+  }
+  if (p.cp == 1) return;
+  // The ring balances the causal mask by giving every rank an early and a late piece.
+  const int pieces = p.cp_comm_type == "p2p" ? 2 * p.cp : p.cp;
+  if (t.seq_length % pieces != 0) {
+    check.fault("training.seq_length", fmt::to_string(t.seq_length),
+                fmt::format("is not a multiple of {} = {}", p.cp_comm_type == "p2p" ? "2 cp" : "cp", pieces));
+  }
+  if (p.cp_comm_type == "a2a" && model.num_attention_heads / p.tp % p.cp != 0) {
+    check.fault("parallel.cp", fmt::to_string(p.cp),
+                fmt::format("does not divide the {} heads of a tensor-parallel rank, as a2a needs (allowed: {})",
+                            model.num_attention_heads / p.tp, divisors(model.num_attention_heads / p.tp)));
+  }
+}
+
+void check_sharding(PlanCheck& check, const Parallel& p) {
+  if (p.zero_stage < 0 || p.zero_stage > 3) {
+    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage), "is unknown (allowed: 0 1 2 3)");
+  }
+  if (p.shard_group == 0) return;
+  if (p.zero_stage == 0) {
+    check.fault("parallel.shard_group", fmt::to_string(p.shard_group), "needs parallel.zero_stage 1, 2 or 3");
+  }
+  check.divides("parallel.shard_group", p.shard_group, "dp x cp", std::int64_t{p.dp} * p.cp);
+}
+
+void check_batch(PlanCheck& check, const Parallel& p, const Training& t) {
+  const std::int64_t unit = t.micro_batch_size * p.dp;
+  if (t.global_batch_size % unit == 0) return;
+  const std::int64_t below = t.global_batch_size / unit * unit;
+  const std::string nearest = below > 0 ? fmt::format("{} or {}", below, below + unit) : fmt::to_string(unit);
+  check.fault("training.global_batch_size", fmt::to_string(t.global_batch_size),
+              fmt::format("is not a multiple of micro_batch_size {} x dp {} = {} (nearest: {})", t.micro_batch_size,
+                          p.dp, unit, nearest));
+}
+
+void check_positions(PlanCheck& check, const Model& model, const Training& t) {
+  if (model.position != Position::learned || t.seq_length <= model.max_position_embeddings) return;
+  check.fault("training.seq_length", fmt::to_string(t.seq_length),
+              fmt::format("is longer than model.max_position_embeddings = {}", model.max_position_embeddings));
+}
+
+/// Is `axis` written out in the order? One that is not must have a single rank.
+bool names_axis(const std::string& order, const std::string& axis) {
+  return ("-" + order + "-").find("-" + axis + "-") != std::string::npos;
+}
+
+void check_order_complete(PlanCheck& check, const Parallel& p) {
+  const std::array<std::pair<const char*, int>, 4> sizes{{{"tp", p.tp}, {"cp", p.cp}, {"dp", p.dp}, {"pp", p.pp}}};
+  for (const auto& [axis, size] : sizes) {
+    if (size == 1 || names_axis(p.rank_order, axis)) continue;
+    check.fault("parallel.rank_order", p.rank_order, fmt::format("leaves out {}, which has {} ranks", axis, size));
+  }
+}
+
+void check_pipeline(PlanCheck& check, const Parallel& p) {
+  if (p.vpp > 1 && p.pp == 1) {
+    check.fault("parallel.vpp", fmt::to_string(p.vpp), "needs a pipeline (parallel.pp above 1)");
+  }
+}
+
+void fill_defaults(Parallel& p) {
+  if (p.etp == 0) p.etp = p.tp;
+  if (p.pp_schedule.empty()) p.pp_schedule = p.vpp > 1 ? "interleaved-1f1b" : "1f1b";
+}
+
+}  // namespace
+
+std::int64_t Plan::tokens() const { return training.micro_batch_size * training.seq_length / parallel.cp; }
+
+int Plan::gradient_group() const { return parallel.dp * parallel.cp; }
+
+int Plan::shard_group() const { return parallel.shard_group > 0 ? parallel.shard_group : gradient_group(); }
+
+Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size) {
+  TRACECAST_ASSERT(world_size >= 1, "a cluster has at least one rank");
+  Plan plan;
+  plan.parallel = parallel;
+  plan.training = training;
+  plan.world_size = world_size;
+  Parallel& p = plan.parallel;
+
+  PlanCheck check;
+  const bool degrees = check_degrees(check, p);
+  const bool sizes = check_training(check, training);
+  if (!degrees || !sizes) return tl::unexpected(check.take());
+  fill_defaults(p);
+
+  const bool dp = fill_dp(check, p, world_size);
+  const auto order = parse_rank_order(p.rank_order);
+  if (!order) check.append(order.error());
+  check_tensor_parallel(check, model, p, training);
+  check_context_parallel(check, model, p, training);
+  check_pipeline(check, p);
+  check_positions(check, model, training);
+  if (dp) {
+    check_expert_parallel(check, model, p);
+    check_sharding(check, p);
+    check_batch(check, p, training);
+    if (order) check_order_complete(check, p);
+  }
+  auto stages = cut_stages(model, p);
+  if (!stages) check.append(stages.error());
+  if (!check.passed()) return tl::unexpected(check.take());
+
+  plan.stages = std::move(*stages);
+  plan.grid = RankGrid({p.tp, p.cp, p.dp, p.pp}, *order);
+  plan.num_microbatches = static_cast<int>(training.global_batch_size / (training.micro_batch_size * p.dp));
+  return plan;
+}
+
+}  // namespace tracecast

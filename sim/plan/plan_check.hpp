@@ -1,0 +1,34 @@
+/// Helpers that the checks of a plan share: a list of mistakes, and the values that would have been allowed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+/// "1 2 4 8": the divisors of `number`, all of them up to 40, else the 40 smallest and "…".
+std::string divisors(std::int64_t number);
+
+/// The mistakes found so far; keys as in a scenario file.
+class PlanCheck {
+ public:
+  void fault(std::string key, std::string value, std::string message);
+  /// False, and a fault, when value < minimum.
+  bool at_least(const std::string& key, std::int64_t value, std::int64_t minimum);
+  /// False, and a fault, when value > maximum.
+  bool at_most(const std::string& key, std::int64_t value, std::int64_t maximum);
+  /// False, and a fault that lists the divisors, when value does not divide `whole`, called `name`.
+  bool divides(const std::string& key, std::int64_t value, const std::string& name, std::int64_t whole);
+  void append(const Error& error);
+
+  bool passed() const { return error_.diagnostics.empty(); }
+  Error take() { return std::move(error_); }
+
+ private:
+  Error error_;
+};
+
+}  // namespace tracecast
