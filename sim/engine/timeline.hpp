@@ -34,7 +34,7 @@ struct Span {
   Duration arrival;                 ///< when it was ready on this rank (collectives and messages may wait for others)
   Duration start;                   ///< when it began to move or compute
   Duration end;
-  std::int32_t cause = -1;          ///< span that decided its start, -1: the host or the beginning
+  std::int32_t cause = -1;          ///< span that decided its start; when the host did, the one that the host had waited for; -1: none
 };
 
 struct Timeline {
