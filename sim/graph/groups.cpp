@@ -1,0 +1,65 @@
+#include "sim/graph/groups.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tracecast {
+
+std::vector<int> Groups::members(int rank, Slot slot) const {
+  switch (slot) {
+    case Slot::tensor: return plan_.grid.group(rank, {Axis::tp});
+    case Slot::context: return plan_.grid.group(rank, {Axis::cp});
+    case Slot::expert: return expert_members(rank, false);
+    case Slot::expert_gradients:
+    case Slot::expert_parameters: return expert_members(rank, true);
+    case Slot::gradients:
+    case Slot::parameters: return shard_members(rank, false);
+    case Slot::replicas: return shard_members(rank, true);
+    case Slot::embedding: return embedding_members(rank);
+    case Slot::world: break;
+  }
+  std::vector<int> all(static_cast<std::size_t>(plan_.world_size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Without hybrid sharding: all of dp x cp share one copy, and there is one replica.
+std::vector<int> Groups::shard_members(int rank, bool replicas) const {
+  const std::vector<int> all = plan_.grid.group(rank, {Axis::dp, Axis::cp});
+  const auto size = static_cast<std::size_t>(plan_.shard_group());
+  const bool hybrid = plan_.parallel.zero_stage > 0 && size < all.size();
+  if (!hybrid) return replicas ? std::vector<int>{rank} : all;
+  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  std::vector<int> group;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (replicas ? i % size == index % size : i / size == index / size) group.push_back(all[i]);
+  return group;
+}
+
+std::vector<int> Groups::expert_members(int rank, bool data) const {
+  const std::vector<int> all = plan_.grid.group(rank, {Axis::tp, Axis::cp, Axis::dp});
+  const auto etp = static_cast<std::size_t>(plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp);
+  const auto ep = static_cast<std::size_t>(plan_.parallel.ep);
+  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  std::vector<int> group;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool same_tensor = i % etp == index % etp;
+    const bool same_expert = i / etp % ep == index / etp % ep;
+    const bool same_data = i / (etp * ep) == index / (etp * ep);
+    if (same_tensor && (data ? same_expert : same_data)) group.push_back(all[i]);
+  }
+  return group;
+}
+
+std::vector<int> Groups::embedding_members(int rank) const {
+  Coordinates at = plan_.grid.coordinates(rank);
+  if (at[Axis::pp] != first_stage_ && at[Axis::pp] != last_stage_) return {rank};
+  at[Axis::pp] = first_stage_;
+  const int first = plan_.grid.rank(at);
+  at[Axis::pp] = last_stage_;
+  const int last = plan_.grid.rank(at);
+  if (first == last) return {rank};
+  return {std::min(first, last), std::max(first, last)};
+}
+
+}  // namespace tracecast

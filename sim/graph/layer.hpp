@@ -1,0 +1,73 @@
+/// What one layer asks of a GPU: its operators and collectives in the order in which they are issued, for one
+/// micro-batch and one rank. No times and no streams; the builder adds those.
+///
+/// Letters: T = b s / C tokens of one tensor-parallel group, t = tp, e bytes per element. With sequence parallelism,
+/// element-wise work outside the tensor-parallel blocks runs on T/t tokens.
+///
+/// Forward of a dense layer [* with sequence parallelism, + without]:
+///   norm · all_gather* · qkv · rope · attention · proj · reduce_scatter* or all_reduce+ · residual ·
+///   norm · all_gather* · fc1 · activation · fc2 · reduce_scatter* or all_reduce+ · residual
+/// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts the
+/// reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism the input
+/// of column-parallel layers is gathered again meanwhile.   Source: DOMAIN.md 1.2, 1.3, 3.3, 3.6, 3.7.
+#pragma once
+
+#include <vector>
+
+#include "sim/graph/step_graph.hpp"
+#include "sim/model/model.hpp"
+#include "sim/model/operators.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+
+/// One thing to issue.
+struct Work {
+  enum class Kind {
+    compute,     ///< `op` on the compute stream
+    collective,  ///< `call`; what follows waits for its end
+    start,       ///< `call`, running beside what follows, until `join` with the same ticket
+    join,
+    gradients,   ///< the weight gradients of `parameters` parameters are complete
+  };
+  Kind kind = Kind::compute;
+  Operator op;
+  bool recomputed = false;
+  Traffic traffic = Traffic::tensor_parallel;
+  CollectiveCall call;
+  int ticket = 0;
+  std::int64_t parameters = 0;
+  bool expert_parameters = false;  ///< of routed experts: reduced over the expert-data-parallel group
+};
+
+using WorkList = std::vector<Work>;
+
+/// Which part of the backward pass is wanted.
+enum class BackwardPart { all, input_gradients, weight_gradients };
+
+/// Makes the work lists of one run: every layer of the model under one plan.
+class LayerWork {
+ public:
+  LayerWork(const Model& model, const Plan& plan);
+
+  WorkList forward(int layer) const;
+  /// `recompute`: repeats the forward first (full recomputation) — or the core attention only, when the plan says selective.
+  WorkList backward(int layer, BackwardPart part, bool recompute_all) const;
+
+  WorkList embedding_forward() const;
+  WorkList embedding_backward() const;
+  /// Final norm, output layer, cross-entropy.
+  WorkList head_forward() const;
+  WorkList head_backward(BackwardPart part) const;
+
+  /// Parameters that one rank holds of each part, before data-parallel sharding.
+  std::int64_t layer_parameters(int layer) const;
+  std::int64_t embedding_parameters() const;
+  std::int64_t head_parameters() const;
+
+ private:
+  const Model& model_;
+  const Plan& plan_;
+};
+
+}  // namespace tracecast

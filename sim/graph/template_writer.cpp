@@ -1,0 +1,158 @@
+#include "sim/graph/template_writer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Tiled overlap cuts a collective into pieces that run beside the multiplication next to it; this share of its size stays
+/// exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps (ACCURACY.md A4).
+constexpr double kTiledExposedShare = 0.41;
+
+}  // namespace
+
+CostTable::CostTable(StepGraph& graph, const Costs& costs, const NetworkModel& network, std::vector<GroupPlacement> placements)
+    : graph_(graph), costs_(costs), network_(network), placements_(std::move(placements)) {}
+
+std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
+  std::vector<std::int32_t>& same_name = operators_[op.name];
+  for (std::int32_t index : same_name) {
+    const CostedOperator& known = graph_.operators[static_cast<std::size_t>(index)];
+    if (known.recomputed == recomputed && known.op == op) return index;
+  }
+  const auto index = static_cast<std::int32_t>(graph_.operators.size());
+  graph_.operators.push_back({op, costs_.of(op), recomputed});
+  same_name.push_back(index);
+  return index;
+}
+
+std::int32_t CostTable::collective_index(Traffic traffic, Slot slot, const CollectiveCall& call) {
+  const GroupPlacement& group = placement(slot);
+  if (group.ranks <= 1) return -1;
+  const auto slot_index = static_cast<std::int32_t>(slot);
+  const auto [found, added] = collectives_.try_emplace({slot_index, {traffic, call}}, static_cast<std::int32_t>(graph_.collectives.size()));
+  if (added) graph_.collectives.push_back({traffic, slot_index, call, network_.cost(call, group)});
+  return found->second;
+}
+
+TemplateWriter::TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor)
+    : graph_(graph), table_(table), out_(out), launch_(launch), overlap_tensor_(overlap_tensor) {}
+
+void TemplateWriter::compute(const Operator& op, bool recomputed) {
+  Op issued;
+  issued.payload = table_.operator_index(op, recomputed);
+  issued.duration = graph_.operators[static_cast<std::size_t>(issued.payload)].cost.duration;
+  issued.host = launch_;
+  issued.waits = std::exchange(pending_, {});
+  last_compute_ = static_cast<std::int32_t>(out_.ops.size());
+  out_.ops.push_back(std::move(issued));
+}
+
+void TemplateWriter::wait(EventRef event) {
+  if (!event.none()) pending_.push_back(event);
+}
+
+void TemplateWriter::pause() {
+  Op op;
+  op.waits = std::exchange(pending_, {});
+  last_compute_ = static_cast<std::int32_t>(out_.ops.size());
+  out_.ops.push_back(std::move(op));
+}
+
+EventRef TemplateWriter::new_local_event() {
+  const EventRef event{locals_++, EventRef::kLocal};
+  graph_.local_events = std::max(graph_.local_events, locals_);
+  return event;
+}
+
+EventRef TemplateWriter::mark() {
+  if (last_compute_ < 0 || !pending_.empty()) pause();
+  EventRef& records = out_.ops[static_cast<std::size_t>(last_compute_)].records;
+  if (!records.none() && !records.local()) pause();
+  Op& op = out_.ops[static_cast<std::size_t>(last_compute_)];
+  if (op.records.none()) op.records = new_local_event();
+  return op.records;
+}
+
+void TemplateWriter::mark_as(EventRef rank_event) {
+  if (last_compute_ < 0 || !pending_.empty() || !out_.ops[static_cast<std::size_t>(last_compute_)].records.none()) pause();
+  out_.ops[static_cast<std::size_t>(last_compute_)].records = rank_event;
+}
+
+EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after, EventRef records) {
+  const std::int32_t index = table_.collective_index(traffic, slot, call);
+  TRACECAST_ASSERT(index >= 0, "a collective needs a group of at least two");
+  Op op;
+  op.type = OpType::collective;
+  op.stream = static_cast<StreamId>(lane);
+  op.payload = index;
+  op.duration = graph_.collectives[static_cast<std::size_t>(index)].cost.duration;
+  op.host = launch_;
+  op.waits = std::move(after);
+  op.records = records.none() ? new_local_event() : records;
+  out_.ops.push_back(op);
+  return op.records;
+}
+
+void TemplateWriter::transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after, EventRef records) {
+  Op op;
+  op.type = type;
+  op.stream = stream;
+  op.payload = message;
+  op.duration = graph_.messages[static_cast<std::size_t>(message)].cost.duration;
+  op.host = launch_;
+  op.waits = std::move(after);
+  op.records = records;
+  out_.ops.push_back(std::move(op));
+}
+
+void TemplateWriter::host_sync(EventRef after) {
+  Op op;
+  op.type = OpType::host_sync;
+  op.waits = {after};
+  out_.ops.push_back(std::move(op));
+}
+
+void TemplateWriter::finish() {
+  if (!pending_.empty()) pause();
+}
+
+Lane TemplateWriter::lane(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::context_parallel: return Lane::context;
+    case Traffic::expert_parallel: return Lane::expert;
+    default: return Lane::tensor;
+  }
+}
+
+Slot TemplateWriter::slot(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::context_parallel: return Slot::context;
+    case Traffic::expert_parallel: return Slot::expert;
+    default: return Slot::tensor;
+  }
+}
+
+void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
+  const Work& work = list[index];
+  const auto issue = [this](const Work& w) { return collective(lane(w.traffic), w.traffic, slot(w.traffic), w.call, {mark()}); };
+  switch (work.kind) {
+    case Work::Kind::compute: compute(work.op, work.recomputed); break;
+    case Work::Kind::start: started_[work.ticket] = issue(work); break;
+    case Work::Kind::join: wait(started_.at(work.ticket)); break;
+    case Work::Kind::collective: {
+      if (table_.placement(slot(work.traffic)).ranks <= 1) break;
+      const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel;
+      Work exposed = work;
+      if (tiled) exposed.call.size.count = static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
+      wait(issue(exposed));
+      break;
+    }
+    case Work::Kind::gradients: break;
+  }
+}
+
+}  // namespace tracecast

@@ -1,0 +1,165 @@
+#include "sim/graph/layer.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+/// Llama-3 70B on 8 tensor ranks, one sequence of 8192 tokens.
+Model llama_70b() {
+  Model m;
+  m.name = "llama-3-70b";
+  m.num_layers = 80;
+  m.hidden_size = 8192;
+  m.num_attention_heads = 64;
+  m.num_query_groups = 8;
+  m.head_dim = 128;
+  m.ffn_hidden_size = 28672;
+  m.vocab_size = 128256;
+  return m;
+}
+
+Plan plan_of(const Model& model, int tp, bool sequence_parallel, Recompute recompute = Recompute::none, int cp = 1) {
+  Parallel parallel;
+  parallel.tp = tp;
+  parallel.cp = cp;
+  parallel.sequence_parallel = sequence_parallel;
+  Training training;
+  training.seq_length = 8192;
+  training.global_batch_size = 1;
+  training.recompute = recompute;
+  return make_plan(model, parallel, training, tp * cp).value();
+}
+
+const Operator& find(const WorkList& list, const std::string& name, Pass pass = Pass::forward) {
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.name == name && work.op.pass == pass) return work.op;
+  FAIL("no operator " << name);
+  return list.front().op;
+}
+
+double matrix_flops(const WorkList& list) {
+  double sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::gemm) sum += flops(work.op).count;
+  return sum;
+}
+
+struct CallCount {
+  int all_reduce = 0;
+  int all_gather = 0;
+  int reduce_scatter = 0;
+  double wire_bytes = 0;  ///< sent by one rank, ring factors of `ranks`
+};
+
+CallCount count_calls(const WorkList& list, int ranks) {
+  CallCount count;
+  for (const Work& work : list) {
+    if (work.kind != Work::Kind::collective && work.kind != Work::Kind::start) continue;
+    const double share = static_cast<double>(work.call.size.count) * (ranks - 1) / ranks;
+    switch (work.call.collective) {
+      case Collective::all_reduce: ++count.all_reduce; count.wire_bytes += 2 * share; break;
+      case Collective::all_gather: ++count.all_gather; count.wire_bytes += share; break;
+      case Collective::reduce_scatter: ++count.reduce_scatter; count.wire_bytes += share; break;
+      default: FAIL("unexpected collective");
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("layer: GEMM shapes of Llama-3 70B on 8 tensor ranks (T-A3)", "[oracle][graph]") {
+  const Model model = llama_70b();
+  const Plan plan = plan_of(model, 8, true);
+  const WorkList forward = LayerWork(model, plan).forward(0);
+  CHECK(std::get<GemmShape>(find(forward, "qkv").shape) == GemmShape{8192, 1280, 8192, 1, false});
+  CHECK(std::get<GemmShape>(find(forward, "proj").shape) == GemmShape{8192, 8192, 1024, 1, false});
+  CHECK(std::get<GemmShape>(find(forward, "fc1").shape) == GemmShape{8192, 7168, 8192, 1, false});
+  CHECK(std::get<GemmShape>(find(forward, "fc2").shape) == GemmShape{8192, 8192, 3584, 1, false});
+  CHECK(matrix_flops(forward) == Approx(1.752347e12).epsilon(1e-6));
+  CHECK(flops(find(forward, "attention")).count == Approx(1.374390e11).epsilon(1e-6));
+  const WorkList head = LayerWork(model, plan).head_forward();
+  CHECK(flops(find(head, "lm_head")).count == Approx(2.151779e12).epsilon(1e-6));
+}
+
+TEST_CASE("layer: the backward has one dgrad and one wgrad for every GEMM, of equal FLOPs", "[graph]") {
+  const Model model = llama_70b();
+  const Plan plan = plan_of(model, 8, true);
+  const LayerWork work(model, plan);
+  CHECK(matrix_flops(work.backward(0, BackwardPart::all, false)) == 2 * matrix_flops(work.forward(0)));
+  CHECK(matrix_flops(work.backward(0, BackwardPart::input_gradients, false)) == matrix_flops(work.forward(0)));
+  CHECK(matrix_flops(work.backward(0, BackwardPart::weight_gradients, false)) == matrix_flops(work.forward(0)));
+  CHECK(matrix_flops(work.backward(0, BackwardPart::all, true)) == 3 * matrix_flops(work.forward(0)));
+}
+
+TEST_CASE("layer: tensor-parallel traffic of one layer (T-C5)", "[oracle][graph]") {
+  const Model model = llama_70b();
+  // Without sequence parallelism: 4 all-reduces of 2 T h bytes, 8 (t-1)/t m on the wire.
+  const Plan plain = plan_of(model, 8, false);
+  CallCount count = count_calls(LayerWork(model, plain).forward(0), 8);
+  CHECK(count.all_reduce == 2);
+  const CallCount backward = count_calls(LayerWork(model, plain).backward(0, BackwardPart::all, false), 8);
+  CHECK(backward.all_reduce == 2);
+  CHECK(count.wire_bytes + backward.wire_bytes == Approx(939.5e6).epsilon(1e-4));
+  // With it: forward 2 AG + 2 RS; backward 2 RS, 2 AG of output gradients, 2 AG of inputs: 10 (t-1)/t m.
+  const Plan sequence = plan_of(model, 8, true);
+  count = count_calls(LayerWork(model, sequence).forward(0), 8);
+  const CallCount sequence_backward = count_calls(LayerWork(model, sequence).backward(0, BackwardPart::all, false), 8);
+  CHECK(count.all_gather == 2);
+  CHECK(count.reduce_scatter == 2);
+  CHECK(sequence_backward.all_gather == 4);
+  CHECK(sequence_backward.reduce_scatter == 2);
+  CHECK(count.wire_bytes + sequence_backward.wire_bytes == Approx(1174.4e6).epsilon(1e-4));
+}
+
+TEST_CASE("layer: full recomputation repeats the forward with its collectives, selective only the core", "[graph]") {
+  const Model model = llama_70b();
+  const Plan plan = plan_of(model, 8, false, Recompute::full);
+  const CallCount full = count_calls(LayerWork(model, plan).backward(0, BackwardPart::all, true), 8);
+  CHECK(full.all_reduce == 4);
+  const Plan selective = plan_of(model, 8, false, Recompute::selective);
+  int repeated = 0;
+  for (const Work& work : LayerWork(model, selective).backward(0, BackwardPart::all, false))
+    if (work.recomputed) {
+      ++repeated;
+      CHECK(work.op.kind == OperatorKind::attention);
+    }
+  CHECK(repeated == 1);
+}
+
+TEST_CASE("layer: ring attention passes each block of keys and values on once (T-C7)", "[oracle][graph]") {
+  Model model = llama_70b();
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.cp = 16;
+  Training training;
+  training.seq_length = 131072;
+  training.global_batch_size = 1;
+  const Plan plan = make_plan(model, parallel, training, 128).value();
+  std::int64_t moved = 0;
+  double attention = 0;
+  for (const Work& work : LayerWork(model, plan).forward(0)) {
+    if (work.kind == Work::Kind::start) {
+      CHECK(work.call.size.count == 4'194'304);
+      moved += work.call.size.count;
+    }
+    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::attention) attention += flops(work.op).count;
+  }
+  CHECK(moved == 62'914'560);
+  // All ranks together do the causal half of 4 b s^2 a d / t: each a sixteenth.
+  CHECK(attention == Approx(4.0 * 131072.0 * 131072.0 * 8 * 128 / 2 / 16));
+}
+
+TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
+  const Model model = llama_70b();
+  const Plan plan = plan_of(model, 8, true);
+  const LayerWork work(model, plan);
+  // Norm weights are held by every tensor rank, matrices are divided.
+  const std::int64_t matrices = work.layer_parameters(0) - 2 * model.hidden_size;
+  CHECK(8 * matrices + 2 * model.hidden_size == layer_parameters(model, 0));
+  std::int64_t announced = 0;
+  for (const Work& each : work.backward(0, BackwardPart::all, false)) announced += each.parameters;
+  CHECK(announced == work.layer_parameters(0));
+}
