@@ -1,0 +1,108 @@
+#include "sim/report/causes.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "sim/base/result.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr const char* kHost = "host";
+
+const Op& op_of(const StepGraph& graph, const Span& span) {
+  return graph.templates[static_cast<std::size_t>(span.template_index)].ops[static_cast<std::size_t>(span.op)];
+}
+
+std::string operator_cause(const CostedOperator& costed) {
+  if (costed.recomputed) return "recomputation";
+  switch (costed.op.kind) {
+    case OperatorKind::gemm:
+    case OperatorKind::grouped_gemm: return "matrix multiplications";
+    case OperatorKind::attention:
+    case OperatorKind::scores:
+    case OperatorKind::softmax: return "attention";
+    case OperatorKind::optimizer: return "optimizer";
+    default: return "memory-bound operators";
+  }
+}
+
+std::string traffic_cause(Traffic traffic) {
+  std::string name = to_string(traffic);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name + (traffic == Traffic::pipeline ? " point-to-point" : " communication");
+}
+
+/// Empty for operations that only wait.
+std::string cause_of(const StepGraph& graph, const Op& op) {
+  const auto payload = static_cast<std::size_t>(op.payload);
+  switch (op.type) {
+    case OpType::compute: return op.payload < 0 ? "" : operator_cause(graph.operators[payload]);
+    case OpType::collective: return traffic_cause(graph.collectives[payload].traffic);
+    case OpType::send:
+    case OpType::receive: return traffic_cause(Traffic::pipeline);
+    case OpType::host_sync: break;
+  }
+  return "";
+}
+
+/// ps on the critical path by cause.
+std::map<std::string, std::int64_t> critical_path(const StepGraph& graph, const Timeline& timeline) {
+  std::map<std::string, std::int64_t> path;
+  if (timeline.spans.empty()) return path;
+  const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+  std::int64_t until = timeline.step_time.picoseconds;
+  for (auto index = static_cast<std::int32_t>(last - timeline.spans.begin()); index >= 0;) {
+    const Span& span = timeline.spans[static_cast<std::size_t>(index)];
+    path[cause_of(graph, op_of(graph, span))] += until - span.start.picoseconds;
+    until = span.start.picoseconds;
+    // Where the host decided a start, the time since what it had waited for went into issuing.
+    if (span.cause >= 0) {
+      const std::int64_t reached = timeline.spans[static_cast<std::size_t>(span.cause)].end.picoseconds;
+      path[kHost] += std::max<std::int64_t>(0, until - reached);
+      until = std::min(until, reached);
+    }
+    index = span.cause;
+  }
+  path[kHost] += until;
+  return path;
+}
+
+/// Step time when every operation of `cause` takes no time.
+Duration step_without(const StepGraph& graph, const std::string& cause) {
+  StepGraph changed = graph;
+  for (Template& each : changed.templates)
+    for (Op& op : each.ops) {
+      if (cause_of(graph, op) == cause) op.duration = {};
+      if (cause == kHost) op.host = {};
+    }
+  const Result<Timeline> timeline = simulate(changed);
+  TRACECAST_ASSERT(timeline.has_value(), "shorter durations do not deadlock a graph that ran");
+  return timeline->step_time;
+}
+
+Cause bubble_cause(const Timeline& timeline) {
+  Cause cause{"pipeline bubble", 0, 0};
+  for (const RankTime& rank : timeline.ranks)
+    cause.step_without_s = std::max(cause.step_without_s, seconds(timeline.step_time - rank.bubble));
+  return cause;
+}
+
+}  // namespace
+
+std::vector<Cause> find_causes(const StepGraph& graph, const Timeline& timeline) {
+  std::map<std::string, std::int64_t> path = critical_path(graph, timeline);
+  for (const Template& each : graph.templates)
+    for (const Op& op : each.ops)
+      if (op.duration.picoseconds > 0) path.try_emplace(cause_of(graph, op), 0);
+  path.erase("");
+  std::vector<Cause> causes{bubble_cause(timeline)};
+  for (const auto& [name, picoseconds] : path)
+    causes.push_back({name, seconds(Duration{picoseconds}), seconds(step_without(graph, name))});
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
+  return causes;
+}
+
+}  // namespace tracecast
