@@ -145,9 +145,10 @@ class GraphBuilder {
   /// Activations of one micro-batch at a stage boundary: [b, s/C, h], divided over the tensor ranks when they hold
   /// different parts of the sequence.
   Bytes boundary_bytes() const {
-    const Bytes whole{plan_.tokens() * model_.hidden_size * 2};
-    return plan_.parallel.sequence_parallel ? whole / plan_.parallel.tp : whole;
+    const bool divided = plan_.parallel.sequence_parallel || plan_.parallel.scatter_gather_p2p;
+    return divided ? boundary_tensor() / plan_.parallel.tp : boundary_tensor();
   }
+  Bytes boundary_tensor() const { return Bytes{plan_.tokens() * model_.hidden_size * 2}; }
 
   std::int32_t message(int chunk, ChannelSide side, int from_pp, int to_pp) {
     const GroupPlacement placement = boundary_placement(from_pp, to_pp);
@@ -249,6 +250,11 @@ class GraphBuilder {
   bool gathers_during_forward() const { return data_parallel() && sharded(1) && !sharded(3) && plan_.parallel.overlap_param_gather; }
   /// FSDP and ZeRO-3 reduce after every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous (DOMAIN.md 3.1).
   bool reduces_every_microbatch() const { return sharded(3) || (sharded(2) && plan_.parallel.pp == 1); }
+  /// Two copies of the model in one pipeline: their gradients are added up before anything else is done with them.
+  bool mirrored() const { return schedule_.replicas > 1; }
+  bool reduces_during_backward(bool last) const {
+    return data_parallel() && !mirrored() && (reduces_every_microbatch() || (last && plan_.parallel.overlap_grad_reduce));
+  }
 
   std::int64_t gradient_bytes() const { return element_size(plan_.training.grad_reduce_dtype); }
   std::int64_t parameter_bytes() const { return plan_.training.dtype == Precision::fp32 ? 4 : 2; }
@@ -285,6 +291,9 @@ class GraphBuilder {
     const EventRef arrived = pipeline_event(chunk, side);
     writer.transfer(OpType::receive, pipeline_stream(chunk, side), message_index, {}, arrived);
     writer.wait(arrived);
+    if (plan_.parallel.sequence_parallel || !plan_.parallel.scatter_gather_p2p || plan_.parallel.tp == 1) return;
+    const CollectiveCall gather{Collective::all_gather, boundary_tensor(), Algorithm::automatic, Protocol::automatic};
+    writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, gather, {writer.mark()}));
   }
 
   void send(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message_index) {
@@ -444,8 +453,7 @@ class GraphBuilder {
   }
 
   std::int32_t backward_template(const Chunk& chunk, BackwardPart part, bool last) {
-    const bool reduces = data_parallel() && part != BackwardPart::input_gradients &&
-                         (reduces_every_microbatch() || (last && plan_.parallel.overlap_grad_reduce));
+    const bool reduces = part != BackwardPart::input_gradients && reduces_during_backward(last);
     const char* kind = part == BackwardPart::all ? "B" : part == BackwardPart::input_gradients ? "I" : "W";
     const char* name = part == BackwardPart::all ? "backward" : part == BackwardPart::input_gradients ? "input gradient" : "weight gradient";
     const Phase phase = part == BackwardPart::weight_gradients ? Phase::weight_gradient : Phase::backward;
@@ -541,6 +549,11 @@ class GraphBuilder {
   /// Everything between the last backward and the moment when the host knows the gradient norm.
   std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced, const std::vector<Chunk>& unreduced) {
     return find_template(fmt::format("reduce {}", pp), "gradient norm", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
+      if (mirrored()) {
+        const Bucket all = parameters_of(chunks);
+        const CollectiveCall call{Collective::all_reduce, Bytes{(all.dense + all.expert) * gradient_bytes()}, Algorithm::automatic, Protocol::automatic};
+        writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
+      }
       for (std::size_t i = 0; i < unreduced.size(); ++i) {
         const Bucket all = parameters_of({unreduced[i]});
         const int chunk = unreduced[i].index;
@@ -657,9 +670,8 @@ class GraphBuilder {
   void add_end_of_step(int pp, const std::vector<Chunk>& chunks, const std::vector<Turning>& points, std::vector<ProgramItem>& program) {
     std::vector<EventRef> reduced;
     std::vector<Chunk> unreduced;
-    const bool overlapped = reduces_every_microbatch() || plan_.parallel.overlap_grad_reduce;
     for (std::size_t c = 0; c < chunks.size() && data_parallel(); ++c) {
-      if (!overlapped) {
+      if (!reduces_during_backward(true)) {
         unreduced.push_back(chunks[c]);
         continue;
       }
@@ -692,7 +704,7 @@ class GraphBuilder {
   }
 
   static const char* slot_name(Slot slot) {
-    constexpr const char* kNames[kSlots] = {"tp", "cp", "ep", "dp", "expert dp", "dp", "expert dp", "replicas", "world", "embedding"};
+    constexpr const char* kNames[kSlots] = {"tp", "cp", "ep", "dp", "expert dp", "dp", "expert dp", "replicas", "world", "embedding", "mirror"};
     return kNames[static_cast<std::size_t>(slot)];
   }
 
@@ -711,7 +723,24 @@ class GraphBuilder {
     std::vector<std::int32_t> everyone;
     for (int pp = 0; pp < schedule_.ranks; ++pp) everyone.push_back(pp);
     const std::int32_t world = add_communicator(Slot::world, 0, everyone);
-    const std::int32_t embedding = add_communicator(Slot::embedding, 0, first == last ? std::vector<std::int32_t>{first} : std::vector<std::int32_t>{std::min(first, last), std::max(first, last)});
+    std::vector<std::int32_t> ends{first, last};
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    const std::int32_t embedding = add_communicator(Slot::embedding, 0, ends);
+    std::vector<std::int32_t> mirrors;
+    for (int pp = 0; pp < schedule_.ranks; ++pp) {
+      const int other = schedule_.ranks - 1 - pp;
+      mirrors.push_back(other < pp ? mirrors[static_cast<std::size_t>(other)]
+                                   : add_communicator(Slot::mirror, pp, other == pp ? std::vector<std::int32_t>{pp} : std::vector<std::int32_t>{pp, other}));
+    }
+    const auto communicator = [&](Slot slot, int pp) {
+      switch (slot) {
+        case Slot::world: return world;
+        case Slot::embedding: return embedding;
+        case Slot::mirror: return mirrors[static_cast<std::size_t>(pp)];
+        default: return add_communicator(slot, pp, {pp});
+      }
+    };
     for (int pp = 0; pp < schedule_.ranks; ++pp) {
       Rank rank;
       Coordinates at{};
@@ -719,10 +748,7 @@ class GraphBuilder {
       rank.representative = plan_.grid.rank(at);
       rank.multiplicity = plan_.world_size / schedule_.ranks;
       connect(rank, pp, [](int other) { return other; });
-      for (int slot = 0; slot < kSlots; ++slot) {
-        const Slot which = static_cast<Slot>(slot);
-        rank.communicators.push_back(which == Slot::world ? world : which == Slot::embedding ? embedding : add_communicator(which, pp, {pp}));
-      }
+      for (int slot = 0; slot < kSlots; ++slot) rank.communicators.push_back(communicator(static_cast<Slot>(slot), pp));
       graph_.ranks.push_back(std::move(rank));
     }
   }

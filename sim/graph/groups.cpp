@@ -16,6 +16,7 @@ std::vector<int> Groups::members(int rank, Slot slot) const {
     case Slot::parameters: return shard_members(rank, false);
     case Slot::replicas: return shard_members(rank, true);
     case Slot::embedding: return embedding_members(rank);
+    case Slot::mirror: return mirror_members(rank);
     case Slot::world: break;
   }
   std::vector<int> all(static_cast<std::size_t>(plan_.world_size));
@@ -60,6 +61,14 @@ std::vector<int> Groups::embedding_members(int rank) const {
   const int last = plan_.grid.rank(at);
   if (first == last) return {rank};
   return {std::min(first, last), std::max(first, last)};
+}
+
+std::vector<int> Groups::mirror_members(int rank) const {
+  Coordinates at = plan_.grid.coordinates(rank);
+  at[Axis::pp] = plan_.parallel.pp - 1 - at[Axis::pp];
+  const int other = plan_.grid.rank(at);
+  if (other == rank) return {rank};
+  return {std::min(rank, other), std::max(rank, other)};
 }
 
 }  // namespace tracecast

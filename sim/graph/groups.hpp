@@ -22,6 +22,8 @@ class Groups {
   std::vector<int> shard_members(int rank, bool replicas) const;
   std::vector<int> expert_members(int rank, bool data) const;
   std::vector<int> embedding_members(int rank) const;
+  /// Bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r.
+  std::vector<int> mirror_members(int rank) const;
 
   const Plan& plan_;
   int first_stage_;

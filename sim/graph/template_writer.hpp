@@ -15,8 +15,8 @@ namespace tracecast {
 enum class Lane : StreamId { compute, tensor, context, expert, gradients, parameters, global, embedding, pipeline };
 
 /// Slots of Rank::communicators.
-enum class Slot : std::int32_t { tensor, context, expert, gradients, expert_gradients, parameters, expert_parameters, replicas, world, embedding };
-inline constexpr int kSlots = 10;
+enum class Slot : std::int32_t { tensor, context, expert, gradients, expert_gradients, parameters, expert_parameters, replicas, world, embedding, mirror };
+inline constexpr int kSlots = 11;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };

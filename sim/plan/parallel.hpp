@@ -32,6 +32,7 @@ struct Parallel {
   bool overlap_grad_reduce = true;    ///< gradient buckets leave during the last backward
   bool overlap_param_gather = true;   ///< parameters arrive during the next forward
   bool overlap_p2p = true;            ///< sends and receives do not block the compute stream
+  bool scatter_gather_p2p = false;    ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   bool tp_comm_overlap = false;       ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;   ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   std::string cp_comm_type = "p2p";   ///< p2p (ring), all_gather, a2a
