@@ -1,26 +1,10 @@
 /// The keys of a scenario's groups `parallel` and `training`, each named once, for the reader and the writer alike.
-///
-/// A visitor is called with (key, field, limits): limits are a Range for numbers, a table of names for enumerations and
-/// nothing for booleans, strings and lists.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
+#include "sim/io/field_limits.hpp"
 #include "sim/plan/parallel.hpp"
 
 namespace tracecast {
-
-template <class T>
-using Names = std::vector<std::pair<std::string, T>>;
-
-/// Inclusive.
-struct Range {
-  std::int64_t minimum = 0;
-  std::int64_t maximum = 0;
-};
 
 inline constexpr Range kDegree{1, 1'000'000};
 inline constexpr Range kDegreeOrDerived{0, 1'000'000};  ///< 0: derived or the default
@@ -46,9 +30,9 @@ inline Names<std::string> cp_comm_type_names() {
   return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
 }
 
-/// `P` is Parallel or const Parallel.
+/// `p` is a Parallel, constant or not.
 template <class Visitor, class P>
-void visit_parallel(Visitor&& visit, P& p) {
+void visit_parallel(Visitor&& visit, P&& p) {
   visit("tp", p.tp, kDegree);
   visit("sequence_parallel", p.sequence_parallel);
   visit("pp", p.pp, kDegree);
@@ -74,9 +58,9 @@ void visit_parallel(Visitor&& visit, P& p) {
   visit("ddp_bucket_size", p.ddp_bucket_size, kCount);
 }
 
-/// `T` is Training or const Training.
+/// `t` is a Training, constant or not.
 template <class Visitor, class T>
-void visit_training(Visitor&& visit, T& t) {
+void visit_training(Visitor&& visit, T&& t) {
   visit("seq_length", t.seq_length, kLength);
   visit("micro_batch_size", t.micro_batch_size, kLength);
   visit("global_batch_size", t.global_batch_size, kLength);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/overrides.hpp"
@@ -12,30 +13,6 @@ namespace tracecast {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Reads one field of a group by its key.
-class FieldReader {
- public:
-  explicit FieldReader(ObjectReader& reader) : reader_(&reader) {}
-
-  void operator()(const char* key, int& field, Range range) const {
-    reader_->get(key, field, static_cast<int>(range.minimum), static_cast<int>(range.maximum));
-  }
-  void operator()(const char* key, std::int64_t& field, Range range) const {
-    reader_->get(key, field, range.minimum, range.maximum);
-  }
-  template <class T>
-  void operator()(const char* key, T& field, const Names<T>& names) const {
-    reader_->get(key, field, names);
-  }
-  template <class T>
-  void operator()(const char* key, T& field) const {
-    reader_->get(key, field);
-  }
-
- private:
-  ObjectReader* reader_;
-};
 
 /// Reads one scenario: the document's groups, and the files that it refers to.
 class ScenarioReader {

@@ -1,0 +1,76 @@
+/// Reads models with our own keys: docs/formats/scenario.md.
+#include <fmt/format.h>
+
+#include "sim/io/field_reader.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/io/model_fields.hpp"
+
+namespace tracecast {
+namespace {
+
+/// A mistake of `validated` at `key` of the object, or of one inside it; a size that is not there is 0 to `validated`.
+void report_at(std::string_view key, const Diagnostic& diagnostic, ObjectReader& object) {
+  if (const std::size_t dot = key.find('.'); dot != std::string_view::npos) {
+    if (std::optional<ObjectReader> inner = object.get_object(std::string(key.substr(0, dot))))
+      report_at(key.substr(dot + 1), diagnostic, *inner);
+    return;
+  }
+  const bool absent = object.get_node(std::string(key)) == nullptr && diagnostic.value == "0";
+  object.error(std::string(key), absent ? "is missing" : diagnostic.message);
+}
+
+/// The mistakes that `validated` finds name their keys below "model."; here they get the line of the key.
+void report_invalid(const Error& invalid, ObjectReader& model) {
+  constexpr std::string_view kPrefix = "model.";
+  for (const Diagnostic& diagnostic : invalid.diagnostics) {
+    std::string_view key = diagnostic.key;
+    if (key.starts_with(kPrefix)) key.remove_prefix(kPrefix.size());
+    report_at(key, diagnostic, model);
+  }
+}
+
+Model read_fields(ObjectReader& reader) {
+  Model model;
+  for (const char* key : {"num_layers", "hidden_size", "num_attention_heads", "vocab_size"})
+    if (reader.get_node(key) == nullptr) reader.error(key, "is missing");
+  visit_model(FieldReader(reader), model);
+  if (std::optional<ObjectReader> latent = reader.get_object("latent_attention")) {
+    visit_latent_attention(FieldReader(*latent), model.latent_attention.emplace());
+    latent->finish();
+  }
+  if (std::optional<ObjectReader> moe = reader.get_object("moe")) {
+    visit_moe(FieldReader(*moe), model.moe.emplace());
+    moe->finish();
+  }
+  return model;
+}
+
+}  // namespace
+
+std::optional<Model> read_model(const JsonNode& node, const std::string& file, const std::string& path,
+                                std::vector<Diagnostic>& errors) {
+  const std::size_t before = errors.size();
+  ObjectReader reader(node, file, path, errors);
+  reader.ignore("$schema");
+  reader.ignore("source");
+  Model model = read_fields(reader);
+  reader.finish();
+  if (errors.size() > before) return std::nullopt;
+  Result<Model> valid = validated(std::move(model));
+  if (valid) return std::move(*valid);
+  report_invalid(valid.error(), reader);
+  return std::nullopt;
+}
+
+Result<Model> read_model(const std::filesystem::path& path) {
+  const Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  std::optional<Model> model = read_model(document->root, document->file, "", errors);
+  if (!model) return tl::unexpected(in_file_order(std::move(errors)));
+  if (model->name.empty()) model->name = path.stem().string();
+  return std::move(*model);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,90 @@
+/// Writes scenarios and models with our own keys. Values that are the default are left out, as people leave them out.
+#include <nlohmann/json.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/io/model_fields.hpp"
+#include "sim/io/scenario_fields.hpp"
+
+namespace tracecast {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The visitor that writes: every field of a group into an object.
+class FieldWriter {
+ public:
+  explicit FieldWriter(ordered_json& object) : object_(&object) {}
+
+  template <class T>
+  void operator()(const char* key, const T& field, Range) const {
+    (*object_)[key] = field;
+  }
+  template <class T>
+  void operator()(const char* key, const T& field, const Names<T>& names) const {
+    for (const auto& [name, value] : names)
+      if (value == field) (*object_)[key] = name;
+  }
+  template <class T>
+  void operator()(const char* key, const T& field) const {
+    (*object_)[key] = field;
+  }
+
+ private:
+  ordered_json* object_;
+};
+
+/// The fields of `value` that differ from those of a default one; `visit(visitor, object)` is the table of keys.
+template <class T, class Visit>
+ordered_json fields(const T& value, Visit visit) {
+  ordered_json all = ordered_json::object();
+  ordered_json defaults = ordered_json::object();
+  visit(FieldWriter(all), value);
+  visit(FieldWriter(defaults), T{});
+  ordered_json kept = ordered_json::object();
+  for (const auto& [key, field] : all.items())
+    if (field != defaults.at(key)) kept[key] = field;
+  return kept;
+}
+
+ordered_json model_object(const Model& model) {
+  ordered_json object = fields(model, [](auto&& visit, const Model& m) { visit_model(visit, m); });
+  if (model.latent_attention)
+    object["latent_attention"] = fields(
+        *model.latent_attention, [](auto&& visit, const LatentAttention& l) { visit_latent_attention(visit, l); });
+  if (model.moe)
+    object["moe"] = fields(*model.moe, [](auto&& visit, const MixtureOfExperts& m) { visit_moe(visit, m); });
+  return object;
+}
+
+/// Objects a member per line, lists on one.
+std::string layout(const ordered_json& value, std::size_t depth) {
+  if (!value.is_object() || value.empty()) return value.dump();
+  const std::string indent(2 * depth, ' ');
+  std::string text;
+  for (const auto& [key, member] : value.items()) {
+    text += text.empty() ? "{\n" : ",\n";
+    text += indent + "  " + ordered_json(key).dump() + ": " + layout(member, depth + 1);
+  }
+  return text + "\n" + indent + "}";
+}
+
+}  // namespace
+
+std::string to_json(const Model& model) { return layout(model_object(model), 0) + "\n"; }
+
+std::string to_json(const Scenario& scenario) {
+  ordered_json object;
+  if (!scenario.description.empty()) object["description"] = scenario.description;
+  if (!scenario.source.empty()) object["source"] = scenario.source;
+  object["model"] = model_object(scenario.model);
+  object["parallel"] = fields(scenario.parallel, [](auto&& visit, const Parallel& p) { visit_parallel(visit, p); });
+  object["training"] = fields(scenario.training, [](auto&& visit, const Training& t) { visit_training(visit, t); });
+  object["cluster"] = {{"topology", scenario.topology.empty() ? scenario.cluster.name : scenario.topology},
+                       {"world_size", scenario.cluster.world_size}};
+  if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
+  if (scenario.measured)
+    object["measured"] = {{"step_time_s", scenario.measured->step_time_s}, {"source", scenario.measured->source}};
+  return layout(object, 0) + "\n";
+}
+
+}  // namespace tracecast

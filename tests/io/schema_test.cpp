@@ -1,0 +1,95 @@
+// Every shipped data file fits its schema in docs/schema, and the schemas name the keys that the readers know.
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/io/scenario_fields.hpp"
+#include "tests/io/temporary_folder.hpp"
+#include "tests/support/json_schema.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = TRACECAST_SOURCE_DIR;
+
+std::string content(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// All violations of all files below `folder`, each with its file; counts the files.
+std::vector<std::string> violations_below(const fs::path& folder, const fs::path& schema, std::size_t& files) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    for (const std::string& violation : schema_violations(schema, content(entry.path())))
+      found.push_back(entry.path().filename().string() + violation);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("schema: the validator finds what does not fit", "[io][schema]") {
+  const TemporaryFolder folder;
+  const fs::path schema = folder.path() / "s.json";
+  REQUIRE(write_file(schema, R"({
+    "type": "object", "required": ["n"], "additionalProperties": false,
+    "properties": {
+      "n": {"type": "integer", "minimum": 1, "maximum": 8},
+      "x": {"type": "number", "exclusiveMinimum": 0},
+      "s": {"type": "string", "pattern": "^[0-9]+ GB$"},
+      "e": {"enum": ["a", "b"]},
+      "l": {"type": "array", "items": {"$ref": "#/$defs/flag"}, "minItems": 1},
+      "o": {"oneOf": [{"type": "string"}, {"type": "object", "required": ["k"]}]}
+    },
+    "$defs": {"flag": {"type": "boolean"}}})"));
+  const auto first = [&schema](const std::string& instance) {
+    const std::vector<std::string> found = schema_violations(schema, instance);
+    return found.empty() ? "fits" : found.front();
+  };
+  CHECK(first(R"({"n": 8, "x": 0.5, "s": "80 GB", "e": "b", "l": [true], "o": {"k": 1}})") == "fits");
+  CHECK(first(R"({"n": 2.0})") == "fits");
+  CHECK(first(R"([])") == "/: is not of type \"object\"");
+  CHECK(first(R"({})") == "/: lacks \"n\"");
+  CHECK(first(R"({"n": 0})") == "/n: is below 1");
+  CHECK(first(R"({"n": 9})") == "/n: is above 8");
+  CHECK(first(R"({"n": 1.5})") == "/n: is not of type \"integer\"");
+  CHECK(first(R"({"n": 1, "x": 0})") == "/x: is not above 0");
+  CHECK(first(R"({"n": 1, "s": "80"})") == "/s: does not match ^[0-9]+ GB$");
+  CHECK(first(R"({"n": 1, "e": "c"})") == "/e: is none of [\"a\",\"b\"]");
+  CHECK(first(R"({"n": 1, "l": []})") == "/l: has fewer than 1 items");
+  CHECK(first(R"({"n": 1, "l": [true, 1]})") == "/l/1: is not of type \"boolean\"");
+  CHECK(first(R"({"n": 1, "o": {}})") == "/o: fits no alternative; /o: is not of type \"string\"; /o: lacks \"k\"");
+  CHECK(first(R"({"n": 1, "q": 1})") == "/q: is not allowed");
+  REQUIRE(write_file(schema, R"({"maxLength": 3})"));
+  CHECK(first(R"("long")") == "/: the schema has the keyword 'maxLength', which the validator does not know");
+}
+
+TEST_CASE("schema: every shipped scenario fits", "[io][schema]") {
+  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
+  std::size_t files = 0;
+  for (const char* folder : {"published", "case_studies", "teaching"})
+    CHECK(violations_below(kRoot / "scenarios" / folder, schema, files) == std::vector<std::string>{});
+  CHECK(files >= 30);
+}
+
+TEST_CASE("schema: the scenario schema names the keys that the reader knows", "[io][schema]") {
+  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
+  std::vector<std::string> keys;
+  const auto collect = [&keys](const char* key, const auto&...) { keys.emplace_back(key); };
+  visit_parallel(collect, Parallel{});
+  std::sort(keys.begin(), keys.end());
+  CHECK(schema_properties(schema, "/properties/parallel") == keys);
+  keys.clear();
+  visit_training(collect, Training{});
+  std::sort(keys.begin(), keys.end());
+  CHECK(schema_properties(schema, "/properties/training") == keys);
+}
