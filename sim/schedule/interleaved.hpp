@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
-#include "sim/base/result.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -29,7 +29,8 @@ inline std::vector<ChunkStep> interleaved_table(int microbatches, int chunks, in
   return table;
 }
 
-/// PyTorch's group: M / rounds micro-batches, rounds = max(1, floor(M/P)). Errors: rounds does not divide M.
-Result<int> pytorch_group(const ScheduleRequest& request);
+/// PyTorch's group: M / rounds micro-batches, rounds = max(1, floor(M/P)); P when P divides M. None when the rounds do
+/// not divide M.
+std::optional<int> pytorch_group(const ScheduleRequest& request);
 
 }  // namespace tracecast

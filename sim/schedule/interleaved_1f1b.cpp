@@ -1,8 +1,8 @@
-/// Interleaved 1F1B: every rank holds V chunks of the model, so a bubble of a stage is V times shorter, for V times the
-/// messages. Micro-batches go in groups of G (default P); rank r runs min(2 (P-1-r) + (V-1) G, M V) chunk forwards ahead.
+/// Interleaved 1F1B: every rank holds V chunks of the model, so a bubble of a stage is V times shorter, for V times
+/// the messages. Micro-batches go in groups of G; rank r runs min(2 (P-1-r) + (V-1) G, M V) chunk forwards ahead.
 ///
-/// interleaved-1f1b          as Megatron-LM: groups of G, the last one short when G does not divide M
-/// interleaved-1f1b-pytorch  as torch.distributed.pipelining: equal groups, see pytorch_group
+/// G is the request's, else P when P divides M, else PyTorch's (M / max(1, floor(M/P)), when that divides), else P
+/// with a short last group, as Megatron-LM has it.
 ///
 /// Source: Narayanan et al. 2021 (SC21); DOMAIN.md 5.2; ECOSYSTEM.md 1.
 #include "sim/schedule/interleaved.hpp"
@@ -13,10 +13,10 @@ namespace tracecast {
 
 namespace {
 
-Schedule interleaved_schedule(const char* name, const ScheduleRequest& request, int group) {
+Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
   const int ranks = request.ranks;
   const int chunks = request.chunks;
-  Schedule schedule = start_schedule(name, request, loop_placement(ranks, chunks));
+  Schedule schedule = start_schedule("interleaved-1f1b", request, loop_placement(ranks, chunks));
   const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, group);
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
@@ -34,23 +34,40 @@ Schedule interleaved_schedule(const char* name, const ScheduleRequest& request, 
   return schedule;
 }
 
+/// Megatron-LM's rule for groups that never make a rank wait for itself: as many as ranks, and in the last group too.
+bool is_safe(int microbatches, int ranks, int group) {
+  const int last = microbatches % group;
+  return group >= ranks && (last == 0 || last >= ranks);
+}
+
+int smallest_safe_group(int microbatches, int ranks) {
+  for (int group = ranks; group < microbatches; ++group) {
+    if (is_safe(microbatches, ranks, group)) return group;
+  }
+  return microbatches;
+}
+
 }  // namespace
 
-Result<int> pytorch_group(const ScheduleRequest& request) {
+std::optional<int> pytorch_group(const ScheduleRequest& request) {
   const int rounds = std::max(1, request.microbatches / request.ranks);
-  if (request.microbatches % rounds == 0) return request.microbatches / rounds;
-  return refuse("microbatches", request.microbatches,
-                "PyTorch needs a multiple of the rounds, floor(microbatches / stages) = " + std::to_string(rounds));
+  if (request.microbatches % rounds != 0) return std::nullopt;
+  return request.microbatches / rounds;
 }
 
 Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) {
-  const int group = request.group_size > 0 ? request.group_size : request.ranks;
-  return interleaved_schedule("interleaved-1f1b", request, group);
-}
-
-Result<Schedule> make_interleaved_1f1b_pytorch(const ScheduleRequest& request) {
-  return pytorch_group(request).map(
-      [&](int group) { return interleaved_schedule("interleaved-1f1b-pytorch", request, group); });
+  const int group = request.group_size > 0 ? request.group_size : pytorch_group(request).value_or(request.ranks);
+  Schedule schedule = interleaved_schedule(request, std::min(group, request.microbatches));
+  // Chunk c+1 of a group comes a group later than chunk c, but its input needs P hops: a shorter group may wait for
+  // itself. Often backwards in between give it the time, so only the order itself can tell.
+  if (!is_safe(request.microbatches, request.ranks, group) && !check(schedule)) {
+    return refuse("microbatches", request.microbatches,
+                  "groups of " + std::to_string(group) + " and a last one of " +
+                      std::to_string(request.microbatches % group) + " deadlock on " + std::to_string(request.ranks) +
+                      " ranks (group_size = " +
+                      std::to_string(smallest_safe_group(request.microbatches, request.ranks)) + " does not)");
+  }
+  return schedule;
 }
 
 }  // namespace tracecast

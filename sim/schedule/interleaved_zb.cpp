@@ -9,8 +9,12 @@
 namespace tracecast {
 
 Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
-  const Result<int> group = request.group_size > 0 ? Result<int>(request.group_size) : pytorch_group(request);
-  if (!group) return tl::unexpected(group.error());
+  const std::optional<int> group = request.group_size > 0 ? request.group_size : pytorch_group(request);
+  if (!group) {
+    return refuse("microbatches", request.microbatches,
+                  "interleaved-zb needs a multiple of its rounds, floor(microbatches / stages) = " +
+                      std::to_string(request.microbatches / request.ranks));
+  }
   const int ranks = request.ranks;
   const int chunks = request.chunks;
   Schedule schedule = start_schedule("interleaved-zb", request, loop_placement(ranks, chunks));

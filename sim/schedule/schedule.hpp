@@ -75,7 +75,7 @@ struct ScheduleRequest {
   /// V as in the oracle file: 2 for ZB-V and DualPipeV, 2 waves for Hanayo, 1 for Chimera and DualPipe.
   /// 0: the schedule's own (1, or 2 where chunks are the point of it).
   int chunks = 0;
-  int group_size = 0;        ///< interleaved: micro-batches per group; 0: as many as ranks
+  int group_size = 0;  ///< interleaved: micro-batches per group; 0: as interleaved_1f1b.cpp says, P when P divides M
   ScheduleTimes times = {};  ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
   double memory_limit = 0;   ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
 };

@@ -16,8 +16,7 @@ using Names = std::string_view;
 constexpr std::array kGpipe{Names{"ScheduleGPipe"}};
 constexpr std::array k1f1b{Names{"Schedule1F1B"}, Names{"dapple"}, Names{"pipedream-flush"}, Names{"TrainSchedule"}};
 constexpr std::array kPipedream2bw{Names{"2bw"}};
-constexpr std::array kInterleaved{Names{"interleaved"}};
-constexpr std::array kInterleavedPytorch{Names{"Interleaved1F1B"}, Names{"ScheduleInterleaved1F1B"}};
+constexpr std::array kInterleaved{Names{"Interleaved1F1B"}, Names{"ScheduleInterleaved1F1B"}, Names{"interleaved"}};
 constexpr std::array kLoopedBfs{Names{"LoopedBFS"}, Names{"ScheduleLoopedBFS"}, Names{"bfs"}};
 constexpr std::array kZbH1{Names{"ZB1P"}};
 constexpr std::array kInterleavedZb{Names{"InterleavedZeroBubble"}, Names{"ScheduleInterleavedZeroBubble"}};
@@ -32,10 +31,8 @@ constexpr std::array kVariants{
     ScheduleVariant{"pipedream-2bw", kPipedream2bw, "1F1B that never flushes; two weight versions", 1,
                     make_pipedream_2bw},
     ScheduleVariant{"1f1b", k1f1b, "one forward, one backward in turn; keeps at most P micro-batches", 1, make_1f1b},
-    ScheduleVariant{"interleaved-1f1b", kInterleaved, "1F1B over V chunks per rank, as Megatron orders them", 2,
+    ScheduleVariant{"interleaved-1f1b", kInterleaved, "1F1B over V chunks per rank: a bubble V times shorter", 2,
                     make_interleaved_1f1b},
-    ScheduleVariant{"interleaved-1f1b-pytorch", kInterleavedPytorch,
-                    "the same in PyTorch's equal groups of micro-batches", 2, make_interleaved_1f1b_pytorch},
     ScheduleVariant{"looped-bfs", kLoopedBfs, "V chunks per rank, each for all micro-batches in turn", 2,
                     make_looped_bfs},
     ScheduleVariant{"chimera", {}, "two copies of the model against each other", 1, make_chimera},

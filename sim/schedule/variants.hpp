@@ -13,7 +13,6 @@ namespace tracecast {
 Result<Schedule> make_gpipe(const ScheduleRequest& request);
 Result<Schedule> make_1f1b(const ScheduleRequest& request);
 Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request);
-Result<Schedule> make_interleaved_1f1b_pytorch(const ScheduleRequest& request);
 Result<Schedule> make_pipedream(const ScheduleRequest& request);
 Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request);
 Result<Schedule> make_looped_bfs(const ScheduleRequest& request);

@@ -84,8 +84,10 @@ TEST_CASE("a request that no schedule can serve is a sentence", "[schedule]") {
         "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)");
   CHECK(refusal("1f1b", {.ranks = 1 << 20, .microbatches = 1 << 20}) ==
         "microbatches = 1048576: stages x virtual x microbatches exceeds 67108864");
-  CHECK(refusal("Interleaved1F1B", {.ranks = 4, .microbatches = 9, .chunks = 2}) ==
-        "microbatches = 9: PyTorch needs a multiple of the rounds, floor(microbatches / stages) = 2");
+  CHECK(refusal("interleaved-1f1b", {.ranks = 8, .microbatches = 19, .chunks = 2}) ==
+        "microbatches = 19: groups of 8 and a last one of 3 deadlock on 8 ranks (group_size = 10 does not)");
+  CHECK(refusal("interleaved-zb", {.ranks = 4, .microbatches = 9, .chunks = 2}) ==
+        "microbatches = 9: interleaved-zb needs a multiple of its rounds, floor(microbatches / stages) = 2");
   CHECK(
       refusal("gpip", {}).find("schedule = gpip: unknown schedule (did you mean 'gpipe'? allowed: gpipe pipedream ") ==
       0);

@@ -31,8 +31,9 @@ TEST_CASE("zb-auto-2p reaches the released scheduler's makespans", "[schedule][o
 }
 
 TEST_CASE("zb-auto keeps its limit and is never longer than the fixed orders that do", "[schedule][property]") {
-  const ScheduleTimes times = GENERATE(ScheduleTimes{1, 1, 1, 0}, ScheduleTimes{20, 30, 10, 3},
-                                       ScheduleTimes{10, 9, 3, 0}, ScheduleTimes{10, 11, 8, 5}, ScheduleTimes{3, 1, 5, 2});
+  const ScheduleTimes times =
+      GENERATE(ScheduleTimes{1, 1, 1, 0}, ScheduleTimes{20, 30, 10, 3}, ScheduleTimes{10, 9, 3, 0},
+               ScheduleTimes{10, 11, 8, 5}, ScheduleTimes{3, 1, 5, 2});
   const int ranks = GENERATE(1, 2, 5, 8);
   const ScheduleRequest request{.ranks = ranks, .microbatches = 3 * ranks, .times = times};
   const PipelineRun one = run_of("zb-auto-1p", request);
