@@ -34,6 +34,41 @@ std::string overview(std::span<const Command> table) {
   return text;
 }
 
+/// What the user puts behind an option: "DIR", "{analytic,fluid}", or nothing for a flag.
+std::string argument(const CLI::Option& option) {
+  if (option.get_type_size_max() == 0) return "";
+  const std::string type = option.get_type_name();  // CLI11 appends the allowed values: "TEXT:{a,b}"
+  const std::size_t choices = type.find('{');
+  return " " + (choices == std::string::npos ? type : type.substr(choices));
+}
+
+/// One entry of a help page: the name, and its text in a column of its own, below the name when that is long.
+std::string entry(const std::string& name, const std::string& text, const TextStyle& style) {
+  constexpr int kColumn = 24;
+  const std::string first = "  " + name;
+  if (columns(first) + 2 <= kColumn) return paragraph(pad_right(first, kColumn), text, style);
+  return first + "\n" + paragraph(std::string(kColumn, ' '), text, style);
+}
+
+std::string help_page(const CLI::App& app, const Command& command, const TextStyle& style) {
+  std::string usage = fmt::format("Usage: tracecast {}", command.name);
+  std::string positionals;
+  std::string options;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      const std::string& name = option->get_name(true);
+      usage += option->get_required() ? " " + name : fmt::format(" [{}]", name);
+      positionals += entry(name, option->get_description(), style);
+      continue;
+    }
+    std::string text = option->get_description();
+    if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
+    options += entry(option->get_name() + argument(*option), text, style);
+  }
+  return fmt::format("tracecast {}: {}\n\n{} [options]\n\n{}\nOptions:\n{}\nExample:\n  tracecast {}\n", command.name,
+                     command.summary, usage, positionals, options, command.example);
+}
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -60,8 +95,7 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(const Command& command, const std::vector<std::string>& arguments, const Output& output) {
   CLI::App app{std::string(command.summary), std::string(command.name)};
-  app.footer(fmt::format("\nExample:\n  tracecast {}", command.example));
-  app.get_formatter()->column_width(30);
+  app.set_help_flag("--help,-h", "this page");
   const Run action = command.add(app);
   const auto complain = [&](std::string_view text) {
     output.err(fmt::format("tracecast {}: {}\n", command.name, text));
@@ -69,7 +103,7 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    output.out(app.help("tracecast " + std::string(command.name)));
+    output.out(help_page(app, command, output.style));
     return code(ExitCode::done);
   } catch (const CLI::ParseError& error) {
     complain(sentence(app, error));

@@ -3,4 +3,8 @@
 
 #include "tools/commands.hpp"
 
-namespace tracecast::cli {}  // namespace tracecast::cli
+namespace tracecast::cli {
+
+Run add_predict(CLI::App& app);
+
+}  // namespace tracecast::cli

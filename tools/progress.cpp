@@ -46,4 +46,32 @@ void Progress::update(double done, double total) {
   visible_ = true;
 }
 
+Busy::Busy(std::string label, bool enabled) : Busy(std::move(label), enabled, write_to_stderr, kFirst) {}
+
+Busy::Busy(std::string label, bool enabled, Progress::Write write, std::chrono::milliseconds first)
+    : label_(std::move(label)), write_(std::move(write)) {
+  if (enabled) thread_ = std::thread([this, first] { show(first); });
+}
+
+Busy::~Busy() {
+  if (!thread_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    over_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void Busy::show(std::chrono::milliseconds first) {
+  const auto begin = Progress::Clock::now();
+  std::unique_lock lock(mutex_);
+  if (ended_.wait_for(lock, first, [this] { return over_; })) return;
+  do {
+    const double elapsed = std::chrono::duration<double>(Progress::Clock::now() - begin).count();
+    write_(fmt::format("{}{} ({:.0f} s)", kClearLine, label_, elapsed));
+  } while (!ended_.wait_for(lock, kFirst, [this] { return over_; }));
+  write_(kClearLine);
+}
+
 }  // namespace tracecast::cli

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace tracecast::cli {
 
+/// A bar for work that knows how far it is. Thread-safe: workers may report.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,6 +39,27 @@ class Progress {
   Clock::time_point drawn_;
   bool visible_ = false;
   std::mutex mutex_;
+};
+
+/// The seconds gone by, for work that cannot say how far it is.
+class Busy {
+ public:
+  /// `first`: when to appear. `write` is called from a thread of its own.
+  Busy(std::string label, bool enabled);
+  Busy(std::string label, bool enabled, Progress::Write write, std::chrono::milliseconds first);
+  ~Busy();
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  void show(std::chrono::milliseconds first);
+
+  std::string label_;
+  Progress::Write write_;
+  bool over_ = false;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::thread thread_;
 };
 
 }  // namespace tracecast::cli

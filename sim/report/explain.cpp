@@ -33,7 +33,7 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   std::vector<Cause> causes = forecast.causes;
   std::ranges::stable_sort(causes, std::greater{}, [&](const Cause& cause) { return saved(forecast, cause); });
   const std::string titles = fmt::format("  {} {} {:>7}  {} {:>8}", pad_right("", kNameWidth),
-                                         pad_left("on path", kTimeWidth), "", pad_left("without", kTimeWidth), "saved");
+                                         pad_left("on path", kTimeWidth), "", pad_left("without", kTimeWidth), "change");
   page += paint(titles, Colour::grey, style) + "\n";
   const int bar_width = std::max(0, style.width - columns(titles) - 2);
   for (const Cause& cause : causes) page += row(forecast, cause, bar_width, style);

@@ -22,6 +22,7 @@ constexpr int kLabelWidth = 14;
 
 std::string time_text(double seconds_) { return to_text(from_seconds(seconds_)); }
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string_view times(const TextStyle& style) { return style.unicode ? "×" : "x"; }
 std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
 
 std::string joined(const std::vector<std::string>& parts, const TextStyle& style) {
@@ -50,7 +51,7 @@ std::string layout(const Plan& plan, const TextStyle& style) {
 std::string training_line(const Plan& plan, const TextStyle& style) {
   const Training& t = plan.training;
   const char* recompute = t.recompute == Recompute::none ? "no" : t.recompute == Recompute::full ? "full" : "selective";
-  return joined({fmt::format("batch {} x {} tokens", number(static_cast<double>(t.global_batch_size), 1),
+  return joined({fmt::format("batch {} {} {} tokens", number(static_cast<double>(t.global_batch_size), 1), times(style),
                              number(static_cast<double>(t.seq_length), 1)),
                  fmt::format("{} micro-batches of {}", plan.num_microbatches, t.micro_batch_size), to_string(t.dtype),
                  fmt::format("{} recomputation", recompute)},
@@ -58,8 +59,7 @@ std::string training_line(const Plan& plan, const TextStyle& style) {
 }
 
 std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& style) {
-  const std::string machine =
-      fmt::format("{} {} {}", number(plan.world_size, 1), style.unicode ? "×" : "x", scenario.profile.gpu);
+  const std::string machine = fmt::format("{} {} {}", number(plan.world_size, 1), times(style), scenario.profile.gpu);
   const std::string title = joined({scenario.model.name, machine, scenario.name}, style);
   std::string text = paint(pad_right(title, std::min(columns(title), style.width), style), Colour::bold, style) + "\n";
   for (const std::string& line : {layout(plan, style), training_line(plan, style)})

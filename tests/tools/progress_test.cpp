@@ -38,6 +38,29 @@ TEST_CASE("progress stays silent for the first second and shows at most ten time
   CHECK(screen.written[2] == "\r\x1b[2K");
 }
 
+TEST_CASE("busy appears after its time, says the seconds, and wipes its line", "[tools]") {
+  std::mutex mutex;
+  std::vector<std::string> written;
+  const auto write = [&](std::string_view text) {
+    const std::scoped_lock lock(mutex);
+    written.emplace_back(text);
+  };
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex);
+    return written.size();
+  };
+  {
+    const Busy busy("working", true, write, 1ms);
+    while (count() == 0) std::this_thread::sleep_for(1ms);
+  }
+  CHECK(written.front() == "\r\x1b[2Kworking (0 s)");
+  CHECK(written.back() == "\r\x1b[2K");
+  written.clear();
+  { const Busy quick("working", true, write, 1h); }
+  { const Busy off("working", false, write, 0ms); }
+  CHECK(written.empty());
+}
+
 TEST_CASE("progress that is off or was never shown writes nothing", "[tools]") {
   Screen screen;
   for (const bool enabled : {false, true}) {

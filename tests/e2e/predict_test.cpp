@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/report/perfetto.hpp"
+#include "tests/e2e/shell.hpp"
+#include "tests/report/trace_reader.hpp"
+
+using namespace tracecast;
+using nlohmann::json;
+
+namespace {
+
+DataPaths shipped_data() {
+  const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  return {source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
+}
+
+/// The main job, with its spans.
+const ForecastRun& main_job() {
+  static const ForecastRun run = [] {
+    const DataPaths data = shipped_data();
+    const auto scenario = read_scenario(data.scenarios / "published" / "llama3-405b-16k.json", data);
+    REQUIRE(scenario);
+    auto forecast_run = forecast(*scenario, {.record_spans = true});
+    REQUIRE(forecast_run);
+    return std::move(*forecast_run);
+  }();
+  return run;
+}
+
+json without_clock(json result) {
+  result["engine"].erase("wall_s");
+  result["engine"].erase("peak_rss_mib");
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("predict: a file, a name, and a name below the folder are the same scenario", "[e2e]") {
+  const Sandbox sandbox;
+  const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");
+  REQUIRE(by_file.code == 0);
+  CHECK(by_file.err.empty());
+  const json expected = without_clock(json::parse(by_file.out));
+  for (const char* name : {"llama3-405b-16k", "published/llama3-405b-16k"}) {
+    const Outcome outcome = sandbox.run(std::string("tracecast predict --json ") + name);
+    REQUIRE(outcome.code == 0);
+    CHECK(without_clock(json::parse(outcome.out)) == expected);
+  }
+}
+
+TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
+  const Sandbox sandbox;
+  const std::string command = "tracecast predict llama3-405b-16k --json --out ";
+  REQUIRE(sandbox.run(command + "first").code == 0);
+  REQUIRE(sandbox.run(command + "second").code == 0);
+  for (const char* file : {"trace.json", "scenario.json"}) {
+    const std::string first = content_of(sandbox.path() / "first" / file);
+    CHECK_FALSE(first.empty());
+    CHECK((first == content_of(sandbox.path() / "second" / file)));
+  }
+  const auto result = [&](const char* folder) { return without_clock(json::parse(content_of(sandbox.path() / folder / "result.json"))).dump(); };
+  CHECK(result("first") == result("second"));
+}
+
+TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
+  const Sandbox sandbox;
+  const auto check = [&](const std::string& arguments, int code, const std::string& sentence) {
+    const Outcome outcome = sandbox.run("tracecast predict " + arguments);
+    CAPTURE(arguments, outcome.out);
+    CHECK(outcome.code == code);
+    CHECK(outcome.err.find(sentence) != std::string::npos);
+  };
+  check("llama3-405b-16", 2, "no scenario is called 'llama3-405b-16' (did you mean 'llama3-405b-16k'?)\n");
+  check("absent.json", 2, "absent.json: does not exist\n");
+  check("llama3-405b-16k --set parallel.tp=7", 2, "parallel.tp");
+  check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
+  check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
+  check("llama3-405b-16k --out new --trace-ranks 16384", 2, "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new" / "trace.json"));
+  // All weights, gradients and optimizer states on each of 8 tensor ranks: far more than a GPU holds.
+  check("llama3-405b-16k --set parallel.pp=1 --set parallel.vpp=1 --set parallel.pp_schedule=\"\" --set parallel.zero_stage=0 "
+        "--set parallel.pp_layout=[]", 1, "");
+}
+
+TEST_CASE("predict: the trace of the main job holds together", "[e2e]") {
+  const ForecastRun& run = main_job();
+  std::string text;
+  const auto ranks = traced_ranks(run, {});
+  REQUIRE(ranks);
+  REQUIRE(write_trace(run.graph, run.timeline, *ranks, run.forecast.scenario, [&](std::string_view piece) {
+    text += piece;
+    return true;
+  }));
+  const ReadTrace trace = read_trace(text);
+  check_trace(trace, run.timeline.step_time.picoseconds / 1000);
+  CHECK(trace.processes.size() == run.graph.ranks.size());
+  CHECK_FALSE(trace.arrows.empty());
+  for (std::size_t index = 0; index < run.graph.ranks.size(); ++index) {
+    // What the compute stream was busy with is what the rank's account says, up to a nanosecond a slice.
+    std::int64_t busy_ns = 0;
+    const auto slices = trace.thread(run.graph.ranks[index].representative, "compute");
+    for (const TraceSlice& slice : slices) busy_ns += slice.end - slice.start;
+    const RankTime& account = run.timeline.ranks[index];
+    CHECK(std::abs(busy_ns - (account.compute + account.optimizer).picoseconds / 1000) <= static_cast<std::int64_t>(slices.size()) + 1);
+    CHECK(account.total() == run.timeline.step_time);
+  }
+}
+
+TEST_CASE("spans: effects come after their causes", "[e2e]") {
+  const std::vector<Span>& spans = main_job().timeline.spans;
+  REQUIRE_FALSE(spans.empty());
+  std::size_t wrong = 0;
+  for (const Span& span : spans) {
+    if (span.end < span.start || span.start < span.arrival) ++wrong;
+    if (span.cause >= 0 && spans[static_cast<std::size_t>(span.cause)].start > span.start) ++wrong;
+  }
+  CHECK(wrong == 0);
+}

@@ -1,0 +1,59 @@
+/// Runs the built `tracecast` as a user would: in a folder that looks like the source tree, through bash.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/io/temporary_folder.hpp"
+
+namespace tracecast {
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+inline std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A folder with links to the shipped data, `tools/tracecast`, and `tracecast` on the PATH; gone at the end.
+class Sandbox {
+ public:
+  Sandbox() {
+    const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+    for (const char* data : {"scenarios", "topologies", "kernels", "docs"}) {
+      if (std::filesystem::exists(source / data)) std::filesystem::create_directory_symlink(source / data, path() / data);
+    }
+    std::filesystem::create_directory(path() / "tools");
+    std::filesystem::create_symlink(TRACECAST_BINARY, path() / "tools" / "tracecast");
+  }
+
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+  /// Standard output is a file, so the program writes plain text.
+  Outcome run(const std::string& script) const {
+    std::ofstream(path() / ".script") << "set -euo pipefail\nexport PATH=\"$PWD/tools:$PATH\"\nunset TRACECAST_DATA\n" << script << "\n";
+    const std::string command = "cd '" + path().string() + "' && bash .script >.out 2>.err </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(path() / ".out"), content_of(path() / ".err")};
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace tracecast

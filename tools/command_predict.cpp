@@ -1,0 +1,125 @@
+/// `tracecast predict`: forecasts one training step of a scenario.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/report/json.hpp"
+#include "sim/report/perfetto.hpp"
+#include "sim/report/terminal.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string flops_convention = "model_full_attn";
+  std::string network = "analytic";
+  bool json = false;
+  bool explain = false;
+  bool unfold = false;
+  std::string out;
+  std::vector<int> trace_ranks;
+};
+
+ForecastOptions forecast_options(const Options& options) {
+  return {.flops_convention = options.flops_convention == "model_causal" ? FlopsConvention::model_causal
+                                                                         : FlopsConvention::model_full_attn,
+          .unfold = options.unfold,
+          .record_spans = !options.out.empty(),
+          .explain = options.explain};
+}
+
+Result<Scenario> load(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  return read_scenario(*path, *data, options.overrides);
+}
+
+Result<void> make_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (fs::is_directory(folder)) return {};
+  return fail({.file = "",
+               .line = 0,
+               .key = "--out",
+               .value = folder.string(),
+               .message = "is no folder and cannot be made one"});
+}
+
+/// result.json, report.txt, scenario.json and trace.json.
+Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run) {
+  const fs::path folder = options.out;
+  return make_folder(folder)
+      .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast)); })
+      .and_then([&] { return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {})); })
+      .and_then([&] { return write_file(folder / "scenario.json", to_json(scenario)); })
+      .and_then([&] { return write_trace_file(folder / "trace.json", run, options.trace_ranks); });
+}
+
+Result<ExitCode> predict(const Options& options, const Context& context) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<Scenario> scenario = load(options);
+  if (!scenario) return tl::unexpected(scenario.error());
+  Result<ForecastRun> run = [&] {
+    const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
+    return forecast(*scenario, forecast_options(options));
+  }();
+  if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
+  run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  run->forecast.peak_rss_mib = peak_rss_mib();
+  if (!options.out.empty()) {
+    if (const Result<void> written = write_results(options, *scenario, *run); !written)
+      return tl::unexpected(written.error());
+  }
+  fmt::print("{}", options.json ? result_json(*scenario, run->forecast)
+                                : terminal_page(*scenario, run->plan, run->forecast, context.style));
+  return run->forecast.fits ? ExitCode::done : ExitCode::no;
+}
+
+}  // namespace
+
+Run add_predict(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=4; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
+      ->check(CLI::IsMember({"model_full_attn", "model_causal"}))
+      ->capture_default_str();
+  app.add_option("--network", options->network, "how transfers take their time")
+      ->check(CLI::IsMember({"analytic"}))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_flag("--explain", options->explain,
+               "add what holds the step back: the critical path, and the step without each cause");
+  app.add_flag("--unfold", options->unfold, "simulate every rank, also those that do the same");
+  CLI::Option* out =
+      app.add_option("--out", options->out, "also write result.json, report.txt, scenario.json and trace.json there")
+          ->type_name("DIR");
+  app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
+      ->type_name("RANKS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(out);
+  return [options](const Context& context) { return predict(*options, context); };
+}
+
+}  // namespace tracecast::cli
