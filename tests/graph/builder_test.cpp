@@ -1,0 +1,125 @@
+#include "sim/graph/builder.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/report/forecast.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+ForecastRun run(const Scenario& scenario, bool unfold = false) {
+  ForecastOptions options;
+  options.unfold = unfold;
+  Result<ForecastRun> result = forecast(scenario, options);
+  INFO((result ? "" : to_string(result.error())));
+  REQUIRE(result.has_value());
+  return std::move(*result);
+}
+
+double exposed(const ForecastRun& result, Traffic traffic) { return result.forecast.exposed_s[static_cast<std::size_t>(traffic)]; }
+
+}  // namespace
+
+TEST_CASE("builder: one rank per stage gives what every rank gives, to the picosecond", "[metamorphic][graph]") {
+  struct Case {
+    int tp, pp, dp, vpp, zero;
+    bool overlap;
+  };
+  const Case c = GENERATE(Case{1, 1, 8, 1, 0, true}, Case{2, 2, 4, 1, 1, true}, Case{4, 2, 2, 2, 2, true}, Case{1, 4, 4, 2, 1, false},
+                          Case{8, 1, 4, 1, 3, true}, Case{2, 4, 8, 1, 0, false});
+  Scenario scenario = small_scenario(c.tp, c.pp, c.dp);
+  scenario.parallel.vpp = c.vpp;
+  scenario.parallel.zero_stage = c.zero;
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = scenario.parallel.overlap_p2p = c.overlap;
+  const ForecastRun folded = run(scenario);
+  const ForecastRun unfolded = run(scenario, true);
+  CHECK(folded.graph.ranks.size() == static_cast<std::size_t>(c.pp));
+  CHECK(unfolded.graph.ranks.size() == static_cast<std::size_t>(c.tp * c.pp * c.dp));
+  CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
+  for (std::size_t r = 0; r < unfolded.graph.ranks.size(); ++r)
+    CHECK(unfolded.timeline.ranks[r] == folded.timeline.ranks[static_cast<std::size_t>(unfolded.graph.ranks[r].pp_rank)]);
+}
+
+TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
+  for (const ScheduleVariant& variant : schedule_variants())
+    for (int vpp : {1, 2, 4}) {
+      ScheduleRequest request;
+      request.ranks = 2;
+      request.microbatches = 8;
+      request.chunks = vpp;
+      if (!variant.make(request)) continue;
+      Scenario scenario = small_scenario(2, 2, 2);
+      scenario.parallel.vpp = vpp;
+      scenario.parallel.pp_schedule = std::string(variant.name);
+      INFO(variant.name << " vpp " << vpp);
+      CHECK(run(scenario).timeline.step_time > Duration{});
+    }
+}
+
+TEST_CASE("builder: more micro-batches make the bubble smaller, more virtual stages too", "[metamorphic][graph]") {
+  Scenario scenario = small_scenario(1, 4, 1);
+  const double few = run(scenario).forecast.bubble_fraction;
+  scenario.training.global_batch_size = 32;
+  const double many = run(scenario).forecast.bubble_fraction;
+  CHECK(many < few);
+  scenario.parallel.vpp = 2;
+  CHECK(run(scenario).forecast.bubble_fraction < many);
+}
+
+TEST_CASE("builder: overlapping gradients hides them, not overlapping shows them whole", "[graph]") {
+  Scenario scenario = small_scenario(1, 1, 16);
+  const double hidden = exposed(run(scenario), Traffic::gradients);
+  scenario.parallel.overlap_grad_reduce = false;
+  const ForecastRun shown = run(scenario);
+  CHECK(hidden < exposed(shown, Traffic::gradients));
+  double whole = 0;
+  for (const CostedCollective& each : shown.graph.collectives)
+    if (each.traffic == Traffic::gradients) whole += seconds(each.cost.duration);
+  CHECK(exposed(shown, Traffic::gradients) == Approx(whole));
+}
+
+TEST_CASE("builder: ZeRO stages move what DOMAIN.md 3.1 says", "[oracle][graph]") {
+  const auto bytes = [](int zero, Collective what) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.parallel.zero_stage = zero;
+    const ForecastRun result = run(scenario);
+    std::int64_t sum = 0;
+    for (const ProgramItem& item : result.graph.programs[0])
+      for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+        if (op.type != OpType::collective) continue;
+        const CostedCollective& call = result.graph.collectives[static_cast<std::size_t>(op.payload)];
+        if ((call.traffic == Traffic::gradients || call.traffic == Traffic::parameters) && call.call.collective == what) sum += call.call.size.count;
+      }
+    return sum;
+  };
+  const std::int64_t n = parameter_count(small_scenario(1, 1, 8).model).total();
+  const std::int64_t m = 8;  // micro-batches
+  CHECK(bytes(0, Collective::all_reduce) == 4 * n);
+  CHECK(bytes(1, Collective::reduce_scatter) == 4 * n);
+  CHECK(bytes(1, Collective::all_gather) == 2 * n);
+  CHECK(bytes(2, Collective::reduce_scatter) == m * 4 * n);
+  CHECK(bytes(3, Collective::reduce_scatter) == m * 4 * n);
+  CHECK(bytes(3, Collective::all_gather) == m * 2 * 2 * n);
+}
+
+TEST_CASE("builder: full recomputation adds a third to the matrix work of the layers", "[graph]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  const ForecastRun plain = run(scenario);
+  scenario.training.recompute = Recompute::full;
+  const ForecastRun recomputed = run(scenario);
+  CHECK(recomputed.forecast.mfu < plain.forecast.mfu);
+  CHECK(recomputed.forecast.hfu > recomputed.forecast.mfu);
+  CHECK(plain.forecast.hfu == plain.forecast.mfu);
+}
+
+TEST_CASE("builder: the same input gives the same graph and the same spans", "[graph]") {
+  const Scenario scenario = small_scenario(2, 2, 2);
+  const ForecastRun a = run(scenario);
+  const ForecastRun b = run(scenario);
+  CHECK(a.graph.templates == b.graph.templates);
+  CHECK(a.timeline.ranks == b.timeline.ranks);
+}
