@@ -451,6 +451,28 @@ class Writer {
     norm_backward(part);
   }
 
+  // ---- Recomputation -----------------------------------------------------------------------------------------------
+
+  /// Half of one matrix multiplication's forward: of two layers one repeats it.
+  void half_forward(Linear linear) {
+    linear.out = std::max<std::int64_t>(1, linear.out / 2);
+    linear_forward(linear);
+  }
+
+  /// What torchtitan's op-level option repeats of a layer; attention and every second multiplication are kept.
+  void selected_operators(bool moe_layer) {
+    norm_forward();
+    for (const Linear& linear : attention_inputs()) half_forward(linear);
+    qk_norm(Pass::forward);
+    rope(Pass::forward);
+    half_forward(attention_output());
+    norm_forward();
+    if (moe_layer) return;
+    half_forward(fc1(model_.ffn_hidden_size));
+    activation(Pass::forward, tokens_ * model_.ffn_hidden_size / t_);
+    half_forward(fc2(model_.ffn_hidden_size));
+  }
+
   // ---- Both ends of the model --------------------------------------------------------------------------------------
 
   std::int64_t vocab() const { return ceil_div(model_.vocab_size, t_); }
@@ -525,6 +547,11 @@ WorkList LayerWork::backward(int layer, BackwardPart part, bool recompute_all) c
     Writer again(model_, plan_, true);
     again.attention_forward();
     model_.is_moe_layer(layer) ? again.moe_forward() : again.dense_forward();
+    writer.append(again.take());
+  }
+  if (plan_.training.recompute == Recompute::selective_op && inputs) {
+    Writer again(model_, plan_, true);
+    again.selected_operators(model_.is_moe_layer(layer));
     writer.append(again.take());
   }
   model_.is_moe_layer(layer) ? writer.moe_backward(part) : writer.dense_backward(part);

@@ -39,7 +39,12 @@ struct Parallel {
   bool operator==(const Parallel&) const = default;
 };
 
-enum class Recompute { none, selective, full };  ///< selective: core attention only
+enum class Recompute {
+  none,
+  selective,     ///< core attention only (Megatron-LM)
+  selective_op,  ///< every second matrix multiplication and element-wise work, not attention (torchtitan's op-level option)
+  full,
+};
 enum class OptimizerKind { adam, sgd, momentum };
 
 struct Training {
