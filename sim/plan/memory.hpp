@@ -1,9 +1,10 @@
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
-///   peak = weights + gradients + optimizer + max over time (activations + transient) + fixed
+///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///
 /// Bytes per parameter: DOMAIN.md 2.1; FSDP variants 2.2; activations per layer 2.3 (Korthikanti et al. 2022 and the
-/// Llama count).   Leaves out: allocator behaviour beyond one fragmentation factor.
+/// Llama count).   Leaves out: allocator behaviour beyond one fragmentation factor; quantised copies of weights in
+/// FP8 runs; offloading; the receive buffers of pipeline messages.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,7 @@ struct MemoryByKind {
   Bytes gradients;
   Bytes optimizer;
   Bytes activations;  ///< at the moment of the peak
-  Bytes transient;    ///< gathered parameters, logits, workspace
+  Bytes transient;    ///< gathered parameters, unsharded gradients, a layer being recomputed, 16-bit logits
   Bytes fixed;        ///< CUDA context, NCCL buffers
   Bytes fragmentation;
   Bytes total() const {
@@ -34,16 +35,54 @@ struct MemoryOptions {
   Bytes fixed{3LL << 29};               ///< 1.5 GiB: CUDA context and NCCL buffers, DOMAIN.md 2.3 gives 1 to 2 GB
 };
 
+/// Bytes that one parameter takes without sharding.
+///
+///   recipe                                       weights  gradients  optimizer
+///   16 bit, fp32 master weights (ZeRO, Megatron)    2      2 or 4     12        Adam: master, m, v
+///   fp16 with fp16 gradients (Megatron)             2        2        16        and an fp32 copy of the gradients
+///   16 bit, ZeRO-3 = FSDP mixed precision           4        4         8        the fp32 shard is the master
+///   16 bit without master weights                   2      2 or 4      4        m, v in 16 bit too
+///   fp32                                            4        4         8
+/// Momentum keeps one state in place of two, SGD none. 8- and 4-bit formats keep 16-bit weights.
+/// The fp32 copy belongs to Megatron's optimizer: ZeRO stages 2 and 3 (DeepSpeed, FSDP) do without.
+/// Source: DOMAIN.md 2.1; tests T-B1 to T-B4
+struct StateBytes {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t total() const { return weights + gradients + optimizer; }
+  bool operator==(const StateBytes&) const = default;
+};
+StateBytes bytes_per_parameter(const Training& training, int zero_stage);
+
+/// The same for `parameters` of one rank whose copies are spread over `shards` ranks: zero_stage 1 divides the optimizer
+/// states, 2 the gradients too, 3 the weights too.
+MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards);
+
 /// What one forward of one virtual stage keeps until its backward, on one rank, for one micro-batch.
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage);
-/// Of one transformer layer `layer` alone.
+/// Of one transformer layer `layer` alone, with the recomputation that the plan asks of it.
+///
+///   dropout, LayerNorm, GeLU:  sbh(10 + 24/t + 5as/(ht)), with sequence parallelism sbh(34/t + 5as/(ht)); other widths
+///                              18 + 4f/h in place of 34; flash attention or selective recomputation: without 5as/h
+///   RMSNorm, SwiGLU:           T([8h + 2(a+2k)d + 2ad + 6f]/t + 4a/t), the last for flash attention's log-sum-exp
+///   experts:                   T topk (2h + 6f_e/t_e) in place of the dense MLP, plus router scores and shared expert
+///   full recomputation:        2Th, divided by t with sequence parallelism
+///   op-level (torchtitan):     2Th, attention's result and log-sum-exp, half of every matrix multiplication's result
+/// Source: DOMAIN.md 2.3; tests T-B5, T-B6
 Bytes layer_activation_bytes(const Model& model, const Plan& plan, int layer);
 
+/// What a backward_input leaves for the backward_weight of the same stage: inputs and output gradients of every weight.
+Bytes weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage);
+
 /// Parameters that one rank of pipeline rank `pp_rank` holds before sharding over data parallelism (the experts are
-/// already divided by ep and etp).
+/// already divided by ep and etp). Chunk c of the rank is virtual stage c pp + pp_rank; placements of other schedules
+/// are counted by peak_memory.
 std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank);
 
-/// One entry per pipeline rank: the peak, and what it is made of.
+/// One entry per pipeline rank: the peak, and what it is made of. Requires a schedule of the plan's stages.
+/// Activations follow the schedule's own actions: a forward keeps, a backward releases; a backward_input keeps what the
+/// backward_weight needs.
 std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
                                       const MemoryOptions& options = {});
 

@@ -1,0 +1,214 @@
+#include "sim/plan/activations.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+/// The sizes of a layer as doubles.
+struct Sizes {
+  double element;  ///< bytes of an activation
+  double hidden;
+  double query;    ///< a d
+  double key;      ///< k d, at least one head per tensor-parallel rank
+  double value;    ///< head sizes of the values, all key/value heads
+  double output;   ///< what the attention hands to the projection
+  double heads;
+  double seq_length;
+  bool dropout;
+};
+
+/// Activations stay in 16 bit when matrix multiplications are narrower.
+double activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
+
+Sizes sizes(const Model& model, const Plan& plan) {
+  Sizes s{};
+  s.element = activation_size(plan.training);
+  s.hidden = static_cast<double>(model.hidden_size);
+  s.heads = model.num_attention_heads;
+  s.seq_length = static_cast<double>(plan.training.seq_length);
+  s.dropout = model.dropout > 0;
+  if (model.latent_attention) {
+    const LatentAttention& latent = *model.latent_attention;
+    s.query = s.key = s.heads * static_cast<double>(latent.nope_dim + latent.rope_dim);
+    s.value = s.output = s.heads * static_cast<double>(latent.v_dim);
+  } else {
+    const double dim = static_cast<double>(model.head_dim);
+    s.query = s.output = s.heads * dim;
+    s.key = s.value = std::max(model.num_query_groups, plan.parallel.tp) * dim;
+  }
+  return s;
+}
+
+/// Softmax output, dropout mask and dropped-out copy of [a, s, s], or the log-sum-exp of a fused kernel.
+double core_bytes(const Plan& plan, const Sizes& s, Recompute recompute) {
+  if (recompute == Recompute::selective) return 0;
+  if (plan.training.flash_attention) return 4 * s.heads;
+  const double per_score = s.dropout ? 2 * s.element + 1 : s.element;
+  return per_score * s.heads * s.seq_length;
+}
+
+TokenBytes latent_vectors(const Model& model, const Sizes& s) {
+  if (!model.latent_attention) return {};
+  const LatentAttention& latent = *model.latent_attention;
+  // The compressed query and key/value before and after their norms.
+  const double ranks = static_cast<double>(2 * latent.q_rank + 2 * latent.kv_rank + latent.rope_dim);
+  return {.whole = s.element * ranks};
+}
+
+TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recompute recompute) {
+  TokenBytes bytes = latent_vectors(model, s);
+  const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
+  bytes.whole += 2 * s.element * s.hidden + (s.dropout ? s.hidden : 0);
+  bytes.split += s.element * (s.query + s.key + s.value + normed + s.output) + core_bytes(plan, s, recompute);
+  return bytes;
+}
+
+TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
+  TokenBytes bytes = latent_vectors(model, s);
+  bytes.whole += 2 * s.element * s.hidden;  // input of QKV, gradient of the projection's output
+  bytes.split += s.element * (s.query + s.key + s.value + s.output);
+  return bytes;
+}
+
+/// Rows that reach a rank's experts, per token of its micro-batch: with sequence parallelism every rank sends its part
+/// and the ranks that share an expert gather theirs.
+double expert_rows(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const double spread = p.sequence_parallel ? static_cast<double>(p.etp) / p.tp : 1;
+  return model.moe->topk * spread;
+}
+
+/// Up (and gate) results and the activation's, of a feed-forward `width` wide.
+double inner_bytes(const Model& model, const Sizes& s, std::int64_t width) {
+  return s.element * (model.gated() ? 3 : 2) * static_cast<double>(width);
+}
+
+TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double row_ends) {
+  const MixtureOfExperts& moe = *model.moe;
+  TokenBytes bytes;
+  bytes.split = inner_bytes(model, s, moe.shared_ffn_hidden);
+  bytes.local = expert_rows(model, plan) *
+                (row_ends * s.element * s.hidden + inner_bytes(model, s, moe.ffn_hidden) / plan.parallel.etp);
+  return bytes;
+}
+
+TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, int layer) {
+  TokenBytes bytes;
+  if (model.is_moe_layer(layer)) {
+    bytes = experts(model, plan, s, 1);
+    bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
+  } else {
+    bytes.split = inner_bytes(model, s, model.ffn_hidden_size);
+  }
+  // The norm's input is the attention's when both read the same.
+  bytes.whole += (model.parallel_residual ? 1 : 2) * s.element * s.hidden + (s.dropout ? s.hidden : 0);
+  return bytes;
+}
+
+/// torchtitan's op-level option keeps the layer's input, attention's result and every second matrix multiplication's;
+/// experts are left as they are.
+TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes& s, int layer) {
+  TokenBytes bytes{.split = s.element * ((s.query + s.key + s.value) / 2 + s.output) + core_bytes(plan, s, Recompute::none),
+                   .whole = s.element * (s.hidden + s.hidden / 2)};
+  if (model.is_moe_layer(layer)) {
+    bytes += feed_forward(model, plan, s, layer);
+  } else {
+    bytes.split += s.element * (model.gated() ? 2 : 1) * static_cast<double>(model.ffn_hidden_size) / 2;
+    bytes.whole += s.element * s.hidden / 2;
+  }
+  return bytes;
+}
+
+bool attends_encoder(const Model& model, int layer) {
+  return model.encoder_layers > 0 && layer >= model.encoder_layers;
+}
+
+double logits(const Model& model, const Plan& plan) {
+  return static_cast<double>(model.vocab_size) * plan.training.loss_mask_fraction;
+}
+
+}  // namespace
+
+TokenBytes& TokenBytes::operator+=(const TokenBytes& other) {
+  split += other.split;
+  whole += other.whole;
+  local += other.local;
+  return *this;
+}
+
+double rank_bytes(const TokenBytes& bytes, const Plan& plan) {
+  const double tp = plan.parallel.tp;
+  const double whole = plan.parallel.sequence_parallel ? bytes.whole : bytes.whole * tp;
+  const double tokens = static_cast<double>(plan.tokens());
+  return tokens * (bytes.split + whole) / tp + tokens * bytes.local;
+}
+
+TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Recompute recompute) {
+  const Sizes s = sizes(model, plan);
+  if (recompute == Recompute::full) return {.whole = s.element * s.hidden};
+  if (recompute == Recompute::selective_op) return selected_operators(model, plan, s, layer);
+  TokenBytes bytes = attention(model, plan, s, recompute);
+  if (attends_encoder(model, layer)) bytes += attention(model, plan, s, recompute);
+  bytes += feed_forward(model, plan, s, layer);
+  return bytes;
+}
+
+TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, int layer) {
+  const Sizes s = sizes(model, plan);
+  TokenBytes bytes = attention_weight_inputs(model, s);
+  if (attends_encoder(model, layer)) bytes += attention_weight_inputs(model, s);
+  if (model.is_moe_layer(layer)) {
+    bytes += experts(model, plan, s, 2);  // rows of the input and of the output's gradient
+  } else {
+    bytes.split += inner_bytes(model, s, model.ffn_hidden_size);
+  }
+  bytes.whole += 2 * s.element * s.hidden;
+  return bytes;
+}
+
+bool is_recomputed(const Plan& plan, int layer) {
+  if (plan.training.recompute != Recompute::full) return false;
+  const int count = plan.training.recompute_num_layers;
+  if (count == 0) return true;
+  for (const Stage& stage : plan.stages) {
+    const int position = layer - stage.first_layer;
+    if (position >= 0 && position < stage.num_layers) return position < count;
+  }
+  return false;
+}
+
+TokenBytes embedding_activations(const Model& model) {
+  return {.whole = model.dropout > 0 ? static_cast<double>(model.hidden_size) : 0};
+}
+
+TokenBytes head_activations(const Model& model, const Plan& plan) {
+  const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
+  const TokenBytes head{.split = 4 * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
+  TokenBytes bytes = head;
+  for (int layer = 0; layer < model.mtp_layers; ++layer) {
+    bytes += layer_activations(model, plan, model.layers() - 1, plan.training.recompute);
+    bytes += {.whole = 4 * hidden};  // inputs of the two norms, and of the projection, which is twice as wide
+    bytes += head;
+  }
+  return bytes;
+}
+
+TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
+  const double element = activation_size(plan.training);
+  const double hidden = element * static_cast<double>(model.hidden_size);
+  const TokenBytes head{.split = element * logits(model, plan), .whole = hidden};
+  TokenBytes bytes = head;
+  for (int layer = 0; layer < model.mtp_layers; ++layer) {
+    bytes += layer_weight_gradient_inputs(model, plan, model.layers() - 1);
+    bytes += {.whole = 3 * hidden};
+    bytes += head;
+  }
+  return bytes;
+}
+
+TokenBytes logits_in_compute_precision(const Model& model, const Plan& plan) {
+  return {.split = activation_size(plan.training) * logits(model, plan)};
+}
+
+}  // namespace tracecast

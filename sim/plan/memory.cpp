@@ -1,0 +1,259 @@
+#include "sim/plan/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/plan/activations.hpp"
+#include "sim/plan/rank_parameters.hpp"
+
+namespace tracecast {
+namespace {
+
+/// More than any machine has; sums of a few of them still fit into 64 bits.
+constexpr double kMostBytes = 1LL << 58;
+
+Bytes to_bytes(double bytes) { return {std::llround(std::ceil(std::min(bytes, kMostBytes)))}; }
+
+bool is_16_bit(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
+
+/// Copies of the parameters that compute: 16 bit, unless everything is fp32.
+std::int64_t compute_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
+
+/// Adam has two states per parameter, momentum one.
+std::int64_t optimizer_states(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::adam: return 2;
+    case OptimizerKind::momentum: return 1;
+    case OptimizerKind::sgd: return 0;
+  }
+  return 0;
+}
+
+double layer_bytes(const Model& model, const Plan& plan, int layer) {
+  const Training& training = plan.training;
+  const bool full = training.recompute == Recompute::full;
+  const Recompute mode = full && !is_recomputed(plan, layer) ? Recompute::none : training.recompute;
+  return rank_bytes(layer_activations(model, plan, layer, mode), plan);
+}
+
+double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  double bytes = 0;
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
+    bytes += layer_bytes(model, plan, layer);
+  }
+  if (stage.embedding) bytes += rank_bytes(embedding_activations(model), plan);
+  if (stage.head) bytes += rank_bytes(head_activations(model, plan), plan);
+  return bytes;
+}
+
+double stage_weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  double bytes = 0;
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
+    bytes += rank_bytes(layer_weight_gradient_inputs(model, plan, layer), plan);
+  }
+  if (stage.head) bytes += rank_bytes(head_weight_gradient_inputs(model, plan), plan);
+  return bytes;
+}
+
+/// What recomputation brings back for the layer in work, the largest of the stage.
+double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  if (plan.training.recompute == Recompute::none) return 0;
+  double largest = 0;
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
+    if (plan.training.recompute == Recompute::full && !is_recomputed(plan, layer)) continue;
+    const double whole = rank_bytes(layer_activations(model, plan, layer, Recompute::none), plan);
+    largest = std::max(largest, whole - layer_bytes(model, plan, layer));
+  }
+  return largest;
+}
+
+/// What one pipeline rank holds: its chunks, and the units that its parameters are gathered in.
+struct RankShare {
+  std::vector<Stage> stages;                       ///< [chunk]
+  std::vector<std::vector<RankParameters>> units;  ///< [chunk][unit]
+};
+
+/// `replica_of` may be empty: one copy of the model.
+RankShare share_of(const Model& model, const Plan& plan, const std::vector<int>& stage_of,
+                   const std::vector<int>& replica_of) {
+  RankShare share;
+  for (const int stage : stage_of) {
+    TRACECAST_ASSERT(stage >= 0 && static_cast<std::size_t>(stage) < plan.stages.size(),
+                     "the schedule's stages are the plan's");
+    share.stages.push_back(plan.stages[static_cast<std::size_t>(stage)]);
+  }
+  for (std::size_t chunk = 0; chunk < share.stages.size(); ++chunk) {
+    bool table = false;
+    for (std::size_t other = 0; other < share.stages.size(); ++other) {
+      const bool same_model = replica_of.empty() || replica_of[other] == replica_of[chunk];
+      table = table || (same_model && share.stages[other].embedding);
+    }
+    share.units.push_back(stage_units(model, plan, share.stages[chunk], table));
+  }
+  return share;
+}
+
+RankParameters total(const RankShare& share) {
+  RankParameters sum;
+  for (const auto& units : share.units) {
+    for (const RankParameters& unit : units) sum += unit;
+  }
+  return sum;
+}
+
+MemoryByKind states(const RankShare& share, const Plan& plan, int weight_versions) {
+  const RankParameters parameters = total(share);
+  const int stage = plan.parallel.zero_stage;
+  const MemoryByKind dense = model_states(parameters.dense, plan.training, stage, plan.shard_group());
+  const MemoryByKind experts = model_states(parameters.experts, plan.training, stage, expert_shard_group(plan));
+  MemoryByKind memory;
+  memory.weights = (dense.weights + experts.weights) * weight_versions;
+  memory.gradients = dense.gradients + experts.gradients;
+  memory.optimizer = dense.optimizer + experts.optimizer;
+  return memory;
+}
+
+/// Parameters of the units gathered at one time: the one in work and the one fetched ahead; all of them when they stay
+/// from the forward to the end of the backward.
+std::int64_t gathered_parameters(const RankShare& share, const Parallel& parallel) {
+  if (!parallel.reshard_after_forward) return total(share).total();
+  std::int64_t most = 0;
+  for (const auto& units : share.units) {
+    std::int64_t previous = 0;
+    for (const RankParameters& unit : units) {
+      most = std::max(most, previous + unit.total());
+      previous = unit.total();
+    }
+  }
+  return most;
+}
+
+std::int64_t largest_unit(const RankShare& share) {
+  std::int64_t largest = 0;
+  for (const auto& units : share.units) {
+    for (const RankParameters& unit : units) largest = std::max(largest, unit.total());
+  }
+  return largest;
+}
+
+Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& share) {
+  double bytes = 0;
+  for (const Stage& stage : share.stages) {
+    double working = recomputed_bytes(model, plan, stage);
+    if (stage.head) working = std::max(working, rank_bytes(logits_in_compute_precision(model, plan), plan));
+    bytes = std::max(bytes, working);
+  }
+  if (plan.parallel.zero_stage >= 2) {
+    bytes += static_cast<double>(largest_unit(share)) *
+             static_cast<double>(element_size(plan.training.grad_reduce_dtype));
+  }
+  if (plan.parallel.zero_stage == 3) {
+    bytes += static_cast<double>(gathered_parameters(share, plan.parallel)) *
+             static_cast<double>(compute_size(plan.training));
+  }
+  return to_bytes(bytes);
+}
+
+/// Bytes per chunk: kept by a forward, and left by a backward_input.
+struct ChunkBytes {
+  double forward = 0;
+  double weight_gradient = 0;
+};
+
+/// Walks the actions of one rank.
+double peak_activations(const std::vector<Action>& actions, const std::vector<ChunkBytes>& chunks) {
+  double live = 0;
+  double peak = 0;
+  for (const Action& action : actions) {
+    const ChunkBytes& chunk = chunks[static_cast<std::size_t>(action.chunk)];
+    switch (action.kind) {
+      case ActionKind::forward: live += chunk.forward; break;
+      case ActionKind::backward: live -= chunk.forward; break;
+      case ActionKind::backward_input: live += chunk.weight_gradient - chunk.forward; break;
+      case ActionKind::backward_weight: live -= chunk.weight_gradient; break;
+      case ActionKind::forward_backward: live += chunk.forward; break;
+    }
+    peak = std::max(peak, live);
+    if (action.kind == ActionKind::forward_backward) {
+      live -= chunks[static_cast<std::size_t>(action.chunk2)].forward;
+    }
+  }
+  return peak;
+}
+
+std::vector<ChunkBytes> chunk_bytes(const Model& model, const Plan& plan, const RankShare& share) {
+  std::vector<ChunkBytes> chunks;
+  chunks.reserve(share.stages.size());
+  for (const Stage& stage : share.stages) {
+    chunks.push_back({stage_bytes(model, plan, stage), stage_weight_gradient_bytes(model, plan, stage)});
+  }
+  return chunks;
+}
+
+MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& schedule, std::size_t rank,
+                         const MemoryOptions& options) {
+  const std::vector<int> one_replica;
+  const auto& replicas = schedule.replica_of.empty() ? one_replica : schedule.replica_of[rank];
+  const RankShare share = share_of(model, plan, schedule.stage_of[rank], replicas);
+  const int versions = schedule.weight_versions.empty() ? 1 : schedule.weight_versions[rank];
+  MemoryByKind memory = states(share, plan, versions);
+  memory.activations = to_bytes(peak_activations(schedule.actions[rank], chunk_bytes(model, plan, share)));
+  memory.transient = transient_bytes(model, plan, share);
+  memory.fixed = options.fixed;
+  const Bytes moving = memory.activations + memory.transient;
+  memory.fragmentation = to_bytes(options.fragmentation * static_cast<double>(moving.count));
+  return memory;
+}
+
+}  // namespace
+
+StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
+  const std::int64_t states = optimizer_states(training.optimizer);
+  if (training.dtype == Precision::fp32) return {4, 4, 4 * states};
+  const std::int64_t gradients = element_size(training.grad_reduce_dtype);
+  if (!training.master_weights) return {2, gradients, 2 * states};
+  if (zero_stage == 3) return {4, 4, 4 * states};
+  const bool copies_gradients = training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) &&
+                                zero_stage < 2;
+  return {2, gradients, 4 + 4 * states + (copies_gradients ? 4 : 0)};
+}
+
+MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards) {
+  const StateBytes each = bytes_per_parameter(training, zero_stage);
+  MemoryByKind memory;
+  memory.weights = Bytes{parameters * each.weights} / (zero_stage >= 3 ? shards : 1);
+  memory.gradients = Bytes{parameters * each.gradients} / (zero_stage >= 2 ? shards : 1);
+  memory.optimizer = Bytes{parameters * each.optimizer} / (zero_stage >= 1 ? shards : 1);
+  return memory;
+}
+
+Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  return to_bytes(stage_bytes(model, plan, stage));
+}
+
+Bytes layer_activation_bytes(const Model& model, const Plan& plan, int layer) {
+  return to_bytes(layer_bytes(model, plan, layer));
+}
+
+Bytes weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  return to_bytes(stage_weight_gradient_bytes(model, plan, stage));
+}
+
+std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank) {
+  std::vector<int> stage_of;
+  for (int chunk = 0; chunk < plan.parallel.vpp; ++chunk) stage_of.push_back(chunk * plan.parallel.pp + pp_rank);
+  return total(share_of(model, plan, stage_of, {})).total();
+}
+
+std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
+                                      const MemoryOptions& options) {
+  TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule is for the plan's pipeline");
+  std::vector<MemoryByKind> memory;
+  memory.reserve(static_cast<std::size_t>(schedule.ranks));
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(schedule.ranks); ++rank) {
+    memory.push_back(rank_memory(model, plan, schedule, rank, options));
+  }
+  return memory;
+}
+
+}  // namespace tracecast

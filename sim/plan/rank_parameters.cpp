@@ -1,0 +1,62 @@
+#include "sim/plan/rank_parameters.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+std::int64_t share(const ParameterGroup& group, const Model& model, const Parallel& parallel) {
+  switch (group.split) {
+    case Split::replicated: return group.count;
+    case Split::tensor: return group.count / parallel.tp;
+    case Split::query_groups: return group.count / std::min(parallel.tp, model.num_query_groups);
+    case Split::expert: return group.count / (std::int64_t{parallel.ep} * parallel.etp);
+    case Split::expert_bias: return group.count / parallel.ep;
+  }
+  return 0;
+}
+
+}  // namespace
+
+RankParameters& RankParameters::operator+=(const RankParameters& other) {
+  dense += other.dense;
+  experts += other.experts;
+  return *this;
+}
+
+RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model,
+                               const Parallel& parallel) {
+  RankParameters parameters;
+  for (const ParameterGroup& group : groups) {
+    (group.part == Part::expert ? parameters.experts : parameters.dense) += share(group, model, parallel);
+  }
+  return parameters;
+}
+
+std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
+  std::vector<RankParameters> units;
+  const auto add = [&](const std::vector<ParameterGroup>& groups) {
+    units.push_back(rank_parameters(groups, model, plan.parallel));
+  };
+  if (stage.embedding) add(embedding_parameter_groups(model));
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
+    add(layer_parameter_groups(model, layer));
+  }
+  if (!stage.head) return units;
+  for (int layer = 0; layer < model.mtp_layers; ++layer) add(mtp_parameter_groups(model));
+  std::vector<ParameterGroup> head = head_parameter_groups(model);
+  if (model.tied_embeddings && !shares_table) {
+    head.push_back({Part::output, Split::tensor, model.vocab_size * model.hidden_size, true});
+  }
+  add(head);
+  return units;
+}
+
+int expert_gradient_group(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  return p.tp * p.cp * p.dp / (p.ep * p.etp);
+}
+
+int expert_shard_group(const Plan& plan) { return std::min(expert_gradient_group(plan), plan.shard_group()); }
+
+}  // namespace tracecast

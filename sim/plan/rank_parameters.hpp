@@ -1,0 +1,39 @@
+/// The parameters that one rank holds before any sharding over data parallelism.
+///
+/// Column- and row-parallel matrices are divided by tp, key/value heads by min(tp, k), experts by ep etp; norms, biases
+/// after row-parallel matrices, routers and position tables are on every rank.   Source: DOMAIN.md 1.2, 2.1
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/model/parameters.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+
+/// Counted apart, since they are sharded over different groups: `dense` over dp x cp, `experts` over
+/// tp cp dp / (ep etp).
+struct RankParameters {
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+  std::int64_t total() const { return dense + experts; }
+  RankParameters& operator+=(const RankParameters& other);
+  bool operator==(const RankParameters&) const = default;
+};
+
+RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Parallel& parallel);
+
+/// The parts of a stage in the order they run, each what FSDP gathers as one unit: the embedding, every layer,
+/// multi-token-prediction layers, and the output layer with the final norm. A tied output layer on another stage than
+/// the embedding has a copy of the word table.
+/// shares_table: the rank holds the embedding too (one stage, or a V-shaped placement).
+std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table);
+
+/// Ranks that hold the same experts, over which their gradients are reduced: tp cp dp / (ep etp).
+int expert_gradient_group(const Plan& plan);
+/// Ranks that the experts' optimizer states are divided by; within a hybrid shard group where one is set.
+int expert_shard_group(const Plan& plan);
+
+}  // namespace tracecast
