@@ -1,8 +1,9 @@
-/// Reads models with our own keys: docs/formats/scenario.md.
+/// Reads models with our own keys (docs/formats/scenario.md), and hands a Hugging Face file to its reader.
 #include <fmt/format.h>
 
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/hugging_face.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/model_fields.hpp"
 
@@ -50,6 +51,7 @@ Model read_fields(ObjectReader& reader) {
 
 std::optional<Model> read_model(const JsonNode& node, const std::string& file, const std::string& path,
                                 std::vector<Diagnostic>& errors) {
+  if (is_hugging_face(node)) return read_hugging_face(node, file, path, errors);
   const std::size_t before = errors.size();
   ObjectReader reader(node, file, path, errors);
   reader.ignore("$schema");

@@ -1,0 +1,336 @@
+#include "sim/io/hugging_face.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+/// The object of one language model. Remembers which of its keys gave a field, so that a mistake that `validated` finds
+/// in the model is told at the key that the file has.
+class ConfigReader {
+ public:
+  ConfigReader(const JsonNode& node, const std::string& file, const std::string& path, std::vector<Diagnostic>& errors)
+      : node_(&node), object_(node, file, path, errors) {}
+
+  /// The first of `keys` that is there and not null; "" when there is none.
+  std::string present(const Keys& keys) const {
+    for (const std::string& key : keys) {
+      const JsonNode* member = node_->find(key);
+      if (member != nullptr && member->kind != JsonNode::Kind::null) return key;
+    }
+    return "";
+  }
+
+  /// `own` is the name of the field in our own files.
+  template <class T>
+  bool read(const std::string& own, const Keys& keys, T& value) {
+    const std::string key = present(keys);
+    if (key.empty()) return false;
+    keys_[own] = key;
+    return object_.get(key, value);
+  }
+  template <class T>
+  void require(const std::string& own, const Keys& keys, T& value) {
+    if (present(keys).empty()) {
+      object_.error(keys.front(), "is missing");
+    } else {
+      read(own, keys, value);
+    }
+  }
+  bool flag(const std::string& key, bool otherwise) {
+    read(key, {key}, otherwise);
+    return otherwise;
+  }
+  std::string word(const std::string& key) {
+    std::string value;
+    read(key, {key}, value);
+    return value;
+  }
+  const JsonNode* list(const std::string& key) {
+    const JsonNode* member = node_->find(key);
+    return member != nullptr && member->kind == JsonNode::Kind::array ? member : nullptr;
+  }
+  void refuse(const std::string& key, std::string message) { object_.error(key, std::move(message)); }
+
+  void report(const Diagnostic& invalid) {
+    constexpr std::string_view kPrefix = "model.";
+    std::string own = invalid.key;
+    if (own.starts_with(kPrefix)) own.erase(0, kPrefix.size());
+    const auto found = keys_.find(own);
+    object_.error(found == keys_.end() ? own : found->second, invalid.message);
+  }
+
+ private:
+  const JsonNode* node_;
+  ObjectReader object_;
+  std::map<std::string, std::string> keys_;
+};
+
+void read_sizes(ConfigReader& config, Model& model) {
+  config.require("num_layers", {"num_hidden_layers", "n_layer"}, model.num_layers);
+  config.require("hidden_size", {"hidden_size", "n_embd", "n_embed"}, model.hidden_size);
+  config.require("num_attention_heads", {"num_attention_heads", "n_head"}, model.num_attention_heads);
+  config.require("vocab_size", {"vocab_size"}, model.vocab_size);
+}
+
+Activation gated_activation(ConfigReader& config) {
+  const std::string name = config.word("hidden_act");
+  if (name.empty() || name == "silu" || name == "swish") return Activation::swiglu;
+  if (name.starts_with("gelu")) return Activation::geglu;
+  config.refuse("hidden_act", "is not supported (allowed: silu gelu)");
+  return Activation::swiglu;
+}
+
+/// RMSNorm, rotary positions, gated MLP, grouped-query attention.
+void read_llama(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  model.activation = gated_activation(config);
+  config.read("num_query_groups", {"num_key_value_heads"}, model.num_query_groups);
+  config.read("head_dim", {"head_dim"}, model.head_dim);
+  config.require("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
+  config.read("max_position_embeddings", {"max_position_embeddings"}, model.max_position_embeddings);
+  config.read("dropout", {"attention_dropout"}, model.dropout);
+  model.qkv_bias = model.attention_output_bias = config.flag("attention_bias", false);
+  model.mlp_bias = config.flag("mlp_bias", false);
+  model.tied_embeddings = config.flag("tie_word_embeddings", false);
+}
+
+void read_mistral(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  config.read("sliding_window", {"sliding_window"}, model.sliding_window);
+}
+
+void read_qwen2(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  model.qkv_bias = true;
+  model.attention_output_bias = false;
+  if (config.flag("use_sliding_window", false)) config.refuse("use_sliding_window", "is not supported (allowed: false)");
+}
+
+void read_qwen3(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  model.qk_norm = true;
+  if (config.flag("use_sliding_window", false)) config.refuse("use_sliding_window", "is not supported (allowed: false)");
+}
+
+/// Baichuan 13B has no max_position_embeddings: it uses ALiBi.
+void read_baichuan(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  if (config.present({"max_position_embeddings"}).empty()) model.position = Position::alibi;
+}
+
+/// One width for every expert, given as the MLP's own.
+void read_local_experts(ConfigReader& config, Model& model) {
+  MixtureOfExperts& moe = model.moe.emplace();
+  config.require("moe.experts", {"num_local_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_tok", "experts_per_token"}, moe.topk);
+  config.require("moe.ffn_hidden", {"intermediate_size"}, moe.ffn_hidden);
+}
+
+void read_mixtral(ConfigReader& config, Model& model) {
+  read_mistral(config, model);
+  read_local_experts(config, model);
+}
+
+/// Which layers attend globally, as "every n-th".
+void read_layer_types(ConfigReader& config, Model& model) {
+  const JsonNode* types = config.list("layer_types");
+  if (types == nullptr || model.sliding_window == 0) return;
+  const auto is_global = [](const JsonNode& type) { return type.string == "full_attention"; };
+  const auto first = std::find_if(types->items.begin(), types->items.end(), is_global);
+  const auto interval = first == types->items.end() ? 0 : first - types->items.begin() + 1;
+  for (std::size_t layer = 0; layer < types->items.size(); ++layer) {
+    const bool expected = interval != 0 && (layer + 1) % static_cast<std::size_t>(interval) == 0;
+    if (is_global(types->items[layer]) == expected) continue;
+    config.refuse("layer_types", "is not supported (allowed: full_attention in every n-th layer)");
+    return;
+  }
+  model.global_layer_interval = static_cast<int>(interval);
+}
+
+void read_gpt_oss(ConfigReader& config, Model& model) {
+  read_mixtral(config, model);
+  model.attention_sinks = true;
+  model.moe->router_bias = model.moe->expert_bias = true;
+  read_layer_types(config, model);
+}
+
+/// Qwen: every decoder_sparse_step-th layer has experts.
+void read_qwen_experts(ConfigReader& config, Model& model) {
+  MixtureOfExperts& moe = model.moe.emplace();
+  config.require("moe.experts", {"num_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_tok"}, moe.topk);
+  config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
+  config.read("moe.layer_interval", {"decoder_sparse_step"}, moe.layer_interval);
+  const JsonNode* dense = config.list("mlp_only_layers");
+  if (dense != nullptr && !dense->items.empty()) config.refuse("mlp_only_layers", "is not supported (allowed: [])");
+}
+
+void read_qwen2_moe(ConfigReader& config, Model& model) {
+  read_qwen2(config, model);
+  read_qwen_experts(config, model);
+  config.read("moe.shared_ffn_hidden", {"shared_expert_intermediate_size"}, model.moe->shared_ffn_hidden);
+  model.moe->shared_expert_gate = model.moe->shared_ffn_hidden > 0;
+}
+
+void read_qwen3_moe(ConfigReader& config, Model& model) {
+  read_qwen3(config, model);
+  read_qwen_experts(config, model);
+}
+
+void read_latent_attention(ConfigReader& config, Model& model) {
+  LatentAttention& latent = model.latent_attention.emplace();
+  config.read("latent_attention.q_rank", {"q_lora_rank"}, latent.q_rank);
+  config.require("latent_attention.kv_rank", {"kv_lora_rank"}, latent.kv_rank);
+  config.require("latent_attention.nope_dim", {"qk_nope_head_dim"}, latent.nope_dim);
+  config.require("latent_attention.rope_dim", {"qk_rope_head_dim"}, latent.rope_dim);
+  config.require("latent_attention.v_dim", {"v_head_dim"}, latent.v_dim);
+}
+
+void read_deepseek_experts(ConfigReader& config, Model& model) {
+  MixtureOfExperts& moe = model.moe.emplace();
+  config.require("moe.experts", {"n_routed_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_tok"}, moe.topk);
+  config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
+  config.read("moe.leading_dense_layers", {"first_k_dense_replace"}, moe.leading_dense_layers);
+  config.read("moe.routing_groups", {"n_group"}, moe.routing_groups);
+  config.read("moe.routing_group_limit", {"topk_group"}, moe.routing_group_limit);
+  int shared = 0;
+  config.read("moe.shared_ffn_hidden", {"n_shared_experts"}, shared);
+  if (shared < 0 || shared > 1024) {
+    config.refuse("n_shared_experts", "is out of range (allowed: 0 to 1024)");
+  } else {
+    moe.shared_ffn_hidden = shared * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
+  }
+  int interval = 1;
+  config.read("moe.layer_interval", {"moe_layer_freq"}, interval);
+  if (interval != 1) config.refuse("moe_layer_freq", "is not supported (allowed: 1)");
+}
+
+void read_deepseek(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  read_latent_attention(config, model);
+  if (config.present({"n_routed_experts"}).empty()) return;
+  read_deepseek_experts(config, model);
+  // The load-balancing bias of each expert.
+  model.moe->router_bias = config.word("topk_method") == "noaux_tc";
+}
+
+/// Biases everywhere, LayerNorm, MLP without gate.
+void set_gpt(Model& model) {
+  model.activation = Activation::gelu;
+  model.norm = Norm::layer_norm;
+  model.norm_bias = model.qkv_bias = model.attention_output_bias = model.mlp_bias = true;
+}
+
+void set_four_times_as_wide(Model& model) {
+  constexpr std::int64_t kBelieved = 1 << 30;  // beyond, the hidden size is refused anyway
+  model.ffn_hidden_size = 4 * std::clamp<std::int64_t>(model.hidden_size, 0, kBelieved);
+}
+
+void read_gpt2(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  set_gpt(model);
+  model.position = Position::learned;
+  config.require("max_position_embeddings", {"n_positions", "n_ctx"}, model.max_position_embeddings);
+  if (!config.read("ffn_hidden_size", {"n_inner"}, model.ffn_hidden_size)) set_four_times_as_wide(model);
+  model.tied_embeddings = config.flag("tie_word_embeddings", true);
+  model.dropout = 0.1;
+  config.read("dropout", {"resid_pdrop"}, model.dropout);
+}
+
+void read_gpt_neox(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  set_gpt(model);
+  config.require("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
+  config.read("max_position_embeddings", {"max_position_embeddings"}, model.max_position_embeddings);
+  model.tied_embeddings = config.flag("tie_word_embeddings", false);
+  model.qkv_bias = model.attention_output_bias = config.flag("attention_bias", true);
+  model.parallel_residual = config.flag("use_parallel_residual", true);
+  config.read("dropout", {"hidden_dropout"}, model.dropout);
+}
+
+void read_bloom(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  set_gpt(model);
+  set_four_times_as_wide(model);
+  model.position = Position::alibi;
+  model.embedding_norm = true;
+  model.tied_embeddings = config.flag("tie_word_embeddings", true);
+  config.read("dropout", {"hidden_dropout"}, model.dropout);
+}
+
+struct Family {
+  std::string_view model_type;
+  void (*read)(ConfigReader&, Model&);
+};
+
+constexpr std::array kFamilies{
+    Family{"baichuan", read_baichuan},       Family{"bloom", read_bloom},
+    Family{"deepseek_v2", read_deepseek},    Family{"deepseek_v3", read_deepseek},
+    Family{"gpt2", read_gpt2},               Family{"gpt_neox", read_gpt_neox},
+    Family{"gpt_oss", read_gpt_oss},         Family{"kimi_k2", read_deepseek},
+    Family{"llama", read_llama},             Family{"mistral", read_mistral},
+    Family{"mixtral", read_mixtral},         Family{"qwen2", read_qwen2},
+    Family{"qwen2_moe", read_qwen2_moe},     Family{"qwen3", read_qwen3},
+    Family{"qwen3_moe", read_qwen3_moe},     Family{"qwen3_vl_moe_text", read_qwen3_moe},
+    Family{"qwen3_vl_text", read_qwen3},
+};
+
+std::string family_names() {
+  std::string names;
+  for (const Family& family : kFamilies) names += fmt::format("{}{}", names.empty() ? "" : " ", family.model_type);
+  return names;
+}
+
+const Family* find_family(const std::string& model_type) {
+  const auto* family = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                    [&](const Family& candidate) { return candidate.model_type == model_type; });
+  return family == kFamilies.end() ? nullptr : family;
+}
+
+std::optional<Model> read_language_model(const JsonNode& node, const std::string& file, const std::string& path,
+                                         std::vector<Diagnostic>& errors) {
+  const std::size_t before = errors.size();
+  ConfigReader config(node, file, path, errors);
+  std::string model_type;
+  config.require("model_type", {"model_type"}, model_type);
+  if (errors.size() > before) return std::nullopt;
+  const Family* family = find_family(model_type);
+  if (family == nullptr) {
+    config.refuse("model_type", fmt::format("is a family that is not known (allowed: {})", family_names()));
+    return std::nullopt;
+  }
+  Model model;
+  family->read(config, model);
+  if (errors.size() > before) return std::nullopt;
+  Result<Model> valid = validated(std::move(model));
+  if (valid) return std::move(*valid);
+  for (const Diagnostic& invalid : valid.error().diagnostics) config.report(invalid);
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_hugging_face(const JsonNode& node) {
+  return node.find("model_type") != nullptr || node.find("architectures") != nullptr ||
+         node.find("text_config") != nullptr;
+}
+
+std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& file, const std::string& path,
+                                       std::vector<Diagnostic>& errors) {
+  const JsonNode* text = node.find("text_config");
+  if (text == nullptr) return read_language_model(node, file, path, errors);
+  ObjectReader outer(node, file, path, errors);
+  std::optional<Model> model = read_language_model(*text, file, outer.dotted("text_config"), errors);
+  if (model && text->find("tie_word_embeddings") == nullptr) outer.get("tie_word_embeddings", model->tied_embeddings);
+  return model;
+}
+
+}  // namespace tracecast
