@@ -1,9 +1,10 @@
 /// How long an operator takes on a GPU, and how that is known: measured, interpolated or analytic.
 #pragma once
 
-#include <memory>
+#include <string>
 
 #include "sim/base/units.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/model/operators.hpp"
 
@@ -23,14 +24,36 @@ struct OperatorCost {
 };
 
 /// Costs of one GPU. Immutable and thread-safe.
+///
+/// An operator is looked up among the measured ones, else its model of gemm.hpp, attention.hpp or memory_bound.hpp is
+/// evaluated and, where a recorded profile has measured similar operators, scaled by what those took (measured.hpp).
+/// Every duration is multiplied by the in-training factor of its class of operator.
+///
+/// Precisions without parameters of their own borrow: fp16 and bf16 each other's, the 8-bit formats fp8's, everything
+/// else those of 16 bit with the peak of its own precision.
 class Costs {
  public:
-  explicit Costs(Profile profile);
+  /// `attention_kernel`: which of the profile's kernels fused attention runs on; "" is the profile's first.
+  explicit Costs(Profile profile, std::string attention_kernel = "");
+
+  /// Requires sizes >= 1. Scores are batched GEMMs, one per operator.
   OperatorCost of(const Operator& op) const;
   const Profile& profile() const { return profile_; }
 
  private:
+  struct Modelled {
+    double seconds = 0;  ///< isolated
+    const Fit* fit = nullptr;
+  };
+  Modelled modelled(const Operator& op) const;
+  Modelled modelled_gemm(const Operator& op) const;
+  Modelled modelled_attention(const Operator& op) const;
+  Modelled modelled_memory_bound(const Operator& op) const;
+  double in_training(const Operator& op) const;
+
   Profile profile_;
+  std::string attention_kernel_;
+  MeasuredTable measured_;
 };
 
 }  // namespace tracecast

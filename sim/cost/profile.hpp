@@ -39,13 +39,17 @@ struct GemmModel {
   /// Long kernels lose clock to the power limit: efficiency x (flops / power_knee)^-power_exponent above the knee.
   double power_knee = 0;     ///< FLOPs, 0: no loss
   double power_exponent = 0;
+  /// Time relative to the same work with n and k multiples of 16 bytes: unaligned operands cannot be loaded by tensor
+  /// core instructions of full width (head size 108 of BLOOM's study, ACCURACY.md A3).
+  double unaligned_factor = 1;
   Fit fit;
   bool operator==(const GemmModel&) const = default;
 };
 
 /// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction.
 struct AttentionModel {
-  std::int64_t head_dim = 0;
+  std::string kernel;  ///< "cudnn", "fa2", …; the kernel listed first is the default
+  std::int64_t head_dim = 0;  ///< of query and key
   bool causal = true;
   double t0 = 0;
   double forward_efficiency = 0;
@@ -75,10 +79,16 @@ struct MeasuredOperator {
 
 /// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, neighbours); one factor
 /// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
+/// The optimizer has none: its efficiency is measured in training.
 struct InTraining {
-  double gemm = 1;
-  double attention = 1;
-  double memory = 1;
+  double gemm = 1;             ///< 16 and 32 bit, dense and grouped
+  double gemm_fp8 = 1;
+  double gemm_fp4 = 1;
+  double weight_gradient = 1;  ///< on top of the above, for wgrad
+  double attention = 1;        ///< fused
+  double scores = 1;           ///< the batched multiplications of unfused attention
+  double softmax = 1;          ///< of unfused attention
+  double memory = 1;           ///< all other memory-bound work
   Fit fit;
   bool operator==(const InTraining&) const = default;
 };
@@ -88,10 +98,12 @@ struct HostModel {
   double launch = 0;          ///< s of host time per eager operator
   double graph_launch = 0;    ///< s per operator inside a CUDA graph
   double step_overhead = 0;   ///< s per step: data loading, logging, clipping
+  double step_overhead_per_rank = 0;  ///< s per step and rank of the job
   Fit fit;
   bool operator==(const HostModel&) const = default;
 };
 
+/// Everything known about one GPU (for AMD's and Intel's multi-die modules, of the part that a rank uses).
 struct Profile {
   std::string name;       ///< "h100"; the file stem
   std::string gpu;        ///< "H100 SXM 80 GB"
@@ -102,6 +114,7 @@ struct Profile {
   std::map<Precision, double> peak_flops;  ///< dense FLOP/s
   double memory_bandwidth = 0;             ///< bytes/s, specification
   Bytes memory;                            ///< what is usable, not the marketing figure
+  double host_bandwidth = 0;               ///< bytes/s to host memory, one direction (PCIe, NVLink-C2C); 0: not known
   std::map<Precision, GemmModel> gemm;
   GemmModel grouped_gemm;
   std::vector<AttentionModel> attention;

@@ -1,0 +1,66 @@
+#include "sim/cost/attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace tracecast {
+namespace {
+
+constexpr double kQueryTile = 128;
+constexpr double kElementBytes = 2;  // attention runs in 16 bits, also where the linear layers are fp8
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+/// Keys of one query, before the causal mask.
+double keys_in_reach(const AttentionShape& shape) {
+  const double keys = as_double(shape.kv_len);
+  if (shape.window == 0) return keys;
+  // A causal window of w behaves like a causal sequence of 2w: w keys per query.
+  return std::min(keys, as_double(shape.window) * (shape.causal ? 2 : 1));
+}
+
+/// Query, key, value and output once; backward reads them with the output's gradient and writes three gradients.
+double traffic(const AttentionShape& shape, bool backward) {
+  const double queries = as_double(shape.batch * shape.q_len * shape.heads);
+  const double keys = as_double(shape.batch * shape.kv_len * shape.kv_heads);
+  const double once = kElementBytes * (queries + keys) * as_double(shape.qk_dim + shape.v_dim);
+  return backward ? 2 * once : once;
+}
+
+}  // namespace
+
+double attention_pairs(const AttentionShape& shape) {
+  const double queries = as_double(shape.q_len);
+  return queries * keys_in_reach(shape) * (shape.causal ? 0.5 : 1);
+}
+
+double attention_flops(const AttentionShape& shape, bool backward) {
+  const double forward = 2 * as_double(shape.batch * shape.heads) * attention_pairs(shape) * as_double(shape.qk_dim + shape.v_dim);
+  return backward ? 2.5 * forward : forward;
+}
+
+const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
+                                              const AttentionShape& shape) {
+  const AttentionModel* nearest = nullptr;
+  const auto distance = [&](const AttentionModel& model) {
+    const double size = std::abs(std::log2(as_double(model.head_dim) / as_double(shape.qk_dim)));
+    return size + (model.causal == shape.causal ? 0 : 100);
+  };
+  for (const AttentionModel& model : models)
+    if (model.kernel == kernel && (nearest == nullptr || distance(model) < distance(*nearest))) nearest = &model;
+  return nearest;
+}
+
+double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward) {
+  const double efficiency = backward ? model.backward_efficiency : model.forward_efficiency;
+  const double s0 = backward ? model.backward_s0 : model.forward_s0;
+  const double keys = keys_in_reach(shape);
+  const double spread_over_gpu = attention_flops(shape, backward) / (gpu.flops * efficiency * keys / (keys + s0));
+  const double keys_of_last_row = shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
+  const double longest_cta = 2 * std::min(kQueryTile, as_double(shape.q_len)) * keys_of_last_row *
+                             as_double(shape.qk_dim + shape.v_dim) * (backward ? 2.5 : 1) / (gpu.flops / gpu.sms * efficiency);
+  return model.t0 + std::max({spread_over_gpu, longest_cta, traffic(shape, backward) / gpu.bandwidth});
+}
+
+}  // namespace tracecast

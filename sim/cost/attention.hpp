@@ -1,0 +1,37 @@
+/// Time of fused attention (FlashAttention, cuDNN). Unfused attention is made of batched GEMMs and a softmax.
+///
+///   tc = max( FLOPs / (P e s / (s + s0)),  longest CTA / (P/SMs e) )      s: keys a query could see
+///   tm = (q + k + v + o, and their gradients backward) / B
+///   t  = t0 + max(tc, tm)
+///
+/// FLOPs forward: 2 b a (d_qk + d_v) pairs, halved when causal; backward 2.5 times that (scores again, dV, dP, dQ, dK).
+/// The longest CTA is a tile of 128 queries over all the keys it sees: with few heads and short sequences it, and not the
+/// sum of the work, decides.
+/// Left out: dropout, attention bias, split-KV (decoding).
+/// Source: CALIBRATION.md 2; parameters by head size and mask are in the profile.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "sim/cost/gemm.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/model/operators.hpp"
+
+namespace tracecast {
+
+/// Pairs of query and key that are multiplied, per batch and head: q kv, halved when causal, at most `window` per query.
+double attention_pairs(const AttentionShape& shape);
+
+/// FLOPs executed by the fused kernel.
+double attention_flops(const AttentionShape& shape, bool backward);
+
+/// The model of `kernel` whose head size is nearest to the shape's d_qk, among those of its mask; nullptr when there is
+/// none. A mask without a model borrows from the other mask.
+const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
+                                              const AttentionShape& shape);
+
+/// Seconds of one isolated kernel. Requires all sizes >= 1.
+double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward);
+
+}  // namespace tracecast

@@ -1,0 +1,143 @@
+#include "sim/cost/costs.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/result.hpp"
+#include "sim/cost/attention.hpp"
+#include "sim/cost/gemm.hpp"
+#include "sim/cost/memory_bound.hpp"
+
+namespace tracecast {
+namespace {
+
+// Mean absolute deviation to standard deviation of a normal distribution, sqrt(pi / 2).
+constexpr double kStandardDeviations = 1.2533;
+// Spread gained per power of two between a shape and its nearest measured neighbour.
+constexpr double kSpreadPerDoubling = 0.05;
+// Achieved share of peak of GPUs of which nothing is known: the medians of CALIBRATION.md 1 to 3, rounded down.
+const GemmModel kUnknownGemm{.t0 = 3e-6, .efficiency = 0.7, .memory_efficiency = 0.8, .k0 = 100, .tile_exponent = 0.1,
+                             .fit = {"specification", 0, 0.25}};
+const AttentionModel kUnknownAttention{.kernel = "", .head_dim = 128, .causal = true, .t0 = 4e-6, .forward_efficiency = 0.5,
+                                       .forward_s0 = 700, .backward_efficiency = 0.43, .backward_s0 = 900,
+                                       .fit = {"specification", 0, 0.3}};
+const MemoryModel kUnknownMemory{.t0 = 3e-6, .efficiency = 0.7, .fit = {"specification", 0, 0.3}};
+
+bool is_gemm(OperatorKind kind) {
+  return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores;
+}
+
+bool eight_bits(Precision precision) {
+  return precision == Precision::fp8 || precision == Precision::fp8_block || precision == Precision::mxfp8;
+}
+
+/// The value of the precision itself, else of the first of those it borrows from; nullptr when there is none.
+template <class T>
+const T* borrow(const std::map<Precision, T>& values, Precision precision) {
+  const Precision narrow = eight_bits(precision) ? Precision::fp8 : precision;
+  for (const Precision candidate : {precision, narrow, Precision::bf16, Precision::fp16, Precision::fp32}) {
+    const auto found = values.find(candidate);
+    if (found != values.end()) return &found->second;
+  }
+  return nullptr;
+}
+
+GpuPeak peak(const Profile& profile, Precision precision) {
+  const double* flops = borrow(profile.peak_flops, precision);
+  TRACECAST_ASSERT(flops != nullptr, "a profile has a peak rate");
+  return {*flops, profile.memory_bandwidth, profile.sms};
+}
+
+/// Tensor cores load operands in 16-byte pieces along their contiguous dimension.
+bool unaligned(const GemmShape& shape, double element_bytes) {
+  const auto per_load = static_cast<std::int64_t>(16 / element_bytes);
+  return shape.n % per_load != 0 || shape.k % per_load != 0;
+}
+
+}  // namespace
+
+const char* to_string(Provenance provenance) {
+  switch (provenance) {
+    case Provenance::measured: return "measured";
+    case Provenance::interpolated: return "interpolated";
+    case Provenance::analytic: return "analytic";
+  }
+  TRACECAST_ASSERT(false, "every provenance has a name");
+}
+
+Costs::Costs(Profile profile, std::string attention_kernel)
+    : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)) {
+  if (attention_kernel_.empty() && !profile_.attention.empty()) attention_kernel_ = profile_.attention.front().kernel;
+  measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op).seconds; });
+}
+
+OperatorCost Costs::of(const Operator& op) const {
+  const double factor = in_training(op);
+  const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
+  if (const MeasuredOperator* measured = measured_.exact(op))
+    return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread), Provenance::measured};
+  Modelled model = modelled(op);
+  double spread = kStandardDeviations * model.fit->residual;
+  Provenance provenance = model.fit->samples > 0 ? Provenance::interpolated : Provenance::analytic;
+  if (const auto correction = measured_.around(op)) {
+    model.seconds *= std::exp(correction->log_ratio);
+    spread = std::min(spread, std::hypot(correction->spread, kSpreadPerDoubling * correction->distance));
+    provenance = Provenance::interpolated;
+  }
+  return {from_seconds(model.seconds * factor), std::hypot(spread, factor_spread), provenance};
+}
+
+Costs::Modelled Costs::modelled(const Operator& op) const {
+  if (is_gemm(op.kind)) return modelled_gemm(op);
+  if (op.kind == OperatorKind::attention) return modelled_attention(op);
+  return modelled_memory_bound(op);
+}
+
+Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
+  TRACECAST_ASSERT(std::holds_alternative<GemmShape>(op.shape), "scores are one batched GEMM per operator");
+  const GemmShape& shape = std::get<GemmShape>(op.shape);
+  const GemmModel* model = borrow(profile_.gemm, op.precision);
+  // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
+  const bool grouped = op.kind == OperatorKind::grouped_gemm && !eight_bits(op.precision) && op.precision != Precision::nvfp4;
+  if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
+  if (model == nullptr) model = &kUnknownGemm;
+  double seconds = gemm_seconds(*model, peak(profile_, op.precision), shape, gemm_elements(op.precision));
+  if (unaligned(shape, gemm_elements(op.precision).operand)) seconds *= model->unaligned_factor;
+  if (op.pass == Pass::dgrad) seconds *= model->dgrad_factor;
+  if (op.pass == Pass::wgrad) seconds *= model->wgrad_factor;
+  return {seconds, &model->fit};
+}
+
+Costs::Modelled Costs::modelled_attention(const Operator& op) const {
+  const AttentionShape& shape = std::get<AttentionShape>(op.shape);
+  const AttentionModel* model = nearest_attention_model(profile_.attention, attention_kernel_, shape);
+  if (model == nullptr) model = &kUnknownAttention;
+  const bool backward = op.pass != Pass::forward;
+  // Attention stays in 16 bit where the linear layers are narrower.
+  const Precision precision = op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+  return {attention_seconds(*model, peak(profile_, precision), shape, backward), &model->fit};
+}
+
+Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
+  const MemoryModel* model = find_memory_model(profile_, op.kind, op.pass);
+  if (model == nullptr) model = &kUnknownMemory;
+  return {memory_bound_seconds(*model, profile_.memory_bandwidth, std::get<ElementwiseShape>(op.shape).traffic), &model->fit};
+}
+
+double Costs::in_training(const Operator& op) const {
+  const InTraining& factors = profile_.in_training;
+  switch (op.kind) {
+    case OperatorKind::gemm:
+    case OperatorKind::grouped_gemm: {
+      const double rate = eight_bits(op.precision) ? factors.gemm_fp8 : op.precision == Precision::nvfp4 ? factors.gemm_fp4 : factors.gemm;
+      return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
+    }
+    case OperatorKind::attention: return factors.attention;
+    case OperatorKind::scores: return factors.scores;
+    case OperatorKind::softmax: return factors.softmax;
+    case OperatorKind::optimizer: return 1;
+    default: return factors.memory;
+  }
+}
+
+}  // namespace tracecast

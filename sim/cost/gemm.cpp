@@ -1,0 +1,101 @@
+#include "sim/cost/gemm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Tile {
+  int m;
+  int n;
+  int halvings;  ///< log2(32768 / (m n)): how far the tile is below the largest one
+};
+constexpr std::array<Tile, 10> kTiles{{{256, 128, 0},
+                                       {128, 256, 0},
+                                       {128, 128, 1},
+                                       {64, 256, 1},
+                                       {256, 64, 1},
+                                       {128, 64, 2},
+                                       {64, 128, 2},
+                                       {64, 64, 3},
+                                       {64, 32, 4},
+                                       {32, 64, 4}}};
+constexpr std::array<int, 4> kSplits{1, 2, 4, 8};
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// (a^q + b^q)^(1/q), without overflow.
+double power_sum(double a, double b, double q) {
+  const double high = std::max(a, b);
+  const double low = std::min(a, b);
+  return high * std::pow(1 + std::pow(low / high, q), 1 / q);
+}
+
+/// Efficiency left above the power knee.
+double power_loss(const GemmModel& model, double flops) {
+  if (model.power_knee <= 0 || flops <= model.power_knee) return 1;
+  return std::pow(flops / model.power_knee, -model.power_exponent);
+}
+
+}  // namespace
+
+std::int64_t whole_waves(std::int64_t m, std::int64_t n, std::int64_t tile_m, std::int64_t tile_n, int sms) {
+  return ceil_div(ceil_div(m, tile_m) * ceil_div(n, tile_n), sms);
+}
+
+GemmElements gemm_elements(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return {4, 4};
+    case Precision::fp16:
+    case Precision::bf16: return {2, 2};
+    case Precision::fp8: return {1, 2};
+    case Precision::fp8_block: return {1 + 4.0 / 128, 2};  // one fp32 scale per 128 elements
+    case Precision::mxfp8: return {1 + 1.0 / 32, 2};       // one 8-bit scale per 32
+    case Precision::nvfp4: return {0.5 + 1.0 / 16, 2};     // one 8-bit scale per 16
+  }
+  TRACECAST_ASSERT(false, "every precision has an element size");
+}
+
+double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements) {
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const auto batch = static_cast<double>(shape.batch);
+  // An accumulating kernel reads and writes its fp32 result.
+  const double result_bytes = shape.accumulate_fp32 ? 8 : elements.result;
+  const double a_bytes = batch * m * k * elements.operand;
+  const double b_bytes = batch * k * n * elements.operand;
+  const double compulsory = a_bytes + b_bytes + batch * m * n * result_bytes;
+  const double sm_rate = gpu.flops / gpu.sms * model.efficiency * power_loss(model, 2 * batch * m * n * k);
+  const double byte_rate = gpu.bandwidth * model.memory_efficiency;
+  const double halving_loss = std::exp2(-model.tile_exponent);
+  std::array<double, 5> tile_rate{sm_rate};
+  for (std::size_t i = 1; i < tile_rate.size(); ++i) tile_rate[i] = tile_rate[i - 1] * halving_loss;
+
+  double best = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const std::int64_t rows = ceil_div(shape.m, tile.m);
+    const std::int64_t columns = ceil_div(shape.n, tile.n);
+    const double reread = model.reread * (static_cast<double>(columns - 1) * a_bytes + static_cast<double>(rows - 1) * b_bytes);
+    for (const int split : kSplits) {
+      if (split > 1 && shape.k < 64 * split) break;
+      const double waves = static_cast<double>(shape.batch * rows * columns * split) / gpu.sms;
+      const double weighted = model.wave_weight * std::ceil(waves) + (1 - model.wave_weight) * std::max(waves, 1.0);
+      const auto depth = static_cast<double>(64 * ceil_div(shape.k, std::int64_t{64} * split));
+      const double compute = weighted * 2 * tile.m * tile.n * (depth + model.k0) / tile_rate[static_cast<std::size_t>(tile.halvings)];
+      const double partial_sums = split > 1 ? 4 * batch * m * n * split : 0;
+      const double memory = (compulsory + reread + partial_sums) / (byte_rate * std::sqrt(std::min(1.0, waves)));
+      const double extra = split > 1 ? model.split_cost : 0;
+      if (std::max(compute, memory) + extra >= best) continue;  // the norm below is never smaller
+      best = std::min(best, power_sum(compute, memory, model.norm) + extra);
+    }
+  }
+  return model.t0 + best;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,82 @@
+#include "sim/cost/attention.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+constexpr GpuPeak kGpu{1000e12, 4e12, 100};
+
+AttentionModel half_of_peak() {
+  AttentionModel model;
+  model.head_dim = 128;
+  model.forward_efficiency = 0.5;
+  model.forward_s0 = 1000;
+  model.backward_efficiency = 0.4;
+  model.backward_s0 = 2000;
+  return model;
+}
+
+AttentionShape llama70b(bool causal) {
+  // One sequence of 8192 over 8 of 64 heads (tp 8), one key/value head.
+  return {.batch = 1, .q_len = 8192, .kv_len = 8192, .heads = 8, .kv_heads = 1, .qk_dim = 128, .v_dim = 128, .causal = causal, .window = 0};
+}
+
+}  // namespace
+
+TEST_CASE("attention: FLOPs of Llama-3 70B at tp 8", "[oracle][cost]") {
+  // T-A3: full 2.748779e11, causal half of it, backward 2.5 times.
+  CHECK(attention_flops(llama70b(false), false) == Approx(2.748779e11).epsilon(1e-6));
+  CHECK(attention_flops(llama70b(true), false) == Approx(1.374390e11).epsilon(1e-6));
+  CHECK(attention_flops(llama70b(false), true) == Approx(6.871948e11).epsilon(1e-6));
+}
+
+TEST_CASE("attention: eff(s) = e s / (s + s0) by direction", "[oracle][cost]") {
+  const AttentionModel model = half_of_peak();
+  const double forward = 2.748779069e11 / (1000e12 * 0.5 * 8192 / 9192);
+  const double backward = 2.5 * 2.748779069e11 / (1000e12 * 0.4 * 8192 / 10192);
+  CHECK(attention_seconds(model, kGpu, llama70b(false), false) == Approx(forward).epsilon(1e-6));
+  CHECK(attention_seconds(model, kGpu, llama70b(false), true) == Approx(backward).epsilon(1e-6));
+}
+
+TEST_CASE("attention: with few heads the longest thread block decides", "[oracle][cost]") {
+  // One head of 512 keys: 4 thread blocks for 100 SMs. The last one multiplies 128 queries by 512 keys on one SM.
+  AttentionModel model = half_of_peak();
+  model.forward_s0 = 0;
+  const AttentionShape shape{.batch = 1, .q_len = 512, .kv_len = 512, .heads = 1, .kv_heads = 1, .qk_dim = 128, .v_dim = 128,
+                             .causal = true, .window = 0};
+  const double longest = 2.0 * 128 * 512 * 256 / (10e12 * 0.5);
+  CHECK(attention_seconds(model, kGpu, shape, false) == Approx(longest));
+  // 25 heads fill the GPU with work for half that time: still the longest block. 100 heads do not.
+  AttentionShape heads = shape;
+  heads.heads = heads.kv_heads = 25;
+  CHECK(attention_seconds(model, kGpu, heads, false) == Approx(longest));
+  heads.heads = heads.kv_heads = 100;
+  CHECK(attention_seconds(model, kGpu, heads, false) > 1.9 * longest);
+}
+
+TEST_CASE("attention: a window bounds the keys of a query", "[cost]") {
+  AttentionShape shape = llama70b(true);
+  const double whole = attention_flops(shape, false);
+  shape.window = 1024;  // 1024 keys per query instead of 4096 on average
+  CHECK(attention_flops(shape, false) == Approx(whole / 4));
+  shape.window = 1 << 20;
+  CHECK(attention_flops(shape, false) == whole);
+}
+
+TEST_CASE("attention: the model of the nearest head size, mask and kernel is taken", "[cost]") {
+  std::vector<AttentionModel> models(4, half_of_peak());
+  models[0].kernel = models[1].kernel = models[2].kernel = "cudnn";
+  models[3].kernel = "fa2";
+  models[1].head_dim = 64;
+  models[2].causal = false;
+  AttentionShape shape = llama70b(true);
+  CHECK(nearest_attention_model(models, "cudnn", shape) == &models[0]);
+  CHECK(nearest_attention_model(models, "fa2", shape) == &models[3]);
+  CHECK(nearest_attention_model(models, "fa3", shape) == nullptr);
+  shape.qk_dim = 80;  // nearer to 64 than to 128 in powers of two
+  CHECK(nearest_attention_model(models, "cudnn", shape) == &models[1]);
+  shape.causal = false;  // the mask comes before the head size
+  CHECK(nearest_attention_model(models, "cudnn", shape) == &models[2]);
+}

@@ -1,0 +1,122 @@
+#include "sim/cost/costs.hpp"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+Profile small_profile() {
+  Profile profile;
+  profile.name = "small";
+  profile.kind = "fitted";
+  profile.sms = 100;
+  profile.peak_flops = {{Precision::bf16, 100e12}, {Precision::fp8, 200e12}};
+  profile.memory_bandwidth = 1e12;
+  GemmModel gemm;
+  gemm.efficiency = 1;
+  gemm.wgrad_factor = 1.5;
+  gemm.fit = {"a test", 100, 0.08};
+  profile.gemm[Precision::bf16] = gemm;
+  profile.memory_bound[{OperatorKind::norm, Pass::forward}] = {1e-6, 0.5, {"a test", 10, 0.1}};
+  profile.memory_bound[{OperatorKind::copy, Pass::forward}] = {0, 0.8, {"specification", 0, 0.2}};
+  return profile;
+}
+
+Operator gemm(std::int64_t m, Pass pass = Pass::forward, Precision precision = Precision::bf16) {
+  return {OperatorKind::gemm, pass, precision, "fc1", GemmShape{m, 1280, 4096}};
+}
+
+Operator elementwise(OperatorKind kind, Bytes traffic, Pass pass = Pass::forward) {
+  return {kind, pass, Precision::bf16, "x", ElementwiseShape{0, traffic}};
+}
+
+}  // namespace
+
+TEST_CASE("costs: a fitted model is interpolation, a specification is analytic, both with their spread", "[cost]") {
+  const Costs costs(small_profile());
+  const OperatorCost fitted = costs.of(gemm(2560));
+  CHECK(fitted.provenance == Provenance::interpolated);
+  CHECK(fitted.spread == Approx(0.08 * std::sqrt(3.14159265 / 2)).epsilon(1e-3));
+  const OperatorCost specified = costs.of(elementwise(OperatorKind::residual, 1_MiB));
+  CHECK(specified.provenance == Provenance::analytic);
+  CHECK(specified.spread > fitted.spread);
+}
+
+TEST_CASE("costs: a measured shape is what was measured", "[cost]") {
+  Profile profile = small_profile();
+  profile.measured = {{gemm(2560), 1e-3, 0.01, 50}};
+  profile.in_training.gemm = 1.25;
+  const OperatorCost cost = Costs(profile).of(gemm(2560));
+  CHECK(cost.duration == from_seconds(1.25e-3));
+  CHECK(cost.spread == Approx(0.01));
+  CHECK(cost.provenance == Provenance::measured);
+}
+
+TEST_CASE("costs: a neighbour's measurement scales the model", "[cost]") {
+  const double modelled = seconds(Costs(small_profile()).of(gemm(2560)).duration);
+  Profile profile = small_profile();
+  profile.measured = {{gemm(2560), 1.1 * modelled, 0.01, 50}};
+  const OperatorCost near = Costs(profile).of(gemm(2816));
+  CHECK(seconds(near.duration) == Approx(1.1 * seconds(Costs(small_profile()).of(gemm(2816)).duration)));
+  CHECK(near.provenance == Provenance::interpolated);
+  CHECK(near.spread < 0.08);
+  // Far away the model stands alone.
+  CHECK(Costs(profile).of(gemm(256)).duration == Costs(small_profile()).of(gemm(256)).duration);
+}
+
+TEST_CASE("costs: every class of operator has its factor in training", "[cost]") {
+  Profile profile = small_profile();
+  const Costs isolated(profile);
+  profile.in_training = {.gemm = 2, .gemm_fp8 = 3, .gemm_fp4 = 4, .weight_gradient = 5, .attention = 6, .scores = 7, .softmax = 8,
+                         .memory = 9, .fit = {}};
+  const Costs training(profile);
+  const auto factor = [&](const Operator& op) {
+    return seconds(training.of(op).duration) / seconds(isolated.of(op).duration);
+  };
+  CHECK(factor(gemm(2560)) == Approx(2));
+  CHECK(factor(gemm(2560, Pass::dgrad)) == Approx(2));
+  CHECK(factor(gemm(2560, Pass::wgrad)) == Approx(10));
+  CHECK(factor(gemm(2560, Pass::forward, Precision::fp8)) == Approx(3));
+  CHECK(factor(gemm(2560, Pass::forward, Precision::mxfp8)) == Approx(3));
+  CHECK(factor(gemm(2560, Pass::forward, Precision::nvfp4)) == Approx(4));
+  const Operator attention{OperatorKind::attention, Pass::forward, Precision::bf16, "", AttentionShape{1, 4096, 4096, 8, 8, 128, 128, true, 0}};
+  CHECK(factor(attention) == Approx(6));
+  CHECK(factor({OperatorKind::scores, Pass::forward, Precision::bf16, "qk", GemmShape{2048, 2048, 128, 96, false}}) == Approx(7));
+  CHECK(factor(elementwise(OperatorKind::softmax, 1_GiB)) == Approx(8));
+  CHECK(factor(elementwise(OperatorKind::norm, 1_GiB)) == Approx(9));
+  CHECK(factor(elementwise(OperatorKind::optimizer, 1_GiB, Pass::optimizer)) == Approx(1));
+}
+
+TEST_CASE("costs: memory-bound work is t0 and traffic at its kind's efficiency", "[oracle][cost]") {
+  const Costs costs(small_profile());
+  // 1e9 bytes at 0.5 TB/s, and 1 us.
+  CHECK(costs.of(elementwise(OperatorKind::norm, Bytes{1'000'000'000})).duration == 2_ms + 1_us);
+  // Without a backward model the forward one; without any that of copies.
+  CHECK(costs.of(elementwise(OperatorKind::norm, Bytes{1'000'000'000}, Pass::backward)).duration == 2_ms + 1_us);
+  CHECK(costs.of(elementwise(OperatorKind::rope, Bytes{1'000'000'000})).duration == 1250_us);
+}
+
+TEST_CASE("costs: fp8 without parameters borrows 16-bit ones at the fp8 peak", "[cost]") {
+  Profile profile = small_profile();
+  profile.memory_bandwidth = 1e18;
+  const Costs costs(profile);
+  const double half = seconds(costs.of(gemm(25600, Pass::forward, Precision::fp8)).duration);
+  CHECK(half == Approx(seconds(costs.of(gemm(25600)).duration) / 2).epsilon(1e-6));
+  CHECK(costs.of(gemm(25600, Pass::forward, Precision::fp16)).duration == costs.of(gemm(25600)).duration);
+}
+
+TEST_CASE("costs: weight gradients and unaligned operands cost their factor", "[cost]") {
+  Profile profile = small_profile();
+  profile.gemm[Precision::bf16].unaligned_factor = 4;
+  const Costs costs(profile);
+  CHECK(seconds(costs.of(gemm(2560, Pass::wgrad)).duration) == Approx(1.5 * seconds(costs.of(gemm(2560)).duration)));
+  const auto scores = [](std::int64_t head_dim) {
+    return Operator{OperatorKind::scores, Pass::forward, Precision::fp16, "qk", GemmShape{2048, 2048, head_dim, 16, false}};
+  };
+  // Head size 108 is no multiple of 8 (BLOOM's study); 112 is, and does more work in less time.
+  CHECK(seconds(costs.of(scores(108)).duration) > 3.5 * seconds(costs.of(scores(112)).duration));
+}

@@ -1,0 +1,145 @@
+#include "sim/cost/gemm.hpp"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+// A GPU of round numbers: 100 SMs of 1e12 FLOP/s, memory that is never in the way.
+constexpr GpuPeak kGpu{100e12, 1e15, 100};
+
+/// Whole waves, nothing lost anywhere else.
+GemmModel ideal() {
+  GemmModel model;
+  model.efficiency = 1;
+  model.norm = 8;
+  return model;
+}
+
+/// Tiles below 256 x 128 and split-K lose so much that they are never chosen: every step of the wave count shows.
+GemmModel one_tile_size() {
+  GemmModel model = ideal();
+  model.tile_exponent = 0.5;
+  model.split_cost = 1;
+  return model;
+}
+
+GemmShape square(std::int64_t side, std::int64_t k) { return {side, side, k}; }
+
+double bf16(const GemmModel& model, const GemmShape& shape, const GpuPeak& gpu = kGpu) {
+  return gemm_seconds(model, gpu, shape, gemm_elements(Precision::bf16));
+}
+
+}  // namespace
+
+TEST_CASE("gemm: waves of tiles are counted as on 108 SMs of an A100", "[oracle][cost]") {
+  // T-H1: tiles of 256 x 128. 1792^2: 7 x 14 = 98 tiles fit one wave; one more row and column: 8 x 15 = 120 need two.
+  CHECK(whole_waves(1792, 1792, 256, 128, 108) == 1);
+  CHECK(whole_waves(1793, 1793, 256, 128, 108) == 2);
+  // And so the time doubles for 0.1 % more work.
+  const GpuPeak a100{108e12, 1e15, 108};
+  const double one_tile = 2.0 * 256 * 128 * 4096 / 1e12;
+  CHECK(bf16(one_tile_size(), square(1792, 4096), a100) == Approx(one_tile).epsilon(1e-6));
+  CHECK(bf16(one_tile_size(), square(1793, 4096), a100) == Approx(2 * one_tile).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: a shape that fills whole waves runs at the peak", "[oracle][cost]") {
+  // 2560 x 1280 is 10 x 10 tiles of 256 x 128: one wave of 100 SMs, each 2 x 256 x 128 x k FLOPs at 1e12 FLOP/s.
+  const double one_tile = 2.0 * 256 * 128 * 4096 / 1e12;
+  CHECK(bf16(one_tile_size(), {2560, 1280, 4096}) == Approx(one_tile).epsilon(1e-6));
+  CHECK(bf16(one_tile_size(), {2560, 2560, 4096}) == Approx(2 * one_tile).epsilon(1e-6));
+  CHECK(bf16(one_tile_size(), {2560, 1280, 4096}, {90e12, 1e15, 90}) == Approx(2 * one_tile).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: smaller tiles and fractional waves soften the steps", "[cost]") {
+  const GemmShape full{2560, 1280, 4096};
+  const GemmShape beyond{2560, 1281, 4096};
+  const auto step = [&](const GemmModel& model) { return bf16(model, beyond) / bf16(model, full); };
+  CHECK(step(one_tile_size()) == Approx(2).epsilon(1e-6));
+  CHECK(step(ideal()) < 1.1);
+  CHECK(step(ideal()) > 1281.0 / 1280);
+  GemmModel fractional = one_tile_size();
+  fractional.wave_weight = 0;  // 110 tiles on 100 SMs
+  CHECK(step(fractional) == Approx(1.1).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: never faster than the peak or the memory allow", "[property][cost]") {
+  const GpuPeak gpu{989.4e12, 3.35e12, 132};
+  GemmModel model = ideal();
+  model.memory_efficiency = 1;
+  for (const std::int64_t m : {1, 17, 128, 1000, 4096, 10000}) {
+    for (const std::int64_t n : {32, 129, 1024, 5120}) {
+      for (const std::int64_t k : {64, 100, 2048, 16384}) {
+        const double md = static_cast<double>(m);
+        const double nd = static_cast<double>(n);
+        const double kd = static_cast<double>(k);
+        const double seconds = bf16(model, {m, n, k}, gpu);
+        CHECK(seconds >= 2 * md * nd * kd / gpu.flops * (1 - 1e-12));
+        CHECK(seconds >= 2 * (md * kd + kd * nd + md * nd) / gpu.bandwidth * (1 - 1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
+  GemmModel model = ideal();
+  model.k0 = 100;
+  model.tile_exponent = 0.1;
+  model.reread = 0.01;
+  model.t0 = 3e-6;
+  const GpuPeak gpu{312e12, 2.039e12, 108};
+  const std::int64_t size = GENERATE(100, 777, 1792, 4096);
+  double last = 0;
+  for (std::int64_t k = 16; k < 20000; k = k * 5 / 4 + 1) {
+    const double seconds = bf16(model, square(size, k), gpu);
+    CHECK(seconds >= last);
+    last = seconds;
+  }
+  for (std::int64_t batch = 1; batch < 300; batch += 7) {
+    CHECK(bf16(model, {size, 128, 512, batch + 7, false}, gpu) >= bf16(model, {size, 128, 512, batch, false}, gpu));
+  }
+}
+
+TEST_CASE("gemm: a deep product with few tiles is split along k, at a price", "[oracle][cost]") {
+  // 128 x 128 with k = 65536: eight tiles of 64 x 32, on as many of 100 SMs; split in eight, on 64 of them.
+  GemmModel model = ideal();
+  const double unsplit = 2.0 * 64 * 32 * 65536 / 1e12;
+  model.split_cost = 2e-6;
+  CHECK(bf16(model, {128, 128, 65536}) == Approx(unsplit / 8 + 2e-6).epsilon(1e-3));
+  model.split_cost = 1;  // nobody would pay a second
+  CHECK(bf16(model, {128, 128, 65536}) == Approx(unsplit).epsilon(1e-3));
+}
+
+TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {
+  // m = 1: the n x k weights are read once, 2 bytes each. Enough tiles to use every SM's share of the bandwidth.
+  GemmModel model = ideal();
+  model.memory_efficiency = 0.5;
+  const GpuPeak gpu{989.4e12, 3.35e12, 132};
+  const double weights = 2.0 * 65536 * 8192;
+  const double seconds = bf16(model, {1, 65536, 8192}, gpu);
+  CHECK(seconds >= weights / (0.5 * 3.35e12));
+  CHECK(seconds < 1.02 * weights / (0.5 * 3.35e12));
+}
+
+TEST_CASE("gemm: long kernels lose clock to the power limit above the knee only", "[oracle][cost]") {
+  GemmModel model = ideal();
+  model.power_knee = 2.0 * 2560 * 1280 * 4096;
+  model.power_exponent = 0.1;
+  CHECK(bf16(model, {2560, 1280, 4096}) == bf16(ideal(), {2560, 1280, 4096}));
+  // 16 times the knee: the rate falls to 16^-0.1.
+  CHECK(bf16(model, {2560, 1280, 16 * 4096}) == Approx(bf16(ideal(), {2560, 1280, 16 * 4096}) * std::pow(16, 0.1)).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: an fp32 accumulator is read and written", "[oracle][cost]") {
+  GemmModel model = ideal();
+  const GpuPeak slow{1e18, 1e9, 1};  // only bytes count
+  const GemmShape plain{1024, 1024, 64};
+  GemmShape accumulating = plain;
+  accumulating.accumulate_fp32 = true;
+  const double operands = 2.0 * 2 * 1024 * 64;
+  CHECK(bf16(model, plain, slow) == Approx((operands + 2.0 * 1024 * 1024) / 1e9));
+  CHECK(bf16(model, accumulating, slow) == Approx((operands + 8.0 * 1024 * 1024) / 1e9));
+}
