@@ -1,0 +1,103 @@
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+/// A profile with every group filled, no two numbers alike.
+Profile full_profile() {
+  Profile profile;
+  profile.name = "full";
+  profile.gpu = "A GPU";
+  profile.kind = "recorded";
+  profile.source = "this test";
+  profile.architecture = "Hopper";
+  profile.sms = 132;
+  profile.peak_flops = {{Precision::bf16, 989.4e12}, {Precision::nvfp4, 1.0 / 3}};
+  profile.memory_bandwidth = 3350e9;
+  profile.host_bandwidth = 15750e6;
+  profile.memory = 79_GiB;
+  GemmModel gemm{1e-6, 0.11, 0.12, 13, 0.14, 1.5e-6, 0.16, 1.7, 0.18, 1.19, 1.20, 2.1e11, 0.22, 2.3, {"gemms", 24, 0.25}};
+  profile.gemm = {{Precision::bf16, gemm}};
+  gemm.t0 = 2e-6;
+  profile.grouped_gemm = gemm;
+  profile.attention = {{"fa3", 64, false, 3e-6, 0.31, 32, 0.33, 34, {"attention", 35, 0.36}}};
+  profile.memory_bound[{OperatorKind::norm, Pass::backward}] = {4e-6, 0.41, {"norms", 42, 0.43}};
+  profile.in_training = {1.5, 1.51, 1.52, 1.53, 1.54, 1.55, 1.56, 1.57, {"runs", 58, 0.59}};
+  profile.host = {6e-6, 6.1e-6, 6.2e-3, 6.3e-7, {"traces", 64, 0.65}};
+  profile.measured = {
+      {{OperatorKind::gemm, Pass::wgrad, Precision::bf16, "fc1", GemmShape{70, 71, 72, 73, true}}, 7.4e-3, 0.75, 76},
+      {{OperatorKind::attention, Pass::backward, Precision::fp16, "core", AttentionShape{77, 78, 79, 80, 81, 82, 83, false, 84}}, 8.5e-3, 0.86, 87},
+      {{OperatorKind::norm, Pass::forward, Precision::bf16, "norm", ElementwiseShape{88, 89_B}}, 9.0e-3, 0.91, 92}};
+  return profile;
+}
+
+std::filesystem::path write(const TemporaryFolder& folder, const std::string& text) {
+  const std::filesystem::path path = folder.path() / "full.json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+/// The message of a file whose `from` was replaced by `to`.
+std::string complaint(const std::string& from, const std::string& to) {
+  const TemporaryFolder folder;
+  std::string text = to_json(full_profile());
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  const Result<Profile> read = read_profile(write(folder, text));
+  REQUIRE_FALSE(read);
+  Error error = read.error();
+  for (Diagnostic& diagnostic : error.diagnostics) diagnostic.file = std::filesystem::path(diagnostic.file).filename().string();
+  return to_string(error);
+}
+
+}  // namespace
+
+TEST_CASE("profile file: what is written is read back equal", "[io][property]") {
+  const TemporaryFolder folder;
+  const Result<Profile> read = read_profile(write(folder, to_json(full_profile())));
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(*read == full_profile());
+  CHECK(to_json(*read) == to_json(full_profile()));
+}
+
+TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
+  CHECK(complaint("\"sms\": 132", "\"sm\": 132") ==
+        "full.json:1: sms: is missing\nfull.json:6: sm: unknown key (did you mean 'sms'?)");
+  CHECK(complaint("\"sms\": 132", "\"sms\": 0") == "full.json:6: sms = 0: is not positive");
+  CHECK(complaint("\"kind\": \"recorded\"", "\"kind\": \"guessed\"") ==
+        "full.json:3: kind = \"guessed\": is unknown (allowed: fitted recorded specification)");
+  CHECK(complaint("\"3350 GB/s\"", "\"3350 GB\"") ==
+        "full.json:11: memory_bandwidth = \"3350 GB\": has the unknown unit 'GB' (allowed: B/s kB/s MB/s GB/s TB/s MiB/s GiB/s TiB/s b/s kb/s Mb/s Gb/s Tb/s)");
+  CHECK(complaint("\"wave_weight\": 0.18", "\"wave_weight\": 1.8") ==
+        "full.json:24: gemm.bf16.wave_weight = 1.8: is not between 0 and 1");
+  CHECK(complaint("\"bf16\": {", "\"bf61\": {") ==
+        "full.json:15: gemm.bf61: unknown key (allowed: fp32 fp16 bf16 fp8 fp8_block mxfp8 nvfp4)");
+  CHECK(complaint("\"kind\": \"norm\"", "\"kind\": \"nrom\"").find("memory_bound[0].kind = \"nrom\": ") != std::string::npos);
+  CHECK(complaint("\"seconds\": 0.0074", "\"seconds\": -1").find("measured[0].seconds = -1: is not positive") != std::string::npos);
+  CHECK(complaint("\"m\": 70,", "").find("measured[0].shape.m: is missing") != std::string::npos);
+}
+
+TEST_CASE("profile file: the shipped profiles parse and round-trip", "[io]") {
+  const std::filesystem::path folder = std::filesystem::path(TRACECAST_SOURCE_DIR) / "kernels/profiles";
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    INFO(entry.path());
+    const Result<Profile> profile = read_profile(entry.path());
+    if (!profile) FAIL(to_string(profile.error()));
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    CHECK(to_json(*profile) == text);
+    CHECK(profile->name == entry.path().stem());
+  }
+  CHECK(files >= 2);
+}
