@@ -1,0 +1,119 @@
+#include "tools/calibrate/attention_kernels.hpp"
+
+#include <algorithm>
+
+namespace tracecast::calibrate {
+namespace {
+
+// The GPUs on which the kernels were measured (gpu_specs.csv); their models are shares of these peaks.
+constexpr GpuPeak kA100{312e12, 2.039e12, 108};
+constexpr GpuPeak kH100{989.4e12, 3.35e12, 132};
+constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
+constexpr GpuPeak kB200{2250e12, 7.7e12, 148};
+constexpr GpuPeak kGB200{2500e12, 8e12, 148};
+
+using Samples = std::vector<AttentionSample>;
+
+/// Both directions fitted to training kernels.
+AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::int64_t head_dim, bool causal, const GpuPeak& gpu,
+                        const std::string& data) {
+  const Samples selected = select(samples, head_dim, causal);
+  const AttentionCurve forward = fit_attention(selected, false, gpu, kAttentionT0);
+  const AttentionCurve backward = fit_attention(selected, true, gpu, kAttentionT0);
+  return {kernel, head_dim, causal, kAttentionT0, forward.efficiency, forward.s0, backward.efficiency, backward.s0,
+          {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)}};
+}
+
+/// Another head size of the same kernel, by the ratio of two forward curves measured elsewhere.
+AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const AttentionCurve& wanted, const AttentionCurve& reference,
+                      const std::string& data) {
+  model.head_dim = head_dim;
+  model.forward_efficiency *= wanted.efficiency / reference.efficiency;
+  model.backward_efficiency *= wanted.efficiency / reference.efficiency;
+  model.fit = {data, wanted.samples, std::max(wanted.residual, reference.residual)};
+  return model;
+}
+
+/// The other mask of the same kernel: the same asymptote, and the length that is lost to the diagonal.
+AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel& from, const AttentionModel& to) {
+  model.causal = causal;
+  model.forward_s0 = std::max(0.0, model.forward_s0 + to.forward_s0 - from.forward_s0);
+  model.backward_s0 = std::max(0.0, model.backward_s0 + to.backward_s0 - from.backward_s0);
+  model.fit.data += "; mask by cuDNN's difference";
+  return model;
+}
+
+/// Forward curve of vLLM's prefill, whose fixed cost is fitted along: it holds the writing of the KV cache.
+AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim, const GpuPeak& gpu) {
+  return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, -1);
+}
+
+std::vector<AttentionModel> ampere(const AttentionTables& tables) {
+  const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
+  const AttentionModel hopper = fit_both("fa2", fa2, 128, false, kH100, "");
+  const AttentionCurve narrow = fit_attention(select(fa2, 64, false), false, kH100, kAttentionT0);
+  const AttentionCurve wide = fit_attention(select(fa2, 128, false), false, kH100, kAttentionT0);
+  const AttentionCurve forward = serving_curve(*tables.serving_a100, "sglang", 128, kA100);
+  const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class); backward by FlashAttention-2's ratio on Hopper";
+  const AttentionModel causal{"fa2", 128, true, kAttentionT0, forward.efficiency, forward.s0,
+                              forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
+                              std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
+                              {data, forward.samples, forward.residual}};
+  return {causal, scaled(causal, 64, narrow, wide, data + ", head size 64 too")};
+}
+
+std::vector<AttentionModel> hopper(const AttentionTables& tables) {
+  const std::string cudnn_data = "cudnn-frontend sdpa_training_fwd_bwd, H200 bf16";
+  const std::string scaled_data = cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
+  const std::string published_data = "published-tables flash_attention_tflops, Hopper";
+  const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA H200");
+  const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, kH200, cudnn_data);
+  const AttentionModel full = fit_both("cudnn", cudnn, 128, false, kH200, cudnn_data);
+  std::vector<AttentionModel> models{causal, full};
+  models.push_back(fit_both("cudnn", cudnn, 192, true, kH200, cudnn_data + " (192/128; deterministic backward)"));
+  const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
+  for (const std::int64_t head_dim : {64, 256}) {
+    const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
+    for (const AttentionModel& model : {causal, full}) models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
+  }
+  for (const auto& [kernel, implementation] : {std::pair{"fa3", "FA3"}, std::pair{"fa2", "FA2"}}) {
+    const Samples samples = read_published_samples(*tables.published, "H100-class(Hopper)", implementation);
+    for (const std::int64_t head_dim : {128, 64}) {
+      if (select(samples, head_dim, false).empty()) continue;
+      const AttentionModel model = fit_both(kernel, samples, head_dim, false, kH100, published_data + ", " + implementation);
+      models.push_back(with_mask(model, true, full, causal));
+      models.push_back(model);
+    }
+  }
+  return models;
+}
+
+std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
+  const std::string data = "cudnn-frontend sdpa_training_fwd_bwd, GB200 bf16";
+  const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA GB200");
+  const Samples fa4 = read_published_samples(*tables.published, "B200-class(Blackwell)", "FA4");
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 192})
+    for (const bool causal : {true, false}) models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data));
+  const AttentionCurve reference = serving_curve(*tables.serving_b200, "vllm", 128, kB200);
+  const AttentionCurve wide = serving_curve(*tables.serving_b200, "vllm", 256, kB200);
+  for (const std::size_t i : {0, 1}) {
+    const AttentionModel model = models[i];
+    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, kAttentionT0);
+    const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, kAttentionT0);
+    models.push_back(scaled(model, 64, narrow, usual, data + "; head size by the ratio of FA4 (published-tables)"));
+    models.push_back(scaled(model, 256, wide, reference, data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
+  }
+  return models;
+}
+
+}  // namespace
+
+std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
+  if (architecture == "Ampere") return ampere(tables);
+  if (architecture == "Hopper") return hopper(tables);
+  if (architecture == "Blackwell") return blackwell(tables);
+  return {};
+}
+
+}  // namespace tracecast::calibrate
