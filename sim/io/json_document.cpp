@@ -155,7 +155,7 @@ class TreeBuilder {
     if (frame.node.kind == JsonNode::Kind::array)
       frame.node.items.push_back(std::move(value));
     else if (!frame.duplicate)
-      frame.node.members.emplace_back(frame.key, std::move(value));
+      frame.node.members.push_back({frame.key, std::move(value)});
     return true;
   }
 

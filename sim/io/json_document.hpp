@@ -21,6 +21,8 @@ namespace tracecast {
 /// Line of a value that was given on the command line (--set) in place of the file's.
 inline constexpr int kOverrideLine = -1;
 
+struct JsonMember;
+
 /// One JSON value with the line it begins on.
 struct JsonNode {
   enum class Kind { null, boolean, integer, number, string, array, object };
@@ -30,11 +32,16 @@ struct JsonNode {
   std::int64_t integer = 0;
   double number = 0;     ///< also set for integers
   std::string string;    ///< of a number (not an integer): as written
-  std::vector<JsonNode> items;                              ///< array
-  std::vector<std::pair<std::string, JsonNode>> members;    ///< object, in file order
+  std::vector<JsonNode> items;      ///< array
+  std::vector<JsonMember> members;  ///< object, in file order
   const JsonNode* find(std::string_view key) const;
   /// The value as the user wrote it, shortened: 12, "tp", [3 items].
   std::string text() const;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonNode value;
 };
 
 struct JsonDocument {

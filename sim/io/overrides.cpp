@@ -10,7 +10,7 @@ namespace {
 void mark_overridden(JsonNode& node) {
   node.line = kOverrideLine;
   for (JsonNode& item : node.items) mark_overridden(item);
-  for (auto& member : node.members) mark_overridden(member.second);
+  for (auto& member : node.members) mark_overridden(member.value);
 }
 
 JsonNode value_of(const std::string& text) {
@@ -28,12 +28,13 @@ JsonNode value_of(const std::string& text) {
 /// The member `key` of an object, made when it is absent.
 JsonNode& member(JsonNode& object, const std::string& key) {
   const auto found = std::find_if(object.members.begin(), object.members.end(),
-                                  [&key](const auto& candidate) { return candidate.first == key; });
-  if (found != object.members.end()) return found->second;
+                                  [&key](const auto& candidate) { return candidate.key == key; });
+  if (found != object.members.end()) return found->value;
   JsonNode empty;
   empty.kind = JsonNode::Kind::object;
   empty.line = kOverrideLine;
-  return object.members.emplace_back(key, std::move(empty)).second;
+  object.members.push_back({key, std::move(empty)});
+  return object.members.back().value;
 }
 
 Diagnostic mistake(std::string key, std::string value, std::string message) {

@@ -30,9 +30,7 @@ double first_order_async_goodput(double work_s, double persist_s, const Checkpoi
   return 1 - regime.checkpoint_s / work_s - (work_s / 2 + persist_s + regime.restart_s) / regime.mtbf_s;
 }
 
-double young_interval_s(double checkpoint_s, double mtbf_s) {
-  return std::sqrt(2 * checkpoint_s * mtbf_s);
-}
+double young_interval_s(double checkpoint_s, double mtbf_s) { return std::sqrt(2 * checkpoint_s * mtbf_s); }
 
 double daly_interval_s(double checkpoint_s, double mtbf_s) {
   const double x = checkpoint_s / (2 * mtbf_s);
@@ -44,9 +42,7 @@ double optimal_interval_s(double checkpoint_s, double mtbf_s) {
   return mtbf_s * (1 + boost::math::lambert_w0(-std::exp(-checkpoint_s / mtbf_s - 1)));
 }
 
-double mean_time_to_failure_s(double parts, double rate_per_part_s) {
-  return 1 / (parts * rate_per_part_s);
-}
+double mean_time_to_failure_s(double parts, double rate_per_part_s) { return 1 / (parts * rate_per_part_s); }
 
 double expected_in_repair(double nodes, double rate_per_node_s, double repair_s) {
   return nodes * rate_per_node_s * repair_s;
@@ -73,8 +69,7 @@ double waiting_share(double mean_in_repair, int spares) {
   return loss;
 }
 
-double elastic_throughput(double replicas, double mean_replicas_down, double failure_rate_s,
-                          double reconfigure_s) {
+double elastic_throughput(double replicas, double mean_replicas_down, double failure_rate_s, double reconfigure_s) {
   return 1 - mean_replicas_down / replicas - failure_rate_s * reconfigure_s;
 }
 

@@ -66,8 +66,7 @@ double waiting_share(double mean_in_repair, int spares);
 /// Expected throughput with data-parallel replicas that drop out and come back, relative to all of them
 /// running:
 ///   1 - E[replicas down] / replicas - failures per second x reconfiguration
-double elastic_throughput(double replicas, double mean_replicas_down, double failure_rate_s,
-                          double reconfigure_s);
+double elastic_throughput(double replicas, double mean_replicas_down, double failure_rate_s, double reconfigure_s);
 
 /// Mean of the largest of n independent standard normal variables: with a relative step-time noise sigma per
 /// rank, a synchronous step takes 1 + sigma x this.   Requires n >= 1.

@@ -26,7 +26,7 @@ std::string complaint_of_reading(std::string text, Read read) {
 void collect_lines(const JsonNode& node, std::vector<int>& lines) {
   lines.push_back(node.line);
   for (const JsonNode& item : node.items) collect_lines(item, lines);
-  for (const auto& member : node.members) collect_lines(member.second, lines);
+  for (const auto& member : node.members) collect_lines(member.value, lines);
 }
 
 std::vector<int> lines_of(std::string text) {
@@ -70,7 +70,7 @@ TEST_CASE("json: values arrive as written", "[io]") {
   CHECK(root.find("n")->kind == JsonNode::Kind::null);
   CHECK(root.find("l")->items.at(1).items.at(0).integer == 2);
   CHECK(root.find("l")->text() == "[2 items]");
-  CHECK(root.find("o")->members.at(0).first == "z");  // file order, not alphabetical
+  CHECK(root.find("o")->members.at(0).key == "z");  // file order, not alphabetical
   CHECK(root.find("absent") == nullptr);
 }
 

@@ -1,9 +1,9 @@
+#include "sim/reliability/closed_forms.hpp"
+
 #include <cmath>
 #include <tuple>
 
 #include <catch2/catch.hpp>
-
-#include "sim/reliability/closed_forms.hpp"
 
 using namespace tracecast;
 
@@ -49,8 +49,7 @@ TEST_CASE("T-G3: expected time and goodput of a segment", "[oracle][reliability]
 
   CHECK(segment_goodput(1800, {.mtbf_s = 11135, .checkpoint_s = 30, .restart_s = 600}) ==
         Approx(0.857519).epsilon(1e-6));
-  CHECK(segment_goodput(600, {.mtbf_s = 11135, .checkpoint_s = 5, .restart_s = 300}) ==
-        Approx(0.939384).epsilon(1e-6));
+  CHECK(segment_goodput(600, {.mtbf_s = 11135, .checkpoint_s = 5, .restart_s = 300}) == Approx(0.939384).epsilon(1e-6));
   CHECK(segment_goodput(7200, {.mtbf_s = 28800, .checkpoint_s = 300, .restart_s = 1800}) ==
         Approx(0.789501).epsilon(1e-6));
 }

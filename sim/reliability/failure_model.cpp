@@ -1,0 +1,142 @@
+#include "sim/reliability/failure_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+const char* to_string(Component component) {
+  switch (component) {
+    case Component::gpu:
+      return "gpu";
+    case Component::hbm:
+      return "hbm";
+    case Component::nvlink:
+      return "nvlink";
+    case Component::nic:
+      return "nic";
+    case Component::network:
+      return "network";
+    case Component::host:
+      return "host";
+    case Component::software:
+      return "software";
+    case Component::storage:
+      return "storage";
+    case Component::power:
+      return "power";
+    case Component::planned:
+      return "planned";
+    case Component::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+const char* to_string(Per per) {
+  switch (per) {
+    case Per::gpu:
+      return "gpu";
+    case Per::node:
+      return "node";
+    case Per::rack:
+      return "rack";
+    case Per::switch_group:
+      return "switch";
+    case Per::job:
+      return "job";
+  }
+  return "";
+}
+
+const char* to_string(Effect effect) {
+  switch (effect) {
+    case Effect::crash:
+      return "crash";
+    case Effect::hang:
+      return "hang";
+    case Effect::corruption:
+      return "corruption";
+    case Effect::loss_spike:
+      return "loss-spike";
+    case Effect::slow_gpu:
+      return "slow-gpu";
+    case Effect::slow_link:
+      return "slow-link";
+    case Effect::lost_rail:
+      return "lost-rail";
+    case Effect::slow_uplink:
+      return "slow-uplink";
+    case Effect::slow_storage:
+      return "slow-storage";
+    case Effect::link_flap:
+      return "link-flap";
+    case Effect::planned:
+      return "planned";
+  }
+  return "";
+}
+
+namespace {
+
+int groups(int nodes, int per_group) { return (nodes + per_group - 1) / per_group; }
+
+double units(Per per, const FailureModel& model, const Machine& machine) {
+  switch (per) {
+    case Per::gpu:
+      return machine.gpus;
+    case Per::node:
+      return machine.nodes();
+    case Per::rack:
+      return groups(machine.nodes(), model.nodes_per_rack);
+    case Per::switch_group:
+      return groups(machine.nodes(), model.nodes_per_switch);
+    case Per::job:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace
+
+std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
+  return std::llround(units(kind.per, model, machine) * kind.parts_per_unit);
+}
+
+int nodes_taken(Per scope, const FailureModel& model, const Machine& machine) {
+  switch (scope) {
+    case Per::job:
+      return 0;
+    case Per::gpu:
+    case Per::node:
+      return 1;
+    case Per::rack:
+      return std::min(model.nodes_per_rack, machine.nodes());
+    case Per::switch_group:
+      return std::min(model.nodes_per_switch, machine.nodes());
+  }
+  return 0;
+}
+
+bool interrupts(Effect effect) {
+  return effect == Effect::crash || effect == Effect::hang || effect == Effect::corruption ||
+         effect == Effect::loss_spike;
+}
+
+double interruption_rate_s(const FailureModel& model, const Machine& machine) {
+  double rate = 0;
+  for (const FailureKind& kind : model.kinds)
+    if (interrupts(kind.effect)) rate += static_cast<double>(parts(kind, model, machine)) / kind.law.mean_s;
+  return rate;
+}
+
+FailureModel scaled(FailureModel model, double factor) {
+  TRACECAST_ASSERT(factor > 0, "a rate is positive");
+  for (FailureKind& kind : model.kinds)
+    if (interrupts(kind.effect)) kind.law.mean_s /= factor;
+  return model;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,183 @@
+#include "sim/reliability/goodput.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include <boost/math/distributions/students_t.hpp>
+
+namespace tracecast {
+
+Estimate estimate(const std::vector<double>& values, double confidence) {
+  TRACECAST_ASSERT(!values.empty(), "a mean of something");
+  const auto n = static_cast<double>(values.size());
+  double sum = 0;
+  for (const double v : values) sum += v;
+  const double mean = sum / n;
+  if (values.size() < 2) return {mean, mean, mean, 0};
+  double squares = 0;
+  for (const double v : values) squares += (v - mean) * (v - mean);
+  const double error = std::sqrt(squares / (n - 1) / n);
+  const double t = quantile(boost::math::students_t(n - 1), 0.5 + confidence / 2);
+  return {mean, mean - t * error, mean + t * error, error};
+}
+
+double quantile(std::vector<double> values, double q) {
+  TRACECAST_ASSERT(!values.empty(), "a quantile of something");
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  if (below + 1 >= values.size()) return values.back();
+  return values[below] + (at - static_cast<double>(below)) * (values[below + 1] - values[below]);
+}
+
+namespace {
+
+/// What is kept of a history.
+struct Outcome {
+  Waterfall spent{};
+  JobTime wall;
+  std::int64_t tokens = 0;
+  int interruptions = 0;
+  int checkpoints = 0;
+  std::vector<int> events;
+  double goodput = 0;
+};
+
+using Outcomes = std::vector<Outcome>;
+
+/// Histories outcomes.size() to `until`, each by whichever thread is free.
+Result<void> run_batch(const JobSpec& spec, const StepTimes& steps, const GoodputOptions& options, std::size_t until,
+                       Outcomes& outcomes) {
+  const std::size_t begin = outcomes.size();
+  outcomes.resize(until);
+  std::vector<std::optional<Error>> errors(until - begin);
+  std::atomic<std::size_t> next = begin;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < until; i = next++) {
+      Result<History> history = simulate_history(spec, steps, options.seed, static_cast<std::uint32_t>(i));
+      if (!history) {
+        errors[i - begin] = history.error();
+        continue;
+      }
+      outcomes[i] = {history->spent,       history->wall,   history->tokens,   history->interruptions,
+                     history->checkpoints, history->events, history->goodput()};
+    }
+  };
+  std::vector<std::jthread> helpers;
+  for (int t = 1; t < options.threads; ++t) helpers.emplace_back(work);
+  work();
+  helpers.clear();
+  for (const std::optional<Error>& error : errors)
+    if (error) return tl::unexpected(*error);
+  return {};
+}
+
+template <class F>
+std::vector<double> column(const Outcomes& outcomes, F value) {
+  std::vector<double> values;
+  values.reserve(outcomes.size());
+  for (const Outcome& outcome : outcomes) values.push_back(static_cast<double>(value(outcome)));
+  return values;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+Goodput summary(const Outcomes& outcomes, const GoodputOptions& options) {
+  Goodput g;
+  g.histories = static_cast<int>(outcomes.size());
+  g.goodputs = column(outcomes, [](const Outcome& o) { return o.goodput; });
+  g.walls_s = column(outcomes, [](const Outcome& o) { return seconds(o.wall); });
+  g.goodput = estimate(g.goodputs, options.confidence);
+  g.wall_s = estimate(g.walls_s, options.confidence);
+  g.interruptions = estimate(column(outcomes, [](const Outcome& o) { return o.interruptions; }), options.confidence);
+  g.tokens = estimate(column(outcomes, [](const Outcome& o) { return o.tokens; }), options.confidence);
+  g.checkpoints = mean(column(outcomes, [](const Outcome& o) { return o.checkpoints; }));
+  for (std::size_t part = 0; part < g.share.size(); ++part)
+    g.share[part] = mean(column(outcomes, [&](const Outcome& o) { return seconds(o.spent[part]) / seconds(o.wall); }));
+  for (std::size_t kind = 0; kind < outcomes.front().events.size(); ++kind)
+    g.events.push_back(mean(column(outcomes, [&](const Outcome& o) { return o.events[kind]; })));
+  return g;
+}
+
+}  // namespace
+
+Result<Goodput> simulate_goodput(const JobSpec& spec, const StepTimes& steps, const GoodputOptions& options) {
+  TRACECAST_ASSERT(options.min_histories >= 1 && options.max_histories >= 1, "at least one history");
+  if (Result<void> fine = check(spec); !fine) return tl::unexpected(fine.error());
+  Outcomes outcomes;
+  bool narrow = false;
+  int until = std::min(options.min_histories, options.max_histories);
+  for (;;) {
+    if (Result<void> ran = run_batch(spec, steps, options, static_cast<std::size_t>(until), outcomes); !ran)
+      return tl::unexpected(ran.error());
+    if (options.progress) options.progress(until, options.max_histories);
+    const Estimate now = estimate(column(outcomes, [](const Outcome& o) { return o.goodput; }), options.confidence);
+    narrow = until > 1 && (now.high - now.low) / 2 <= options.half_width;
+    if (narrow || until >= options.max_histories) break;
+    until = std::min(2 * until, options.max_histories);
+  }
+  Goodput goodput = summary(outcomes, options);
+  goodput.narrow_enough = narrow;
+  return goodput;
+}
+
+namespace {
+
+/// Goodputs of the same histories with this interval.
+Result<std::vector<double>> with_interval(JobSpec& spec, const StepTimes& steps, std::int64_t interval,
+                                          const GoodputOptions& options) {
+  spec.checkpoint.interval_steps = interval;
+  const Result<Goodput> goodput = simulate_goodput(spec, steps, options);
+  if (!goodput) return tl::unexpected(goodput.error());
+  return goodput->goodputs;
+}
+
+}  // namespace
+
+Result<BestInterval> best_interval(JobSpec spec, const StepTimes& steps, std::int64_t around,
+                                   const GoodputOptions& options) {
+  GoodputOptions fixed = options;
+  fixed.max_histories = options.min_histories;
+  std::map<std::int64_t, std::vector<double>> tried;
+  const auto attempt = [&](double interval) -> Result<void> {
+    const std::int64_t steps_between = std::max<std::int64_t>(1, std::llround(interval));
+    if (tried.contains(steps_between)) return {};
+    Result<std::vector<double>> goodputs = with_interval(spec, steps, steps_between, fixed);
+    if (!goodputs) return tl::unexpected(goodputs.error());
+    tried.emplace(steps_between, std::move(*goodputs));
+    return {};
+  };
+  const auto best = [&] {
+    return std::max_element(tried.begin(), tried.end(),
+                            [](const auto& a, const auto& b) { return mean(a.second) < mean(b.second); });
+  };
+  for (int power = -4; power <= 4; ++power)
+    if (Result<void> done = attempt(static_cast<double>(around) * std::pow(2.0, power / 2.0)); !done)
+      return tl::unexpected(done.error());
+  const double coarse = static_cast<double>(best()->first);
+  for (const double factor : {std::pow(2.0, -0.25), std::pow(2.0, 0.25)})
+    if (Result<void> done = attempt(coarse * factor); !done) return tl::unexpected(done.error());
+
+  BestInterval result;
+  const std::vector<double>& top = best()->second;
+  result.interval_steps = result.at_least = result.at_most = best()->first;
+  for (const auto& [interval, goodputs] : tried) {
+    result.trials.push_back({interval, estimate(goodputs, options.confidence)});
+    std::vector<double> behind(top.size());
+    for (std::size_t i = 0; i < top.size(); ++i) behind[i] = top[i] - goodputs[i];
+    if (estimate(behind, options.confidence).low > 0) continue;
+    result.at_least = std::min(result.at_least, interval);
+    result.at_most = std::max(result.at_most, interval);
+  }
+  return result;
+}
+
+}  // namespace tracecast

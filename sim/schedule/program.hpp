@@ -1,0 +1,78 @@
+/// A schedule as programs with their communication written out: what torch.distributed.pipelining calls
+/// compute_comms, and what the rules about blocking need (blocking.hpp).
+///
+/// Programs name virtual stages, not chunks; which rank holds a stage is the schedule's to say.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+
+enum class StepKind : std::uint8_t {
+  idle,  ///< an empty slot of a compute-only file
+  forward,
+  backward,
+  backward_input,
+  backward_weight,
+  overlapped,  ///< forward of (stage, microbatch) with the full backward of (stage2, microbatch2)
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  unshard,      ///< gather the stage's parameters (FSDP)
+  reshard,      ///< drop them again
+  reduce_grad,  ///< reduce the stage's gradients
+};
+
+struct PipelineStep {
+  StepKind kind = StepKind::idle;
+  int stage = -1;
+  int microbatch = -1;  ///< -1: of none (unshard, reshard, reduce_grad, idle)
+  int stage2 = -1;
+  int microbatch2 = -1;
+  bool operator==(const PipelineStep&) const = default;
+};
+
+/// [rank], in order.
+using PipelineProgram = std::vector<std::vector<PipelineStep>>;
+
+bool is_compute(StepKind kind);
+bool is_send(StepKind kind);
+bool is_receive(StepKind kind);
+
+/// PyTorch's token: "0F3", "2SEND_B1", "4UNSHARD", "(0F7;7B3)OVERLAP_F_B", "" for an idle slot.
+std::string to_string(const PipelineStep& step);
+
+/// The actions of a schedule, without communication.
+PipelineProgram program_of(const Schedule& schedule);
+
+/// Stages that a compute step works on: the forward's first.
+std::vector<int> stages_of(const PipelineStep& step);
+
+/// Keeps parameters of at most three stages of a rank gathered: before each step, stages that are not among the next
+/// three distinct ones are resharded (ascending) and those of them that are missing are unsharded. Idle slots go.
+/// Source: PyTorch 2.8.0's rule, ECOSYSTEM.md 1 step 2.
+PipelineProgram with_parameter_gathering(const PipelineProgram& program);
+
+/// Adds a send after every step whose result another rank needs and, at that moment, the receive to that rank's
+/// program. The moment comes from sweeps over the ranks in ascending order, a step per rank and sweep, where its inputs
+/// are there; so receives are posted as early as the unit-time picture allows. Idle slots go.
+/// Source: PyTorch 2.8.0's rule, ECOSYSTEM.md 1 step 3.   Requires a schedule that `check` accepts, for `program`'s
+/// compute steps.
+PipelineProgram with_early_receives(const Schedule& schedule, const PipelineProgram& program);
+
+/// The same with every receive right before the step that needs it: as Megatron's schedules post them.
+PipelineProgram with_receives_at_use(const Schedule& schedule, const PipelineProgram& program);
+
+/// Steps that PyTorch's unit-cost simulator counts for a program with communication: each compute, send and receive
+/// takes one slot of its rank. Within a slot, ranks are visited in ascending order and see what lower ranks did in it;
+/// a second visit gives blocked ranks another chance. A receive needs that its send was executed.
+/// Errors: no rank can go on (names what each one waits at).   Source: ECOSYSTEM.md 1.
+Result<int> unit_steps(const Schedule& schedule, const PipelineProgram& program);
+
+}  // namespace tracecast

@@ -1,0 +1,270 @@
+/// Many histories: means against closed forms, and what must hold for every history.
+#include "sim/reliability/goodput.hpp"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/reliability/closed_forms.hpp"
+#include "tests/reliability/job_fixtures.hpp"
+
+using namespace tracecast;
+using namespace tracecast::test;
+
+namespace {
+
+Goodput simulate(const JobSpec& spec, const StepTimes& steps, int histories, int threads = 2) {
+  GoodputOptions options;
+  options.min_histories = options.max_histories = histories;
+  options.threads = threads;
+  const Result<Goodput> goodput = simulate_goodput(spec, steps, options);
+  REQUIRE(goodput.has_value());
+  return *goodput;
+}
+
+double share(const Goodput& goodput, Spent what) { return goodput.share[static_cast<std::size_t>(what)]; }
+
+/// Everything at once: every effect, Weibull and fixed laws, racks, tiers, spares, elastic or not, a batch ramp.
+JobSpec eventful_job(Elastic elastic) {
+  JobSpec spec = quiet_job(16);
+  spec.failures.nodes_per_rack = 4;
+  spec.horizon = s(40'000);
+  const Law short_while{LawKind::exponential, 120, 1};
+  for (const Effect effect :
+       {Effect::crash, Effect::hang, Effect::corruption, Effect::loss_spike, Effect::slow_gpu, Effect::slow_link,
+        Effect::lost_rail, Effect::slow_uplink, Effect::slow_storage, Effect::link_flap, Effect::planned}) {
+    FailureKind kind = every(4000, effect);
+    kind.magnitude = 0.5;
+    kind.lasts = effect == Effect::link_flap ? Law{LawKind::exponential, 20, 1} : short_while;
+    kind.latency = {LawKind::exponential, 300, 1};
+    kind.notice_steps = 20;
+    kind.rollback_steps = 30;
+    spec.failures.kinds.push_back(kind);
+  }
+  FailureKind node = every(16 * 3000);
+  node.law = {LawKind::weibull, 16 * 3000, 0.7};
+  node.per = node.scope = Per::node;
+  node.replace_probability = 0.7;
+  FailureKind rack = every(4 * 20'000);
+  rack.per = rack.scope = Per::rack;
+  spec.failures.kinds.push_back(node);
+  spec.failures.kinds.push_back(rack);
+  spec.checkpoint.interval_steps = 50;
+  spec.checkpoint.tiers = {{.name = "memory", .every = 1, .stall = s(0.5), .load = s(2), .survives = Survives::restart},
+                           {.name = "peer", .every = 1, .persist = s(3), .load = s(4), .survives = Survives::one_node},
+                           {.name = "storage", .every = 4, .stall = s(1), .persist = s(30), .load = s(20)}};
+  RecoveryPolicy& r = spec.recovery;
+  r = {.crash_detection = s(10),
+       .collective_timeout = s(60),
+       .watchdog_poll = s(30),
+       .watchdog_threshold = s(20),
+       .diagnosis = s(15),
+       .scheduler = s(5),
+       .container = s(7),
+       .communicators = s(3),
+       .warm_up = s(1),
+       .spares = 3,
+       .spare_swap = s(9),
+       .repair = {LawKind::weibull, 3000, 2},
+       .elastic = elastic,
+       .reconfigure = s(4)};
+  spec.ramp = {{0, 8}, {5'000'000, 16}};
+  return spec;
+}
+
+/// Steps that get slower with everything that is wrong.
+struct FullStepTimes final : StepTimes {
+  Result<StepTime> of(const MachineState& state) const override {
+    const double slow = 100.0 / state.gpu_speed_percent + 50.0 / state.link_speed_percent +
+                        25.0 / state.uplink_speed_percent + 0.1 * state.lost_rails - 0.75;
+    const std::int64_t tokens = state.global_batch * 100 * (16 - state.lost_replicas) / 16;
+    return StepTime{from_seconds(slow * (state.global_batch == 8 ? 0.7 : 1.1)), tokens};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("T-G3: simulated goodput of a segment is the closed form, within three standard errors",
+          "[oracle][reliability]") {
+  const bool in_restart = GENERATE(true, false);
+  const auto [mu, tau, delta, restart] = GENERATE(table<double, int, double, double>({{11135, 3600, 60, 600},
+                                                                                      {11135, 1800, 30, 600},
+                                                                                      {11135, 600, 5, 300},
+                                                                                      {28800, 7200, 300, 1800},
+                                                                                      {900, 600, 60, 120}}));
+  CAPTURE(mu, tau, delta, restart, in_restart);
+  const int segments = 20;
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {every(mu)};
+  spec.target_tokens = segments * tau * 1000LL;
+  spec.checkpoint = every_steps(tau, {.stall = s(delta)});
+  spec.recovery.scheduler = s(restart);
+  spec.recovery.failures_in_restart = in_restart;
+  const Goodput goodput = simulate(spec, one_second_steps(), 3000);
+  const CheckpointRegime regime{mu, delta, restart, in_restart};
+  const CheckpointRegime last{mu, 0, restart, in_restart};  // training ends with the last step, not with a checkpoint
+  const double expected = (segments - 1) * segment_time_s(tau, regime) + segment_time_s(tau, last);
+  CHECK(goodput.wall_s.mean == Approx(expected).margin(3 * goodput.wall_s.standard_error));
+  CHECK(goodput.wall_s.standard_error < 0.005 * expected);
+}
+
+TEST_CASE("T-G5: the share of time without enough nodes is Erlang's, for any law of the repair",
+          "[oracle][reliability]") {
+  const int spares = GENERATE(0, 2);
+  const LawKind law = GENERATE(LawKind::exponential, LawKind::fixed, LawKind::weibull);
+  const double repair = 20'000;
+  const double mean_in_repair = 1.5;
+  JobSpec spec = quiet_job(32);
+  FailureKind kind = every(32 * repair / mean_in_repair);
+  kind.per = kind.scope = Per::node;
+  spec.failures.kinds = {kind};
+  spec.recovery.spares = spares;
+  spec.recovery.repair = {law, repair, 2};
+  spec.recovery.failures_in_restart = false;  // a part does not age while the job waits
+  spec.horizon = s(400 * repair);
+  const Goodput goodput = simulate(spec, one_second_steps(32), 200);
+  std::vector<double> unused;
+  const double expected = waiting_share(mean_in_repair, spares);
+  // Work since the beginning is lost at every failure, so only waiting tells. Its error: 400 repairs x 200 histories.
+  CAPTURE(spares, to_string(law), expected);
+  CHECK(share(goodput, Spent::waiting) == Approx(expected).epsilon(0.012));
+}
+
+TEST_CASE("failures come as often as the model says: mean time to failure goes down with scale",
+          "[oracle][reliability]") {
+  const int nodes = GENERATE(16, 256, 2048);
+  JobSpec spec = quiet_job(nodes);
+  FailureKind kind = every(6334.6 * 3600);
+  kind.per = Per::node;
+  spec.failures.kinds = {kind};
+  spec.horizon = s(54 * 86400.0);
+  const Goodput goodput = simulate(spec, one_second_steps(nodes), 400);
+  const double expected = 54 * 24 * nodes / 6334.6;  // 419 at 2048 nodes
+  CHECK(goodput.interruptions.mean == Approx(expected).margin(3 * goodput.interruptions.standard_error));
+  CHECK(goodput.interruptions.standard_error == Approx(std::sqrt(expected / 400)).epsilon(0.15));
+  CHECK(interruption_rate_s(spec.failures, spec.machine) * 54 * 86400 == Approx(expected));
+}
+
+TEST_CASE("no tick is lost or counted twice, whatever happens", "[property][reliability]") {
+  const Elastic elastic = GENERATE(Elastic::off, Elastic::shrink_batch);
+  const bool in_restart = GENERATE(true, false);
+  JobSpec spec = eventful_job(elastic);
+  spec.recovery.failures_in_restart = in_restart;
+  spec.recovery.elastic_rollback = in_restart;
+  std::vector<int> seen(spec.failures.kinds.size());
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    CAPTURE(to_string(elastic), in_restart, i);
+    const Result<History> history = simulate_history(spec, FullStepTimes{}, 7, i, true);
+    REQUIRE(history.has_value());
+    REQUIRE(history->wall == spec.horizon);
+    REQUIRE(total(history->spent) == history->wall);
+    for (const JobTime& part : history->spent) REQUIRE(part >= JobTime{});
+    // The spans are an account of their own: they follow each other without gap, and agree with the waterfall.
+    Waterfall spans{};
+    JobTime now;
+    for (const JobSpan& span : history->spans) {
+      REQUIRE(span.begin == now);
+      REQUIRE(span.end > span.begin);
+      now = span.end;
+      spans[static_cast<std::size_t>(span.spent)] += span.end - span.begin;
+    }
+    REQUIRE(now == history->wall);
+    const auto by_spans = [&](Spent what) { return spans[static_cast<std::size_t>(what)]; };
+    for (const Spent what :
+         {Spent::detection, Spent::diagnosis, Spent::waiting, Spent::restart, Spent::load, Spent::planned})
+      REQUIRE(by_spans(what) == of(*history, what));
+    REQUIRE(by_spans(Spent::productive) + by_spans(Spent::checkpoint) ==
+            of(*history, Spent::productive) + of(*history, Spent::degraded) + of(*history, Spent::lost) +
+                of(*history, Spent::checkpoint));
+    for (std::size_t kind = 0; kind < seen.size(); ++kind) seen[kind] += history->events[kind];
+  }
+  for (const int count : seen) CHECK(count > 50);
+}
+
+TEST_CASE("the same for one thread and for three, and for the same seed again", "[differential][reliability]") {
+  const JobSpec spec = eventful_job(Elastic::shrink_batch);
+  const Goodput one = simulate(spec, FullStepTimes{}, 50, 1);
+  const Goodput three = simulate(spec, FullStepTimes{}, 50, 3);
+  CHECK(one.goodputs == three.goodputs);
+  CHECK(one.share == three.share);
+  CHECK(one.events == three.events);
+}
+
+TEST_CASE("with common draws, more failures never give more goodput on average", "[property][reliability]") {
+  JobSpec spec = eventful_job(Elastic::off);
+  const JobSpec base = spec;
+  std::vector<double> before;
+  for (const double factor : {0.25, 0.5, 1.0, 1.5, 2.0, 4.0}) {
+    spec.failures = scaled(base.failures, factor);
+    const Goodput now = simulate(spec, FullStepTimes{}, 1000);
+    if (!before.empty()) {
+      std::vector<double> rise(before.size());
+      for (std::size_t i = 0; i < rise.size(); ++i) rise[i] = now.goodputs[i] - before[i];
+      const Estimate e = estimate(rise, 0.95);
+      CAPTURE(factor, e.mean, e.standard_error);
+      CHECK(e.mean <= 3 * e.standard_error);
+    }
+    before = now.goodputs;
+  }
+}
+
+TEST_CASE("elastic throughput is the closed form when failures are rare", "[oracle][reliability]") {
+  JobSpec spec = quiet_job(64);
+  FailureKind kind = every(64 * 20'000.0);
+  kind.per = kind.scope = Per::node;
+  spec.failures.kinds = {kind};
+  spec.horizon = s(4e6);
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.repair = {LawKind::exponential, 40'000, 1};
+  spec.recovery.reconfigure = s(50);
+  const Goodput goodput = simulate(spec, one_second_steps(64), 200);
+  // Each failure reconfigures twice, out and in, and loses half a step. Nodes in repair: a little below Poisson's 2,
+  // for those that are out fail no more: (64 - x) / (64 x 20000) = x / 40000.
+  const double down = 64.0 / 33;
+  const double rate = (64 - down) / (64 * 20'000.0);
+  const double expected = elastic_throughput(64, down, rate, 100 + 0.5);
+  CHECK(goodput.goodput.mean == Approx(expected).margin(3 * goodput.goodput.standard_error + 2e-4));
+}
+
+TEST_CASE("the best interval lies where Young, Daly and Lambert say", "[oracle][reliability]") {
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {every(11135)};
+  spec.horizon = s(54 * 86400.0);
+  spec.checkpoint = every_steps(1000, {.stall = s(60)});
+  spec.recovery.scheduler = s(600);
+  GoodputOptions options;
+  options.min_histories = 200;
+  options.threads = 2;
+  const Result<BestInterval> best = best_interval(spec, one_second_steps(), 700, options);
+  REQUIRE(best.has_value());
+  const double exact = optimal_interval_s(60, 11135);  // 1116 s
+  CHECK(static_cast<double>(best->at_least) <= exact * 1.1);
+  CHECK(static_cast<double>(best->at_most) >= exact / 1.1);
+  CHECK(static_cast<double>(best->interval_steps) == Approx(exact).epsilon(0.25));
+  CHECK(best->trials.size() >= 11);
+}
+
+TEST_CASE("the interval of a mean is Student's, and narrows until it is narrow enough", "[oracle][reliability]") {
+  // t(0.975, 2) = 4.30265; mean 2, standard deviation 1.
+  const Estimate e = estimate({1, 2, 3}, 0.95);
+  CHECK(e.mean == 2);
+  CHECK(e.high - e.mean == Approx(4.30265 / std::sqrt(3)).epsilon(1e-5));
+  CHECK(quantile({3, 1, 2, 4}, 0.5) == 2.5);
+  CHECK(quantile({3, 1, 2, 4}, 1) == 4);
+
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {every(5000)};
+  spec.horizon = s(1e5);
+  spec.checkpoint = every_steps(500, {.stall = s(10)});
+  GoodputOptions options;
+  options.half_width = 0.005;
+  const Goodput narrow = *simulate_goodput(spec, one_second_steps(), options);
+  CHECK(narrow.narrow_enough);
+  CHECK((narrow.goodput.high - narrow.goodput.low) / 2 <= 0.005);
+  CHECK(narrow.histories < 10'000);
+  options.max_histories = 70;
+  options.half_width = 1e-9;
+  const Goodput wide = *simulate_goodput(spec, one_second_steps(), options);
+  CHECK_FALSE(wide.narrow_enough);
+  CHECK(wide.histories == 70);
+}
