@@ -1,0 +1,240 @@
+#include "sim/schedule/blocking.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/schedule/program_outputs.hpp"
+
+namespace tracecast {
+
+namespace {
+
+using NodeId = std::size_t;
+constexpr NodeId kNone = static_cast<NodeId>(-1);
+
+/// Begins when all it waits for has ended. A step of communication is two nodes, its beginning and its end; a message
+/// between two ranks is one.
+struct Node {
+  std::int64_t duration = 0;
+  int rank = -1;   ///< -1: a message
+  Output message;  ///< what it carries
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<std::pair<NodeId, NodeId>> waits;  ///< (who, for whom)
+  std::vector<std::vector<NodeId>> computes;     ///< [rank] its compute steps in order
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const Schedule& schedule, const PipelineProgram& program, const PipelineTimes& times,
+               const BlockingRules& rules)
+      : schedule_(schedule), program_(program), times_(times), rules_(rules), ends_(output_count(schedule)) {}
+
+  Graph build() {
+    for (std::size_t rank = 0; rank < program_.size(); ++rank) add_rank(rank);
+    for (std::size_t i = 0; i < ends_.size(); ++i) add_message(ends_[i]);
+    return std::move(graph_);
+  }
+
+ private:
+  /// The nodes around one output.
+  struct Ends {
+    Output output;
+    NodeId made = kNone;  ///< its compute step
+    NodeId send_begin = kNone, send_end = kNone;
+    NodeId receive_begin = kNone, receive_end = kNone;
+  };
+  static constexpr std::size_t kStreams = 3;  // compute, sends (and receives when they share), receives
+  using StreamEnds = std::array<NodeId, kStreams>;
+
+  std::size_t stream_of(const PipelineStep& step) const {
+    if (rules_.streams == 0 || is_compute(step.kind)) return 0;
+    return rules_.streams == 2 && is_receive(step.kind) ? 2 : 1;
+  }
+  Ends& ends(const Output& output) {
+    Ends& e = ends_[output_index(schedule_, output)];
+    e.output = output;
+    return e;
+  }
+  NodeId add(const Node& node) {
+    graph_.nodes.push_back(node);
+    return graph_.nodes.size() - 1;
+  }
+  void wait(NodeId who, NodeId for_whom) {
+    if (for_whom != kNone) graph_.waits.emplace_back(who, for_whom);
+  }
+
+  void add_rank(std::size_t rank) {
+    StreamEnds last;
+    last.fill(kNone);
+    graph_.computes.emplace_back();
+    std::vector<PipelineStep> batch;
+    for (const PipelineStep& step : program_[rank]) {
+      const bool moves = is_send(step.kind) || is_receive(step.kind);
+      if (!moves && !is_compute(step.kind)) continue;  // parameters and gradients move in no time here
+      if (moves) batch.push_back(step);
+      if (!moves || !rules_.batched) add_batch(rank, batch, last);
+      if (!moves) add_compute(rank, step, last[0]);
+    }
+    add_batch(rank, batch, last);
+  }
+
+  void add_compute(std::size_t rank, const PipelineStep& step, NodeId& last) {
+    std::vector<NodeId>& computes = graph_.computes[rank];
+    const int r = static_cast<int>(rank);
+    const NodeId node = add({duration(schedule_, times_, r, schedule_.actions[rank][computes.size()]), r, {}});
+    wait(node, last);
+    for (const Output& input : inputs_of(schedule_, step)) wait(node, ends(input).receive_end);
+    for (const Output& output : results_of(step)) ends(output).made = node;
+    computes.push_back(node);
+    last = node;
+  }
+
+  /// What of the batch is on one stream begins together and ends together.
+  void add_batch(std::size_t rank, std::vector<PipelineStep>& batch, StreamEnds& last) {
+    for (std::size_t stream = 0; stream < kStreams; ++stream) {
+      NodeId begin = kNone;
+      NodeId end = kNone;
+      for (const PipelineStep& step : batch) {
+        if (stream_of(step) != stream) continue;
+        if (begin == kNone) {
+          begin = add({0, static_cast<int>(rank), {}});
+          end = add({0, static_cast<int>(rank), {}});
+          wait(begin, last[stream]);
+          wait(end, begin);
+          last[stream] = end;
+        }
+        Ends& e = ends(moved_by(step));
+        if (is_send(step.kind)) {
+          wait(begin, e.made);
+          e.send_begin = begin, e.send_end = end;
+        } else {
+          e.receive_begin = begin, e.receive_end = end;
+        }
+      }
+    }
+    batch.clear();
+  }
+
+  void add_message(const Ends& e) {
+    if (e.send_begin == kNone) return;
+    const NodeId message = add({times_.latency, -1, e.output});
+    wait(message, e.send_begin);
+    wait(e.receive_end, message);
+    if (rules_.sends == SendRule::eager) return;
+    wait(message, e.receive_begin);
+    wait(e.send_end, message);
+  }
+
+  const Schedule& schedule_;
+  const PipelineProgram& program_;
+  const PipelineTimes& times_;
+  BlockingRules rules_;
+  std::vector<Ends> ends_;
+  Graph graph_;
+};
+
+/// Start of each node; none for those that wait for each other.
+std::vector<std::optional<std::int64_t>> starts_of(const Graph& graph) {
+  const std::size_t count = graph.nodes.size();
+  std::vector<std::size_t> first(count + 1, 0);  // followers of node n: follower[first[n] .. first[n+1])
+  std::vector<int> missing(count, 0);
+  for (const auto& [who, for_whom] : graph.waits) {
+    ++first[for_whom + 1];
+    ++missing[who];
+  }
+  for (std::size_t n = 0; n < count; ++n) first[n + 1] += first[n];
+  std::vector<NodeId> follower(graph.waits.size());
+  std::vector<std::size_t> fill(first.begin(), first.end() - 1);
+  for (const auto& [who, for_whom] : graph.waits) follower[fill[for_whom]++] = who;
+
+  std::vector<std::int64_t> earliest(count, 0);
+  std::vector<std::optional<std::int64_t>> starts(count);
+  std::vector<NodeId> ready;
+  for (NodeId n = 0; n < count; ++n) {
+    if (missing[n] == 0) ready.push_back(n);
+  }
+  while (!ready.empty()) {
+    const NodeId n = ready.back();
+    ready.pop_back();
+    starts[n] = earliest[n];
+    for (std::size_t i = first[n]; i < first[n + 1]; ++i) {
+      NodeId next = follower[i];
+      earliest[next] = std::max(earliest[next], earliest[n] + graph.nodes[n].duration);
+      if (--missing[next] == 0) ready.push_back(next);
+    }
+  }
+  return starts;
+}
+
+/// Nodes that wait for each other in a circle, each for the one after it. Requires that some node has no start.
+std::vector<NodeId> circle_of(const Graph& graph, const std::vector<std::optional<std::int64_t>>& starts) {
+  std::vector<NodeId> waits_for(graph.nodes.size(), kNone);
+  for (const auto& [who, for_whom] : graph.waits) {
+    if (!starts[who] && !starts[for_whom]) waits_for[who] = for_whom;
+  }
+  NodeId node = static_cast<NodeId>(std::find(starts.begin(), starts.end(), std::nullopt) - starts.begin());
+  std::vector<bool> seen(graph.nodes.size());
+  while (!seen[node]) {
+    seen[node] = true;
+    node = waits_for[node];
+  }
+  std::vector<NodeId> circle{node};
+  for (NodeId n = waits_for[node]; n != node; n = waits_for[n]) circle.push_back(n);
+  return circle;
+}
+
+/// One sentence part per message of the circle that leads from a rank to another.
+std::string describe(const Graph& graph, const std::vector<NodeId>& circle, const StageHolders& holders) {
+  std::string text;
+  for (std::size_t i = 0; i < circle.size(); ++i) {
+    const Node& node = graph.nodes[circle[i]];
+    if (node.rank >= 0) continue;
+    const int from = graph.nodes[circle[(i + circle.size() - 1) % circle.size()]].rank;
+    const int to = graph.nodes[circle[(i + 1) % circle.size()]].rank;
+    if (from == to) continue;
+    const bool sends = holders.rank_of(node.message.stage, node.message.microbatch) == static_cast<std::size_t>(from);
+    const std::string send = to_string(send_of(node.message));
+    const std::string receive = to_string(receive_of(node.message));
+    text += fmt::format("{}rank {} waits at {} for {} of rank {}", text.empty() ? "" : "; ", from,
+                        sends ? send : receive, sends ? receive : send, to);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
+                                     const PipelineTimes& times, const BlockingRules& rules) {
+  TRACECAST_ASSERT(rules.streams >= 0 && rules.streams <= 2, "0, 1 or 2 streams for communication");
+  const Graph graph = GraphBuilder(schedule, program, times, rules).build();
+  const auto starts = starts_of(graph);
+  if (std::find(starts.begin(), starts.end(), std::nullopt) != starts.end()) {
+    return fail("deadlock: " + describe(graph, circle_of(graph, starts), StageHolders(schedule)));
+  }
+  PipelineRun run;
+  for (const std::vector<NodeId>& computes : graph.computes) {
+    std::vector<Interval>& actions = run.actions.emplace_back();
+    for (NodeId node : computes) actions.push_back({*starts[node], *starts[node] + graph.nodes[node].duration});
+  }
+  summarise(schedule, times, run);
+  return run;
+}
+
+Result<PipelineRun> simulate_blocking(const Schedule& schedule, const PipelineTimes& times,
+                                      const BlockingRules& rules) {
+  const PipelineProgram computes = program_of(schedule);
+  const PipelineProgram program = rules.receives == ReceiveOrder::early ? with_early_receives(schedule, computes)
+                                                                        : with_receives_at_use(schedule, computes);
+  return simulate_program(schedule, program, times, rules);
+}
+
+}  // namespace tracecast

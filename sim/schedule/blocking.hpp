@@ -1,0 +1,47 @@
+/// A program with its communication, under rules about who waits for whom.
+///
+/// Each rank has a compute stream and streams for communication; a stream runs its operations in program order.
+///
+///   send       begins when what it sends has been computed and its stream is free
+///              eager: the message leaves at once and the stream goes on; rendezvous: it waits for the receive
+///   receive    begins when its stream is free; ends when the message has arrived, a latency after it left
+///   batched    communication between two computations of a rank begins together and ends together, as one grouped call
+///   streams    2: sends and receives each have one; 1: they share one; 0: they run on the compute stream
+///
+/// A computation waits for the receives of its inputs. On one stream a receive that was posted early holds up the sends
+/// behind it: a bubble that pictures in unit time do not show. With eager sends on two streams and receives at their
+/// use, this is simulate_pipeline.
+///
+/// Leaves out: sharing of links, the number of eager buffers, host time.
+#pragma once
+
+#include "sim/base/result.hpp"
+#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/program.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+
+enum class SendRule { eager, rendezvous };
+enum class ReceiveOrder {
+  at_use,  ///< right before the step that needs it
+  early,   ///< as PyTorch's lowering posts it, see with_early_receives
+};
+
+struct BlockingRules {
+  SendRule sends = SendRule::eager;
+  ReceiveOrder receives = ReceiveOrder::at_use;
+  bool batched = false;
+  int streams = 2;  ///< 0, 1 or 2
+  bool operator==(const BlockingRules&) const = default;
+};
+
+/// Runs `program`, whose compute steps are the actions of `schedule` in order and whose communication is complete.
+/// Errors: a deadlock, as the circle of waits.
+Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
+                                     const PipelineTimes& times, const BlockingRules& rules);
+
+/// Writes the communication of a schedule out as the rules say, and runs it.
+Result<PipelineRun> simulate_blocking(const Schedule& schedule, const PipelineTimes& times, const BlockingRules& rules);
+
+}  // namespace tracecast
