@@ -207,8 +207,9 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
   return bytes;
 }
 
-TokenBytes logits_in_compute_precision(const Model& model, const Plan& plan) {
-  return {.split = activation_size(plan.training) * logits(model, plan)};
+TokenBytes loss_workspace(const Model& model, const Plan& plan) {
+  const double probabilities = plan.parallel.zero_stage < 2 ? 0 : 4 + 4;
+  return {.split = (activation_size(plan.training) + probabilities) * logits(model, plan)};
 }
 
 }  // namespace tracecast

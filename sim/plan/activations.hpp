@@ -33,7 +33,10 @@ TokenBytes embedding_activations(const Model& model);
 /// with that layer's own.
 TokenBytes head_activations(const Model& model, const Plan& plan);
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
-/// The logits as the output layer writes them, beside their fp32 copy.
-TokenBytes logits_in_compute_precision(const Model& model, const Plan& plan);
+/// What the loss works with beside the fp32 logits: the logits as the output layer writes them, and with PyTorch's own
+/// cross_entropy the log-probabilities and their gradient, fp32 each. Megatron-LM's vocabulary-parallel loss works in
+/// place. Which one a run has follows from its sharding: zero_stage 2 and 3 are FSDP and DeepSpeed, with PyTorch's.
+/// Without these the torchtitan rows of data/validation/runs.csv come out 20 to 40 % too small.
+TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
 }  // namespace tracecast

@@ -140,7 +140,7 @@ Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& sha
   double bytes = 0;
   for (const Stage& stage : share.stages) {
     double working = recomputed_bytes(model, plan, stage);
-    if (stage.head) working = std::max(working, rank_bytes(logits_in_compute_precision(model, plan), plan));
+    if (stage.head) working = std::max(working, rank_bytes(loss_workspace(model, plan), plan));
     bytes = std::max(bytes, working);
   }
   if (plan.parallel.zero_stage >= 2) {

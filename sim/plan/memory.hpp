@@ -21,7 +21,7 @@ struct MemoryByKind {
   Bytes gradients;
   Bytes optimizer;
   Bytes activations;  ///< at the moment of the peak
-  Bytes transient;    ///< gathered parameters, unsharded gradients, a layer being recomputed, 16-bit logits
+  Bytes transient;    ///< gathered parameters, unsharded gradients, a layer being recomputed, the loss
   Bytes fixed;        ///< CUDA context, NCCL buffers
   Bytes fragmentation;
   Bytes total() const {

@@ -1,5 +1,7 @@
 #include "sim/plan/memory.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "tests/model/models.hpp"
@@ -387,7 +389,8 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   const std::int64_t total = parameter_count(model).total();
   const std::int64_t layer = layer_parameters(model, 0);
   const std::int64_t table = 128256LL * 4096;
-  const Bytes logits{2LL * 2048 * 128256};
+  // 16-bit logits, fp32 log-probabilities and their gradient: PyTorch's cross_entropy.
+  const Bytes logits{(2LL + 4 + 4) * 2048 * 128256};
   const MemoryByKind full_shard = peak(model, plan_of(model, parallel, training, 8));
   CHECK(full_shard.weights == Bytes{4 * total / 8});
   CHECK(full_shard.gradients == Bytes{4 * total / 8});
@@ -441,4 +444,44 @@ TEST_CASE("schedules with several copies of weights hold them", "[oracle][memory
     CHECK(both_ways[rank].weights == plain[rank].weights + plain[3 - rank].weights);
     CHECK(both_ways[rank].optimizer == plain[rank].optimizer + plain[3 - rank].optimizer);
   }
+}
+
+TEST_CASE("peak memory of published runs, within 10 %", "[memory][published]") {
+  // data/validation/runs.csv, Zero Bubble (arXiv 2401.10241): 22 layers of 2304, eight stages, micro-batches of six.
+  // The vocabulary is not printed; 51,200 is assumed.
+  Model model = gpt(22, 2304, 24, 51200, 1024);
+  model.tied_embeddings = false;
+  Training training = megatron();
+  training.dtype = Precision::fp16;
+  training.flash_attention = false;
+  training.seq_length = 1024;
+  training.micro_batch_size = 6;
+  training.global_batch_size = 6 * 64;
+  Parallel parallel;
+  parallel.pp = 8;
+  parallel.account_for_embedding = parallel.account_for_loss = true;
+  struct Row { const char* schedule; int vpp; double reported; };
+  const auto row = GENERATE(Row{"1f1b", 1, 30}, Row{"interleaved-1f1b", 3, 40}, Row{"zb-h1", 1, 32}, Row{"zb-h2", 1, 59});
+  parallel.vpp = row.vpp;
+  const Plan plan = plan_of(model, parallel, training);
+  double most = 0;
+  for (const MemoryByKind& memory : peak_memory(model, plan, schedule_of(plan, row.schedule))) {
+    most = std::max(most, gib(memory.total()));
+  }
+  INFO(row.schedule);
+  CHECK(most == Approx(row.reported).epsilon(0.10));
+
+  // torchtitan-bf47f950 and -1732447d: Llama 3 8B, FSDP over eight H100, full and op-level recomputation.
+  Training titan = megatron();
+  titan.seq_length = 32768;
+  titan.global_batch_size = 8;
+  titan.recompute = Recompute::full;
+  Parallel fsdp;
+  fsdp.zero_stage = 3;
+  CHECK(gib(peak(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)).total()) == Approx(83.9).epsilon(0.10));
+  titan.seq_length = 8192;
+  titan.micro_batch_size = 2;
+  titan.global_batch_size = 16;
+  titan.recompute = Recompute::selective_op;
+  CHECK(gib(peak(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)).total()) == Approx(82.4).epsilon(0.10));
 }
