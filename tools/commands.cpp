@@ -5,8 +5,10 @@
 namespace tracecast::cli {
 
 std::span<const Command> commands() {
-  // static constexpr Command kCommands[] = {{"name", "one line for the help", "name --of an-example", add_name}};
-  return {};
+  static constexpr Command kCommands[] = {
+      {"predict", "forecast one training step of a scenario", "predict llama3-405b-16k", add_predict},
+  };
+  return kCommands;
 }
 
 }  // namespace tracecast::cli
