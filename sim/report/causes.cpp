@@ -20,12 +20,16 @@ std::string operator_cause(const CostedOperator& costed) {
   if (costed.recomputed) return "recomputation";
   switch (costed.op.kind) {
     case OperatorKind::gemm:
-    case OperatorKind::grouped_gemm: return "matrix multiplications";
+    case OperatorKind::grouped_gemm:
+      return "matrix multiplications";
     case OperatorKind::attention:
     case OperatorKind::scores:
-    case OperatorKind::softmax: return "attention";
-    case OperatorKind::optimizer: return "optimizer";
-    default: return "memory-bound operators";
+    case OperatorKind::softmax:
+      return "attention";
+    case OperatorKind::optimizer:
+      return "optimizer";
+    default:
+      return "memory-bound operators";
   }
 }
 
@@ -39,11 +43,15 @@ std::string traffic_cause(Traffic traffic) {
 std::string cause_of(const StepGraph& graph, const Op& op) {
   const auto payload = static_cast<std::size_t>(op.payload);
   switch (op.type) {
-    case OpType::compute: return op.payload < 0 ? "" : operator_cause(graph.operators[payload]);
-    case OpType::collective: return traffic_cause(graph.collectives[payload].traffic);
+    case OpType::compute:
+      return op.payload < 0 ? "" : operator_cause(graph.operators[payload]);
+    case OpType::collective:
+      return traffic_cause(graph.collectives[payload].traffic);
     case OpType::send:
-    case OpType::receive: return traffic_cause(Traffic::pipeline);
-    case OpType::host_sync: break;
+    case OpType::receive:
+      return traffic_cause(Traffic::pipeline);
+    case OpType::host_sync:
+      break;
   }
   return "";
 }
@@ -52,7 +60,8 @@ std::string cause_of(const StepGraph& graph, const Op& op) {
 std::map<std::string, std::int64_t> critical_path(const StepGraph& graph, const Timeline& timeline) {
   std::map<std::string, std::int64_t> path;
   if (timeline.spans.empty()) return path;
-  const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+  const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(),
+                                     [](const Span& a, const Span& b) { return a.end < b.end; });
   std::int64_t until = timeline.step_time.picoseconds;
   for (auto index = static_cast<std::int32_t>(last - timeline.spans.begin()); index >= 0;) {
     const Span& span = timeline.spans[static_cast<std::size_t>(index)];
@@ -101,7 +110,8 @@ std::vector<Cause> find_causes(const StepGraph& graph, const Timeline& timeline)
   std::vector<Cause> causes{bubble_cause(timeline)};
   for (const auto& [name, picoseconds] : path)
     causes.push_back({name, seconds(Duration{picoseconds}), seconds(step_without(graph, name))});
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
   return causes;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/report/explain.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,37 +12,55 @@
 namespace tracecast {
 namespace {
 
-constexpr int kNameWidth = 24;
 constexpr int kTimeWidth = 10;
+constexpr double kNothing = 5e-4;  ///< of the step: prints as 0.0 %
 
-double saved(const Forecast& forecast, const Cause& cause) { return forecast.step_time_s - cause.step_without_s; }
+double share(const Forecast& forecast, double time_s) { return time_s / forecast.step_time_s; }
+double saved(const Forecast& forecast, const Cause& cause) { return 1 - share(forecast, cause.step_without_s); }
 
-std::string row(const Forecast& forecast, const Cause& cause, int bar_width, const TextStyle& style) {
-  const double share = cause.on_critical_path_s / forecast.step_time_s;
-  const double gain = saved(forecast, cause) / forecast.step_time_s;
-  return fmt::format("  {} {} {:5.1f} %  {} {:6.1f} %  {}\n", pad_right(cause.name, kNameWidth, style),
-                     pad_left(to_text(from_seconds(cause.on_critical_path_s)), kTimeWidth), 100 * share,
-                     pad_left(to_text(from_seconds(cause.step_without_s)), kTimeWidth), -100 * gain,
-                     paint(without_trailing_blanks(bar(gain, bar_width, style)), Colour::cyan, style));
+/// Causes that matter, by what would be saved.
+std::vector<Cause> sorted_causes(const Forecast& forecast) {
+  std::vector<Cause> causes = forecast.causes;
+  std::erase_if(causes, [&](const Cause& cause) {
+    return saved(forecast, cause) < kNothing && share(forecast, cause.on_critical_path_s) < kNothing;
+  });
+  std::ranges::stable_sort(causes, std::greater{}, [&](const Cause& cause) { return saved(forecast, cause); });
+  return causes;
+}
+
+std::string time_text(double time_s) { return pad_left(time_s > 0 ? to_text(from_seconds(time_s)) : "-", kTimeWidth); }
+
+/// "1.2 %", or a dash for nothing.
+std::string percent(double value) { return pad_left(value < kNothing ? "-" : fmt::format("{:.1f} %", 100 * value), 8); }
+
+std::string row(const Forecast& forecast, const Cause& cause, int name_width, const TextStyle& style) {
+  const double gain = saved(forecast, cause);
+  const std::string figures =
+      fmt::format("  {} {}{} {}{}  ", pad_right(cause.name, name_width), time_text(cause.on_critical_path_s),
+                  percent(share(forecast, cause.on_critical_path_s)), time_text(cause.step_without_s), percent(gain));
+  const std::string drawn = without_trailing_blanks(bar(gain, style.width - columns(figures), style));
+  return figures + paint(drawn, Colour::cyan, style) + "\n";
 }
 
 }  // namespace
 
 std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   std::string page = heading("What holds the step back", style);
-  if (forecast.causes.empty()) return page + "  Nothing: the step takes no time.\n";
-  std::vector<Cause> causes = forecast.causes;
-  std::ranges::stable_sort(causes, std::greater{}, [&](const Cause& cause) { return saved(forecast, cause); });
-  const std::string titles = fmt::format("  {} {} {:>7}  {} {:>8}", pad_right("", kNameWidth),
-                                         pad_left("on path", kTimeWidth), "", pad_left("without", kTimeWidth), "change");
+  const std::vector<Cause> causes = sorted_causes(forecast);
+  if (causes.empty()) return page + "  Nothing: the step takes no time.\n";
+  int name_width = 0;
+  for (const Cause& cause : causes) name_width = std::max(name_width, columns(cause.name));
+  const std::string titles =
+      fmt::format("  {} {:>18} {:>10}{:>8}", pad_right("", name_width), "on critical path", "without", "saves");
   page += paint(titles, Colour::grey, style) + "\n";
-  const int bar_width = std::max(0, style.width - columns(titles) - 2);
-  for (const Cause& cause : causes) page += row(forecast, cause, bar_width, style);
+  for (const Cause& cause : causes) page += row(forecast, cause, name_width, style);
   return page +
-         paragraph("  ",
-                   "on path: time on the chain of operations that decides the step. without: the step simulated again "
-                   "with that cause taking no time; savings do not add up, since the next longest chain takes over.",
-                   style);
+         paragraph(
+             "  ",
+             "On the critical path: on the chain of operations that decides how long the step is. Without: the step "
+             "simulated again with that cause taking no time. What is saved does not add up, since the next longest "
+             "chain takes over.",
+             style);
 }
 
 }  // namespace tracecast

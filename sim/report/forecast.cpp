@@ -56,7 +56,8 @@ MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
   for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
   std::vector<double> program_weight(graph.programs.size());
   for (const Rank& rank : graph.ranks)
-    program_weight[static_cast<std::size_t>(rank.program)] += static_cast<double>(rank.multiplicity) / static_cast<double>(graph.total_ranks());
+    program_weight[static_cast<std::size_t>(rank.program)] +=
+        static_cast<double>(rank.multiplicity) / static_cast<double>(graph.total_ranks());
   MeanWork mean;
   for (std::size_t p = 0; p < graph.programs.size(); ++p)
     for (const ProgramItem& item : graph.programs[p]) {
@@ -92,7 +93,8 @@ Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& m
     compute += mean.by_kind_s[k];
   }
   for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
-    const double own = traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
+    const double own =
+        traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
     variance += own * own;
   }
   const double common = profile.in_training.fit.residual * compute;
@@ -100,7 +102,8 @@ Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& m
   const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
   const double sigma = std::sqrt(variance) / busy;
   constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s, forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
+  return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
+          forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
 }
 
 void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
@@ -138,7 +141,8 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork
   const Training& training = scenario.training;
   forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   forecast.tokens_per_s = forecast.tokens_per_step / forecast.step_time_s;
-  const double model_flops = forecast.tokens_per_step * model_flops_per_token(scenario.model, training.seq_length, forecast.flops_convention);
+  const double model_flops =
+      forecast.tokens_per_step * model_flops_per_token(scenario.model, training.seq_length, forecast.flops_convention);
   const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
   const double peak = peak_flops(scenario.profile, training.dtype);
   forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
@@ -150,8 +154,9 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork
 void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
   forecast.memory = peak_memory(scenario.model, plan, schedule);
   forecast.memory_capacity = scenario.profile.memory;
-  const auto tightest = std::max_element(forecast.memory.begin(), forecast.memory.end(),
-                                         [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
+  const auto tightest =
+      std::max_element(forecast.memory.begin(), forecast.memory.end(),
+                       [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
   forecast.tightest_pp_rank = static_cast<int>(tightest - forecast.memory.begin());
   forecast.fits = tightest->total() <= forecast.memory_capacity;
   Coordinates at{};
@@ -170,7 +175,9 @@ Result<Schedule> schedule_for(const Plan& plan) {
 }  // namespace
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
-  const auto place_errors = [&scenario](Error error) { return tl::unexpected<Error>(located(std::move(error), scenario)); };
+  const auto place_errors = [&scenario](Error error) {
+    return tl::unexpected<Error>(located(std::move(error), scenario));
+  };
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
   Result<Schedule> schedule = schedule_for(*plan);

@@ -51,6 +51,12 @@ struct Label {
   bool transfer = false;
 };
 
+/// "qkv", "qkv wgrad", "qkv (again)" when it is recomputed.
+std::string operator_name(const CostedOperator& used) {
+  const bool plain = used.op.pass == Pass::forward || used.op.pass == Pass::optimizer;
+  return used.op.name + (plain ? "" : std::string(" ") + to_string(used.op.pass)) + (used.recomputed ? " (again)" : "");
+}
+
 Label label(const StepGraph& graph, const Op& op) {
   const auto named = [](std::string_view name, std::string_view category, bool transfer) {
     return Label{fmt::format("\"name\":{},\"cat\":{}", json_string(name), json_string(category)), true, transfer};
@@ -59,7 +65,7 @@ Label label(const StepGraph& graph, const Op& op) {
     case OpType::compute: {
       if (op.payload < 0) return {.text = {}, .drawn = false};  // only waits
       const CostedOperator& used = graph.operators[static_cast<std::size_t>(op.payload)];
-      return named(used.recomputed ? used.op.name + " (again)" : used.op.name, to_string(used.op.kind), false);
+      return named(operator_name(used), to_string(used.op.kind), false);
     }
     case OpType::collective: {
       const CostedCollective& used = graph.collectives[static_cast<std::size_t>(op.payload)];

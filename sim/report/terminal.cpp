@@ -218,14 +218,19 @@ struct MemoryRow {
   MemoryByKind memory;
 };
 
+/// With more than kMostRows of them neighbours share a row, which shows the fullest.
 std::vector<MemoryRow> memory_rows(const Forecast& f) {
+  constexpr std::size_t kMostRows = 16;
+  const std::size_t together = (f.memory.size() + kMostRows - 1) / kMostRows;
   std::vector<MemoryRow> rows;
   for (std::size_t first = 0; first < f.memory.size();) {
-    std::size_t last = first;
-    while (last + 1 < f.memory.size() && f.memory[last + 1] == f.memory[first]) ++last;
-    const std::string name = last > first ? fmt::format("pp {}-{}", first, last) : fmt::format("pp {}", first);
-    rows.push_back({name, f.memory[first]});
-    first = last + 1;
+    std::size_t end = std::min(first + together, f.memory.size());
+    while (together == 1 && end < f.memory.size() && f.memory[end] == f.memory[first]) ++end;
+    const auto fullest = std::max_element(
+        f.memory.begin() + static_cast<std::ptrdiff_t>(first), f.memory.begin() + static_cast<std::ptrdiff_t>(end),
+        [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
+    rows.push_back({end - first > 1 ? fmt::format("pp {}-{}", first, end - 1) : fmt::format("pp {}", first), *fullest});
+    first = end;
   }
   return rows;
 }

@@ -75,7 +75,7 @@ std::string bar(double fraction, int width, const TextStyle& style) {
   const double clamped = std::isfinite(fraction) ? std::clamp(fraction, 0.0, 1.0) : 0.0;
   const int steps = style.unicode ? 8 : 1;
   int filled = static_cast<int>(std::lround(clamped * width * steps));
-  if (clamped > 0) filled = std::max(filled, 1);
+  if (clamped > 0 && style.unicode) filled = std::max(filled, 1);
   std::string out = repeat(style.unicode ? "█" : "#", filled / steps);
   int used = filled / steps;
   if (filled % steps != 0) {

@@ -26,7 +26,9 @@ ForecastRun two_ranks() {
   gemm.op.name = "fc1";
   CostedOperator again = gemm;
   again.recomputed = true;
-  g.operators = {gemm, again};
+  CostedOperator wgrad = gemm;
+  wgrad.op.pass = Pass::wgrad;
+  g.operators = {gemm, again, wgrad};
   g.collectives.resize(1);
   g.collectives[0].call.collective = Collective::all_gather;
   g.messages.resize(1);
@@ -46,7 +48,7 @@ ForecastRun two_ranks() {
   g.templates[1] = {.name = "backward",
                     .phase = Phase::backward,
                     .ops = {op(OpType::receive, 2, 0), op(OpType::compute, 0, -1), op(OpType::compute, 0, 1),
-                            op(OpType::compute, 0, 0)},
+                            op(OpType::compute, 0, 2)},
                     .allocates = {},
                     .releases = 2_GiB};
   g.ranks.resize(2);
@@ -112,8 +114,8 @@ TEST_CASE("trace: one slice per operation, on the thread of its stream", "[repor
   CHECK(names(trace.thread(0, "compute")) == std::vector<std::string>{"fc1"});
   CHECK(names(trace.thread(0, "tp")) == std::vector<std::string>{"wait", "all_gather"});
   CHECK(names(trace.thread(0, "pp")) == std::vector<std::string>{"send"});
-  // The operation that only waits is not drawn; a recomputed one says so.
-  CHECK(names(trace.thread(1, "compute")) == std::vector<std::string>{"fc1 (again)", "fc1"});
+  // The operation that only waits is not drawn; a recomputed one and a pass of the backward say so.
+  CHECK(names(trace.thread(1, "compute")) == std::vector<std::string>{"fc1 (again)", "fc1 wgrad"});
   CHECK(names(trace.thread(1, "pp")) == std::vector<std::string>{"wait", "receive"});
   CHECK(trace.thread(1, "tp").empty());
 }

@@ -70,6 +70,21 @@ TEST_CASE("memory: one row for equal pipeline ranks in a row, and whether it fit
   CHECK(text.substr(row + 11, 57).find('|') == 42);
 }
 
+TEST_CASE("memory: long pipelines share rows, which show the fullest", "[report][terminal]") {
+  Forecast f = sample::forecast();
+  f.memory.resize(33, f.memory[1]);
+  f.memory[31].activations = {50LL << 30};
+  f.tightest_pp_rank = 31;
+  const std::string text = page(f);
+  INFO(text);
+  // 33 ranks in rows of three; the last row has 84 GiB = 10 + 5 + 15 + 50 + 2 + 1 + 1.
+  CHECK(contains(text, "pp 0-2"));
+  CHECK_FALSE(contains(text, "pp 31 "));
+  const auto last = text.find("pp 30-32");
+  REQUIRE(last != std::string::npos);
+  CHECK(contains(text.substr(last, text.find('\n', last) - last), "84.0 GiB"));
+}
+
 TEST_CASE("no line is wider than the page", "[report][terminal]") {
   for (const int width : {72, 80, 100, 200}) {
     for (const bool unicode : {false, true}) {
@@ -88,12 +103,15 @@ TEST_CASE("plain pages are ASCII without escapes; colour is only escapes", "[rep
 
 TEST_CASE("explain sorts causes by what their absence would save", "[report][explain]") {
   Forecast f = sample::forecast();
-  f.causes = {{"norm", 0.4, 1.9}, {"gemm", 1.0, 1.2}};
+  f.causes = {{"norm", 0.4, 1.9}, {"gemm", 1.0, 1.2}, {"host", 0, 2}, {"late", 0, 1.8}};
   const std::string text = explain_page(f, {});
   INFO(text);
   // gemm: half of the path; without it 1.2 s, 40 % less. norm: 20 % of the path, 5 % less.
-  const auto gemm = text.find("gemm                         1.00 s  50.0 %      1.20 s  -40.0 %");
-  const auto norm = text.find("norm                         400 ms  20.0 %      1.90 s   -5.0 %");
+  const auto gemm = text.find("  gemm     1.00 s  50.0 %     1.20 s  40.0 %  ####");
+  const auto norm = text.find("  norm     400 ms  20.0 %     1.90 s   5.0 %  #");
+  // A cause that is on no path and saves nothing is not worth a row; one that is on none but saves something is.
+  CHECK_FALSE(contains(text, "host"));
+  CHECK(contains(text, "  late          -       -     1.80 s  10.0 %"));
   REQUIRE(gemm != std::string::npos);
   REQUIRE(norm != std::string::npos);
   CHECK(gemm < norm);

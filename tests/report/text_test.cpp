@@ -23,9 +23,10 @@ TEST_CASE("padding gives the asked width and cuts what is too long", "[report][t
   CHECK(pad_right("▌▌▌▌", 4, kRich) == "▌▌▌▌");
 }
 
-TEST_CASE("a bar fills its share in eighths and never hides a positive share", "[report][text]") {
+TEST_CASE("a bar fills its share in eighths, and never hides a positive share", "[report][text]") {
   CHECK(bar(0.5, 4, kPlain) == "##  ");
-  CHECK(bar(1e-9, 4, kPlain) == "#   ");
+  CHECK(bar(1e-9, 4, kPlain) == "    ");
+  CHECK(bar(1e-9, 4, kRich) == "▏   ");
   CHECK(bar(0, 4, kPlain) == "    ");
   CHECK(bar(7, 4, kPlain) == "####");
   // 0.53125 of 4 columns are 17 eighths: two full blocks and one eighth.
