@@ -277,6 +277,12 @@ TEST_CASE("activations of other layers: experts, latent attention, norms over he
   normed.parallel_residual = true;
   CHECK(plain - layer_activation_bytes(normed, plan_of(normed, {}, training), 0) == Bytes{1024 * 2 * 4096});
 
+  // More ranks than key/value heads: every rank keeps a whole head of each.
+  normed = llama3_8b();
+  parallel.tp = 16;
+  CHECK(layer_activation_bytes(normed, plan_of(normed, parallel, training), 0) ==
+        Bytes{1024 * (8 * 4096 + 2 * (32 + 2 * 16) * 128 + 2 * 4096 + 4 * 32 + 6 * 14336) / 16});
+
   // Without flash attention and without dropout only the softmax output is kept: 2 a s per token.
   training.flash_attention = false;
   CHECK(layer_activation_bytes(llama3_8b(), plan_of(llama3_8b(), {}, training), 0) - plain ==
