@@ -38,13 +38,13 @@ std::string fact(std::string_view label, std::string_view text, const TextStyle&
 std::string layout(const Plan& plan, const TextStyle& style) {
   const Parallel& p = plan.parallel;
   std::vector<std::string> parts = {fmt::format("tp {}", p.tp)};
+  if (p.sequence_parallel) parts.emplace_back("sp");
   if (p.cp > 1) parts.push_back(fmt::format("cp {}", p.cp));
   if (p.ep > 1) parts.push_back(fmt::format("ep {}", p.ep));
   parts.push_back(fmt::format("pp {}", p.pp));
   parts.push_back(fmt::format("dp {}", plan.grid.size(Axis::dp)));
   if (p.pp > 1) parts.push_back(p.vpp > 1 ? fmt::format("{} with {} chunks", p.pp_schedule, p.vpp) : p.pp_schedule);
   parts.push_back(fmt::format("zero {}", p.zero_stage));
-  if (p.sequence_parallel) parts.emplace_back("sequence parallel");
   return joined(parts, style);
 }
 
@@ -157,9 +157,9 @@ std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
     const std::string name = pad_right((row.part ? "  " : "") + row.name, kName, style);
     const double share = row.time_s / f.step_time_s;
     const std::string figures = fmt::format("  {}{:>9} {:>7}  ", name, time_text(row.time_s), percent(share));
-    const std::string drawn =
-        paint(without_trailing_blanks(bar(share, style.width - columns(figures), style)), row.colour, style);
-    text += (row.part ? paint(figures, Colour::grey, style) : figures) + drawn + "\n";
+    const std::string drawn = without_trailing_blanks(bar(share, style.width - columns(figures), style));
+    text += row.part ? paint(figures, Colour::grey, style) : figures;
+    text += paint(drawn, row.colour, style) + "\n";
   }
   return text;
 }

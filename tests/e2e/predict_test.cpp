@@ -8,9 +8,11 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
+#include "sim/report/json.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/report/trace_reader.hpp"
+#include "tests/support/json_schema.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
@@ -66,7 +68,9 @@ TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
     CHECK_FALSE(first.empty());
     CHECK((first == content_of(sandbox.path() / "second" / file)));
   }
-  const auto result = [&](const char* folder) { return without_clock(json::parse(content_of(sandbox.path() / folder / "result.json"))).dump(); };
+  const auto result = [&](const char* folder) {
+    return without_clock(json::parse(content_of(sandbox.path() / folder / "result.json"))).dump();
+  };
   CHECK(result("first") == result("second"));
 }
 
@@ -83,11 +87,44 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --set parallel.tp=7", 2, "parallel.tp");
   check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
-  check("llama3-405b-16k --out new --trace-ranks 16384", 2, "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");
+  check("llama3-405b-16k --out new --trace-ranks 16384", 2,
+        "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");
   CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new" / "trace.json"));
   // All weights, gradients and optimizer states on each of 8 tensor ranks: far more than a GPU holds.
-  check("llama3-405b-16k --set parallel.pp=1 --set parallel.vpp=1 --set parallel.pp_schedule=\"\" --set parallel.zero_stage=0 "
-        "--set parallel.pp_layout=[]", 1, "");
+  check("llama3-405b-16k --set parallel.pp=1 --set parallel.vpp=1 --set parallel.dp=2048 --set parallel.zero_stage=0",
+        1, "");
+}
+
+TEST_CASE("predict: every shipped scenario gives a result that fits the schema and adds up", "[e2e]") {
+  const DataPaths data = shipped_data();
+  const std::filesystem::path schema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/result.schema.json";
+  int forecasts = 0;
+  for (const char* folder : {"published", "case_studies", "teaching"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(data.scenarios / folder)) {
+      const auto scenario = read_scenario(entry.path(), data);
+      INFO(entry.path() << "\n" << (scenario ? "" : to_string(scenario.error())));
+      if (!scenario && to_string(scenario.error()).find("no profile is called") != std::string::npos) {
+        WARN(to_string(scenario.error()));
+        continue;
+      }
+      REQUIRE(scenario);
+      const auto run = forecast(*scenario);
+      INFO((run ? "" : to_string(run.error())));
+      REQUIRE(run);
+      const std::string text = result_json(*scenario, run->forecast);
+      CHECK(schema_violations(schema, text) == std::vector<std::string>{});
+      const json result = json::parse(text);
+      double sum =
+          result["bubble_s"].get<double>() + result["host_s"].get<double>() + result["optimizer_s"].get<double>();
+      for (const json& part : result["compute_s"]) sum += part.get<double>();
+      for (const json& part : result["exposed_communication_s"]) sum += part.get<double>();
+      CHECK(sum == Approx(result["step_time_s"].get<double>()).epsilon(1e-9));
+      CHECK(result["memory"]["fits"] == (result["memory"]["peak_gib"] <= result["memory"]["capacity_gib"]));
+      CHECK(result["band"]["p5_s"] <= result["band"]["p95_s"]);
+      ++forecasts;
+    }
+  }
+  CHECK(forecasts >= 30);
 }
 
 TEST_CASE("predict: the trace of the main job holds together", "[e2e]") {
@@ -109,7 +146,8 @@ TEST_CASE("predict: the trace of the main job holds together", "[e2e]") {
     const auto slices = trace.thread(run.graph.ranks[index].representative, "compute");
     for (const TraceSlice& slice : slices) busy_ns += slice.end - slice.start;
     const RankTime& account = run.timeline.ranks[index];
-    CHECK(std::abs(busy_ns - (account.compute + account.optimizer).picoseconds / 1000) <= static_cast<std::int64_t>(slices.size()) + 1);
+    CHECK(std::abs(busy_ns - (account.compute + account.optimizer).picoseconds / 1000) <=
+          static_cast<std::int64_t>(slices.size()) + 1);
     CHECK(account.total() == run.timeline.step_time);
   }
 }

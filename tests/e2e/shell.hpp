@@ -9,9 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include <sys/wait.h>
-
 #include <catch2/catch.hpp>
+#include <sys/wait.h>
 
 #include "tests/io/temporary_folder.hpp"
 
@@ -36,7 +35,8 @@ class Sandbox {
   Sandbox() {
     const std::filesystem::path source = TRACECAST_SOURCE_DIR;
     for (const char* data : {"scenarios", "topologies", "kernels", "docs"}) {
-      if (std::filesystem::exists(source / data)) std::filesystem::create_directory_symlink(source / data, path() / data);
+      if (std::filesystem::exists(source / data))
+        std::filesystem::create_directory_symlink(source / data, path() / data);
     }
     std::filesystem::create_directory(path() / "tools");
     std::filesystem::create_symlink(TRACECAST_BINARY, path() / "tools" / "tracecast");
@@ -46,7 +46,8 @@ class Sandbox {
 
   /// Standard output is a file, so the program writes plain text.
   Outcome run(const std::string& script) const {
-    std::ofstream(path() / ".script") << "set -euo pipefail\nexport PATH=\"$PWD/tools:$PATH\"\nunset TRACECAST_DATA\n" << script << "\n";
+    std::ofstream(path() / ".script") << "set -euo pipefail\nexport PATH=\"$PWD/tools:$PATH\"\nunset TRACECAST_DATA\n"
+                                      << script << "\n";
     const std::string command = "cd '" + path().string() + "' && bash .script >.out 2>.err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(path() / ".out"), content_of(path() / ".err")};

@@ -4,6 +4,7 @@
 
 #include "sim/io/json_document.hpp"
 #include "tests/report/sample.hpp"
+#include "tests/support/json_schema.hpp"
 
 using namespace tracecast;
 
@@ -75,6 +76,18 @@ TEST_CASE("result: values are the forecast's", "[report][json]") {
   CHECK(number_at(root, {"measured", "relative_error"}) == Approx(-0.2));
   CHECK(number_at(root, {"training", "days"}) == Approx(1e12 / 32768 / 86400));
   CHECK(number_at(root, {"engine", "events"}) == 12345);
+}
+
+TEST_CASE("result: fits its schema, with and without the optional keys", "[report][json][schema]") {
+  const std::filesystem::path schema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/result.schema.json";
+  Scenario scenario = sample::scenario();
+  Forecast forecast = sample::forecast();
+  forecast.causes = {{"gemm", 1.0, 1.2}};
+  CHECK(schema_violations(schema, result_json(scenario, forecast)) == std::vector<std::string>{});
+  scenario.measured.reset();
+  scenario.training.train_tokens = 0;
+  forecast.causes.clear();
+  CHECK(schema_violations(schema, result_json(scenario, forecast)) == std::vector<std::string>{});
 }
 
 TEST_CASE("result: the parts of the step add up to it", "[report][json]") {
