@@ -8,7 +8,11 @@
 namespace tracecast {
 namespace {
 
-std::string list_of(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+/// Keys that begin with '$' are for editors and are not advertised.
+std::string list_of(std::vector<std::string> words) {
+  std::erase_if(words, [](const std::string& word) { return word.starts_with('$'); });
+  return fmt::format("{}", fmt::join(words, " "));
+}
 
 std::string allowed_range(std::int64_t minimum, std::int64_t maximum, std::int64_t lowest, std::int64_t highest) {
   if (maximum == highest) return fmt::format("allowed: at least {}", minimum);
@@ -23,6 +27,16 @@ std::optional<std::int64_t> integer_of(const JsonNode& node) {
   if (node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact && std::trunc(node.number) == node.number)
     return static_cast<std::int64_t>(node.number);
   return std::nullopt;
+}
+
+/// The known key that was probably meant: the closest one, or the only one that begins with what was written.
+std::string meant_key(const std::string& written, const std::vector<std::string>& known) {
+  std::string nearest = closest(written, known);
+  if (!nearest.empty() || written.size() < 3) return nearest;
+  const auto begins = [&written](const std::string& key) { return key.starts_with(written); };
+  if (std::count_if(known.begin(), known.end(), begins) == 1)
+    nearest = *std::find_if(known.begin(), known.end(), begins);
+  return nearest;
 }
 
 }  // namespace
@@ -197,12 +211,14 @@ std::optional<ObjectReader> ObjectReader::get_object(const std::string& key) {
   return ObjectReader(*node, file_, dotted(key), *errors_);
 }
 
-void ObjectReader::ignore(const std::string& key) { known_.push_back(key); }
+void ObjectReader::ignore(const std::string& key) {
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+}
 
 void ObjectReader::finish() {
   for (const auto& [name, node] : node_->members) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    const std::string nearest = closest(name, known_);
+    const std::string nearest = meant_key(name, known_);
     mistake(dotted(shortened(name)), &node,
             nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
                             : fmt::format("unknown key (did you mean '{}'?)", nearest));

@@ -17,5 +17,7 @@ TEST_CASE("the nearest word is found when it looks like a typing mistake", "[bas
   CHECK(closest("bandwith", words) == "bandwidth");
   CHECK(closest("latncy", words) == "latency");
   CHECK(closest("tpp", words) == "tp");
+  CHECK(closest("latnecy", words) == "latency");  // neighbours swapped are one mistake
+  CHECK(closest("pt", words) == "tp");
   CHECK(closest("colour", words).empty());
 }

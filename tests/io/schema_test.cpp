@@ -81,15 +81,40 @@ TEST_CASE("schema: every shipped scenario fits", "[io][schema]") {
   CHECK(files >= 30);
 }
 
-TEST_CASE("schema: the scenario schema names the keys that the reader knows", "[io][schema]") {
-  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
+namespace {
+
+/// The visitor that compares: the keys of a group, and of each enumeration the names, with those of the schema.
+struct SchemaComparison {
+  fs::path schema;
+  std::string group;
   std::vector<std::string> keys;
-  const auto collect = [&keys](const char* key, const auto&...) { keys.emplace_back(key); };
-  visit_parallel(collect, Parallel{});
-  std::sort(keys.begin(), keys.end());
-  CHECK(schema_properties(schema, "/properties/parallel") == keys);
-  keys.clear();
-  visit_training(collect, Training{});
-  std::sort(keys.begin(), keys.end());
-  CHECK(schema_properties(schema, "/properties/training") == keys);
+
+  template <class T>
+  void operator()(const char* key, const T&, const Names<T>& names) {
+    keys.emplace_back(key);
+    std::vector<std::string> known;
+    for (const auto& name : names) known.push_back(name.first);
+    CHECK(schema_enum(schema, group + "/properties/" + key) == known);
+  }
+  template <class... Rest>
+  void operator()(const char* key, const Rest&...) {
+    keys.emplace_back(key);
+    CHECK(schema_enum(schema, group + "/properties/" + key) == std::vector<std::string>{});
+  }
+  void compare_keys() {
+    std::sort(keys.begin(), keys.end());
+    CHECK(schema_properties(schema, group) == keys);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("schema: the scenario schema names the keys and words that the reader knows", "[io][schema]") {
+  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
+  SchemaComparison parallel{schema, "/properties/parallel", {}};
+  visit_parallel(parallel, Parallel{});
+  parallel.compare_keys();
+  SchemaComparison training{schema, "/properties/training", {}};
+  visit_training(training, Training{});
+  training.compare_keys();
 }

@@ -1,0 +1,106 @@
+#include "tests/fuzz/exercise_readers.hpp"
+
+#include <fstream>
+#include <string>
+
+#include "sim/io/files.hpp"
+#include "sim/io/overrides.hpp"
+#include "sim/plan/plan.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+namespace tracecast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A small set of data files for scenarios to refer to, and the places that inputs are written to.
+struct Workplace {
+  Workplace() {
+    const fs::path root = TRACECAST_SOURCE_DIR;
+    for (const char* file : {"scenarios/models/gpt2-small.json", "topologies/laptop.json", "topologies/dgx-h100.json",
+                             "kernels/profiles/h100.json"}) {
+      fs::create_directories((folder.path() / file).parent_path());
+      fs::copy_file(root / file, folder.path() / file);
+    }
+    data = {folder.path() / "scenarios", folder.path() / "topologies", folder.path() / "kernels/profiles"};
+    input = folder.path() / "input.json";
+    written = folder.path() / "written.json";
+  }
+  TemporaryFolder folder;
+  DataPaths data;
+  fs::path input;
+  fs::path written;
+};
+
+void save(const fs::path& path, std::string_view content) {
+  fs::remove(path);  // a new file is never flushed to disk on closing, one that was cut short may be
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+void check(const Error& error) {
+  TRACECAST_ASSERT(!error.diagnostics.empty(), "an error says something");
+  for (const Diagnostic& diagnostic : error.diagnostics) {
+    TRACECAST_ASSERT(!diagnostic.message.empty(), "a diagnostic has a sentence");
+    TRACECAST_ASSERT(diagnostic.line >= 0, "lines are counted from 1");
+    TRACECAST_ASSERT(to_string(diagnostic).find('\n') == std::string::npos, "a sentence is one line");
+  }
+}
+
+template <class T>
+bool holds(const Result<T>& result) {
+  if (!result) check(result.error());
+  return result.has_value();
+}
+
+void exercise_scenario(const Workplace& place) {
+  const Result<Scenario> scenario = read_scenario(place.input, place.data);
+  if (!holds(scenario)) return;
+  const std::string text = to_json(*scenario);
+  save(place.written, text);
+  const Result<Scenario> again = read_scenario(place.written, place.data);
+  TRACECAST_ASSERT(again.has_value(), "a scenario that was written can be read");
+  TRACECAST_ASSERT(to_json(*again) == text, "a scenario that was written and read is the same");
+  const Result<Plan> plan =
+      make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
+  if (!plan) check(located(plan.error(), *scenario));
+}
+
+void exercise_model(const Workplace& place) {
+  const Result<Model> model = read_model(place.input);
+  if (!holds(model)) return;
+  TRACECAST_ASSERT(parameter_count(*model).total() > 0, "a model has parameters");
+  save(place.written, to_json(*model));
+  const Result<Model> again = read_model(place.written);
+  TRACECAST_ASSERT(again.has_value(), "a model that was written can be read");
+  TRACECAST_ASSERT(*again == *model, "a model that was written and read is the same");
+}
+
+void exercise_profile(const Workplace& place) {
+  const Result<Profile> profile = read_profile(place.input);
+  if (!holds(profile)) return;
+  save(place.written, to_json(*profile));
+  TRACECAST_ASSERT(read_profile(place.written).has_value(), "a profile that was written can be read");
+}
+
+void exercise_overrides(std::string_view input) {
+  JsonNode root;
+  root.kind = JsonNode::Kind::object;
+  std::vector<Diagnostic> errors;
+  apply_overrides(root, {std::string(input.substr(0, input.find('\n')))}, errors);
+  if (!errors.empty()) check(Error{errors});
+}
+
+}  // namespace
+
+void exercise_readers(std::string_view input) {
+  static const Workplace place;
+  save(place.input, input);
+  exercise_scenario(place);
+  holds(read_topology(place.input));
+  exercise_profile(place);
+  exercise_model(place);
+  exercise_overrides(input);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,144 @@
+#include <cstdlib>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/plan/plan.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+
+Scenario read(const fs::path& file, const std::vector<std::string>& overrides = {}) {
+  Result<Scenario> scenario = read_scenario(file, kData, overrides);
+  if (!scenario) FAIL(to_string(scenario.error()));
+  return std::move(*scenario);
+}
+
+/// All shipped scenarios, sorted.
+std::vector<fs::path> shipped() {
+  std::vector<fs::path> files;
+  for (const char* folder : {"published", "case_studies", "teaching"})
+    for (const auto& entry : fs::directory_iterator(kRoot / "scenarios" / folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("scenario: the main job is read as published", "[io]") {
+  const Scenario scenario = read(kRoot / "scenarios/published/llama3-405b-16k.json");
+  CHECK(scenario.name == "llama3-405b-16k");
+  CHECK(scenario.model.name == "llama-3.1-405b");
+  CHECK(parameter_count(scenario.model).total() == 405'853'388'800);
+  CHECK(scenario.parallel.tp == 8);
+  CHECK(scenario.parallel.pp == 16);
+  CHECK(scenario.parallel.dp == 128);
+  CHECK(scenario.parallel.zero_stage == 2);
+  CHECK_FALSE(scenario.parallel.reshard_after_forward);
+  CHECK(scenario.training.seq_length == 8192);
+  CHECK(scenario.training.global_batch_size == 2048);
+  CHECK(scenario.cluster.name == "meta-24k-h100");
+  CHECK(scenario.cluster.world_size == 16384);
+  CHECK(scenario.profile.name == "h100");
+  REQUIRE(scenario.measured);
+  CHECK(scenario.measured->step_time_s == 6.7211);
+  CHECK(scenario.places.at("parallel.tp").line == 6);
+  CHECK(scenario.places.at("parallel.tp").value == "8");
+}
+
+TEST_CASE("scenario: every shipped one can be read and planned", "[io]") {
+  for (const fs::path& file : shipped()) {
+    INFO(file.string());
+    const Scenario scenario = read(file, {"cluster.profile=h100"});
+    const Result<Plan> plan =
+        make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+    CHECK((plan ? "" : to_string(located(plan.error(), scenario))) == "");
+    CHECK_FALSE(scenario.description.empty());
+    CHECK_FALSE(scenario.source.empty());
+    CHECK(scenario.measured.has_value() == (file.parent_path().filename() == "published"));
+  }
+}
+
+TEST_CASE("scenario: written and read again, every shipped one is the same", "[io][property]") {
+  const TemporaryFolder folder;
+  for (const fs::path& file : shipped()) {
+    INFO(file.string());
+    const Scenario scenario = read(file, {"cluster.profile=h100"});
+    const fs::path copy = folder.path() / file.filename();
+    REQUIRE(write_file(copy, to_json(scenario)));
+    const Scenario again = read(copy);
+    CHECK(again.name == scenario.name);
+    CHECK(again.description == scenario.description);
+    CHECK(again.source == scenario.source);
+    CHECK(again.model == scenario.model);
+    CHECK(again.parallel == scenario.parallel);
+    CHECK(again.training == scenario.training);
+    CHECK(again.topology == scenario.topology);
+    CHECK(again.cluster.name == scenario.cluster.name);
+    CHECK(again.cluster.world_size == scenario.cluster.world_size);
+    CHECK(again.profile == scenario.profile);
+    CHECK(again.measured == scenario.measured);
+  }
+}
+
+TEST_CASE("scenario: overrides are applied before reading", "[io]") {
+  const Scenario scenario = read(kRoot / "scenarios/published/llama3-405b-16k.json",
+                                 {"model=llama-3.1-70b", "parallel.dp=64", "cluster.world_size=8192",
+                                  "training.dtype=fp8", "cluster.profile=a100"});
+  CHECK(scenario.model.name == "llama-3.1-70b");
+  CHECK(scenario.parallel.dp == 64);
+  CHECK(scenario.cluster.world_size == 8192);
+  CHECK(scenario.training.dtype == Precision::fp8);
+  CHECK(scenario.profile.name == "a100");
+  CHECK(scenario.places.at("parallel.dp").file == "--set");
+}
+
+TEST_CASE("scenario: mistakes in overrides and in the file are told together", "[io][error]") {
+  const fs::path file = kRoot / "scenarios/teaching/pipeline-1f1b.json";
+  const Result<Scenario> scenario =
+      read_scenario(file, kData, {"parallel.tp=zero", "training.seq_len=1", "model=lama-2-7b"});
+  REQUIRE_FALSE(scenario);
+  CHECK(to_string(scenario.error()) ==
+        "--set: model = \"lama-2-7b\": no model is called 'lama-2-7b' (did you mean 'llama-2-7b'?)\n"
+        "--set: parallel.tp = \"zero\": is not an integer\n"
+        "--set: training.seq_len: unknown key (did you mean 'seq_length'?)");
+}
+
+TEST_CASE("scenario: references to files count from the scenario's folder", "[io]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "own");
+  fs::copy_file(kRoot / "scenarios/models/gpt2-small.json", folder.path() / "own/model.json");
+  fs::copy_file(kRoot / "topologies/dgx-h100.json", folder.path() / "own/machine.json");
+  fs::copy_file(kRoot / "kernels/profiles/h100.json", folder.path() / "own/gpu.json");
+  const fs::path file = folder.path() / "run.json";
+  REQUIRE(write_file(file, R"({"model": "own/model.json",
+    "training": {"seq_length": 1024, "global_batch_size": 8},
+    "cluster": {"topology": "./own/machine.json", "world_size": 8, "profile": "own/gpu.json"}})"));
+  const Scenario scenario = read(file);
+  CHECK(scenario.model.name == "gpt2-small");
+  CHECK(scenario.cluster.name == "machine");
+  CHECK(scenario.profile.name == "gpu");
+}
+
+TEST_CASE("scenario: mistakes of the files it refers to are told with theirs", "[io][error]") {
+  const TemporaryFolder folder;
+  const fs::path machine = folder.path() / "machine.json";
+  REQUIRE(write_file(machine, "{\n\"gpu\": 1}"));
+  const fs::path file = folder.path() / "run.json";
+  REQUIRE(write_file(file, R"({"model": "gpt2-small",
+    "training": {"seq_length": 1024, "global_batch_size": 8},
+    "cluster": {"topology": "machine.json", "world_size": 0}})"));
+  const Result<Scenario> scenario = read_scenario(file, kData);
+  REQUIRE_FALSE(scenario);
+  const std::vector<Diagnostic>& found = scenario.error().diagnostics;
+  CHECK(found.front().file == machine.string());
+  CHECK(to_string(found.back()) ==
+        file.string() + ":3: cluster.world_size = 0: is out of range (allowed: 1 to 16777216)");
+}
