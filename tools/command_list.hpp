@@ -5,6 +5,7 @@
 
 namespace tracecast::cli {
 
+Run add_goodput(CLI::App& app);
 Run add_predict(CLI::App& app);
 
 }  // namespace tracecast::cli

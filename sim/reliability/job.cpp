@@ -553,7 +553,8 @@ void JobSimulation::roll_back() {
 JobTime JobSimulation::restart_time() const {
   const RecoveryPolicy& r = spec_.recovery;
   const JobTime processes = r.hot_spares && swapped_ ? JobTime{} : r.scheduler + r.container;
-  return processes + r.communicators + r.warm_up;
+  const JobTime bootstrap{r.communicators_per_1k_ranks.nanoseconds * spec_.machine.gpus / 1000};
+  return processes + r.communicators + bootstrap + r.warm_up;
 }
 
 JobTime JobSimulation::next_repair() const {

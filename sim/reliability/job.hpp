@@ -64,17 +64,18 @@ enum class Elastic {
 const char* to_string(Elastic elastic);
 
 struct RecoveryPolicy {
-  JobTime crash_detection{};     ///< a process that died is noticed after this
-  JobTime collective_timeout{};  ///< a hang is noticed after this by the communication library, or earlier by
-  JobTime watchdog_poll{};       ///<   polling the job's progress every `watchdog_poll` (0: nobody polls)
-  JobTime watchdog_threshold{};  ///<   for a standstill of at least this
-  JobTime diagnosis{};           ///< finding and evicting what failed
-  JobTime scheduler{};           ///< until processes start
-  JobTime container{};           ///< image, imports, compilation
-  JobTime communicators{};       ///< bootstrap of the communication library at the job's size
-  JobTime warm_up{};             ///< first steps that are slower
-  int spares = 0;                ///< nodes that wait for a failure
-  bool hot_spares = false;       ///< with processes started: a swap needs no scheduler and no container
+  JobTime crash_detection{};             ///< a process that died is noticed after this
+  JobTime collective_timeout{};          ///< a hang is noticed after this by the communication library, or earlier by
+  JobTime watchdog_poll{};               ///<   polling the job's progress every `watchdog_poll` (0: nobody polls)
+  JobTime watchdog_threshold{};          ///<   for a standstill of at least this
+  JobTime diagnosis{};                   ///< finding and evicting what failed
+  JobTime scheduler{};                   ///< until processes start
+  JobTime container{};                   ///< image, imports, compilation
+  JobTime communicators{};               ///< bootstrap of the communication library
+  JobTime communicators_per_1k_ranks{};  ///< added for every 1000 GPUs of the job
+  JobTime warm_up{};                     ///< first steps that are slower
+  int spares = 0;                        ///< nodes that wait for a failure
+  bool hot_spares = false;               ///< with processes started: a swap needs no scheduler and no container
   JobTime spare_swap{};
   Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
   Elastic elastic = Elastic::off;

@@ -1,0 +1,41 @@
+/// Failure models as data: scenarios/failures/<name>.json (docs/formats/failures.md).
+///
+/// A file says what broke on one machine and how often, and how a job there comes back: both as published, with source.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/reliability/checkpoint.hpp"
+#include "sim/reliability/failure_model.hpp"
+#include "sim/reliability/job.hpp"
+
+namespace tracecast {
+
+/// The machine and the time that counts refer to.
+struct Observed {
+  Machine machine;
+  double duration_s = 0;
+  bool operator==(const Observed&) const = default;
+};
+
+struct FailureFile {
+  FailureModel model;
+  Observed observed;
+  RecoveryPolicy recovery;
+  CheckpointSettings checkpoint;
+  bool operator==(const FailureFile&) const = default;
+};
+
+/// `overrides`: "recovery.spares=8", "checkpoint.interval=20 min"; they replace the file's values before it is read.
+/// Errors: those of the JSON reader; a kind without exactly one of count, mtbf and rate_per_1000_days; a count without
+/// `observed`; quantities out of range. All of them, with lines.
+Result<FailureFile> read_failure_file(const std::filesystem::path& path,
+                                      const std::vector<std::string>& overrides = {});
+
+/// "6334.6 h", "54 d": spans that may be longer than a Duration can be.
+Result<double> parse_long_time_s(const std::string& text);
+
+}  // namespace tracecast

@@ -1,0 +1,89 @@
+#include "sim/reliability/checkpoint.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+double seconds_for(double bytes, Bandwidth rate) {
+  return rate.bytes_per_second > 0 ? bytes / static_cast<double>(rate.bytes_per_second) : 0;
+}
+
+double size_of(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  return static_cast<double>(checkpoint_size(shape.parameters, settings.bytes_per_parameter).count);
+}
+
+double share_of(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  return size_of(settings, shape) / (settings.mode == CheckpointMode::rank0 ? 1 : shape.writers);
+}
+
+}  // namespace
+
+const char* to_string(CheckpointMode mode) {
+  switch (mode) {
+    case CheckpointMode::off:
+      return "off";
+    case CheckpointMode::sync:
+      return "sync";
+    case CheckpointMode::async:
+      return "async";
+    case CheckpointMode::tiered:
+      return "tiered";
+    case CheckpointMode::rank0:
+      return "rank0";
+  }
+  return "";
+}
+
+Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter) { return {parameters * bytes_per_parameter}; }
+
+Duration write_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  const double rank = seconds_for(share_of(settings, shape), settings.rank_storage);
+  const double all = seconds_for(size_of(settings, shape), settings.storage_write);
+  return from_seconds(std::max(rank, all)) + settings.metadata;
+}
+
+Duration copy_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  return from_seconds(seconds_for(share_of(settings, shape), settings.host_copy));
+}
+
+Duration load_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  const double read = size_of(settings, shape) * settings.read_amplification;
+  const double rank = seconds_for(read / shape.ranks, settings.rank_storage);
+  return from_seconds(std::max(rank, seconds_for(read, settings.storage_read))) + settings.metadata;
+}
+
+std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  const JobTime write = job_time(write_time(settings, shape));
+  const JobTime copy = job_time(copy_time(settings, shape));
+  CheckpointTier storage;
+  storage.load = job_time(load_time(settings, shape));
+  switch (settings.mode) {
+    case CheckpointMode::off:
+      return {};
+    case CheckpointMode::sync:
+    case CheckpointMode::rank0:
+      storage.stall = write;
+      return {storage};
+    case CheckpointMode::async:
+      storage.stall = copy;
+      storage.persist = write;
+      return {storage};
+    case CheckpointMode::tiered:
+      break;
+  }
+  storage.persist = write;
+  storage.every = settings.storage_every;
+  CheckpointTier memory{.name = "memory", .stall = copy, .load = copy, .survives = Survives::restart};
+  CheckpointTier peer{.name = "peer", .survives = Survives::one_node};
+  peer.persist = peer.load = job_time(seconds_for(share_of(settings, shape), settings.peer_copy));
+  return {memory, peer, storage};
+}
+
+double mean_stall_s(const std::vector<CheckpointTier>& tiers) {
+  double stall = 0;
+  for (const CheckpointTier& tier : tiers) stall += seconds(tier.stall) / tier.every;
+  return stall;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,90 @@
+#include "sim/report/engine_step_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/engine/engine.hpp"
+#include "sim/report/forecast.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The graph in which one rank computes slower. Templates and programs are shared between ranks, so it gets its own.
+StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
+  std::map<std::int32_t, std::int32_t> slow_templates;
+  const auto slowed = [&](std::int32_t index) {
+    const auto [entry, fresh] = slow_templates.try_emplace(index, static_cast<std::int32_t>(graph.templates.size()));
+    if (!fresh) return entry->second;
+    Template copy = graph.templates[static_cast<std::size_t>(index)];
+    for (Op& op : copy.ops)
+      if (op.type == OpType::compute) op.duration = {op.duration.picoseconds * 100 / speed_percent};
+    graph.templates.push_back(std::move(copy));
+    return entry->second;
+  };
+  std::vector<ProgramItem> program = graph.programs[static_cast<std::size_t>(graph.ranks[rank].program)];
+  for (ProgramItem& item : program) item.template_index = slowed(item.template_index);
+  graph.ranks[rank].program = static_cast<std::int32_t>(graph.programs.size());
+  graph.programs.push_back(std::move(program));
+  return graph;
+}
+
+/// Fewer replicas: fewer GPUs, and either their part of the batch or all of it in whole micro-batches.
+void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
+  const int left = dp - lost;
+  const std::int64_t batch = scenario.training.global_batch_size;
+  const std::int64_t per_round = scenario.training.micro_batch_size * left;
+  scenario.cluster.world_size = static_cast<int>(std::int64_t{scenario.cluster.world_size} * left / dp);
+  scenario.parallel.dp = left;
+  scenario.training.global_batch_size =
+      keep_batch ? (batch + per_round - 1) / per_round * per_round : batch / dp * left;
+}
+
+int replicas_of(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  return p.dp > 0 ? p.dp : scenario.cluster.world_size / (p.tp * p.pp * p.cp);
+}
+
+void degrade(Cluster& cluster, const MachineState& state) {
+  cluster.node.nics = std::max(1, cluster.node.nics - state.lost_rails);
+  cluster.node.nic_rate.bytes_per_second = cluster.node.nic_rate.bytes_per_second * state.link_speed_percent / 100;
+  for (FabricTier& tier : cluster.tiers) tier.oversubscription *= 100.0 / state.uplink_speed_percent;
+}
+
+}  // namespace
+
+EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double healthy_step_s)
+    : scenario_(std::move(scenario)), keep_batch_(keep_batch), healthy_step_s_(healthy_step_s) {}
+
+Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_speed_percent) const {
+  const Result<ForecastRun> run = forecast(scenario);
+  if (!run) return tl::unexpected(located(run.error(), scenario));
+  if (gpu_speed_percent == 100) return run->timeline.step_time;
+  Duration slowest;
+  for (std::size_t rank = 0; rank < run->graph.ranks.size(); ++rank) {
+    const Result<Timeline> timeline = simulate(with_slow_rank(run->graph, rank, gpu_speed_percent));
+    if (!timeline) return tl::unexpected(timeline.error());
+    slowest = std::max(slowest, timeline->step_time);
+  }
+  return slowest;
+}
+
+Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
+  Scenario scenario = scenario_;
+  if (state.global_batch > 0) scenario.training.global_batch_size = state.global_batch;
+  const std::int64_t full_batch = scenario.training.global_batch_size;
+  if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
+  degrade(scenario.cluster, state);
+  const Result<Duration> time = engine_time(scenario, state.gpu_speed_percent);
+  if (!time) return tl::unexpected(time.error());
+  const std::int64_t sequences = keep_batch_ ? full_batch : scenario.training.global_batch_size;
+  StepTime step{*time, sequences * scenario.training.seq_length};
+  if (healthy_step_s_ > 0) {
+    const Result<Duration> healthy = engine_time(scenario_, 100);
+    if (!healthy) return tl::unexpected(healthy.error());
+    step.time = from_seconds(seconds(*time) / seconds(*healthy) * healthy_step_s_);
+  }
+  return step;
+}
+
+}  // namespace tracecast

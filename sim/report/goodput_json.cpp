@@ -1,0 +1,109 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/report/goodput_report.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Estimate& e) {
+  return {{"mean", e.mean}, {"low", e.low}, {"high", e.high}, {"standard_error", e.standard_error}};
+}
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json checkpoint_json(const GoodputReport& r) {
+  Json tiers = Json::array();
+  for (const CheckpointTier& t : r.spec.checkpoint.tiers)
+    tiers.push_back({{"name", t.name},
+                     {"every", t.every},
+                     {"stall_s", seconds(t.stall)},
+                     {"persist_s", seconds(t.persist)},
+                     {"load_s", seconds(t.load)},
+                     {"survives", to_string(t.survives)}});
+  Json out = {{"mode", to_string(r.checkpoint.mode)},
+              {"bytes", checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter).count},
+              {"interval_s", r.interval_s},
+              {"interval_steps", r.spec.checkpoint.interval_steps},
+              {"tiers", tiers},
+              {"young_s", r.young_s},
+              {"daly_s", r.daly_s},
+              {"optimal_s", r.optimal_s},
+              {"closed_form_goodput", r.closed_goodput}};
+  if (r.best) {
+    Json trials = Json::array();
+    for (const IntervalTrial& t : r.best->trials)
+      trials.push_back({{"interval_steps", t.interval_steps}, {"goodput", json_of(t.goodput)}});
+    out["best"] = {{"interval_steps", r.best->interval_steps},
+                   {"at_least_steps", r.best->at_least},
+                   {"at_most_steps", r.best->at_most},
+                   {"trials", trials}};
+  }
+  return out;
+}
+
+Json states_json(const GoodputReport& r) {
+  Json out = Json::array();
+  for (const auto& [state, step] : r.states)
+    out.push_back({{"lost_replicas", state.lost_replicas},
+                   {"gpu_speed_percent", state.gpu_speed_percent},
+                   {"link_speed_percent", state.link_speed_percent},
+                   {"uplink_speed_percent", state.uplink_speed_percent},
+                   {"lost_rails", state.lost_rails},
+                   {"global_batch", state.global_batch},
+                   {"step_time_s", seconds(step.time)},
+                   {"tokens", step.tokens}});
+  return out;
+}
+
+Json report_json(const GoodputReport& r) {
+  Json shares = Json::object();
+  for (std::size_t i = 0; i < kSpent; ++i) shares[to_string(static_cast<Spent>(i))] = r.goodput.share[i];
+  Json events = Json::object();
+  for (std::size_t k = 0; k < r.goodput.events.size(); ++k) events[r.spec.failures.kinds[k].name] = r.goodput.events[k];
+  Json out = {{"scenario", r.scenario},
+              {"failures", r.failures},
+              {"gpus", r.machine.gpus},
+              {"days", seconds(r.spec.horizon) / 86400},
+              {"histories", r.goodput.histories},
+              {"narrow_enough", r.goodput.narrow_enough},
+              {"goodput", json_of(r.goodput.goodput)},
+              {"goodput_quantiles",
+               {{"p5", quantile(r.goodput.goodputs, 0.05)},
+                {"p50", quantile(r.goodput.goodputs, 0.5)},
+                {"p95", quantile(r.goodput.goodputs, 0.95)}}},
+              {"waterfall", shares},
+              {"interruptions", json_of(r.goodput.interruptions)},
+              {"mtbf_s", finite(r.mtbf_s)},
+              {"events", events},
+              {"step_time_s", seconds(r.healthy.time)},
+              {"tokens_per_step", r.healthy.tokens},
+              {"tokens_per_s", r.tokens_per_s()},
+              {"effective_tokens_per_s", r.tokens_per_s() * r.goodput.goodput.mean},
+              {"checkpoint", checkpoint_json(r)},
+              {"states", states_json(r)}};
+  if (r.goal_tokens > 0)
+    out["to_finish"] = {{"tokens", r.goal_tokens},
+                        {"days", json_of(r.goal_days)},
+                        {"gpu_hours", r.goal_gpu_hours},
+                        {"price", r.goal_price}};
+  return out;
+}
+
+std::string text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::string goodput_json(const GoodputReport& report) { return text(report_json(report)); }
+
+std::string sweep_json(const std::string& key, const std::vector<SweepPoint>& points) {
+  Json list = Json::array();
+  for (const SweepPoint& point : points)
+    list.push_back({{"value", point.value}, {"result", report_json(point.report)}});
+  return text({{"sweep", key}, {"points", list}});
+}
+
+}  // namespace tracecast

@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/report/goodput_report.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr int kLabel = 20;
+
+std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
+
+std::string span_text(double s) {
+  if (s < 120) return fmt::format("{:.3g} s", s);
+  if (s < 7200) return fmt::format("{:.1f} min", s / 60);
+  return duration_in_words(s);
+}
+
+std::string fact(std::string_view label, const std::string& text, const TextStyle& style) {
+  return fmt::format("  {}  {}\n", paint(pad_right(label, kLabel), Colour::grey, style), text);
+}
+
+Colour colour_of(Spent spent) {
+  switch (spent) {
+    case Spent::productive:
+      return Colour::green;
+    case Spent::degraded:
+      return Colour::yellow;
+    case Spent::checkpoint:
+      return Colour::cyan;
+    case Spent::lost:
+      return Colour::red;
+    case Spent::waiting:
+      return Colour::magenta;
+    case Spent::planned:
+      return Colour::grey;
+    default:
+      return Colour::blue;
+  }
+}
+
+char letter_of(Spent spent) {
+  switch (spent) {
+    case Spent::productive:
+      return '.';
+    case Spent::detection:
+      return 'd';
+    case Spent::diagnosis:
+      return 'D';
+    case Spent::waiting:
+      return 'w';
+    case Spent::restart:
+      return 'r';
+    case Spent::load:
+      return 'l';
+    case Spent::planned:
+      return 'p';
+    default:
+      return '?';
+  }
+}
+
+std::string answer(const GoodputReport& r, const TextStyle& style) {
+  const Estimate& g = r.goodput.goodput;
+  std::string text = fact("goodput",
+                          fmt::format("{}   95 % interval of the mean {} to {}, {} histories",
+                                      paint(percent(g.mean, 2), Colour::bold, style), percent(g.low, 2),
+                                      percent(g.high, 2), number(r.goodput.histories, 1)),
+                          style);
+  text += fact("one history",
+               fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
+                           percent(quantile(r.goodput.goodputs, 0.95), 2)),
+               style);
+  text += fact("step",
+               fmt::format("{} healthy; {} tokens/s, {} with what failures take", to_text(r.healthy.time),
+                           number(r.tokens_per_s()), number(r.tokens_per_s() * g.mean)),
+               style);
+  text += fact("interruptions",
+               fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
+                           duration_in_words(seconds(r.spec.horizon)), span_text(r.mtbf_s)),
+               style);
+  if (r.goal_tokens > 0) {
+    std::string goal = fmt::format("{:.4g} T tokens in {:.1f} days ({:.1f} to {:.1f}), {} GPU-hours",
+                                   static_cast<double>(r.goal_tokens) / 1e12, r.goal_days.mean, r.goal_days.low,
+                                   r.goal_days.high, number(r.goal_gpu_hours));
+    if (r.goal_price > 0) goal += fmt::format(", cost {}", number(r.goal_price));
+    text += fact("to finish", goal, style);
+  }
+  return text;
+}
+
+std::string waterfall(const GoodputReport& r, const TextStyle& style) {
+  std::string text = "\n" + heading("Where the time goes", style) + "\n";
+  const int width = std::clamp(style.width - kLabel - 24, 10, 60);
+  for (std::size_t i = 0; i < kSpent; ++i) {
+    const auto what = static_cast<Spent>(i);
+    const double share = r.goodput.share[i];
+    if (share <= 0) continue;
+    text += fmt::format("  {} {} {} {}\n", pad_right(to_string(what), kLabel), pad_left(percent(share, 2), 8),
+                        pad_left(duration_in_words(share * r.goodput.wall_s.mean), 10),
+                        paint(bar(share, width, style), colour_of(what), style));
+  }
+  return text;
+}
+
+std::string checkpoints(const GoodputReport& r, const TextStyle& style) {
+  std::string text = "\n" + heading("Checkpoints", style) + "\n";
+  if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure goes back to the beginning\n";
+  text += fact("size",
+               fmt::format("{} ({}, {} bytes per parameter)",
+                           to_text(checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter)),
+                           to_string(r.checkpoint.mode), r.checkpoint.bytes_per_parameter),
+               style);
+  for (const CheckpointTier& tier : r.spec.checkpoint.tiers)
+    text +=
+        fact(tier.name,
+             fmt::format("stall {}, safe {} later, load {}, every {}{}", span_text(seconds(tier.stall)),
+                         span_text(seconds(tier.persist)), span_text(seconds(tier.load)),
+                         tier.every == 1 ? std::string("checkpoint") : fmt::format("{} checkpoints", tier.every), ""),
+             style);
+  text +=
+      fact("interval", fmt::format("{} ({} steps)", span_text(r.interval_s), r.spec.checkpoint.interval_steps), style);
+  if (r.optimal_s > 0)
+    text += fact(
+        "best in closed form",
+        fmt::format("Young {}, Daly {}, exact {}", span_text(r.young_s), span_text(r.daly_s), span_text(r.optimal_s)),
+        style);
+  if (r.best) {
+    const double step = seconds(r.healthy.time);
+    text += fact("best simulated",
+                 fmt::format("{}; from {} to {} the difference is noise",
+                             span_text(static_cast<double>(r.best->interval_steps) * step),
+                             span_text(static_cast<double>(r.best->at_least) * step),
+                             span_text(static_cast<double>(r.best->at_most) * step)),
+                 style);
+  }
+  if (r.closed_goodput > 0)
+    text += fact(
+        "closed form",
+        fmt::format("goodput {} for crashes with restarts of {}", percent(r.closed_goodput, 2), span_text(r.restart_s)),
+        style);
+  return text;
+}
+
+std::string causes(const GoodputReport& r, const TextStyle& style) {
+  std::string text = "\n" + heading("What happens, per history", style) + "\n";
+  std::vector<std::pair<double, std::string>> rows;
+  for (std::size_t k = 0; k < r.goodput.events.size(); ++k)
+    rows.emplace_back(r.goodput.events[k], r.spec.failures.kinds[k].name);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const double most = rows.empty() ? 1 : std::max(rows.front().first, 1e-9);
+  for (const auto& [count, name] : rows)
+    text += fmt::format("  {} {} {}\n", pad_right(name, 28), pad_left(fmt::format("{:.1f}", count), 8),
+                        bar(count / most, std::clamp(style.width - 44, 8, 40), style));
+  return text;
+}
+
+/// One letter per slice of a day: what most of an outage in it was, or '.' while the job runs.
+std::string timeline(const GoodputReport& r, const TextStyle& style) {
+  std::string text = "\n" + heading("One history (number 0)", style) + "\n";
+  const int width = std::clamp(style.width - 12, 24, 96);
+  const double day = 86400;
+  const int days = static_cast<int>(std::ceil(seconds(r.sample.wall) / day));
+  std::size_t first = 0;
+  for (int d = 0; d < std::min(days, 60); ++d) {
+    std::string line;
+    for (int c = 0; c < width; ++c) {
+      const double begin = day * (d + c / static_cast<double>(width));
+      const double end = begin + day / width;
+      if (begin >= seconds(r.sample.wall)) break;
+      std::array<double, kSpent> in{};
+      while (first < r.sample.spans.size() && seconds(r.sample.spans[first].end) <= begin) ++first;
+      for (std::size_t i = first; i < r.sample.spans.size() && seconds(r.sample.spans[i].begin) < end; ++i)
+        in[static_cast<std::size_t>(r.sample.spans[i].spent)] +=
+            std::min(end, seconds(r.sample.spans[i].end)) - std::max(begin, seconds(r.sample.spans[i].begin));
+      in[static_cast<std::size_t>(Spent::productive)] = 0;
+      const auto largest = std::max_element(in.begin(), in.end());
+      line += *largest > 0 ? letter_of(static_cast<Spent>(largest - in.begin())) : '.';
+    }
+    text += fmt::format("  day {:>3}  {}\n", d + 1, line);
+  }
+  return text + "  . runs  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
+}
+
+std::string states(const GoodputReport& r, const TextStyle& style) {
+  if (r.states.size() < 2) return "";
+  std::string text = "\n" + heading("Steps of a machine that is not healthy", style) + "\n";
+  for (const auto& [state, step] : r.states) {
+    if (state == MachineState{}) continue;
+    std::vector<std::string> parts;
+    if (state.lost_replicas > 0) parts.push_back(fmt::format("{} replicas out", state.lost_replicas));
+    if (state.gpu_speed_percent < 100) parts.push_back(fmt::format("a GPU at {} %", state.gpu_speed_percent));
+    if (state.link_speed_percent < 100) parts.push_back(fmt::format("links at {} %", state.link_speed_percent));
+    if (state.uplink_speed_percent < 100) parts.push_back(fmt::format("uplinks at {} %", state.uplink_speed_percent));
+    if (state.lost_rails > 0) parts.push_back("a rail lost");
+    if (state.global_batch > 0) parts.push_back(fmt::format("batch {}", state.global_batch));
+    text +=
+        fact(fmt::format("{}", fmt::join(parts, ", ")),
+             fmt::format("{} for {} tokens", to_text(step.time), number(static_cast<double>(step.tokens), 1)), style);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string goodput_page(const GoodputReport& r, const TextStyle& style) {
+  std::string text =
+      paint(fmt::format("{}, {} GPUs, failures as {}", r.scenario, number(r.machine.gpus, 1), r.failures), Colour::bold,
+            style) +
+      "\n\n";
+  return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + causes(r, style) + states(r, style) +
+         timeline(r, style);
+}
+
+std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {
+  std::string text = fmt::format("{} {} {} {} {} {}\n", pad_right(key, 16), pad_left("goodput", 9), pad_left("+-", 8),
+                                 pad_left("lost", 8), pad_left("waiting", 8), pad_left("stops", 8));
+  for (const SweepPoint& p : points) {
+    const Goodput& g = p.report.goodput;
+    const auto share = [&](Spent s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
+    text += fmt::format("{} {} {} {} {} {}  {}\n", pad_right(p.value, 16), pad_left(percent(g.goodput.mean, 2), 9),
+                        pad_left(percent((g.goodput.high - g.goodput.low) / 2, 2), 8), pad_left(share(Spent::lost), 8),
+                        pad_left(share(Spent::waiting), 8), pad_left(fmt::format("{:.1f}", g.interruptions.mean), 8),
+                        bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style));
+  }
+  return text;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,171 @@
+#include "sim/report/goodput_svg.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr double kDay = 86400;
+
+const char* fill_of(Spent spent) {
+  switch (spent) {
+    case Spent::productive:
+      return "#4c9f70";
+    case Spent::degraded:
+      return "#d9b44a";
+    case Spent::checkpoint:
+      return "#5bb5c5";
+    case Spent::lost:
+      return "#c8553d";
+    case Spent::detection:
+      return "#27408b";
+    case Spent::diagnosis:
+      return "#4f6fbf";
+    case Spent::waiting:
+      return "#9b59b6";
+    case Spent::restart:
+      return "#7f8fd6";
+    case Spent::load:
+      return "#a9b5e8";
+    case Spent::planned:
+      return "#8c8c8c";
+  }
+  return "#000000";
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string rect(double x, double y, double w, double h, const char* fill, const std::string& title = "") {
+  return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\">{}</rect>\n", x, y,
+                     std::max(w, 0.0), h, fill, title.empty() ? "" : "<title>" + escaped(title) + "</title>");
+}
+
+std::string label(double x, double y, const std::string& text, const char* anchor = "start") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
+}
+
+std::string document(double width, double height, const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"10\" y=\"20\" "
+      "font-size=\"14\">{2}</text>\n{3}</svg>\n",
+      width, height, escaped(title), body);
+}
+
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+
+}  // namespace
+
+std::string waterfall_svg(const GoodputReport& r) {
+  constexpr double kLeft = 150, kWidth = 480, kRow = 22;
+  std::string body;
+  double y = 36;
+  double before = 0;
+  for (std::size_t i = 0; i < kSpent; ++i) {
+    const auto what = static_cast<Spent>(i);
+    const double share = r.goodput.share[i];
+    if (share <= 0) continue;
+    body += label(kLeft - 8, y + 14, to_string(what), "end");
+    body += rect(kLeft + before * kWidth, y, share * kWidth, kRow - 5, fill_of(what), percent(share));
+    body += label(kLeft + kWidth + 10, y + 14, percent(share));
+    before += share;
+    y += kRow;
+  }
+  return document(kLeft + kWidth + 90, y + 12,
+                  fmt::format("{}: goodput {}", r.scenario, percent(r.goodput.goodput.mean)), body);
+}
+
+std::string timeline_svg(const GoodputReport& r) {
+  constexpr double kLeft = 60, kWidth = 720, kRow = 8;
+  std::string body;
+  const auto place = [&](const JobSpan& span, double begin, double end) {
+    const double day = std::floor(begin / kDay);
+    body += rect(kLeft + (begin / kDay - day) * kWidth, 34 + day * kRow, (end - begin) / kDay * kWidth, kRow - 1,
+                 fill_of(span.spent), span.cause.empty() ? "" : span.cause + ": " + to_string(span.spent));
+  };
+  for (const JobSpan& span : r.sample.spans) {
+    double begin = seconds(span.begin);
+    const double end = seconds(span.end);
+    while (begin < end) {
+      const double midnight = (std::floor(begin / kDay) + 1) * kDay;
+      place(span, begin, std::min(end, midnight));
+      begin = midnight;
+    }
+  }
+  const double days = std::ceil(seconds(r.sample.wall) / kDay);
+  for (int d = 0; d < static_cast<int>(days); d += 7)
+    body += label(kLeft - 6, 34 + d * kRow + kRow, fmt::format("day {}", d + 1), "end");
+  double x = kLeft;
+  const double y = 34 + days * kRow + 18;
+  for (const Spent what : {Spent::productive, Spent::detection, Spent::diagnosis, Spent::waiting, Spent::restart,
+                           Spent::load, Spent::planned}) {
+    body += rect(x, y - 9, 10, 10, fill_of(what)) +
+            label(x + 14, y, what == Spent::productive ? "running" : to_string(what));
+    x += 105;
+  }
+  return document(kLeft + kWidth + 20, y + 14, fmt::format("{}: one history", r.scenario), body);
+}
+
+std::string distribution_svg(const GoodputReport& r) {
+  constexpr double kLeft = 40, kWidth = 560, kHeight = 180;
+  constexpr int kBins = 40;
+  const auto [low, high] = std::minmax_element(r.goodput.goodputs.begin(), r.goodput.goodputs.end());
+  const double width = std::max(*high - *low, 1e-9);
+  std::vector<int> bins(kBins);
+  for (const double g : r.goodput.goodputs)
+    ++bins[static_cast<std::size_t>(std::min(kBins - 1, static_cast<int>((g - *low) / width * kBins)))];
+  const double most = *std::max_element(bins.begin(), bins.end());
+  std::string body;
+  for (int b = 0; b < kBins; ++b) {
+    const double h = kHeight * bins[static_cast<std::size_t>(b)] / most;
+    body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(Spent::productive),
+                 fmt::format("{} histories", bins[static_cast<std::size_t>(b)]));
+  }
+  body += label(kLeft, 58 + kHeight, percent(*low)) + label(kLeft + kWidth, 58 + kHeight, percent(*high), "end");
+  return document(kLeft + kWidth + 40, kHeight + 74,
+                  fmt::format("{}: goodput over {} histories", r.scenario, r.goodput.histories), body);
+}
+
+std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& points) {
+  constexpr double kLeft = 70, kWidth = 560, kHeight = 220, kTop = 40;
+  double low = 1, high = 0;
+  for (const SweepPoint& p : points) {
+    low = std::min(low, p.report.goodput.goodput.low);
+    high = std::max(high, p.report.goodput.goodput.high);
+  }
+  low = std::max(0.0, low - 0.01);
+  high = std::min(1.0, high + 0.01);
+  const auto y_of = [&](double g) { return kTop + kHeight * (high - g) / std::max(high - low, 1e-9); };
+  std::string body, line;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Estimate& g = points[i].report.goodput.goodput;
+    const double x = kLeft + kWidth * (static_cast<double>(i) + 0.5) / static_cast<double>(points.size());
+    line += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
+    body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "#444444");
+    body += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n", x,
+                        y_of(g.mean), fill_of(Spent::productive), percent(g.mean));
+    body += label(x, kTop + kHeight + 18, points[i].value, "middle");
+  }
+  body += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(Spent::productive));
+  body += label(kLeft - 8, kTop + 8, percent(high), "end") + label(kLeft - 8, kTop + kHeight, percent(low), "end");
+  return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);
+}
+
+}  // namespace tracecast

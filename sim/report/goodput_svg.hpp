@@ -1,0 +1,20 @@
+/// Pictures of a goodput forecast: each a whole SVG document, readable without scripts or fonts of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/goodput_report.hpp"
+
+namespace tracecast {
+
+/// Bars: where the wall time goes, on average.
+std::string waterfall_svg(const GoodputReport& report);
+/// One row per day of history 0, coloured by what the job does.
+std::string timeline_svg(const GoodputReport& report);
+/// Histogram of goodput over histories.
+std::string distribution_svg(const GoodputReport& report);
+/// Goodput over the values of a sweep, with intervals.
+std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& points);
+
+}  // namespace tracecast

@@ -1,0 +1,257 @@
+/// `tracecast goodput`: what failures, checkpoints and restarts leave of a run's throughput.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/goodput_report.hpp"
+#include "sim/report/goodput_svg.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string scenario;
+  std::string failures = "llama3-54-days";
+  std::vector<std::string> overrides;
+  double days = 54;
+  std::string mtbf;
+  std::string checkpoint;
+  std::string step_time;
+  int spares = -1;
+  double tokens = 0;
+  double price = 0;
+  std::string sweep;
+  GoodputOptions simulation;
+  bool no_best = false;
+  bool json = false;
+  std::string out;
+};
+
+bool concerns_failures(const std::string& key) {
+  return key.starts_with("recovery.") || key.starts_with("checkpoint.") || key.starts_with("nodes_per_");
+}
+
+tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
+  Diagnostic diagnostic;
+  diagnostic.key = key;
+  diagnostic.value = value;
+  diagnostic.message = message;
+  return fail(std::move(diagnostic));
+}
+
+Result<double> time_option(const std::string& name, const std::string& text) {
+  if (text.empty()) return 0.0;
+  const Result<double> value = parse_long_time_s(text);
+  if (!value) return wrong(name, text, value.error().diagnostics.front().message);
+  if (*value <= 0) return wrong(name, text, "is not positive");
+  return *value;
+}
+
+/// What the short options mean for the failure file.
+std::vector<std::string> failure_overrides(const Options& options) {
+  std::vector<std::string> overrides;
+  if (options.checkpoint == "off")
+    overrides.emplace_back("checkpoint.mode=\"off\"");
+  else if (!options.checkpoint.empty())
+    overrides.push_back("checkpoint.interval=\"" + options.checkpoint + "\"");
+  if (options.spares >= 0) overrides.push_back(fmt::format("recovery.spares={}", options.spares));
+  for (const std::string& each : options.overrides)
+    if (concerns_failures(each)) overrides.push_back(each);
+  return overrides;
+}
+
+Result<GoodputRequest> load(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  std::vector<std::string> overrides;
+  for (const std::string& each : options.overrides)
+    if (!concerns_failures(each)) overrides.push_back(each);
+  const Result<Scenario> scenario = read_scenario(*path, *data, overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const Result<fs::path> failure_path = find_file(options.failures, data->scenarios / "failures", "failure model");
+  if (!failure_path) return tl::unexpected(failure_path.error());
+  const Result<FailureFile> failures = read_failure_file(*failure_path, failure_overrides(options));
+  if (!failures) return tl::unexpected(failures.error());
+  const Result<double> mtbf = time_option("--mtbf", options.mtbf);
+  if (!mtbf) return tl::unexpected(mtbf.error());
+  const Result<double> step = time_option("--step-time", options.step_time);
+  if (!step) return tl::unexpected(step.error());
+
+  GoodputRequest request;
+  request.scenario = *scenario;
+  request.failures = *failures;
+  request.days = options.days;
+  request.mtbf_s = *mtbf;
+  request.step_time_s = *step;
+  request.goal_tokens = static_cast<std::int64_t>(options.tokens);
+  request.price_per_gpu_hour = options.price;
+  request.find_best_interval = !options.no_best && options.sweep.empty();
+  request.options = options.simulation;
+  return request;
+}
+
+Result<GoodputReport> report_of(const Options& options, const Context& context) {
+  Result<GoodputRequest> request = load(options);
+  if (!request) return tl::unexpected(request.error());
+  Progress progress("simulating histories", context.show_progress);
+  request->options.progress = [&](int done, int of) { progress.update(done, of); };
+  return forecast_goodput(*request);
+}
+
+struct Sweep {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+Result<Sweep> parse_sweep(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  Sweep sweep{text.substr(0, equals), {}};
+  std::size_t begin = equals == std::string::npos ? text.size() : equals + 1;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    sweep.values.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (sweep.key.empty() || sweep.values.empty())
+    return wrong("--sweep", text, "is not KEY=VALUE,VALUE,… (keys: mtbf checkpoint spares gpus, or any of --set)");
+  return sweep;
+}
+
+/// More or fewer GPUs are more or fewer data-parallel replicas; the batch goes with them.
+Result<void> set_gpus(Options& options, const std::string& value) {
+  const Result<GoodputRequest> base = load(options);
+  if (!base) return tl::unexpected(base.error());
+  const Scenario& s = base->scenario;
+  const int block = s.parallel.tp * s.parallel.pp * s.parallel.cp;
+  const int gpus = std::atoi(value.c_str());
+  if (gpus <= 0 || gpus % block != 0)
+    return wrong("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));
+  const std::int64_t per_replica = s.training.global_batch_size / (s.cluster.world_size / block);
+  options.overrides.push_back(fmt::format("cluster.world_size={}", gpus));
+  options.overrides.push_back(fmt::format("parallel.dp={}", gpus / block));
+  options.overrides.push_back(fmt::format("training.global_batch_size={}", per_replica * (gpus / block)));
+  return {};
+}
+
+Result<Options> at(Options options, const std::string& key, const std::string& value) {
+  if (key == "mtbf")
+    options.mtbf = value;
+  else if (key == "checkpoint")
+    options.checkpoint = value;
+  else if (key == "spares")
+    options.overrides.push_back("recovery.spares=" + value);
+  else if (key == "gpus") {
+    if (Result<void> done = set_gpus(options, value); !done) return tl::unexpected(done.error());
+  } else
+    options.overrides.push_back(key + "=" + value);
+  return options;
+}
+
+Result<void> make_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (fs::is_directory(folder)) return {};
+  return wrong("--out", folder.string(), "is no folder and cannot be made one");
+}
+
+Result<ExitCode> sweep(const Options& options, const Context& context) {
+  const Result<Sweep> asked = parse_sweep(options.sweep);
+  if (!asked) return tl::unexpected(asked.error());
+  std::vector<SweepPoint> points;
+  for (const std::string& value : asked->values) {
+    const Result<Options> here = at(options, asked->key, value);
+    if (!here) return tl::unexpected(here.error());
+    Result<GoodputReport> report = report_of(*here, context);
+    if (!report) return tl::unexpected(report.error());
+    points.push_back({value, std::move(*report)});
+  }
+  if (!options.out.empty()) {
+    const fs::path folder = options.out;
+    const Result<void> written =
+        make_folder(folder)
+            .and_then([&] { return write_file(folder / "sweep.json", sweep_json(asked->key, points)); })
+            .and_then([&] { return write_file(folder / "sweep.svg", sweep_svg(asked->key, points)); });
+    if (!written) return tl::unexpected(written.error());
+  }
+  fmt::print("{}", options.json ? sweep_json(asked->key, points) : sweep_page(asked->key, points, context.style));
+  return ExitCode::done;
+}
+
+Result<ExitCode> goodput(const Options& options, const Context& context) {
+  if (!options.sweep.empty()) return sweep(options, context);
+  const Result<GoodputReport> report = report_of(options, context);
+  if (!report) return tl::unexpected(report.error());
+  if (!options.out.empty()) {
+    const fs::path folder = options.out;
+    const Result<void> written =
+        make_folder(folder)
+            .and_then([&] { return write_file(folder / "goodput.json", goodput_json(*report)); })
+            .and_then([&] { return write_file(folder / "goodput.txt", goodput_page(*report, {})); })
+            .and_then([&] { return write_file(folder / "waterfall.svg", waterfall_svg(*report)); })
+            .and_then([&] { return write_file(folder / "timeline.svg", timeline_svg(*report)); })
+            .and_then([&] { return write_file(folder / "distribution.svg", distribution_svg(*report)); });
+    if (!written) return tl::unexpected(written.error());
+  }
+  fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_goodput(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->simulation.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
+      ->capture_default_str();
+  app.add_option("--days", options->days, "length of a history")
+      ->check(CLI::Range(0.01, 3650.0))
+      ->capture_default_str();
+  app.add_option("--mtbf", options->mtbf, "mean time between failures of the whole job, e.g. \"3 h\"")
+      ->type_name("TIME");
+  app.add_option("--checkpoint", options->checkpoint, "work between checkpoints: \"20 min\", best or off")
+      ->type_name("TIME");
+  app.add_option("--spares", options->spares, "nodes that wait for a failure")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--step-time", options->step_time, "a measured step time in place of the forecast one")
+      ->type_name("TIME");
+  app.add_option("--tokens", options->tokens, "tokens to train, e.g. 15e12: time and cost to finish")
+      ->check(CLI::Range(1.0, 9e18));
+  app.add_option("--price", options->price, "of one GPU-hour")->check(CLI::PositiveNumber);
+  app.add_option("--set", options->overrides,
+                 "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*); may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")
+      ->type_name("SWEEP");
+  app.add_option("--seed", options->simulation.seed, "of the random numbers")->capture_default_str();
+  app.add_option("--histories", options->simulation.max_histories, "at most so many")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--half-width", options->simulation.half_width,
+                 "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--threads", options->simulation.threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_option("--out", options->out, "also write goodput.json, goodput.txt and pictures (SVG) there")
+      ->type_name("DIR");
+  return [options](const Context& context) { return goodput(*options, context); };
+}
+
+}  // namespace tracecast::cli
