@@ -7,6 +7,8 @@ namespace tracecast::cli {
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"predict", "forecast one training step of a scenario", "predict llama3-405b-16k", add_predict},
+      {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
+       "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
   };
   return kCommands;
 }
