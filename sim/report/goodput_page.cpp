@@ -183,7 +183,7 @@ std::string timeline(const GoodputReport& r, const TextStyle& style) {
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
-  return text + "  . runs  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
+  return text + "  . runs  c saves for a planned stop  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
 }
 
 std::string states(const GoodputReport& r, const TextStyle& style) {

@@ -1,0 +1,106 @@
+#include "sim/io/failure_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A file of this text in the temporary folder.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text) : path_(fs::temp_directory_path() / "tracecast_failure_file_test.json") {
+    std::ofstream(path_) << text;
+  }
+  ~TextFile() { fs::remove(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const TextFile file(text);
+  const Result<FailureFile> read = read_failure_file(file.path(), overrides);
+  REQUIRE_FALSE(read.has_value());
+  std::string message = to_string(read.error());
+  for (std::size_t at = message.find(file.path().string()); at != std::string::npos;
+       at = message.find(file.path().string()))
+    message.replace(at, file.path().string().size(), "FILE");
+  return message;
+}
+
+const fs::path kShipped = fs::path(TRACECAST_SOURCE_DIR) / "scenarios" / "failures";
+
+}  // namespace
+
+TEST_CASE("every shipped failure model is read and names its source", "[io][reliability]") {
+  int files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kShipped)) {
+    CAPTURE(entry.path().string());
+    const Result<FailureFile> file = read_failure_file(entry.path());
+    if (!file) FAIL(to_string(file.error()));
+    CHECK(!file->model.source.empty());
+    CHECK(!file->model.kinds.empty());
+    CHECK(interruption_rate_s(file->model, {16384, 8}) > 0);
+    ++files;
+  }
+  CHECK(files >= 7);
+}
+
+TEST_CASE("T-G1: Llama 3's file holds its 419 unexpected and 47 planned interruptions", "[oracle][io][reliability]") {
+  const FailureFile file = read_failure_file(kShipped / "llama3-54-days.json").value();
+  const double days54 = 54 * 86400.0;
+  CHECK(interruption_rate_s(file.model, {16384, 8}) * days54 == Approx(419));
+  double planned = 0, gpu = 0;
+  for (const FailureKind& kind : file.model.kinds) {
+    const double count = static_cast<double>(parts(kind, file.model, {16384, 8})) * days54 / kind.law.mean_s;
+    if (kind.effect == Effect::planned) planned += count;
+    if (kind.component == Component::gpu || kind.component == Component::hbm) gpu += count;
+  }
+  CHECK(planned == Approx(47));
+  CHECK(gpu == Approx(268));
+}
+
+TEST_CASE("other clusters' files bracket Llama 3's interruptions", "[oracle][io][reliability]") {
+  const auto expected = [](const char* name) {
+    return interruption_rate_s(read_failure_file(kShipped / name).value().model, {16384, 8}) * 54 * 86400.0;
+  };
+  CHECK(expected("meta-rsc-1.json") == Approx(718.8).epsilon(1e-3));
+  CHECK(expected("meta-rsc-2.json") == Approx(258.8).epsilon(1e-3));
+  CHECK(expected("acme.json") == Approx(293.6).epsilon(1e-3));
+}
+
+TEST_CASE("overrides pass the same checks", "[io][reliability]") {
+  const FailureFile file =
+      read_failure_file(kShipped / "llama3-54-days.json", {"recovery.spares=5", "checkpoint.interval=20 min"}).value();
+  CHECK(file.recovery.spares == 5);
+  CHECK(file.checkpoint.interval_s == 1200);
+}
+
+TEST_CASE("mistakes in a failure file are told with line and key", "[error][io][reliability]") {
+  CHECK(errors_of("{\n \"kinds\": [\n  {\"name\": \"x\"}\n ]\n}") ==
+        "FILE:3: kinds[0].name = \"x\": needs exactly one of count, mtbf and rate_per_1000_days");
+  CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"count\": 3}]}") ==
+        "FILE:1: kinds[0].count = 3: needs the file's 'observed'");
+  CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"mtbf\": \"3 weeks\"}]}")
+            .find("FILE:1: kinds[0].mtbf = \"3 weeks\": has the unknown unit 'weeks'") == 0);
+  CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"mtbf\": \"3 h\", \"shape\": 0}]}") ==
+        "FILE:1: kinds[0].shape = 0: is not positive");
+  CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"mtbf\": \"3 h\", \"magnitude\": 1.5}]}") ==
+        "FILE:1: kinds[0].magnitude = 1.5: is out of range (allowed: 0.001 to 1)");
+  CHECK(errors_of("{\"recovery\": {\"spars\": 3}}") == "FILE:1: recovery.spars: unknown key (did you mean 'spares'?)");
+  CHECK(errors_of("{}", {"recovery.spares=-1"}) ==
+        "--set: recovery.spares = -1: is out of range (allowed: at least 0)");
+}
+
+TEST_CASE("long times: more than a Duration holds", "[io][reliability]") {
+  CHECK(parse_long_time_s("50677 h").value() == Approx(50677 * 3600.0));
+  CHECK(parse_long_time_s("54 d").value() == 54 * 86400.0);
+  CHECK_FALSE(parse_long_time_s("-1 h").has_value());
+  CHECK_FALSE(parse_long_time_s("soon").has_value());
+}

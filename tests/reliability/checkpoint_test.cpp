@@ -1,0 +1,76 @@
+#include "sim/reliability/checkpoint.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+double terabytes(Bytes size) { return static_cast<double>(size.count) / 1e12; }
+
+CheckpointSettings tectonic() {
+  CheckpointSettings settings;
+  settings.mode = CheckpointMode::sync;
+  settings.storage_write = settings.storage_read = 2000_GBps;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("T-G2: size of a checkpoint and its time at 2 TB/s", "[oracle][reliability]") {
+  CHECK(terabytes(checkpoint_size(8'030'261'248, 14)) == Approx(0.112).epsilon(5e-3));
+  CHECK(terabytes(checkpoint_size(70'553'706'496, 14)) == Approx(0.988).epsilon(5e-3));
+  CHECK(terabytes(checkpoint_size(405'853'388'800, 14)) == Approx(5.682).epsilon(5e-4));
+  const CheckpointShape shape{405'853'388'800, 16384, 16384};
+  CHECK(seconds(write_time(tectonic(), shape)) == Approx(2.84).epsilon(1e-3));
+}
+
+TEST_CASE("the slower of a rank's rate and the file system's decides", "[oracle][reliability]") {
+  CheckpointSettings settings = tectonic();
+  const CheckpointShape sharded{1'000'000'000, 100, 100};  // 14 GB, 140 MB each
+  settings.rank_storage = 1_GBps;
+  CHECK(write_time(settings, sharded) == 140_ms);
+  settings.storage_write = 50_GBps;
+  CHECK(write_time(settings, sharded) == 280_ms);
+  settings.metadata = 3_s;
+  CHECK(write_time(settings, sharded) == 3_s + 280_ms);
+  // Without ZeRO only the ranks of one replica write.
+  CHECK(write_time(settings, {1'000'000'000, 100, 10}) == 3_s + 1400_ms);
+  // S4: rank 0 saves the model.
+  settings.mode = CheckpointMode::rank0;
+  CHECK(write_time(settings, sharded) == 17_s);
+}
+
+TEST_CASE("reading: every replica reads all, or one reads and broadcasts", "[oracle][reliability]") {
+  CheckpointSettings settings = tectonic();
+  const CheckpointShape shape{1'000'000'000, 100, 100};
+  settings.storage_read = 10_GBps;
+  CHECK(load_time(settings, shape) == 1400_ms);
+  settings.read_amplification = 8;
+  CHECK(load_time(settings, shape) == 11200_ms);
+}
+
+TEST_CASE("levels of each mode", "[reliability]") {
+  CheckpointSettings settings = tectonic();
+  settings.host_copy = 20_GBps;
+  settings.peer_copy = 10_GBps;
+  settings.storage_every = 4;
+  const CheckpointShape shape{1'000'000'000, 10, 10};
+  settings.mode = CheckpointMode::off;
+  CHECK(make_tiers(settings, shape).empty());
+  settings.mode = CheckpointMode::async;
+  const std::vector<CheckpointTier> async = make_tiers(settings, shape);
+  REQUIRE(async.size() == 1);
+  CHECK(async[0].stall == job_time(0.07));
+  CHECK(async[0].persist == job_time(0.007));
+  settings.mode = CheckpointMode::tiered;
+  const std::vector<CheckpointTier> tiered = make_tiers(settings, shape);
+  REQUIRE(tiered.size() == 3);
+  CHECK(tiered[0].survives == Survives::restart);
+  CHECK(tiered[1].survives == Survives::one_node);
+  CHECK(tiered[1].persist == job_time(0.14));
+  CHECK(tiered[2].survives == Survives::anything);
+  CHECK(tiered[2].every == 4);
+  CHECK(mean_stall_s(tiered) == Approx(0.07));
+}
