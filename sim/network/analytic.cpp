@@ -26,12 +26,6 @@ constexpr double kNetworkHopUs = 5.0;       ///< NCCL's LL network hop between s
 constexpr double kPostUs = 1.0;             ///< NCCL's cost of posting one message to a NIC
 constexpr double kDirectChannels = 16;      ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
-/// 0 below 64 KiB and above 256 MiB, 1 from 256 KiB to 64 MiB, linear in log2 between.
-double mid_weight(Bytes size) {
-  const double bits = std::log2(static_cast<double>(std::max<std::int64_t>(size.count, 1)));
-  return std::clamp(std::min((bits - 16) / 2, (28 - bits) / 2), 0.0, 1.0);
-}
-
 double bytes(Bytes size) { return static_cast<double>(size.count); }
 
 bool is_direct(Collective collective) {
@@ -83,21 +77,30 @@ class AnalyticNetwork final : public NetworkModel {
   double bandwidth_factor(const NcclCost& cost, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
     if (group.nodes > 1) return tuning.net_bandwidth;
+    if (cost.protocol != Protocol::simple) return 1;
     return cost.algorithm == Algorithm::nvls ? tuning.nvls_bandwidth : tuning.intra_bandwidth;
+  }
+
+  /// Bytes whose transfer time is paid on top, until the pipeline is full.
+  double fill(Bytes size, const GroupPlacement& group) const {
+    const CollectiveTuning& tuning = cluster_.tuning;
+    if (group.nodes > 1) return (tuning.net_mid_size - 1) * bytes(std::min(size, tuning.net_mid_limit));
+    return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
   }
 
   double network_hops_us(const NcclCost& cost, double slack, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
-    double hops = tuning.hop_latency * slack * cost.inter_us;
+    const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
+    double hops = factor * slack * cost.inter_us;
     const bool single_ring = cost.algorithm == Algorithm::ring && group.ranks_per_node == 1;
-    if (single_ring && cost.protocol == Protocol::simple && tuning.ring_step_us > 0)
+    if (single_ring && tuning.ring_step_us > 0)
       hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
     return hops + cost.inter_hops * microseconds(group.extra_latency);
   }
 
   double copy_us(const CollectiveCall& call, const GroupPlacement& group) const {
     const double rate = static_cast<double>(cluster_.tuning.copy_bandwidth.bytes_per_second);
-    if (rate == 0 || call.collective == Collective::broadcast) return 0;
+    if (rate == 0 || call.collective == Collective::broadcast || call.collective == Collective::send_recv) return 0;
     const double passes = call.collective == Collective::all_reduce ? 0.5 : 1;
     return passes * bytes(call.size) / group.ranks / rate * 1e6;
   }
@@ -109,13 +112,13 @@ class AnalyticNetwork final : public NetworkModel {
     const double latency = slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
                            network_hops_us(cost, slack, group);
     const double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
-    const double mid = 1 + (tuning.mid_size - 1) * mid_weight(call.size);
-    return latency + bytes(call.size) / (1000 * rate) * mid + copy_us(call, group);
+    const bool fills = cost.protocol == Protocol::simple && cost.algorithm != Algorithm::tree;
+    return latency + (bytes(call.size) + (fills ? fill(call.size, group) : 0)) / (1000 * rate) + copy_us(call, group);
   }
 
   /// Microseconds for `size` bytes out of one GPU inside its domain.
   double inside_us(double size, const GroupPlacement& group) const {
-    return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.intra_bandwidth);
+    return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.direct_link);
   }
 
   /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs.
@@ -126,18 +129,18 @@ class AnalyticNetwork final : public NetworkModel {
   }
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
-    const double mid = 1 + (cluster_.tuning.mid_size - 1) * mid_weight(call.size);
+    const double slower = 1 + fill(call.size, group) / std::max(1.0, bytes(call.size));
     const bool pair = call.collective == Collective::send_recv;
     const double to_one = pair ? bytes(call.size) : bytes(call.size) / group.ranks;
     const int inside = pair ? (group.nodes == 1 ? 1 : 0) : group.ranks_per_node - 1;
     const int outside = pair ? 1 - inside : group.ranks - group.ranks_per_node;
     double start = cluster_.tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, inside - 1));
     if (outside > 0)
-      start += cluster_.tuning.hop_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
+      start += cluster_.tuning.net_ll_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
                microseconds(group.extra_latency);
     const double moving_inside = inside > 0 ? inside_us(to_one * inside, group) : 0;
     const double moving_outside = outside > 0 ? outside_us(to_one * outside, group) : 0;
-    return start + std::max(moving_inside, moving_outside) * mid;
+    return start + std::max(moving_inside, moving_outside) * slower + copy_us(call, group);
   }
 
   Cluster cluster_;

@@ -40,24 +40,34 @@ struct FabricTier {
 /// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/calibrate_collectives).
 /// NCCL chooses by its uncorrected numbers; the duration of what it chose is then
 ///
-///   base_latency base + hop_latency (intra hops + network hops) + size / (bandwidth factor x NCCL's) x mid(size) + copy
+///   base_latency base + hop_latency inside + net latency between + size / bandwidth + fill + copy
 ///
-/// mid    grows to mid_size between 64 and 256 KiB and falls back to 1 between 64 and 256 MiB
-/// copy   one rank's share passes its own memory once: size / ranks / copy_bandwidth (all_gather, reduce_scatter),
-///        half of it for all_reduce
+/// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's: their limits were measured
+/// fill       (mid_size - 1) min(size, mid_limit) / bandwidth: Simple and NVLS move whole slices and fill their pipeline
+///            slowly, which NCCL's model leaves out (it is 15-30 % too fast from 0.25 to 64 MiB). Not for trees: NCCL's
+///            own table of factors has it
+/// copy       one rank's share passes its own memory once: size / ranks / copy_bandwidth (all_gather, reduce_scatter,
+///            all_to_all), half of it for all_reduce
 struct CollectiveTuning {
-  double intra_bandwidth = 1;    ///< factor on the bandwidth of rings and trees inside a domain
-  double nvls_bandwidth = 1;     ///< the same for NVLS inside a domain
-  double net_bandwidth = 1;      ///< the same for everything that crosses NICs
-  double mid_size = 1;           ///< factor on the bandwidth term between 256 KiB and 64 MiB
+  double intra_bandwidth = 1;    ///< of Simple rings and trees inside a domain
+  double nvls_bandwidth = 1;     ///< of NVLS inside a domain
+  double net_bandwidth = 1;      ///< of everything that crosses NICs
+  double mid_size = 1;           ///< inside a domain
+  Bytes mid_limit{64 << 20};
+  double net_mid_size = 1;       ///< between domains
+  Bytes net_mid_limit{64 << 20};
   double base_latency = 1;       ///< factor on NCCL's base latencies
-  double hop_latency = 1;        ///< factor on NCCL's latencies per hop
+  double hop_latency = 1;        ///< factor on NCCL's latencies of hops inside a domain
+  double net_hop_latency = 1;    ///< factor on NCCL's latencies of hops between domains, Simple
+  double net_ll_latency = 1;     ///< the same for LL and LL128
   double net_latency_us = 0;     ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
-  /// Largest cost of a step of a Simple ring when each node has one rank, where NCCL reckons with 14 us and more.
+  /// Largest cost of a ring's step when each node has one rank, where NCCL reckons with up to 14 us and 1.4 times that.
   /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (ACCURACY.md A4). 0: NCCL's.
   double ring_step_us = 2.8;
   Bandwidth copy_bandwidth;      ///< 0: no such cost
-  double direct_bandwidth = 1;   ///< achieved / line rate of send_recv and all_to_all over NICs
+  double direct_link = 1;        ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links
+  double direct_bandwidth = 1;   ///< the same: achieved / line rate of the NICs
+  bool ll128 = true;             ///< NICs and their plugin keep 128-byte stores together
   bool pat = false;              ///< NCCL 2.23 and later: PAT where each node has one rank
   bool sharp = false;            ///< reduction in the network: CollNet
   std::string data;              ///< fitted on; empty: NCCL's own numbers

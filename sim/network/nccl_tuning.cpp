@@ -291,7 +291,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   comm.pcie = cluster.node.link == IntraLink::pcie || cluster.node.link == IntraLink::none;
   comm.amd_cpu = cluster.node.cpu == "amd";
   comm.plugin_latency_us = cluster.tuning.net_latency_us;
-  comm.ll128 = !comm.pcie;
+  comm.ll128 = !comm.pcie && (group.nodes == 1 || cluster.tuning.ll128);
   comm.pat = cluster.tuning.pat;
   const double gpu = nccl_gpu_rate(cluster.node, group, architecture);
   if (group.nodes == 1) {

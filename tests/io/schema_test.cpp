@@ -81,6 +81,12 @@ TEST_CASE("schema: every shipped scenario fits", "[io][schema]") {
   CHECK(files >= 30);
 }
 
+TEST_CASE("schema: every shipped topology fits", "[io][schema][network]") {
+  std::size_t files = 0;
+  CHECK(violations_below(kRoot / "topologies", kRoot / "docs/schema/topology.schema.json", files) == std::vector<std::string>{});
+  CHECK(files >= 20);
+}
+
 namespace {
 
 /// The visitor that compares: the keys of a group, and of each enumeration the names, with those of the schema.

@@ -46,19 +46,44 @@ TEST_CASE("Without corrections the analytic model is NCCL's", "[oracle][network]
     CHECK(microseconds(on_all(cluster, "Hopper", call).duration) ==
           Approx(2 * 8.4 + 3 * 47.6 + 2 * transfer).margin(0.02));
   }
-  SECTION("the middle sizes only slow the middle sizes") {
+  SECTION("the pipeline's fill is paid up to a limit, and only by Simple") {
     Cluster slow = cluster;
-    slow.tuning.mid_size = 1.25;
-    const auto ratio = [&](Bytes size) {
-      const CollectiveCall ring{Collective::all_reduce, size, Algorithm::ring, Protocol::simple};
-      return static_cast<double>(on_all(slow, "Hopper", ring).duration.picoseconds - 56'000'000) /
-             static_cast<double>(on_all(cluster, "Hopper", ring).duration.picoseconds - 56'000'000);
+    slow.tuning.mid_size = 1.5;
+    slow.tuning.mid_limit = 32_MiB;
+    const auto extra_us = [&](Bytes size, Protocol protocol) {
+      const CollectiveCall ring{Collective::all_reduce, size, Algorithm::ring, protocol};
+      return microseconds(on_all(slow, "Hopper", ring).duration - on_all(cluster, "Hopper", ring).duration);
     };
-    CHECK(ratio(64_KiB) == Approx(1).epsilon(1e-5));
-    CHECK(ratio(256_KiB) == Approx(1.25).epsilon(1e-5));
-    CHECK(ratio(64_MiB) == Approx(1.25).epsilon(1e-5));
-    CHECK(ratio(128_MiB) == Approx(1.125).epsilon(1e-5));
-    CHECK(ratio(256_MiB) == Approx(1).epsilon(1e-5));
+    // Half of the bytes again, at 205.71 GB/s.
+    CHECK(extra_us(16_MiB, Protocol::simple) == Approx(8.0 * (1 << 20) / 205714.3).epsilon(1e-4));
+    CHECK(extra_us(32_MiB, Protocol::simple) == Approx(16.0 * (1 << 20) / 205714.3).epsilon(1e-4));
+    CHECK(extra_us(1_GiB, Protocol::simple) == Approx(16.0 * (1 << 20) / 205714.3).epsilon(1e-4));
+    CHECK(extra_us(16_MiB, Protocol::ll128) == 0);
+  }
+  SECTION("a rank's own share is copied once by gathers, half as much by all_reduce, never by broadcast") {
+    Cluster copying = cluster;
+    copying.tuning.copy_bandwidth = 1000_GBps;
+    const auto extra_us = [&](Collective collective) {
+      const CollectiveCall ring{collective, 1_GiB};
+      return microseconds(on_all(copying, "Hopper", ring).duration - on_all(cluster, "Hopper", ring).duration);
+    };
+    CHECK(extra_us(Collective::all_gather) == Approx(1073.741824 / 8).epsilon(1e-6));
+    CHECK(extra_us(Collective::all_reduce) == Approx(1073.741824 / 16).epsilon(1e-6));
+    CHECK(extra_us(Collective::all_to_all) == Approx(1073.741824 / 8).epsilon(1e-6));
+    CHECK(extra_us(Collective::broadcast) == 0);
+  }
+  SECTION("between nodes latency has factors of its own, for LL and for Simple") {
+    Cluster two = dgx_h100(16);
+    const auto us = [&](Protocol protocol) {
+      return microseconds(on_all(two, "Hopper", {Collective::all_gather, 8_B, Algorithm::ring, protocol}).duration);
+    };
+    const double simple = us(Protocol::simple);
+    const double ll = us(Protocol::ll);
+    two.tuning.net_hop_latency = 2;
+    CHECK(us(Protocol::simple) == Approx(simple + 14).epsilon(1e-9));
+    CHECK(us(Protocol::ll) == ll);
+    two.tuning.net_ll_latency = 3;
+    CHECK(us(Protocol::ll) == Approx(ll + 2 * 2.7).epsilon(1e-9));
   }
 }
 
