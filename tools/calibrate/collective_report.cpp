@@ -101,7 +101,7 @@ std::string to_json(const CollectiveTuning& t) {
   fields.number("net_latency_us", t.net_latency_us, 0);
   fields.number("ring_step_us", t.ring_step_us, standard.ring_step_us);
   if (t.copy_bandwidth.bytes_per_second > 0)
-    fields.text("copy_bandwidth", fmt::format("{:.4g} GB/s", static_cast<double>(t.copy_bandwidth.bytes_per_second) * 1e-9));
+    fields.text("copy_bandwidth", fmt::format("{:.0f} GB/s", static_cast<double>(t.copy_bandwidth.bytes_per_second) * 1e-9));
   fields.number("direct_link", t.direct_link, 1);
   fields.number("direct_bandwidth", t.direct_bandwidth, 1);
   fields.flag("ll128", t.ll128, true);
