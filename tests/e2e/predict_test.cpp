@@ -74,6 +74,22 @@ TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
   CHECK(result("first") == result("second"));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(NDEBUG)
+TEST_CASE("predict: the main job takes under a second and under 500 MiB", "[e2e]") {
+  const Sandbox sandbox;
+  double fastest_s = 1e9;  // of three: other work on the machine is not our time
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const Outcome outcome = sandbox.run("tracecast predict llama3-405b-16k --json");
+    REQUIRE(outcome.code == 0);
+    const json engine = json::parse(outcome.out)["engine"];
+    fastest_s = std::min(fastest_s, engine["wall_s"].get<double>());
+    CHECK(engine["peak_rss_mib"] < 500);
+    CHECK(engine["events"] > 50'000);  // every operator is simulated
+  }
+  CHECK(fastest_s < 1);
+}
+#endif
+
 TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   const Sandbox sandbox;
   const auto check = [&](const std::string& arguments, int code, const std::string& sentence) {

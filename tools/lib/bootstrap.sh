@@ -1,5 +1,7 @@
+# shellcheck shell=bash
 # Sourced by tools/tracecast, tools/test and tools/lint: installs missing packages and builds. Messages go to stderr.
 # The caller has set `root`, the top of the source tree.
+: "${root:?}"
 
 say() { printf '%s\n' "$*" >&2; }
 
