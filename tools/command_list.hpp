@@ -6,6 +6,7 @@
 namespace tracecast::cli {
 
 Run add_goodput(CLI::App& app);
+Run add_collective(CLI::App& app);
 Run add_predict(CLI::App& app);
 
 }  // namespace tracecast::cli

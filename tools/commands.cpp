@@ -7,6 +7,8 @@ namespace tracecast::cli {
 std::span<const Command> commands() {
   static constexpr Command kCommands[] = {
       {"predict", "forecast one training step of a scenario", "predict llama3-405b-16k", add_predict},
+      {"collective", "time one collective on a machine, as NCCL would run it",
+       "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_collective},
       {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
   };

@@ -24,6 +24,7 @@ constexpr double kDirectBaseUs = 6.6;       ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;             ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;       ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;             ///< NCCL's cost of posting one message to a NIC
+constexpr double kWireEfficiency = 0.975;   ///< of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309)
 constexpr double kDirectChannels = 16;      ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
 double bytes(Bytes size) { return static_cast<double>(size.count); }
@@ -88,6 +89,14 @@ class AnalyticNetwork final : public NetworkModel {
     return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
   }
 
+  /// GB/s of algbw: no ring sends more than its NICs carry, whatever the factor that was fitted to other groups.
+  double ring_limit(const CollectiveCall& call, const GroupPlacement& group) const {
+    const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
+    const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;
+    const double sent = bus_bandwidth(call.collective, group.ranks, {1}, from_seconds(1));  // bytes per byte of size
+    return kWireEfficiency * wire / slowdown / sent;
+  }
+
   double network_hops_us(const NcclCost& cost, double slack, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
     const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
@@ -111,7 +120,8 @@ class AnalyticNetwork final : public NetworkModel {
     const double slack = nccl_ring_slack(communicator, cost, call.collective, call.size);
     const double latency = slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
                            network_hops_us(cost, slack, group);
-    const double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
+    double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
+    if (cost.algorithm == Algorithm::ring && group.nodes > 1) rate = std::min(rate, ring_limit(call, group));
     const bool fills = cost.protocol == Protocol::simple && cost.algorithm != Algorithm::tree;
     return latency + (bytes(call.size) + (fills ? fill(call.size, group) : 0)) / (1000 * rate) + copy_us(call, group);
   }

@@ -282,6 +282,21 @@ double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArch
   return rate;
 }
 
+std::string_view architecture_of_gpu(std::string_view gpu) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFamilies{{{"v100", "Volta"},
+                                                                                   {"a100", "Ampere"},
+                                                                                   {"h100", "Hopper"},
+                                                                                   {"h200", "Hopper"},
+                                                                                   {"h800", "Hopper"},
+                                                                                   {"b200", "Blackwell"},
+                                                                                   {"b300", "Blackwell"},
+                                                                                   {"gb", "Blackwell"},
+                                                                                   {"rtx-pro", "Blackwell"}}};
+  for (const auto& [prefix, architecture] : kFamilies)
+    if (gpu.substr(0, prefix.size()) == prefix) return architecture;
+  return "";
+}
+
 NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement& group, NcclArchitecture architecture) {
   NcclCommunicator comm;
   comm.architecture = architecture;

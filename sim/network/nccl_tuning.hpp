@@ -19,6 +19,8 @@ namespace tracecast {
 /// Selects the constants. GPUs that NCCL does not know use those of Ampere.
 enum class NcclArchitecture { volta, ampere, hopper, blackwell };
 NcclArchitecture nccl_architecture(std::string_view name);
+/// The architecture of a GPU by the name of its profile, for those without one: "h100-96gb" is "Hopper"; "" if unknown.
+std::string_view architecture_of_gpu(std::string_view gpu);
 
 /// What NCCL's graph search finds for one algorithm: channels, and GB/s of each inside and between nodes.
 struct NcclGraph {

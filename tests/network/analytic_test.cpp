@@ -135,6 +135,18 @@ TEST_CASE("A dp group with one rank per node runs through one NIC", "[network]")
   }
 }
 
+TEST_CASE("A ring never sends more than its NICs carry", "[network]") {
+  // A factor fitted to rings of whole nodes (NCCL counts 8 x 45, they reach 8 x 49) must not lift one NIC above 50.
+  Cluster cluster = dgx_h100(512);
+  cluster.tuning.net_bandwidth = 1.3;
+  const CollectiveCall call{Collective::reduce_scatter, 64_GiB, Algorithm::ring, Protocol::simple};
+  const GroupPlacement group = place(cluster, range(64, 0, 8), 8);
+  const CollectiveCost cost = make_analytic_network(cluster, "Hopper")->cost(call, group);
+  const double rate = bus_bandwidth(Collective::reduce_scatter, 64, call.size, cost.duration) * 1e-9;
+  CHECK(rate <= 0.975 * 50);
+  CHECK(rate > 0.97 * 50);
+}
+
 TEST_CASE("Hops of single-rank rings cost what training runs showed", "[network]") {
   // 63 hops of at most 2.8 us + 0.5 us for the spine, and the base latency.
   const Cluster cluster = dgx_h100(512);

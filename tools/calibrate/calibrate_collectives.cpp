@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/files.hpp"
+#include "sim/network/nccl_tuning.hpp"
 #include "tools/calibrate/collective_fit.hpp"
 #include "tools/calibrate/collective_report.hpp"
 
@@ -53,7 +54,7 @@ std::vector<Machine> machines_of(const FabricKind& kind, const std::map<std::str
     std::vector<const CollectiveSample*> mine;
     for (const CollectiveSample& sample : samples)
       if (sample.topology == name) mine.push_back(&sample);
-    machines.push_back({cluster, architecture_of(cluster.gpu), prepare(cluster, mine)});
+    machines.push_back({cluster, std::string(architecture_of_gpu(cluster.gpu)), prepare(cluster, mine)});
   }
   return machines;
 }

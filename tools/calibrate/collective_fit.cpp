@@ -123,15 +123,6 @@ const std::vector<FabricKind>& fabric_kinds() {
   return kKinds;
 }
 
-std::string architecture_of(const std::string& gpu) {
-  const auto begins = [&](const char* prefix) { return gpu.rfind(prefix, 0) == 0; };
-  if (begins("v100")) return "Volta";
-  if (begins("a100")) return "Ampere";
-  if (begins("h100") || begins("h200") || begins("h800")) return "Hopper";
-  if (begins("b200") || begins("b300") || begins("gb") || begins("rtx-pro")) return "Blackwell";
-  return "";
-}
-
 std::vector<PreparedSample> prepare(const Cluster& cluster, const std::vector<const CollectiveSample*>& samples) {
   using Curve = std::tuple<std::string, std::string, Collective, int, Algorithm>;
   const auto curve_of = [](const CollectiveSample& s) {

@@ -46,7 +46,4 @@ double log_error(const std::vector<Machine>& machines, const CollectiveTuning& t
 /// `start` gives what is not fitted: parameters of links that no sample uses. Sets `data` and `residual`.
 CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start);
 
-/// NCCL's architecture of a GPU profile by name ("h100": "Hopper").
-std::string architecture_of(const std::string& gpu);
-
 }  // namespace tracecast::calibrate

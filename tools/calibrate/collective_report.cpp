@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/network/nccl_tuning.hpp"
 #include "tools/calibrate/collective_fit.hpp"
 
 namespace tracecast::calibrate {
@@ -61,7 +62,7 @@ Models models_of(const Cluster& cluster) {
   Cluster plain = cluster;
   plain.tuning = {};
   plain.tuning.sharp = cluster.tuning.sharp;
-  const std::string architecture = architecture_of(cluster.gpu);
+  const std::string architecture = std::string(architecture_of_gpu(cluster.gpu));
   return {make_analytic_network(cluster, architecture), make_analytic_network(plain, architecture)};
 }
 

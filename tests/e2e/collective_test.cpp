@@ -1,0 +1,48 @@
+// `tracecast collective` as a user runs it.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+
+TEST_CASE("collective: one object with time, algbw, busbw and what was chosen", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast collective --topology dgx-a100 --ranks 16 --bytes '64 MiB' --algorithm ring --json");
+  REQUIRE(outcome.code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["topology"] == "dgx-a100");
+  CHECK(json["nodes"] == 2);
+  REQUIRE(json["results"].size() == 1);
+  const auto& row = json["results"][0];
+  CHECK(row["bytes"] == 64 << 20);
+  CHECK(row["algorithm"] == "ring");
+  const double algbw = 67108864 / (row["time_us"].get<double>() * 1e3);
+  CHECK(row["algbw_gb_s"].get<double>() == Approx(algbw).epsilon(1e-4));
+  CHECK(row["busbw_gb_s"].get<double>() == Approx(algbw * 30 / 16).epsilon(1e-4));
+}
+
+TEST_CASE("collective: --sweep has a line for every power of two from 1 KiB", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast collective --topology dgx-h100 --bytes 1MiB --sweep --json");
+  REQUIRE(outcome.code == 0);
+  const auto rows = nlohmann::json::parse(outcome.out)["results"];
+  REQUIRE(rows.size() == 11);
+  for (std::size_t i = 0; i < rows.size(); ++i) CHECK(rows[i]["bytes"] == 1024 << i);
+}
+
+TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast collective " + options);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  CHECK(error("--topology mdx --ranks 5000").find("--ranks = 5000: mdx has 320 GPUs") != std::string::npos);
+  CHECK(error("--topology dgx-a100 --algorithm nvls").find("nvls needs an NVSwitch with multicast (H100 or later)") !=
+        std::string::npos);
+  CHECK(error("--topology dgx-a100 --bytes 5").find("--bytes = 5: has no unit") != std::string::npos);
+  CHECK(error("--topology dgx-a100 --op send_recv --ranks 4").find("is between two ranks: --ranks 2") != std::string::npos);
+  CHECK(error("--topology dgx-a10").find("dgx-a100") != std::string::npos);
+}

@@ -1,0 +1,213 @@
+/// `tracecast collective`: how long one collective takes on a machine, and how NCCL would run it.
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/io/files.hpp"
+#include "sim/network/nccl_tuning.hpp"
+#include "sim/network/network_model.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+const std::map<std::string, Collective> kCollectives{
+    {"all_reduce", Collective::all_reduce}, {"all_gather", Collective::all_gather},
+    {"reduce_scatter", Collective::reduce_scatter}, {"all_to_all", Collective::all_to_all},
+    {"broadcast", Collective::broadcast}, {"send_recv", Collective::send_recv}};
+const std::map<std::string, Algorithm> kAlgorithms{
+    {"automatic", Algorithm::automatic}, {"ring", Algorithm::ring}, {"tree", Algorithm::tree},
+    {"nvls", Algorithm::nvls}, {"nvls_tree", Algorithm::nvls_tree}, {"collnet_direct", Algorithm::collnet_direct},
+    {"collnet_chain", Algorithm::collnet_chain}, {"pat", Algorithm::pat}, {"direct", Algorithm::direct}};
+const std::map<std::string, Protocol> kProtocols{{"automatic", Protocol::automatic}, {"ll", Protocol::ll},
+                                                 {"ll128", Protocol::ll128}, {"simple", Protocol::simple}};
+
+struct Options {
+  std::string topology;
+  std::string op = "all_reduce";
+  int ranks = 0;
+  int stride = 1;
+  std::string bytes = "1 GiB";
+  std::string algorithm = "automatic";
+  std::string protocol = "automatic";
+  bool sweep = false;
+  bool json = false;
+};
+
+/// One line of the answer.
+struct Row {
+  CollectiveCall call;
+  CollectiveCost cost;
+};
+
+struct Question {
+  Cluster cluster;
+  std::string architecture;
+  GroupPlacement group;
+  CollectiveCall call;
+};
+
+tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
+  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
+}
+
+/// The profile's architecture; for a GPU without profile what its name says.
+std::string architecture_of(const Cluster& cluster, const DataPaths& data) {
+  const auto path = find_file(cluster.gpu, data.profiles, "profile");
+  if (!path) return std::string(architecture_of_gpu(cluster.gpu));
+  const Result<Profile> profile = read_profile(*path);
+  return profile ? profile->architecture : std::string(architecture_of_gpu(cluster.gpu));
+}
+
+/// The machine, just large enough for the group.
+Result<Cluster> sized_cluster(const Options& options, const DataPaths& data) {
+  const auto path = find_file(options.topology, data.topologies, "topology");
+  if (!path) return tl::unexpected(path.error());
+  Result<Cluster> cluster = read_topology(*path);
+  if (!cluster) return cluster;
+  const int ranks = options.ranks > 0 ? options.ranks : cluster->node.gpus;
+  const std::int64_t world = static_cast<std::int64_t>(ranks - 1) * options.stride + 1;
+  const std::int64_t most = cluster->max_nodes > 0 ? static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus
+                                                   : std::int64_t{1} << 24;
+  if (world > most)
+    return wrong("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  cluster->world_size = static_cast<int>(world);
+  return cluster;
+}
+
+GroupPlacement group_of(const Cluster& cluster, const Options& options) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < cluster.world_size; rank += options.stride) ranks.push_back(rank);
+  return place(cluster, ranks, std::min(options.stride, cluster.node.gpus));
+}
+
+Result<Question> read_question(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<Cluster> cluster = sized_cluster(options, *data);
+  if (!cluster) return tl::unexpected(cluster.error());
+  const Result<Bytes> size = parse_bytes(options.bytes);
+  if (!size) return wrong("--bytes", options.bytes, size.error().diagnostics.front().message);
+  Question question{*cluster, architecture_of(*cluster, *data), group_of(*cluster, options),
+                    {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)}};
+  if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
+    return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
+  const std::string why = refusal(question.cluster, question.architecture, question.call, question.group);
+  if (!why.empty()) return fail(why);
+  return question;
+}
+
+std::vector<Row> answer(const Question& question, bool sweep) {
+  const auto network = make_analytic_network(question.cluster, question.architecture);
+  std::vector<Row> rows;
+  for (std::int64_t size = sweep ? 1024 : question.call.size.count; size <= question.call.size.count; size *= 2) {
+    CollectiveCall call = question.call;
+    call.size = {size};
+    rows.push_back({call, network->cost(call, question.group)});
+    if (size == 0) break;
+  }
+  return rows;
+}
+
+double algbw(const Row& row) {
+  const double time = seconds(row.cost.duration);
+  return time > 0 ? static_cast<double>(row.call.size.count) / time : 0;
+}
+
+double busbw(const Row& row, int ranks) {
+  return bus_bandwidth(row.call.collective, ranks, row.call.size, row.cost.duration);
+}
+
+std::string json_row(const Row& row, int ranks) {
+  return fmt::format(
+      R"({{"bytes": {}, "time_us": {:.6f}, "algbw_gb_s": {:.4f}, "busbw_gb_s": {:.4f}, "algorithm": "{}", "protocol": "{}", )"
+      R"("channels": {}, "spread": {:.4f}, "provenance": "{}"}})",
+      row.call.size.count, microseconds(row.cost.duration), algbw(row) * 1e-9, busbw(row, ranks) * 1e-9,
+      to_string(row.cost.algorithm), to_string(row.cost.protocol), row.cost.channels, row.cost.spread,
+      to_string(row.cost.provenance));
+}
+
+std::string json_answer(const Question& question, const std::vector<Row>& rows) {
+  std::string list;
+  for (const Row& row : rows) list += (list.empty() ? "    " : ",\n    ") + json_row(row, question.group.ranks);
+  return fmt::format("{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n  \"results\": [\n{}\n  ]\n}}\n",
+                     question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, list);
+}
+
+std::string place_text(const Question& question) {
+  const GroupPlacement& group = question.group;
+  if (group.nodes == 1) return fmt::format("{} ranks in one node of {}", group.ranks, question.cluster.name);
+  return fmt::format("{} ranks on {} nodes of {}, {:g} NICs per node for this group", group.ranks, group.nodes,
+                     question.cluster.name, group.nics);
+}
+
+std::string page(const Question& question, const Row& row) {
+  return fmt::format(
+      "{} of {}, {}\n\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, protocol {}, {} channels\n",
+      to_string(row.call.collective), to_text(row.call.size), place_text(question), to_text(row.cost.duration),
+      100 * row.cost.spread, to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
+      to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
+      to_string(row.cost.protocol), row.cost.channels);
+}
+
+/// The columns of nccl-tests, and what was chosen.
+std::string table(const Question& question, const std::vector<Row>& rows) {
+  std::string text = fmt::format("# {}, {}\n#\n", to_string(question.call.collective), place_text(question));
+  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw", "algorithm",
+                      "protocol", "channels");
+  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
+  for (const Row& row : rows)
+    text += fmt::format("{:>13} {:>11.2f} {:>10.2f} {:>10.2f}  {:<14} {:<8} {:>8}\n", row.call.size.count,
+                        microseconds(row.cost.duration), algbw(row) * 1e-9, busbw(row, question.group.ranks) * 1e-9,
+                        to_string(row.cost.algorithm), to_string(row.cost.protocol), row.cost.channels);
+  return text;
+}
+
+Result<ExitCode> collective(const Options& options, const Context&) {
+  const Result<Question> question = read_question(options);
+  if (!question) return tl::unexpected(question.error());
+  const std::vector<Row> rows = answer(*question, options.sweep);
+  fmt::print("{}", options.json    ? json_answer(*question, rows)
+                   : options.sweep ? table(*question, rows)
+                                   : page(*question, rows.front()));
+  return ExitCode::done;
+}
+
+template <class T>
+std::vector<std::string> names_of(const std::map<std::string, T>& table) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : table) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+Run add_collective(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
+  app.add_option("--op", options->op, "what is done")->check(CLI::IsMember(names_of(kCollectives)))->capture_default_str();
+  app.add_option("--ranks", options->ranks, "GPUs that take part; default: one node")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--stride", options->stride, "every n-th GPU, while its n-1 siblings do the same (8: dp groups of tp 8)")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")
+      ->capture_default_str();
+  app.add_option("--algorithm", options->algorithm, "as NCCL_ALGO")
+      ->check(CLI::IsMember(names_of(kAlgorithms)))
+      ->capture_default_str();
+  app.add_option("--protocol", options->protocol, "as NCCL_PROTO")
+      ->check(CLI::IsMember(names_of(kProtocols)))
+      ->capture_default_str();
+  app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
+  app.add_flag("--json", options->json, "print one JSON object");
+  return [options](const Context& context) { return collective(*options, context); };
+}
+
+}  // namespace tracecast::cli
