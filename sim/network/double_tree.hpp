@@ -1,0 +1,26 @@
+/// The double binary tree of NCCL's tree all-reduce: over nodes, two trees in which an inner node of one is a leaf of the
+/// other, so that each carries half of the buffer and every node sends and receives alike.
+///
+/// Source: NCCL graph/trees.cc as described in DOMAIN.md 4.2; test T-D1.
+#pragma once
+
+#include <vector>
+
+namespace tracecast {
+
+/// Place of one rank in a tree over ranks 0 … n-1.
+struct TreePlace {
+  int parent = -1;            ///< -1: the root
+  std::vector<int> children;  ///< at most two
+  bool operator==(const TreePlace&) const = default;
+};
+
+/// First tree: with `bit` the lowest set bit of the rank, its parent is (rank ^ bit) | 2 bit, or rank ^ bit where that is
+/// no rank. Rank 0 is the root; its one child is the largest power of two below n.
+/// Requires 0 <= rank < n
+TreePlace first_tree(int rank, int n);
+
+/// Second tree: the first one mirrored (rank r stands at n-1-r) for even n, shifted by one rank for odd n.
+TreePlace second_tree(int rank, int n);
+
+}  // namespace tracecast
