@@ -34,12 +34,25 @@ std::string overview(std::span<const Command> table) {
   return text;
 }
 
-/// What the user puts behind an option: "DIR", "{analytic,fluid}", or nothing for a flag.
+/// What the user puts behind an option: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag. CLI11 calls numbers
+/// FLOAT, INT or UINT, and appends what is allowed: "TEXT:{a,b}", "INT:INT in [1 - 8]".
 std::string argument(const CLI::Option& option) {
   if (option.get_type_size_max() == 0) return "";
-  const std::string type = option.get_type_name();  // CLI11 appends the allowed values: "TEXT:{a,b}"
-  const std::size_t choices = type.find('{');
-  return " " + (choices == std::string::npos ? type : type.substr(choices));
+  const std::string type = option.get_type_name();
+  if (const std::size_t choices = type.find('{'); choices != std::string::npos) return " " + type.substr(choices);
+  const std::string name = type.substr(0, type.find(':'));
+  return name == "FLOAT" || name == "INT" || name == "UINT" ? " NUMBER" : " " + name;
+}
+
+/// " (1 to 8)" for a number that must lie in a range.
+std::string allowed_range(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find(" in [");
+  const std::size_t middle = type.find(" - ", begin);
+  const std::size_t end = type.find(']', middle);
+  if (end == std::string::npos) return "";
+  return fmt::format(" ({} to {})", type.substr(begin + 5, middle - begin - 5),
+                     type.substr(middle + 3, end - middle - 3));
 }
 
 /// One entry of a help page: the name, and its text in a column of its own, below the name when that is long.
@@ -61,7 +74,7 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
       positionals += entry(name, option->get_description(), style);
       continue;
     }
-    std::string text = option->get_description();
+    std::string text = option->get_description() + allowed_range(*option);
     if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
     options += entry(option->get_name() + argument(*option), text, style);
   }

@@ -66,6 +66,22 @@ TEST_CASE("every command that the documentation prints works as printed", "[e2e]
   CHECK(run > 0);
 }
 
+TEST_CASE("every relative link of the documentation leads to a file", "[e2e][docs]") {
+  int links = 0;
+  for (const std::filesystem::path& page : pages()) {
+    const std::string text = content_of(page);
+    for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 2)) {
+      const std::string target = text.substr(at + 2, text.find_first_of(")#", at + 2) - at - 2);
+      if (target.empty() || target.find("://") != std::string::npos || target.find_first_of(" \n") != std::string::npos)
+        continue;
+      INFO(page << ": " << target);
+      CHECK(std::filesystem::exists(page.parent_path() / target));
+      ++links;
+    }
+  }
+  CHECK(links > 0);
+}
+
 TEST_CASE("every command's example works as its help prints it", "[e2e]") {
   const Sandbox sandbox;
   for (const cli::Command& command : cli::commands()) {

@@ -14,6 +14,7 @@ struct SumOptions {
   std::vector<int> numbers;
   bool negative = false;
   std::string mode = "slow";
+  int digits = 2;
 };
 
 /// A command that takes numbers, and one that always has bad input.
@@ -24,6 +25,7 @@ Run add_sum(CLI::App& app) {
   app.add_option("--mode", options->mode, "how to add when the numbers are larger than anyone can keep in mind")
       ->check(CLI::IsMember({"slow", "careful"}))
       ->capture_default_str();
+  app.add_option("--digits", options->digits, "how many to print")->check(CLI::Range(1, 8));
   return [options](const Context&) -> Result<ExitCode> {
     if (options->negative) return ExitCode::no;
     return options->numbers.size() == 2 ? ExitCode::done : ExitCode::missing;
@@ -107,7 +109,8 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "  --negative            answer no\n"
         "  --mode {slow,careful}\n"
         "                        how to add when the numbers are larger than anyone can\n"
-        "                        keep in mind (default: slow)\n\n"
+        "                        keep in mind (default: slow)\n"
+        "  --digits NUMBER       how many to print (1 to 8)\n\n"
         "Example:\n  tracecast sum 1 2\n");
 }
 
