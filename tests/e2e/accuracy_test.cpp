@@ -1,0 +1,24 @@
+// Published step times, forecast from the shipped scenario and profile files without any setting per run.
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+
+double relative_error(const std::string& name) {
+  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+  const Scenario scenario = read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
+  return forecast(scenario).value().forecast.step_time_s / scenario.measured.value().step_time_s - 1;
+}
+
+}  // namespace
+
+TEST_CASE("published runs: Llama 3.1 405B on 8,192 and 16,384 H100 within 10 % (T-A8)", "[published][e2e]") {
+  CHECK(std::abs(relative_error("llama3-405b-16k")) < 0.10);
+  CHECK(std::abs(relative_error("llama3-405b-8k")) < 0.10);
+}

@@ -1,0 +1,121 @@
+// Bytes that each strategy moves, on the step graph itself. Worked examples of DOMAIN.md 3 by their ids.
+#include <catch2/catch.hpp>
+
+#include "sim/graph/layer.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+Model llama_70b() {
+  Model m;
+  m.num_layers = 80;
+  m.hidden_size = 8192;
+  m.num_attention_heads = 64;
+  m.num_query_groups = 8;
+  m.head_dim = 128;
+  m.ffn_hidden_size = 28672;
+  m.vocab_size = 128256;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message (T-C4)", "[oracle][graph]") {
+  const Model model = llama_70b();
+  Parallel parallel;
+  parallel.tp = 8;
+  Training training;
+  training.seq_length = 4096;
+  training.micro_batch_size = training.global_batch_size = 8;
+  const Plan plan = make_plan(model, parallel, training, 8).value();
+  const LayerWork layer(model, plan);
+  double wire = 0;
+  for (const WorkList& list : {layer.forward(0), layer.backward(0, BackwardPart::all, false)})
+    for (const Work& work : list) {
+      if (work.kind != Work::Kind::collective && work.kind != Work::Kind::start) continue;
+      CHECK(work.call.size.count == 536'870'912);  // what S3 calls the volume per layer
+      wire += 2.0 * 7 / 8 * static_cast<double>(work.call.size.count);
+    }
+  CHECK(80 * wire == Approx(300.6e9).epsilon(1e-3));
+}
+
+TEST_CASE("traffic: one activation per boundary and micro-batch in each direction (T-C6)", "[oracle][graph]") {
+  Scenario scenario = small_scenario(1, 4, 1);
+  scenario.model.hidden_size = 8192;
+  scenario.model.num_attention_heads = 64;
+  scenario.model.head_dim = 128;
+  scenario.training.seq_length = 4096;
+  scenario.training.global_batch_size = 8;
+  const ForecastRun run = forecast(scenario).value();
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+  for (const ProgramItem& item : run.graph.programs[1]) {
+    const Template& used = run.graph.templates[static_cast<std::size_t>(item.template_index)];
+    for (const Op& op : used.ops) {
+      if (op.type != OpType::send) continue;
+      const Message& message = run.graph.messages[static_cast<std::size_t>(op.payload)];
+      CHECK(message.size.count == 67'108'864);
+      (used.phase == Phase::forward ? forward : backward) += message.size.count;
+    }
+  }
+  CHECK(forward == 536'870'912);
+  CHECK(backward == forward);
+}
+
+TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)", "[oracle][graph]") {
+  const auto gathered = [](bool reshard) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.training.global_batch_size = 8;
+    scenario.parallel.zero_stage = 3;
+    scenario.parallel.reshard_after_forward = reshard;
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t sum = 0;
+    for (const ProgramItem& item : run.graph.programs[0])
+      for (const Op& op : run.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
+        if (op.type == OpType::collective && run.graph.collectives[static_cast<std::size_t>(op.payload)].traffic == Traffic::parameters)
+          sum += run.graph.collectives[static_cast<std::size_t>(op.payload)].call.size.count;
+    return sum;
+  };
+  const std::int64_t weights = 2 * parameter_count(small_scenario(1, 1, 8).model).total();
+  CHECK(gathered(false) == weights);
+  CHECK(gathered(true) == 2 * weights);
+  // S3's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5 GB, not 245.
+  CHECK(3 * 140e9 * 7 / 8 == 367.5e9);
+}
+
+TEST_CASE("traffic: expert dispatch and combine (T-C8)", "[oracle][graph]") {
+  Model model = llama_70b();
+  model.hidden_size = 7168;
+  model.num_attention_heads = 56;
+  model.moe = MixtureOfExperts{};
+  model.moe->experts = 256;
+  model.moe->topk = 8;
+  model.moe->ffn_hidden = 2048;
+  Parallel parallel;
+  parallel.ep = 64;
+  Training training;
+  training.seq_length = 8192;
+  training.global_batch_size = 64;
+  const Plan plan = make_plan(model, parallel, training, 64).value();
+  int exchanges = 0;
+  for (const Work& work : LayerWork(model, plan).forward(0)) {
+    if (work.traffic != Traffic::expert_parallel || work.kind != Work::Kind::collective) continue;
+    ++exchanges;
+    CHECK(static_cast<double>(work.call.size.count) * 63 / 64 == Approx(924.8e6).epsilon(1e-3));
+  }
+  CHECK(exchanges == 2);
+}
+
+TEST_CASE("traffic: global batch = local batch x data-parallel ranks x micro-batches (T-C3)", "[oracle][graph]") {
+  // 128 samples are 4 steps of batch 32 or 2 of batch 64; on 4 ranks of local batch 8 one step of 32 is one micro-batch.
+  Scenario scenario = small_scenario(1, 1, 4);
+  scenario.training.micro_batch_size = 8;
+  scenario.training.global_batch_size = 32;
+  CHECK(forecast(scenario).value().plan.num_microbatches == 1);
+  scenario.training.global_batch_size = 64;
+  CHECK(forecast(scenario).value().plan.num_microbatches == 2);
+}
