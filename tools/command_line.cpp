@@ -78,8 +78,10 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
     if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
     options += entry(option->get_name() + argument(*option), text, style);
   }
-  return fmt::format("tracecast {}: {}\n\n{} [options]\n\n{}\nOptions:\n{}\nExample:\n  tracecast {}\n", command.name,
-                     command.summary, usage, positionals, options, command.example);
+  // A command may have a footer: the names that one of its options takes.
+  const std::string footer = app.get_footer().empty() ? "" : "\n" + app.get_footer();
+  return fmt::format("tracecast {}: {}\n\n{} [options]\n\n{}\nOptions:\n{}{}\nExample:\n  tracecast {}\n", command.name,
+                     command.summary, usage, positionals, options, footer, command.example);
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {

@@ -8,5 +8,6 @@ namespace tracecast::cli {
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
 Run add_predict(CLI::App& app);
+Run add_schedule(CLI::App& app);
 
 }  // namespace tracecast::cli

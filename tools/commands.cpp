@@ -9,6 +9,8 @@ std::span<const Command> commands() {
       {"predict", "forecast one training step of a scenario", "predict llama3-405b-16k", add_predict},
       {"collective", "time one collective on a machine, as NCCL would run it",
        "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_collective},
+      {"schedule", "draw a pipeline schedule and count what it costs",
+       "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_schedule},
       {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
   };

@@ -1,7 +1,6 @@
 #include "sim/schedule/blocking.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -36,7 +35,12 @@ class GraphBuilder {
  public:
   GraphBuilder(const Schedule& schedule, const PipelineProgram& program, const PipelineTimes& times,
                const BlockingRules& rules)
-      : schedule_(schedule), program_(program), times_(times), rules_(rules), ends_(output_count(schedule)) {}
+      : schedule_(schedule),
+        program_(program),
+        times_(times),
+        rules_(rules),
+        holders_(schedule),
+        ends_(output_count(schedule)) {}
 
   Graph build() {
     for (std::size_t rank = 0; rank < program_.size(); ++rank) add_rank(rank);
@@ -52,12 +56,23 @@ class GraphBuilder {
     NodeId send_begin = kNone, send_end = kNone;
     NodeId receive_begin = kNone, receive_end = kNone;
   };
-  static constexpr std::size_t kStreams = 3;  // compute, sends (and receives when they share), receives
-  using StreamEnds = std::array<NodeId, kStreams>;
-
-  std::size_t stream_of(const PipelineStep& step) const {
-    if (rules_.streams == 0 || is_compute(step.kind)) return 0;
-    return rules_.streams == 2 && is_receive(step.kind) ? 2 : 1;
+  /// A rank's streams: 0 is that of computation.
+  std::size_t stream_of(std::size_t rank, const PipelineStep& step) const {
+    const std::size_t receives = is_receive(step.kind) ? 1 : 0;
+    switch (rules_.streams) {
+      case MessageStreams::compute:
+        return 0;
+      case MessageStreams::one:
+        return 1;
+      case MessageStreams::two:
+        return 1 + receives;
+      case MessageStreams::pairs:
+        break;
+    }
+    const Output output = moved_by(step);
+    const std::size_t from = holders_.rank_of(output.stage, output.microbatch);
+    const std::size_t peer = receives != 0 ? from : *holders_.receiver(rank, output);
+    return 1 + 2 * peer + receives;
   }
   Ends& ends(const Output& output) {
     Ends& e = ends_[output_index(schedule_, output)];
@@ -73,8 +88,7 @@ class GraphBuilder {
   }
 
   void add_rank(std::size_t rank) {
-    StreamEnds last;
-    last.fill(kNone);
+    std::vector<NodeId> last(2 * program_.size() + 3, kNone);  // [stream] what its next operation comes after
     graph_.computes.emplace_back();
     std::vector<PipelineStep> batch;
     for (const PipelineStep& step : program_[rank]) {
@@ -98,30 +112,37 @@ class GraphBuilder {
     last = node;
   }
 
+  struct Call {
+    std::size_t stream;
+    NodeId begin;
+    NodeId end;
+  };
+
   /// What of the batch is on one stream begins together and ends together.
-  void add_batch(std::size_t rank, std::vector<PipelineStep>& batch, StreamEnds& last) {
-    for (std::size_t stream = 0; stream < kStreams; ++stream) {
-      NodeId begin = kNone;
-      NodeId end = kNone;
-      for (const PipelineStep& step : batch) {
-        if (stream_of(step) != stream) continue;
-        if (begin == kNone) {
-          begin = add({0, static_cast<int>(rank), {}});
-          end = add({0, static_cast<int>(rank), {}});
-          wait(begin, last[stream]);
-          wait(end, begin);
-          last[stream] = end;
-        }
-        Ends& e = ends(moved_by(step));
-        if (is_send(step.kind)) {
-          wait(begin, e.made);
-          e.send_begin = begin, e.send_end = end;
-        } else {
-          e.receive_begin = begin, e.receive_end = end;
-        }
+  void add_batch(std::size_t rank, std::vector<PipelineStep>& batch, std::vector<NodeId>& last) {
+    std::vector<Call> calls;
+    for (const PipelineStep& step : batch) {
+      const std::size_t stream = stream_of(rank, step);
+      auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& c) { return c.stream == stream; });
+      if (call == calls.end()) call = calls.insert(calls.end(), begin_call(rank, stream, last[stream]));
+      Ends& e = ends(moved_by(step));
+      if (is_send(step.kind)) {
+        wait(call->begin, e.made);
+        e.send_begin = call->begin, e.send_end = call->end;
+      } else {
+        e.receive_begin = call->begin, e.receive_end = call->end;
       }
     }
     batch.clear();
+  }
+
+  Call begin_call(std::size_t rank, std::size_t stream, NodeId& last) {
+    const int r = static_cast<int>(rank);
+    const Call call{stream, add({0, r, {}}), add({0, r, {}})};
+    wait(call.begin, last);
+    wait(call.end, call.begin);
+    last = call.end;
+    return call;
   }
 
   void add_message(const Ends& e) {
@@ -138,6 +159,7 @@ class GraphBuilder {
   const PipelineProgram& program_;
   const PipelineTimes& times_;
   BlockingRules rules_;
+  StageHolders holders_;
   std::vector<Ends> ends_;
   Graph graph_;
 };
@@ -214,7 +236,6 @@ std::string describe(const Graph& graph, const std::vector<NodeId>& circle, cons
 
 Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
                                      const PipelineTimes& times, const BlockingRules& rules) {
-  TRACECAST_ASSERT(rules.streams >= 0 && rules.streams <= 2, "0, 1 or 2 streams for communication");
   const Graph graph = GraphBuilder(schedule, program, times, rules).build();
   const auto starts = starts_of(graph);
   if (std::find(starts.begin(), starts.end(), std::nullopt) != starts.end()) {

@@ -6,11 +6,12 @@
 ///              eager: the message leaves at once and the stream goes on; rendezvous: it waits for the receive
 ///   receive    begins when its stream is free; ends when the message has arrived, a latency after it left
 ///   batched    communication between two computations of a rank begins together and ends together, as one grouped call
-///   streams    2: sends and receives each have one; 1: they share one; 0: they run on the compute stream
+///   streams    pairs: one for each direction to each other rank, as PyTorch's process groups have them; two: one for
+///              sends, one for receives; one: they share it; compute: they run on the compute stream
 ///
 /// A computation waits for the receives of its inputs. On one stream a receive that was posted early holds up the sends
-/// behind it: a bubble that pictures in unit time do not show. With eager sends on two streams and receives at their
-/// use, this is simulate_pipeline.
+/// behind it: a bubble that pictures in unit time do not show. With eager sends on streams of pairs this is
+/// simulate_pipeline.
 ///
 /// Leaves out: sharing of links, the number of eager buffers, host time.
 #pragma once
@@ -28,11 +29,13 @@ enum class ReceiveOrder {
   early,   ///< as PyTorch's lowering posts it, see with_early_receives
 };
 
+enum class MessageStreams { compute, one, two, pairs };
+
 struct BlockingRules {
   SendRule sends = SendRule::eager;
   ReceiveOrder receives = ReceiveOrder::at_use;
   bool batched = false;
-  int streams = 2;  ///< 0, 1 or 2
+  MessageStreams streams = MessageStreams::pairs;
   bool operator==(const BlockingRules&) const = default;
 };
 

@@ -33,12 +33,16 @@ std::string deadlock(const Made& m, const BlockingRules& rules) {
 
 }  // namespace
 
-TEST_CASE("eager sends, two streams, receives at use: the latency-only run", "[schedule][differential]") {
+TEST_CASE("eager sends on streams of pairs, or two with receives at use: the latency-only run",
+          "[schedule][differential]") {
   for (const ScheduleVariant& variant : schedule_variants()) {
     for (int latency : {0, 1, 5}) {
       const Made m = made(std::string(variant.name), 4, 8, {3, 4, 2, latency});
       INFO(variant.name << " latency " << latency);
-      CHECK(*simulate_blocking(m.schedule, m.times, {}) == *simulate_pipeline(m.schedule, m.times));
+      const PipelineRun expected = *simulate_pipeline(m.schedule, m.times);
+      CHECK(*simulate_blocking(m.schedule, m.times, {}) == expected);
+      CHECK(*simulate_blocking(m.schedule, m.times, {.receives = ReceiveOrder::early}) == expected);
+      CHECK(*simulate_blocking(m.schedule, m.times, {.streams = MessageStreams::two}) == expected);
     }
   }
 }
@@ -49,7 +53,8 @@ TEST_CASE("stricter rules never shorten a step of fixed order", "[schedule][prop
     INFO(variant.name);
     for (ReceiveOrder receives : {ReceiveOrder::at_use, ReceiveOrder::early}) {
       std::int64_t before = 0;
-      for (int streams : {2, 1, 0}) {
+      for (MessageStreams streams :
+           {MessageStreams::pairs, MessageStreams::two, MessageStreams::one, MessageStreams::compute}) {
         const auto run = simulate_blocking(m.schedule, m.times, {.receives = receives, .streams = streams});
         if (!run) continue;
         CHECK(run->makespan >= before);
@@ -67,19 +72,19 @@ TEST_CASE("gpipe on the compute stream: the transfer itself costs the sender", "
   // is there. Rank 1: waits 3 (f + hop), F0 to 5, its second message came at 5: F1 to 7, B0 to 11, B1 to 15;
   // rank 0 gets B0's gradient at 12 and computes to 16, the second is there at 16: to 20.
   const Made m = made("gpipe", 2, 2, {2, 2, 2, 1});
-  CHECK(makespan(m, {.streams = 0}) == 20);
+  CHECK(makespan(m, {.streams = MessageStreams::compute}) == 20);
   // Rendezvous: rank 0 sends its first from 2 to 3, when rank 1 stands at the receive; F1 only then, 3 to 5. Rank 1
   // computes F0 until 5, takes the second message until 6, F1 to 8, B0 to 12; its send waits for rank 0, idle since 6:
   // 12 to 13. B1 to 17, sent until 18. Rank 0: B0 13 to 17, B1 18 to 22.
-  CHECK(makespan(m, {.sends = SendRule::rendezvous, .streams = 0}) == 22);
+  CHECK(makespan(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::compute}) == 22);
 }
 
 TEST_CASE("a receive posted early holds up the sends behind it when they share a stream", "[schedule][oracle]") {
   // Interleaved 1F1B as PyTorch lowers it. In unit-time pictures and on two streams nothing is lost.
   const Made m = made("interleaved-1f1b", 4, 8, {8, 8, 8, 1}, 2);
-  const std::int64_t two_streams = makespan(m, {.receives = ReceiveOrder::early, .streams = 2});
-  const std::int64_t shared = makespan(m, {.receives = ReceiveOrder::early, .streams = 1});
-  const std::int64_t at_use = makespan(m, {.receives = ReceiveOrder::at_use, .streams = 1});
+  const std::int64_t two_streams = makespan(m, {.receives = ReceiveOrder::early, .streams = MessageStreams::two});
+  const std::int64_t shared = makespan(m, {.receives = ReceiveOrder::early, .streams = MessageStreams::one});
+  const std::int64_t at_use = makespan(m, {.receives = ReceiveOrder::at_use, .streams = MessageStreams::one});
   CHECK(two_streams < shared);
   CHECK(at_use <= shared);
   CHECK(two_streams == simulate_pipeline(m.schedule, m.times)->makespan / m.times.scale);
@@ -89,13 +94,13 @@ TEST_CASE("1f1b with rendezvous and one stream deadlocks unless it is batched", 
   // Between its forward and its backward a rank sends an activation down and receives a gradient from below; its
   // neighbour sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
   const Made m = made("1f1b", 2, 4, {1, 1, 1, 1});
-  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = 1}) ==
+  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::one}) ==
         "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0");
-  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = 0}) ==
+  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::compute}) ==
         "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0");
-  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .batched = true, .streams = 1}).empty());
-  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = 2}).empty());
-  CHECK(deadlock(m, {.sends = SendRule::eager, .streams = 1}).empty());
+  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .batched = true, .streams = MessageStreams::one}).empty());
+  CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::two}).empty());
+  CHECK(deadlock(m, {.sends = SendRule::eager, .streams = MessageStreams::one}).empty());
 }
 
 TEST_CASE("a batch ends when its last message has come", "[schedule][oracle]") {
@@ -103,8 +108,8 @@ TEST_CASE("a batch ends when its last message has come", "[schedule][oracle]") {
   // Rank 0: F0 0-1, send; F1 1-2, then one call sends F1 and receives B0's gradient. Rank 1: F0 1-2, B0 2-4, then one
   // call sends that gradient and receives F1's input at 4; F1 4-5, B1 5-7. Rank 0: B0 4-6, B1 7-9.
   const Made m = made("1f1b", 2, 2, {1, 1, 1, 0});
-  const PipelineRun run =
-      *simulate_blocking(m.schedule, m.times, {.sends = SendRule::rendezvous, .batched = true, .streams = 0});
+  const PipelineRun run = *simulate_blocking(
+      m.schedule, m.times, {.sends = SendRule::rendezvous, .batched = true, .streams = MessageStreams::compute});
   CHECK(run.makespan == 9);
   CHECK(run.actions[0] == std::vector<Interval>{{0, 1}, {1, 2}, {4, 6}, {7, 9}});
   CHECK(run.actions[1] == std::vector<Interval>{{1, 2}, {2, 4}, {4, 5}, {5, 7}});

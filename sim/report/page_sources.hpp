@@ -1,0 +1,10 @@
+/// The web pages of tools/page, which the build puts into the program: they need no file beside it.
+#pragma once
+
+#include <string_view>
+
+namespace tracecast {
+
+extern const std::string_view kSchedulePage;  ///< tools/page/schedule.html
+
+}  // namespace tracecast

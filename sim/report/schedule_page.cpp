@@ -1,0 +1,73 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/report/page_sources.hpp"
+#include "sim/report/schedule_colours.hpp"
+#include "sim/report/schedule_view.hpp"
+
+namespace tracecast {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int kind_number(ActionKind kind) { return static_cast<int>(kind); }
+
+/// [kind, stage, micro-batch, start, end, chunk], and for an overlapped pair [.., stage2, micro-batch2, chunk2].
+Json boxes_of(const ScheduleView& view, std::size_t rank) {
+  const std::vector<int>& stages = view.schedule.stage_of[rank];
+  Json list = Json::array();
+  for (std::size_t i = 0; i < view.run.actions[rank].size(); ++i) {
+    const Action& a = view.schedule.actions[rank][i];
+    const Interval& time = view.run.actions[rank][i];
+    Json box{
+        kind_number(a.kind), stages[static_cast<std::size_t>(a.chunk)], a.microbatch, time.start, time.end, a.chunk};
+    if (a.kind == ActionKind::forward_backward) {
+      box.insert(box.end(), {stages[static_cast<std::size_t>(a.chunk2)], a.microbatch2, a.chunk2});
+    }
+    list.push_back(std::move(box));
+  }
+  return list;
+}
+
+Json data_of(const ScheduleView& view) {
+  const Schedule& s = view.schedule;
+  Json json;
+  json["name"] = s.name;
+  json["ranks"] = s.ranks;
+  json["microbatches"] = s.microbatches;
+  json["chunks"] = s.chunks;
+  json["replicas"] = s.replicas;
+  json["weight_versions"] = s.weight_versions;
+  json["rules"] = view.rules;
+  json["scale"] = view.run.scale;
+  json["makespan"] = view.run.makespan;
+  json["ideal"] = view.run.ideal;
+  json["bubble"] = view.run.bubble_fraction();
+  json["unit"] = activation_unit(s);
+  json["boxes"] = Json::array();
+  for (std::size_t rank = 0; rank < s.actions.size(); ++rank) json["boxes"].push_back(boxes_of(view, rank));
+  return json;
+}
+
+void replace(std::string& text, std::string_view what, const std::string& with) {
+  const std::size_t at = text.find(what);
+  TRACECAST_ASSERT(at != std::string::npos, "the page has a place for what is put into it");
+  text.replace(at, what.size(), with);
+}
+
+}  // namespace
+
+std::string schedule_page(std::span<const ScheduleView> views) {
+  Json data;
+  data["colours"] = {kForwardColour, kBackwardColour, kInputColour, kWeightColour};
+  data["views"] = Json::array();
+  for (const ScheduleView& view : views) data["views"].push_back(data_of(view));
+  std::string json = data.dump();
+  // "</script>" inside the data would end it.
+  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
+  std::string page(kSchedulePage);
+  replace(page, "/*DATA*/null", json);
+  return page;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,200 @@
+/// A schedule as SVG: a row of boxes per rank, below it how many activations the rank keeps; all views on one time axis.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+#include "sim/report/schedule_colours.hpp"
+#include "sim/report/schedule_view.hpp"
+
+namespace tracecast {
+
+namespace {
+
+constexpr double kLeft = 70;  // room for rank names
+constexpr double kRight = 20;
+constexpr double kRow = 24;     // height of a box
+constexpr double kMemory = 12;  // height of the strip of activations below it
+constexpr double kGap = 6;
+constexpr double kTitle = 44;  // title and ruler above each view
+constexpr double kMaximumWidth = 12000;
+
+const char* colour_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return kForwardColour;
+    case ActionKind::backward:
+      return kBackwardColour;
+    case ActionKind::backward_input:
+      return kInputColour;
+    case ActionKind::backward_weight:
+      return kWeightColour;
+    case ActionKind::forward_backward:
+      break;
+  }
+  return kForwardColour;
+}
+
+double units(std::int64_t ticks, const PipelineRun& run) {
+  return static_cast<double>(ticks) / static_cast<double>(run.scale);
+}
+
+std::string text_at(double x, double y, const char* attributes, const std::string& text) {
+  return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>\n", x, y, attributes, text);
+}
+
+/// A chunk's shade: the first as it is, the others darker step by step.
+std::string shade(const Schedule& s, int chunk) {
+  if (s.chunks == 1 || chunk == 0) return "";
+  return fmt::format(" style=\"filter:brightness({:.3g})\"", 1 - 0.28 * chunk / (s.chunks - 1));
+}
+
+class Drawing {
+ public:
+  explicit Drawing(std::span<const ScheduleView> views) : views_(views) {
+    double shortest = 1e300;
+    for (const ScheduleView& view : views) {
+      longest_ = std::max(longest_, units(view.run.makespan, view.run));
+      for (const auto& list : view.run.actions) {
+        for (const Interval& i : list) {
+          if (i.end > i.start) shortest = std::min(shortest, units(i.end - i.start, view.run));
+        }
+      }
+    }
+    per_unit_ = std::clamp(widest_label() / shortest * longest_, 760.0, kMaximumWidth) / longest_;
+  }
+
+  std::string draw() {
+    for (const ScheduleView& view : views_) draw_view(view);
+    legend();
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
+               "{1:.6g}\" font-family=\"system-ui, sans-serif\" font-size=\"11\">\n<rect width=\"100%\" "
+               "height=\"100%\" fill=\"#ffffff\"/>\n",
+               std::max(kLeft + longest_ * per_unit_ + kRight, 640.0), y_ + kGap) +
+           body_ + "</svg>\n";
+  }
+
+ private:
+  /// Pixels that the longest label needs at 11 px.
+  double widest_label() const {
+    std::size_t letters = 2;
+    for (const ScheduleView& view : views_) {
+      letters = std::max(letters, 1 + std::to_string(view.schedule.microbatches - 1).size());
+    }
+    return 7.0 * static_cast<double>(letters) + 5;
+  }
+
+  double x(std::int64_t ticks, const PipelineRun& run) const { return kLeft + units(ticks, run) * per_unit_; }
+
+  void draw_view(const ScheduleView& view) {
+    const Schedule& s = view.schedule;
+    std::string title =
+        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {:.2f} %", s.name, s.ranks, s.microbatches,
+                    units(view.run.makespan, view.run), 100 * view.run.bubble_fraction());
+    if (!view.rules.empty()) title += "; " + view.rules;
+    body_ += text_at(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title);
+    ruler(y_ + kTitle - 6, s.ranks * (kRow + kMemory + kGap));
+    y_ += kTitle;
+    const auto& peaks = view.run.peak_inflight_until_weight;
+    const int highest = std::max(*std::max_element(peaks.begin(), peaks.end()), 1);
+    for (std::size_t rank = 0; rank < s.actions.size(); ++rank) {
+      body_ += text_at(8, y_ + 16, "", fmt::format("rank {}", rank));
+      for (std::size_t i = 0; i < s.actions[rank].size(); ++i) box(view, rank, i);
+      memory(view, rank, highest);
+      y_ += kRow + kMemory + kGap;
+    }
+    y_ += kGap;
+  }
+
+  void ruler(double y, double height) {
+    double step = 1;
+    while (step * per_unit_ > 160) step /= 10;
+    for (int k = 0; step * per_unit_ < 60; ++k) step *= k % 3 == 1 ? 2.5 : 2;
+    for (int k = 0; k * step <= longest_ * (1 + 1e-9); ++k) {
+      const double at = kLeft + k * step * per_unit_;
+      body_ += fmt::format("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.6g}\" y2=\"{2:.6g}\" stroke=\"#dddddd\"/>\n",
+                           at, y, y + height);
+      body_ += text_at(at, y - 3, "fill=\"#555555\" text-anchor=\"middle\"", fmt::format("{:g}", k * step));
+    }
+  }
+
+  void rectangle(double left, double top, double width, double height, const char* fill, const std::string& more) {
+    body_ += fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" fill=\"{}\"{}/>\n", left,
+                         top, width, height, fill, more);
+  }
+
+  void box(const ScheduleView& view, std::size_t rank, std::size_t i) {
+    const Schedule& s = view.schedule;
+    const Action& action = s.actions[rank][i];
+    const Interval& time = view.run.actions[rank][i];
+    const double left = x(time.start, view.run);
+    const double width = std::max(x(time.end, view.run) - left - 0.5, 0.3);
+    body_ += fmt::format("<g><title>{}, {:.6g} to {:.6g}</title>\n", to_string(s, static_cast<int>(rank), action),
+                         units(time.start, view.run), units(time.end, view.run));
+    rectangle(left, y_, width, kRow, colour_of(action.kind), shade(s, action.chunk));
+    if (action.kind == ActionKind::forward_backward) {
+      rectangle(left, y_ + kRow / 2, width, kRow / 2, kBackwardColour, shade(s, action.chunk2));
+      if (width >= 18) {
+        body_ += text_at(left + width / 2, y_ + 10, "text-anchor=\"middle\" font-size=\"10\"",
+                         std::to_string(action.microbatch));
+        body_ += text_at(left + width / 2, y_ + 22, "text-anchor=\"middle\" font-size=\"10\"",
+                         std::to_string(action.microbatch2));
+      }
+    } else {
+      const std::string label = label_of(action);
+      if (width >= 6.5 * static_cast<double>(label.size())) {
+        body_ += text_at(left + width / 2, y_ + 16, "text-anchor=\"middle\"", label);
+      }
+    }
+    body_ += "</g>\n";
+  }
+
+  /// Chunks in flight as an area, the highest of all ranks as high as the strip.
+  void memory(const ScheduleView& view, std::size_t rank, int highest) {
+    const double bottom = y_ + kRow + kMemory;
+    std::string path = fmt::format("M{:.6g} {:.6g}", kLeft, bottom);
+    int now = 0;
+    const auto step_to = [&](std::int64_t time, int change) {
+      path += fmt::format("H{:.6g}", x(time, view.run));
+      now += change;
+      path += fmt::format("V{:.6g}", bottom - (kMemory - 2) * now / highest);
+    };
+    for (std::size_t i = 0; i < view.run.actions[rank].size(); ++i) {
+      const ActionKind kind = view.schedule.actions[rank][i].kind;
+      const Interval& time = view.run.actions[rank][i];
+      if (kind == ActionKind::forward || kind == ActionKind::forward_backward) step_to(time.start, 1);
+      if (kind != ActionKind::forward && kind != ActionKind::backward_input) step_to(time.end, -1);
+    }
+    body_ += fmt::format("<path d=\"{}V{:.6g}Z\" fill=\"#555555\" fill-opacity=\"0.55\"/>\n", path, bottom);
+  }
+
+  void legend() {
+    struct Entry {
+      const char* colour;
+      const char* name;
+    };
+    double at = 8;
+    for (const Entry& entry : {Entry{kForwardColour, "F forward"}, Entry{kBackwardColour, "B backward"},
+                               Entry{kInputColour, "I input gradient"}, Entry{kWeightColour, "W weight gradient"},
+                               Entry{"#888888", "activations kept"}}) {
+      rectangle(at, y_, 12, 12, entry.colour, "");
+      body_ += text_at(at + 17, y_ + 10, "", entry.name);
+      at += 128;
+    }
+    y_ += 20;
+  }
+
+  std::span<const ScheduleView> views_;
+  double longest_ = 0;
+  double per_unit_ = 1;
+  double y_ = 0;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string schedule_svg(std::span<const ScheduleView> views) { return Drawing(views).draw(); }
+
+}  // namespace tracecast

@@ -1,0 +1,233 @@
+/// A schedule in a terminal: a row of boxes per rank.
+///
+/// One column is one tick, the greatest time that divides all boundaries, or several columns where the page is wide enough;
+/// where that would take very many columns, time is compressed to what fits and boxes are sampled. A box shows its
+/// letter and micro-batch as far as they fit. Colours are told apart by lightness too, not by red and green.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "sim/report/schedule_view.hpp"
+
+namespace tracecast {
+
+namespace {
+
+/// xterm-256 backgrounds under black text: blue, orange, yellow, grey; deeper for odd chunks.
+struct Paint {
+  int even;
+  int odd;
+};
+constexpr Paint kForward{111, 75};
+constexpr Paint kBackward{215, 208};
+constexpr Paint kInput{228, 220};
+constexpr Paint kWeight{252, 247};
+
+Paint paint_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return kForward;
+    case ActionKind::backward:
+      return kBackward;
+    case ActionKind::backward_input:
+      return kInput;
+    case ActionKind::backward_weight:
+      return kWeight;
+    case ActionKind::forward_backward:
+      break;
+  }
+  return kBackward;
+}
+
+std::string on(int background, const std::string& text, const TextStyle& style) {
+  if (!style.colour || text.empty()) return text;
+  return fmt::format("\x1b[30;48;5;{}m{}\x1b[0m", background, text);
+}
+
+/// Time to columns, the same for all views.
+struct Axis {
+  double columns_per_unit = 1;
+  int total = 0;  ///< columns of the longest view
+  int width = 0;  ///< columns of one block
+  int column(std::int64_t ticks, std::int64_t scale) const {
+    return static_cast<int>(std::llround(static_cast<double>(ticks) / static_cast<double>(scale) * columns_per_unit));
+  }
+};
+
+constexpr int kLabelWidth = 8;
+/// More blocks than this are not read; then time is compressed instead.
+constexpr int kMaxBlocks = 12;
+
+/// Ticks of a view that all its boundaries are multiples of.
+std::int64_t grain(const PipelineRun& run) {
+  std::int64_t grain = 0;
+  for (const std::vector<Interval>& list : run.actions) {
+    for (const Interval& interval : list) grain = std::gcd(std::gcd(grain, interval.start), interval.end);
+  }
+  return std::max<std::int64_t>(grain, 1);
+}
+
+std::size_t widest_label(std::span<const ScheduleView> views) {
+  std::size_t widest = 1;
+  for (const ScheduleView& view : views) {
+    widest = std::max(widest, 1 + std::to_string(view.schedule.microbatches - 1).size());
+  }
+  return widest;
+}
+
+Axis axis_of(std::span<const ScheduleView> views, int page_width) {
+  Axis axis;
+  axis.width = std::max(page_width - kLabelWidth, 16);
+  double finest = 1e300;  // units per column at one column per grain
+  double longest = 0;
+  for (const ScheduleView& view : views) {
+    const auto scale = static_cast<double>(view.run.scale);
+    finest = std::min(finest, static_cast<double>(grain(view.run)) / scale);
+    longest = std::max(longest, static_cast<double>(view.run.makespan) / scale);
+  }
+  const double columns = longest / finest;
+  if (columns > static_cast<double>(axis.width) * kMaxBlocks) {
+    axis.columns_per_unit = axis.width / std::max(longest, 1e-300);
+  } else {
+    const double room = std::max(std::floor(axis.width / std::max(columns, 1.0)), 1.0);
+    axis.columns_per_unit = std::min(room, static_cast<double>(widest_label(views)) + 1) / finest;
+  }
+  axis.total = static_cast<int>(std::llround(longest * axis.columns_per_unit));
+  return axis;
+}
+
+/// What stands in `width` columns of a box: the label, its letter, or the end of it that is left in this block.
+std::string fit(const Action& action, int width) {
+  std::string label = label_of(action);
+  if (action.kind == ActionKind::forward_backward && static_cast<int>(label.size()) > width) {
+    label = fmt::format("F{}B", action.microbatch);
+    if (static_cast<int>(label.size()) > width) label = "X";
+  }
+  if (static_cast<int>(label.size()) > width) label = label.substr(0, 1);
+  return pad_right(label, width);
+}
+
+/// The columns [begin, end) of a box, painted; an overlapped pair is half one, half the other.
+std::string box(const Action& action, int begin, int end, const TextStyle& style) {
+  const std::string text = fit(action, end - begin);
+  const auto tone = [](Paint paint, int chunk) { return chunk % 2 == 0 ? paint.even : paint.odd; };
+  if (action.kind != ActionKind::forward_backward) return on(tone(paint_of(action.kind), action.chunk), text, style);
+  const std::size_t half = (text.size() + 1) / 2;
+  return on(tone(kForward, action.chunk), text.substr(0, half), style) +
+         on(tone(kBackward, action.chunk2), text.substr(half), style);
+}
+
+std::string row(const ScheduleView& view, std::size_t rank, const Axis& axis, int from, const TextStyle& style) {
+  const int to = std::min(from + axis.width, axis.total);
+  const char* idle = style.unicode ? "·" : ".";
+  std::string text = pad_right(fmt::format("rank {}", rank), kLabelWidth);
+  int at = from;
+  const auto idle_until = [&](int end) {
+    std::string dots;
+    for (; at < end; ++at) dots += idle;
+    if (!dots.empty()) text += paint(dots, Colour::grey, style);
+  };
+  const std::vector<Interval>& list = view.run.actions[rank];
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const int begin = std::max(axis.column(list[i].start, view.run.scale), at);
+    const int end = std::min(axis.column(list[i].end, view.run.scale), to);
+    if (end <= begin || begin >= to) continue;
+    idle_until(begin);
+    text += box(view.schedule.actions[rank][i], begin, end, style);
+    at = end;
+  }
+  idle_until(std::min(to, axis.column(view.run.makespan, view.run.scale)));
+  return without_trailing_blanks(text) + "\n";
+}
+
+/// A ruler with times at round distances.
+std::string ruler(const Axis& axis, int from) {
+  const int to = std::min(from + axis.width, axis.total);
+  double step = 1;
+  for (int k = 0; step * axis.columns_per_unit < 10; ++k) step *= k % 3 == 1 ? 2.5 : 2;
+  std::string text;
+  for (double time = 0;; time += step) {
+    const int column = static_cast<int>(std::llround(time * axis.columns_per_unit));
+    const std::string mark = fmt::format("|{:g}", time);
+    if (column >= to || column - from + static_cast<int>(mark.size()) > axis.width) break;
+    if (column < from) continue;
+    text = pad_right(text, column - from) + mark;
+  }
+  return pad_right("time", kLabelWidth) + text + "\n";
+}
+
+std::string legend(std::span<const ScheduleView> views, const TextStyle& style) {
+  bool split = false;
+  bool overlapped = false;
+  bool chunks = false;
+  for (const ScheduleView& view : views) {
+    chunks = chunks || view.schedule.chunks > 1;
+    for (const auto& list : view.schedule.actions) {
+      for (const Action& action : list) {
+        split = split || action.kind == ActionKind::backward_weight;
+        overlapped = overlapped || action.kind == ActionKind::forward_backward;
+      }
+    }
+  }
+  std::string text = on(kForward.even, " F ", style) + " forward  " + on(kBackward.even, " B ", style) + " backward";
+  if (split) {
+    text += "  " + on(kInput.even, " I ", style) + " input gradient  " + on(kWeight.even, " W ", style) +
+            " weight gradient";
+  }
+  text += "\n";
+  if (overlapped) text += "F|B, or X where it is narrow: a forward and a backward together\n";
+  if (chunks && style.colour) text += "Deeper colours: odd chunks of the rank\n";
+  return text;
+}
+
+std::string number_list(const std::vector<int>& values, double unit) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (*low == *high) return fmt::format("{:.4g}", *high * unit);
+  return fmt::format("{:.4g}..{:.4g}", *low * unit, *high * unit);
+}
+
+std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
+  std::string text = paint("schedule           makespan      work   bubble  activations  weights", Colour::bold, style);
+  text += "\n";
+  for (const ScheduleView& view : views) {
+    const auto scale = static_cast<double>(view.run.scale);
+    const auto& versions = view.schedule.weight_versions;
+    const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
+    text += fmt::format("{:<17} {:>9.6g} {:>9.6g} {:>7.2f}% {:>12} {:>8}\n", view.schedule.name,
+                        static_cast<double>(view.run.makespan) / scale, static_cast<double>(view.run.ideal) / scale,
+                        100 * view.run.bubble_fraction(),
+                        number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
+                        fmt::format("{}x", copies));
+  }
+  text += paint("bubble: 1 - work / makespan; activations: most micro-batches kept on a rank", Colour::grey, style);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string schedule_terminal(std::span<const ScheduleView> views, const TextStyle& style) {
+  const Axis axis = axis_of(views, style.width);
+  std::string text;
+  for (const ScheduleView& view : views) {
+    const Schedule& s = view.schedule;
+    std::string title = fmt::format("{}: {} {}, {} {}", s.name, s.ranks, s.ranks == 1 ? "rank" : "ranks",
+                                    s.microbatches, s.microbatches == 1 ? "micro-batch" : "micro-batches");
+    if (s.chunks / s.replicas > 1) title += fmt::format(", {} chunks per rank", s.chunks / s.replicas);
+    if (s.replicas > 1) title += fmt::format(", {} copies of the model", s.replicas);
+    text += paint(title, Colour::bold, style) + "\n";
+    if (!view.rules.empty()) text += view.rules + "\n";
+    const int end = axis.column(view.run.makespan, view.run.scale);
+    for (int from = 0; from < std::max(end, 1); from += axis.width) {
+      text += ruler(axis, from);
+      for (std::size_t rank = 0; rank < s.actions.size(); ++rank) text += row(view, rank, axis, from, style);
+    }
+    text += "\n";
+  }
+  return text + legend(views, style) + "\n" + table(views, style);
+}
+
+}  // namespace tracecast

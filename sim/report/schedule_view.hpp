@@ -1,0 +1,55 @@
+/// What the pictures of a pipeline schedule are made from, and the numbers that stand beside them.
+///
+///   schedule_json       the columns of data/oracles/pipeline.csv as one object, for programs
+///   schedule_terminal   for a terminal: a row per rank, time to the right
+///   schedule_svg        the same as a picture
+///   schedule_page       a page that needs no network: hover, step through time, activations per rank, two schedules
+///                       under each other
+///
+/// Times are drawn in the user's unit: ticks of a run divided by its scale.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/report/text.hpp"
+#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+
+/// One number for all ranks, or one per rank, as the user gave them.
+using RankTimes = std::vector<double>;
+
+struct ScheduleView {
+  Schedule schedule;
+  PipelineRun run;
+  std::string rules;  ///< how messages block, in words; empty: latency only
+  RankTimes forward, backward_input, backward_weight;
+  double latency = 0;
+  std::optional<double> overlapped;
+  std::optional<int> unit_steps;  ///< PyTorch's count, when asked for
+};
+
+/// Activations that one chunk-forward keeps, in micro-batches of one rank: 1 / (chunks of one copy of the model).
+double activation_unit(const Schedule& schedule);
+
+/// "F3", or "F0|B7" of an overlapped pair: what stands in a box.
+std::string label_of(const Action& action);
+
+/// The first view's columns, those of the others under "compare". Indented by two, a newline at the end.
+std::string schedule_json(std::span<const ScheduleView> views);
+
+/// Pictures of all views on one time axis, then a table of their numbers. Lines of at most style.width columns; a step that
+/// does not fit goes on in a further block of rows.
+std::string schedule_terminal(std::span<const ScheduleView> views, const TextStyle& style);
+
+/// A standalone SVG document, light background.
+std::string schedule_svg(std::span<const ScheduleView> views);
+
+/// A standalone HTML document.
+std::string schedule_page(std::span<const ScheduleView> views);
+
+}  // namespace tracecast

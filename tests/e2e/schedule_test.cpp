@@ -1,0 +1,168 @@
+#include "sim/schedule/schedule.hpp"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+using nlohmann::json;
+
+namespace {
+
+json answer(const Sandbox& sandbox, const std::string& arguments) {
+  const Outcome outcome = sandbox.run("tracecast schedule --json " + arguments);
+  INFO(arguments << ": " << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return json::parse(outcome.out);
+}
+
+std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
+  const Outcome outcome = sandbox.run("tracecast schedule " + arguments);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  return outcome.err;
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    longest = std::max(longest, end - from);
+    from = end + 1;
+  }
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("schedule --json has the columns of the oracle file", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  // data/oracles/pipeline.csv: 1f1b,4,16,1,1,1,1,0.25,,64,48,0.25,64,4;3;2;1,…
+  const json one = answer(sandbox, "--schedule 1f1b --stages 4 --microbatches 16 --tc 0.25");
+  CHECK(one == json::parse(R"({"schedule": "1f1b", "P": 4, "M": 16, "V": 1, "tF": 1, "tB": 1, "tW": 1, "tC": 0.25,
+    "tFB": null, "makespan": 64, "ideal": 48, "bubble_fraction": 0.25, "max_rank_span": 64,
+    "peak_inflight_per_rank": [4, 3, 2, 1], "peak_inflight_relW_per_rank": [4, 3, 2, 1], "act_unit": 1,
+    "param_replicas": 1, "weight_versions_per_rank": [1, 1, 1, 1], "blocking": "latency only"})"));
+  // dualpipe,8,32,…,4,5,2,0,7: 281;  hanayo,4,8,4,4,5,2: 112;  pipedream,4,8: versions 4;3;2;1
+  CHECK(answer(sandbox, "--schedule DualPipe --stages 8 --microbatches 32 --tf 4 --tb 5 --tw 2 --tfb 7")["makespan"] ==
+        281);
+  CHECK(answer(sandbox, "--schedule hanayo --stages 4 --microbatches 8 --virtual 4 --tf 4 --tb 5 --tw 2")["makespan"] ==
+        112);
+  CHECK(answer(sandbox, "--schedule pipedream")["weight_versions_per_rank"] == json({4, 3, 2, 1}));
+  const json several = answer(sandbox, "--schedule interleaved_1f1b --virtual 4 --compare gpipe,ZBVZeroBubble");
+  CHECK(several["makespan"] == 26.25);
+  CHECK(several["V"] == 4);
+  CHECK(several["compare"][0]["schedule"] == "gpipe");
+  CHECK(several["compare"][1]["makespan"] == 25.5);
+}
+
+TEST_CASE("schedule: times per rank, decimals and blocking rules", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  // T-E2: one stage half again as slow.
+  CHECK(answer(sandbox, "--schedule 1f1b --tf 1,1,1.5,1 --tb 1,1,1.5,1 --tw 1,1,1.5,1")["makespan"] == 43.5);
+  CHECK(answer(sandbox, "--schedule gpipe --tf .1 --tb .1 --tw .1 --tc 0")["makespan"] == 3.3);
+  const std::string interleaved = "--schedule interleaved-1f1b --tf 8 --tb 8 --tw 8 --tc 1 ";
+  const json early = answer(sandbox, interleaved + "--receives early --comm-streams one");
+  const json free = answer(sandbox, interleaved);
+  CHECK(early["blocking"] == "eager sends, early receives, on one stream");
+  CHECK(early["makespan"].get<double>() > free["makespan"].get<double>());
+  CHECK(complaint(sandbox, "--schedule 1f1b --stages 2 --sends rendezvous --comm-streams one") ==
+        "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0\n");
+}
+
+TEST_CASE("schedule writes SVG, page and CSV, and reads the CSV back", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(
+      "tracecast schedule --schedule zb-v --microbatches 10 --compare dualpipev --svg a.svg --html a.html --csv a.csv\n"
+      "tracecast schedule --schedule zb-v --microbatches 10 --csv b.csv --csv-communication p2p >/dev/null\n"
+      "tracecast schedule --schedule zb-v --microbatches 10 --csv c.csv --csv-communication fsdp --csv-crlf "
+      ">/dev/null");
+  REQUIRE(outcome.code == 0);
+  CHECK(longest_line(outcome.out) <= 80);
+  const std::string svg = content_of(sandbox.path() / "a.svg");
+  CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(svg.ends_with("</svg>\n"));
+  const std::string page = content_of(sandbox.path() / "a.html");
+  CHECK(page.find("\"name\":\"dualpipev\"") != std::string::npos);
+  // Nothing is loaded from anywhere.
+  CHECK(page.find("http") == std::string::npos);
+  CHECK(page.find(" src=") == std::string::npos);
+  CHECK(page.find("import ") == std::string::npos);
+  const json made = answer(sandbox, "--schedule zb-v --microbatches 10 --unit-steps");
+  for (const char* file : {"a.csv", "b.csv", "c.csv"}) {
+    const json read = answer(sandbox, std::string("--unit-steps --file ") + file);
+    for (const char* column : {"P", "M", "V", "makespan", "ideal", "max_rank_span", "peak_inflight_per_rank"}) {
+      INFO(file << " " << column);
+      CHECK(read[column] == made[column]);
+    }
+    if (std::string(file) != "c.csv") CHECK(read["unit_steps"] == made["unit_steps"]);
+  }
+}
+
+TEST_CASE("schedule: every mistake is a sentence", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
+  CHECK(complaint(sandbox, "--schedule 1f1b --virtual 2") == "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)\n");
+  CHECK(complaint(sandbox, "--tf 1us") ==
+        "--tf = 1us: is no time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)\n");
+  CHECK(complaint(sandbox, "--tf 1,2") == "--tf = 1,2: has 2 numbers (allowed: 1, or one per rank: 4)\n");
+  CHECK(complaint(sandbox, "--tf 0 --tb 0 --tw 0") == "--tf, --tb and --tw are all 0: there is nothing to schedule\n");
+  CHECK(complaint(sandbox, "--schedule chimera --tf 1,2,3,4") ==
+        "schedule = chimera: has each stage on two ranks; times per rank need one copy of the model\n");
+  CHECK(complaint(sandbox, "--schedule 1f1b --microbatches 1000000 --tf 100000000.123456789") ==
+        "--tf, --tb, --tw, --tc: too many digits to be exact over 4000000 chunk passes\n");
+  CHECK(complaint(sandbox, "--file none.csv") == "none.csv: cannot be read\n");
+  CHECK(complaint(sandbox, "--schedule chimera --csv a.csv") ==
+        "schedule = chimera: holds two copies of the model; PyTorch's format has one rank per stage\n");
+  CHECK(sandbox.run("printf '0F0,0B0,0F1,0B1\\n1F0,1F1,1B0,1B1\\n' > s.csv; tracecast schedule --file s.csv").err ==
+        "s.csv: deadlock: rank 0 waits at 0B0 for 1B0 of rank 1; rank 1 waits at 1F1 for 0F1 of rank 0\n");
+  CHECK(complaint(sandbox, "--schedule 1f1p").find("unknown schedule (did you mean '1f1b'? allowed: gpipe ") !=
+        std::string::npos);
+}
+
+TEST_CASE("schedule: help and terminal show every schedule", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  const std::string help = sandbox.run("tracecast schedule --help").out;
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    INFO(variant.name);
+    CHECK(help.find("  " + std::string(variant.name)) != std::string::npos);
+    const Outcome outcome = sandbox.run("tracecast schedule --microbatches 64 --stages 16 --tc 0.3 --schedule " +
+                                        std::string(variant.name));
+    CHECK(outcome.code == 0);
+    CHECK(longest_line(outcome.out) <= 80);
+  }
+}
+
+/// A ```sh block and the ```text block that follows it.
+struct Shown {
+  std::string script;
+  std::string text;
+};
+
+static std::vector<Shown> shown_in(const std::string& page) {
+  std::vector<Shown> result;
+  const std::string open = "```sh\n";
+  const std::string then = "```\n\n```text\n";
+  for (std::size_t at = page.find(open); at != std::string::npos; at = page.find(open, at + 1)) {
+    const std::size_t end = page.find("```\n", at + open.size());
+    if (page.compare(end, then.size(), then) != 0) continue;
+    const std::size_t from = end + then.size();
+    result.push_back(
+        {page.substr(at + open.size(), end - at - open.size()), page.substr(from, page.find("```\n", from) - from)});
+  }
+  return result;
+}
+
+TEST_CASE("the tutorial's pictures are what the commands beside them print", "[e2e][schedule][docs]") {
+  const Sandbox sandbox;
+  const auto all = shown_in(content_of(std::string(TRACECAST_SOURCE_DIR) + "/docs/tutorial/schedules.md"));
+  CHECK(all.size() >= 8);
+  for (const Shown& shown : all) {
+    INFO(shown.script);
+    CHECK(sandbox.run(shown.script).out == shown.text);
+  }
+}

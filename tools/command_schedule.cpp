@@ -1,0 +1,254 @@
+/// `tracecast schedule`: makes, checks, simulates and draws pipeline schedules.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/io/pytorch_schedule.hpp"
+#include "sim/report/schedule_view.hpp"
+#include "sim/schedule/blocking.hpp"
+#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/program.hpp"
+#include "tools/command_list.hpp"
+#include "tools/exact_times.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+struct Options {
+  std::string schedule = "1f1b";
+  std::string file;
+  ScheduleRequest request;
+  TimeTexts times;
+  std::vector<std::string> compare;
+  std::string sends, receives, dialect = "detect";
+  bool batched = false;
+  std::string streams;
+  bool json = false;
+  bool unit_steps = false;
+  std::string svg, html, csv, csv_communication = "none";
+  bool csv_crlf = false;
+};
+
+bool has_rules(const Options& o) { return !o.sends.empty() || !o.receives.empty() || o.batched || !o.streams.empty(); }
+
+MessageStreams streams_of(const std::string& name) {
+  if (name == "compute") return MessageStreams::compute;
+  if (name == "one") return MessageStreams::one;
+  return name == "two" ? MessageStreams::two : MessageStreams::pairs;
+}
+
+BlockingRules rules_of(const Options& o) {
+  return {.sends = o.sends == "rendezvous" ? SendRule::rendezvous : SendRule::eager,
+          .receives = o.receives == "early" ? ReceiveOrder::early : ReceiveOrder::at_use,
+          .batched = o.batched,
+          .streams = streams_of(o.streams)};
+}
+
+std::string in_words(const BlockingRules& rules, bool from_file) {
+  std::string text = rules.sends == SendRule::eager ? "eager sends" : "rendezvous sends";
+  text += from_file                               ? ", order of the file"
+          : rules.receives == ReceiveOrder::early ? ", early receives"
+                                                  : ", receives at use";
+  if (rules.batched) text += ", batched";
+  constexpr const char* kStreams[] = {"on the compute stream", "on one stream", "on two streams",
+                                      "on a stream per peer"};
+  return text + ", " + kStreams[static_cast<std::size_t>(rules.streams)];
+}
+
+RankTimes in_units(const std::vector<std::int64_t>& times, std::int64_t scale) {
+  RankTimes result;
+  for (std::int64_t time : times) result.push_back(static_cast<double>(time) / static_cast<double>(scale));
+  return result;
+}
+
+/// A schedule simulated and ready to draw. `program`: its communication, when a file has said it.
+Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
+                             const PipelineProgram* program) {
+  const Result<PipelineTimes> times = pipeline_times(schedule, exact);
+  if (!times) return tl::unexpected(times.error());
+  const BlockingRules rules = rules_of(options);
+  const bool latency_only = program == nullptr && !has_rules(options);
+  const Result<PipelineRun> run = latency_only ? simulate_pipeline(schedule, *times)
+                                  : program    ? simulate_program(schedule, *program, *times, rules)
+                                               : simulate_blocking(schedule, *times, rules);
+  if (!run) return tl::unexpected(run.error());
+  ScheduleView view;
+  view.schedule = schedule;
+  view.run = *run;
+  if (!latency_only) view.rules = in_words(rules, program != nullptr);
+  const auto scale = static_cast<double>(exact.scale);
+  view.forward = in_units(exact.forward, exact.scale);
+  view.backward_input = in_units(exact.backward_input, exact.scale);
+  view.backward_weight = in_units(exact.backward_weight, exact.scale);
+  view.latency = static_cast<double>(exact.latency) / scale;
+  if (exact.overlapped) view.overlapped = static_cast<double>(*exact.overlapped) / scale;
+  if (options.unit_steps) {
+    const Result<int> steps =
+        unit_steps(schedule, program ? *program : with_early_receives(schedule, program_of(schedule)));
+    if (!steps) return tl::unexpected(steps.error());
+    view.unit_steps = *steps;
+  }
+  return view;
+}
+
+/// By name; one that has a number of chunks of its own is compared with that.
+Result<ScheduleView> named_view(const Options& options, const std::string& name, bool compared) {
+  const Result<ExactTimes> exact = parse_times(options.times, options.request.ranks);
+  if (!exact) return tl::unexpected(exact.error());
+  ScheduleRequest request = options.request;
+  request.times = mean_times(*exact);
+  Result<Schedule> schedule = make_schedule(name, request);
+  if (!schedule && compared && schedule.error().diagnostics.front().key == "virtual") {
+    request.chunks = 0;
+    schedule = make_schedule(name, request);
+  }
+  if (!schedule) return tl::unexpected(schedule.error());
+  return view_of(options, *schedule, *exact, nullptr);
+}
+
+Result<ScheduleView> file_view(Options& options) {
+  const ScheduleDialect dialect = options.dialect == "legacy"    ? ScheduleDialect::legacy
+                                  : options.dialect == "current" ? ScheduleDialect::current
+                                                                 : ScheduleDialect::detect;
+  const Result<PytorchSchedule> file = read_pytorch_schedule(options.file, dialect);
+  if (!file) return tl::unexpected(file.error());
+  Result<Schedule> schedule = schedule_of(*file);
+  if (!schedule) return tl::unexpected(schedule.error());
+  options.request.ranks = schedule->ranks;
+  options.request.microbatches = schedule->microbatches;
+  const Result<ExactTimes> exact = parse_times(options.times, schedule->ranks);
+  if (!exact) return tl::unexpected(exact.error());
+  return view_of(options, *schedule, *exact, file->with_communication ? &file->rows : nullptr)
+      .map_error([&](Error error) {
+        error.diagnostics.front().file = options.file;
+        return error;
+      });
+}
+
+Result<std::vector<ScheduleView>> views_of(Options options) {
+  std::vector<ScheduleView> views;
+  Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
+  if (!first) return tl::unexpected(first.error());
+  views.push_back(std::move(*first));
+  for (const std::string& name : options.compare) {
+    Result<ScheduleView> view = named_view(options, name, true);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
+  if (options.csv_communication == "none") return to_pytorch_csv(schedule, options.csv_crlf);
+  if (Result<std::string> ok = to_pytorch_csv(schedule); !ok) return ok;
+  PipelineProgram program = program_of(schedule);
+  if (options.csv_communication == "fsdp") program = with_parameter_gathering(program);
+  return to_pytorch_csv(with_early_receives(schedule, program), options.csv_crlf);
+}
+
+Result<void> write_files(const Options& options, const std::vector<ScheduleView>& views) {
+  if (!options.csv.empty()) {
+    const Result<std::string> csv = csv_of(options, views.front().schedule);
+    if (!csv) return tl::unexpected(csv.error());
+    if (Result<void> ok = write_file(options.csv, *csv); !ok) return ok;
+  }
+  if (!options.svg.empty()) {
+    if (Result<void> ok = write_file(options.svg, schedule_svg(views)); !ok) return ok;
+  }
+  if (!options.html.empty()) return write_file(options.html, schedule_page(views));
+  return {};
+}
+
+Result<ExitCode> run_schedule(const Options& options, const Context& context) {
+  const Result<std::vector<ScheduleView>> views = views_of(options);
+  if (!views) return tl::unexpected(views.error());
+  if (Result<void> ok = write_files(options, *views); !ok) return tl::unexpected(ok.error());
+  std::string text = options.json ? schedule_json(*views) : schedule_terminal(*views, context.style);
+  if (!options.json && views->front().unit_steps) {
+    text += fmt::format("PyTorch's unit-cost simulator counts {} steps.\n", *views->front().unit_steps);
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return ExitCode::done;
+}
+
+std::string schedule_list() {
+  std::string text = "Schedules:\n";
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    text += fmt::format("  {:<17} {}", variant.name, variant.summary);
+    std::string aliases;
+    for (std::string_view alias : variant.aliases) aliases += (aliases.empty() ? "" : ", ") + std::string(alias);
+    text += aliases.empty() ? "\n" : fmt::format("\n  {:<17} also {}\n", "", aliases);
+  }
+  return text;
+}
+
+void add_what(CLI::App& app, Options& o) {
+  auto* file = app.add_option("--file", o.file, "a schedule as PyTorch's CSV, in place of a name");
+  app.add_option("--schedule", o.schedule, "its name, from the list below")->capture_default_str()->excludes(file);
+  app.add_option("--stages", o.request.ranks, "P, pipeline ranks")->capture_default_str()->excludes(file);
+  app.add_option("--microbatches", o.request.microbatches, "M, micro-batches of a step")->excludes(file);
+  app.add_option("--virtual", o.request.chunks, "V, chunks per rank (2 x waves for hanayo); 0: the schedule's own")
+      ->capture_default_str();
+  app.add_option("--group-size", o.request.group_size, "interleaved: micro-batches per group; 0: the schedule's own")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--memory-limit", o.request.memory_limit, "zb-auto: micro-batches a rank may keep; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--compare", o.compare, "more schedules, on the same time axis")->delimiter(',');
+}
+
+void add_times(CLI::App& app, Options& o) {
+  app.add_option("--tf", o.times.forward,
+                 "forward of a micro-batch through a rank's layers; one number, or one per rank")
+      ->capture_default_str();
+  app.add_option("--tb", o.times.backward_input, "its input gradient")->capture_default_str();
+  app.add_option("--tw", o.times.backward_weight, "its weight gradient")->capture_default_str();
+  app.add_option("--tc", o.times.latency, "latency of a message between ranks")->capture_default_str();
+  app.add_option("--tfb", o.times.overlapped, "an overlapped forward and backward (default: one after the other)");
+}
+
+void add_rules(CLI::App& app, Options& o) {
+  app.add_option("--sends", o.sends, "eager, or rendezvous: a send waits for its receive")
+      ->check(CLI::IsMember({"eager", "rendezvous"}));
+  app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
+      ->check(CLI::IsMember({"at-use", "early"}));
+  app.add_flag("--batched", o.batched, "messages between two computations begin and end together");
+  app.add_option(
+         "--comm-streams", o.streams,
+         "where messages run: compute (with computation), one, two (sends, receives), pairs (one per peer and way)")
+      ->check(CLI::IsMember({"compute", "one", "two", "pairs"}));
+}
+
+void add_output(CLI::App& app, Options& o) {
+  app.add_flag("--json", o.json, "the numbers as JSON");
+  app.add_option("--svg", o.svg, "write the picture to a file");
+  app.add_option("--html", o.html, "write a page to hover and step through; it needs no network");
+  app.add_option("--csv", o.csv, "write the (first) schedule as PyTorch's CSV");
+  app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
+      ->check(CLI::IsMember({"none", "p2p", "fsdp"}));
+  app.add_flag("--csv-crlf", o.csv_crlf, "with line ends as PyTorch writes them");
+  app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
+      ->check(CLI::IsMember({"detect", "current", "legacy"}));
+  app.add_flag("--unit-steps", o.unit_steps, "also count the steps of PyTorch's unit-cost simulator");
+}
+
+}  // namespace
+
+Run add_schedule(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->request.ranks = 4;
+  options->request.microbatches = 8;
+  add_what(app, *options);
+  add_times(app, *options);
+  add_rules(app, *options);
+  add_output(app, *options);
+  app.footer(schedule_list());
+  return [options](const Context& context) { return run_schedule(*options, context); };
+}
+
+}  // namespace tracecast::cli
