@@ -1,0 +1,246 @@
+#include "sim/io/incident_log.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr double kHour = 3600;
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+  int value = 0;
+  if (at + count > text.size()) return std::nullopt;
+  const char* begin = text.data() + at;
+  const auto [end, error] = std::from_chars(begin, begin + count, value);
+  if (error != std::errc{} || end != begin + count) return std::nullopt;
+  return value;
+}
+
+/// Seconds since 1970 of 2025-01-03, 2025-01-03T04:05 or 2025-01-03 04:05:06, with or without Z.
+std::optional<double> date_of(std::string_view text) {
+  namespace ch = std::chrono;
+  if (!text.empty() && text.back() == 'Z') text.remove_suffix(1);
+  const std::optional<int> year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
+  if (!year || !month || !day || text[4] != '-' || text[7] != '-') return std::nullopt;
+  const ch::year_month_day date{ch::year{*year}, ch::month{static_cast<unsigned>(*month)},
+                                ch::day{static_cast<unsigned>(*day)}};
+  if (!date.ok()) return std::nullopt;
+  double time = static_cast<double>(ch::sys_days(date).time_since_epoch().count()) * 24 * kHour;
+  if (text.size() == 10) return time;
+  const std::optional<int> hour = digits(text, 11, 2), minute = digits(text, 14, 2);
+  if (!hour || !minute || *hour > 23 || *minute > 59 || (text[10] != 'T' && text[10] != ' ')) return std::nullopt;
+  time += *hour * kHour + *minute * 60;
+  if (text.size() == 16) return time;
+  const std::optional<int> second = digits(text, 17, 2);
+  if (!second || text.size() != 19 || *second > 60) return std::nullopt;
+  return time + *second;
+}
+
+struct Incident {
+  double time_s = 0;  ///< since the start
+  std::string part;
+};
+
+struct Group {
+  std::vector<Incident> incidents;
+  int hangs = 0;
+};
+
+class LogReader {
+ public:
+  LogReader(std::string file, double confidence) : file_(std::move(file)), confidence_(confidence) {}
+
+  Result<IncidentLog> read(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      ++line_;
+      const std::string_view content = trimmed(line);
+      if (content.empty()) continue;
+      if (content.front() == '#')
+        read_fact(trimmed(content.substr(1)));
+      else if (columns_.empty())
+        read_columns(content);
+      else
+        read_incident(content);
+    }
+    check_head();
+    if (!errors_.empty()) return tl::unexpected(Error{errors_});
+    fit();
+    return std::move(log_);
+  }
+
+ private:
+  void mistake(std::string key, std::string_view value, std::string message) {
+    errors_.push_back({file_, line_, std::move(key), std::string(value), std::move(message)});
+  }
+
+  void read_fact(std::string_view fact) {
+    const std::size_t equals = fact.find('=');
+    if (equals == std::string_view::npos) return;  // a remark
+    const std::string_view key = trimmed(fact.substr(0, equals)), value = trimmed(fact.substr(equals + 1));
+    const std::optional<double> number = number_of(value);
+    if (key == "gpus" || key == "gpus_per_node") {
+      if (!number || *number < 1) return mistake(std::string(key), value, "is not a count of at least 1");
+      (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
+      has_gpus_ |= key == "gpus";
+    } else if (key == "start" || key == "end") {
+      const std::optional<double> date = number ? std::optional(*number * kHour) : date_of(value);
+      if (!date) return mistake(std::string(key), value, "is neither a date (2025-01-31T12:00) nor a number of hours");
+      (key == "start" ? start_ : end_) = date;
+    } else {
+      mistake(std::string(key), value, "is unknown (allowed: gpus gpus_per_node start end)");
+    }
+  }
+
+  std::vector<std::string> split(std::string_view line) {
+    std::vector<std::string> cells;
+    while (true) {
+      const std::size_t comma = std::min(line.find(','), line.size());
+      cells.emplace_back(trimmed(line.substr(0, comma)));
+      if (comma == line.size()) return cells;
+      line.remove_prefix(comma + 1);
+    }
+  }
+
+  void read_columns(std::string_view line) {
+    columns_ = split(line);
+    for (const char* needed : {"time", "component"})
+      if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
+        mistake("", "", fmt::format("the first line names the columns; '{}' is missing", needed));
+    for (const std::string& column : columns_)
+      if (column != "time" && column != "component" && column != "part" && column != "effect")
+        mistake("", "", fmt::format("unknown column '{}' (allowed: time component part effect)", column));
+  }
+
+  void read_incident(std::string_view line) {
+    const std::vector<std::string> cells = split(line);
+    if (cells.size() != columns_.size())
+      return mistake("", "", fmt::format("has {} columns, not {}", cells.size(), columns_.size()));
+    std::map<std::string, std::string> cell;
+    for (std::size_t i = 0; i < cells.size(); ++i) cell[columns_[i]] = cells[i];
+    if (!start_ || !end_) return;  // reported once, at the end
+    const std::optional<double> hours = number_of(cell["time"]);
+    const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
+    if (!time) return mistake("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
+    if (*time < *start_ || *time > *end_) return mistake("time", cell["time"], "lies outside of start and end");
+    const std::string& effect = cell["effect"];
+    if (!effect.empty() && effect != "crash" && effect != "hang")
+      return mistake("effect", effect, "is unknown (allowed: crash hang)");
+    if (cell["component"].empty()) return mistake("component", "", "is empty");
+    Group& group = groups_[cell["component"]];
+    group.incidents.push_back({*time - *start_, cell["part"]});
+    group.hangs += effect == "hang" ? 1 : 0;
+  }
+
+  void check_head() {
+    line_ = 0;
+    if (!has_gpus_) mistake("gpus", "", "is missing: a line '# gpus = 1024' before the columns");
+    if (!start_ || !end_ || *end_ <= *start_)
+      mistake("start", "", "is missing, or not before end: lines '# start = …' and '# end = …' before the columns");
+  }
+
+  void fit() {
+    log_.duration_s = *end_ - *start_;
+    log_.model.name = std::filesystem::path(file_).stem().string();
+    log_.model.source = file_;
+    for (const auto& [name, group] : groups_) add_kind(name, group);
+  }
+
+  void add_kind(const std::string& name, const Group& group) {
+    FailureKind kind;
+    kind.name = name;
+    for (int c = 0; c < kComponents; ++c)
+      if (name == to_string(static_cast<Component>(c))) kind.component = static_cast<Component>(c);
+    const Component c = kind.component;
+    const bool of_gpu = c == Component::gpu || c == Component::hbm || c == Component::nvlink || c == Component::nic;
+    const bool of_node = c == Component::host || c == Component::power;
+    kind.per = of_gpu ? Per::gpu : of_node ? Per::node : Per::job;
+    kind.scope = of_gpu || of_node ? Per::node : Per::job;
+    kind.effect = 2 * group.hangs > static_cast<int>(group.incidents.size()) ? Effect::hang : Effect::crash;
+
+    FittedKind fitted;
+    fitted.name = name;
+    fitted.failures = static_cast<int>(group.incidents.size());
+    fitted.parts = parts(kind, log_.model, log_.machine);
+    fitted.exponential_mean_s =
+        exponential_mean_s(fitted.failures, static_cast<double>(fitted.parts) * log_.duration_s, confidence_);
+    if (const Result<WeibullFit> weibull = fit_weibull(lifetimes(group, fitted.parts), confidence_); weibull)
+      fitted.weibull = *weibull;
+    kind.law = {LawKind::exponential, fitted.exponential_mean_s.value, 1};
+    if (fitted.weibull && fitted.weibull->p_value < 0.05)
+      kind.law = {LawKind::weibull, fitted.weibull->mean_s.value, fitted.weibull->shape.value};
+    log_.model.kinds.push_back(kind);
+    log_.fits.push_back(fitted);
+  }
+
+  /// Of named parts: from the start, or the part's last failure, to its next one; what still works is censored.
+  /// Without names, and of what there is one of, the gaps between failures.
+  Lifetimes lifetimes(const Group& group, std::int64_t count) const {
+    std::map<std::string, std::vector<double>> by_part;
+    for (const Incident& incident : group.incidents) {
+      if (count > 1 && incident.part.empty()) return {};
+      by_part[count > 1 ? incident.part : ""].push_back(incident.time_s);
+    }
+    Lifetimes lifetimes;
+    for (auto& [part, times] : by_part) {
+      std::sort(times.begin(), times.end());
+      double before = 0;
+      for (const double time : times) {
+        lifetimes.failed_s.push_back(std::max(time - before, 1.0));
+        before = time;
+      }
+      lifetimes.censored_s.push_back(log_.duration_s - before);
+    }
+    for (auto i = static_cast<std::int64_t>(by_part.size()); i < count; ++i)
+      lifetimes.censored_s.push_back(log_.duration_s);
+    return lifetimes;
+  }
+
+  std::string file_;
+  double confidence_;
+  int line_ = 0;
+  std::vector<std::string> columns_;
+  std::optional<double> start_;
+  std::optional<double> end_;
+  bool has_gpus_ = false;
+  std::map<std::string, Group> groups_;
+  std::vector<Diagnostic> errors_;
+  IncidentLog log_;
+};
+
+}  // namespace
+
+Result<IncidentLog> parse_incident_log(const std::string& text, const std::string& file, double confidence) {
+  return LogReader(file, confidence).read(text);
+}
+
+Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  if (!stream || !(text << stream.rdbuf())) return fail({path.string(), 0, "", "", "cannot be read, or is empty"});
+  return parse_incident_log(text.str(), path.string(), confidence);
+}
+
+}  // namespace tracecast

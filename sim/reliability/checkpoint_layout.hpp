@@ -1,0 +1,63 @@
+/// Which parameters lie in which shard of a checkpoint, and what it takes to resume in another layout.
+///
+/// The parameters of a model are numbered through: tables, layers, head, each group of parameters (model/parameters.hpp)
+/// in its order. A shard of layout (tp, pp, dp) holds ranges of these numbers: pipeline rank p the layers
+/// [L p / pp, L (p+1) / pp), tensor rank i the i-th of tp slices of every split group (replicated groups are written by
+/// tensor rank 0 alone), and data-parallel rank d the d-th of dp slices of what that leaves. Every parameter is in
+/// exactly one shard, so that all layouts have the same bytes.   Source: DOMAIN.md 7.3; seeds, row 0-26.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/model/model.hpp"
+
+namespace tracecast {
+
+struct ShardLayout {
+  int tp = 1;
+  int pp = 1;
+  int dp = 1;
+  bool operator==(const ShardLayout&) const = default;
+};
+
+/// Parameters [begin, end).
+struct ParameterRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool operator==(const ParameterRange&) const = default;
+};
+
+/// Ascending, without overlap.   Requires ranks inside the layout.
+std::vector<ParameterRange> shard(const Model& model, const ShardLayout& layout, int pp_rank, int tp_rank, int dp_rank);
+
+std::int64_t count(const std::vector<ParameterRange>& ranges);
+
+/// What one replica of the new layout reads, in parameters.
+struct ReshardRead {
+  std::int64_t needed = 0;  ///< with reads of slices: every parameter once
+  std::int64_t whole_shards =
+      0;  ///< with reads of whole shards: each new rank reads every old shard it needs a part of
+  double amplification() const { return static_cast<double>(whole_shards) / static_cast<double>(needed); }
+};
+ReshardRead reshard(const Model& model, const ShardLayout& from, const ShardLayout& to);
+
+/// One tensor of a checkpoint as its library names it. A vector has one column.
+struct NamedTensor {
+  std::string name;
+  std::int64_t rows = 0;
+  std::int64_t columns = 1;
+  std::int64_t padding_rows = 0;  ///< of `rows`, beyond the vocabulary
+  std::int64_t parameters() const { return (rows - padding_rows) * columns; }
+  bool operator==(const NamedTensor&) const = default;
+};
+
+/// Decoder-only models with one kind of layer. Errors: experts, latent attention, encoders, sinks: their names differ
+/// from library to library.
+Result<std::vector<NamedTensor>> huggingface_tensors(const Model& model);
+/// Fused query-key-value and gate-up matrices; the vocabulary padded to a multiple of 128 tp.
+Result<std::vector<NamedTensor>> megatron_tensors(const Model& model, int tp);
+
+}  // namespace tracecast

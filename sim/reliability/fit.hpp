@@ -1,0 +1,41 @@
+/// Laws fitted to observed lifetimes, with confidence intervals.
+///
+/// A lifetime is the time from when a part was new (or replaced, or first observed) until it failed; censored ones had
+/// not failed when the observation ended.
+/// Source: Lawless, Statistical Models and Methods for Lifetime Data, 2nd ed., chapters 4 and 5.
+#pragma once
+
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+struct Lifetimes {
+  std::vector<double> failed_s;
+  std::vector<double> censored_s;
+};
+
+struct Interval {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+};
+
+/// Failures of a process with a constant rate in `exposure_s` part-seconds:
+/// mean = T/n, from 2T / chi2(1-a/2; 2n+2) to 2T / chi2(a/2; 2n). Without a failure the mean and its upper end are
+/// infinite.   Requires exposure_s > 0, failures >= 0.
+Interval exponential_mean_s(int failures, double exposure_s, double confidence);
+
+struct WeibullFit {
+  Interval shape;
+  Interval mean_s;
+  double log_likelihood = 0;
+  double p_value = 1;  ///< of the exponential law against this one (likelihood ratio, one degree of freedom)
+};
+
+/// Maximum likelihood with right censoring; intervals from the observed information of (log scale, log shape).
+/// Errors: fewer than three failures, or all at one age.
+Result<WeibullFit> fit_weibull(const Lifetimes& lifetimes, double confidence);
+
+}  // namespace tracecast

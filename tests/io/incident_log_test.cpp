@@ -1,0 +1,71 @@
+#include "sim/io/incident_log.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/reliability/laws.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::string kHead = "# gpus = 64\n# start = 2025-01-01\n# end = 2025-03-02T00:00:00Z\n";  // 60 days
+
+std::string error_of(const std::string& text) {
+  const Result<IncidentLog> log = parse_incident_log(text, "log.csv");
+  REQUIRE_FALSE(log.has_value());
+  return to_string(log.error());
+}
+
+}  // namespace
+
+TEST_CASE("an incident log becomes rates with intervals", "[io][reliability]") {
+  const IncidentLog log = parse_incident_log(kHead +
+                                                 "time,component,part,effect\n2025-01-02,gpu,n1/0,crash\n"
+                                                 "2025-01-05 06:00,gpu,n3/2,\n72.5,software,,hang\n\n# a remark\n",
+                                             "mine.csv")
+                              .value();
+  CHECK(log.machine.gpus == 64);
+  CHECK(log.duration_s == 60 * 86400.0);
+  REQUIRE(log.fits.size() == 2);
+  CHECK(log.fits[0].name == "gpu");
+  CHECK(log.fits[0].failures == 2);
+  CHECK(log.fits[0].exponential_mean_s.value == 64 * 60 * 86400.0 / 2);
+  CHECK(log.model.kinds[0].per == Per::gpu);
+  CHECK(log.model.kinds[1].effect == Effect::hang);
+  CHECK(log.model.kinds[1].per == Per::job);
+  CHECK(interruption_rate_s(log.model, log.machine) * log.duration_s == Approx(3));
+}
+
+TEST_CASE("save and load: a log written from a Weibull fleet gives back its law", "[property][io][reliability]") {
+  const Law law{LawKind::weibull, 40 * 86400.0, 0.7};
+  std::string text = kHead + "time,component,part\n";
+  RandomStream random(3, 0, 0);
+  for (int part = 0; part < 64; ++part)
+    for (double t = draw_s(law, random); t < 60 * 86400.0; t += draw_s(law, random))
+      text += fmt::format("{:.4f},gpu,{}\n", t / 3600, part);
+  const IncidentLog log = parse_incident_log(text, "fleet.csv").value();
+  REQUIRE(log.fits[0].weibull.has_value());
+  CHECK(log.fits[0].weibull->shape.low < 0.7);
+  CHECK(log.fits[0].weibull->shape.high > 0.7);
+  CHECK(log.fits[0].weibull->mean_s.low < law.mean_s);
+  CHECK(log.fits[0].weibull->mean_s.high > law.mean_s);
+  CHECK(log.model.kinds[0].law.kind == LawKind::weibull);
+}
+
+TEST_CASE("mistakes in an incident log are told with line and column", "[error][io][reliability]") {
+  CHECK(error_of(kHead + "time,component\n2025-13-01,gpu\n") ==
+        "log.csv:5: time = 2025-13-01: is neither a date (2025-01-31T12:00) nor a number of hours");
+  CHECK(error_of(kHead + "time,component\n2026-01-01,gpu\n") ==
+        "log.csv:5: time = 2026-01-01: lies outside of start and end");
+  CHECK(error_of(kHead + "time,component\n1\n") == "log.csv:5: has 1 columns, not 2");
+  CHECK(error_of(kHead + "time,what\n") ==
+        "log.csv:4: the first line names the columns; 'component' is missing\n"
+        "log.csv:4: unknown column 'what' (allowed: time component part effect)");
+  CHECK(error_of(kHead + "time,component,effect\n1,gpu,bang\n") ==
+        "log.csv:5: effect = bang: is unknown (allowed: crash hang)");
+  CHECK(error_of("# gpu = 3\n" + kHead + "time,component\n") ==
+        "log.csv:1: gpu = 3: is unknown (allowed: gpus gpus_per_node start end)");
+  CHECK(error_of("# start = 0\n# end = 10\ntime,component\n") ==
+        "log.csv: gpus: is missing: a line '# gpus = 1024' before the columns");
+}

@@ -1,0 +1,79 @@
+#include "sim/reliability/checkpoint_layout.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kModels = fs::path(TRACECAST_SOURCE_DIR) / "scenarios" / "models";
+
+Model model(const std::string& name) { return read_model(kModels / (name + ".json")).value(); }
+
+std::int64_t total(const std::vector<NamedTensor>& tensors) {
+  std::int64_t sum = 0;
+  for (const NamedTensor& tensor : tensors) sum += tensor.parameters();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("S0: shards of any (t, P, D) hold every parameter exactly once", "[oracle][reliability]") {
+  const std::string name = GENERATE("llama-3.1-8b", "gpt2-1.5b", "mixtral-8x7b", "bloom-7b1");
+  const Model m = model(name);
+  const ShardLayout layout =
+      GENERATE(ShardLayout{1, 1, 1}, ShardLayout{8, 1, 1}, ShardLayout{2, 4, 3}, ShardLayout{4, 5, 7});
+  CAPTURE(name, layout.tp, layout.pp, layout.dp);
+  std::vector<ParameterRange> all;
+  for (int pp = 0; pp < layout.pp; ++pp)
+    for (int tp = 0; tp < layout.tp; ++tp)
+      for (int dp = 0; dp < layout.dp; ++dp)
+        for (const ParameterRange& range : shard(m, layout, pp, tp, dp)) all.push_back(range);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  std::int64_t at = 0;
+  for (const ParameterRange& range : all) {
+    REQUIRE(range.begin == at);
+    REQUIRE(range.end > at);
+    at = range.end;
+  }
+  CHECK(at == parameter_count(m).total());
+}
+
+TEST_CASE("resuming in the same layout reads every shard once; in another one, more", "[oracle][reliability]") {
+  const Model m = model("llama-3.1-8b");
+  const ReshardRead same = reshard(m, {4, 2, 2}, {4, 2, 2});
+  CHECK(same.needed == parameter_count(m).total());
+  CHECK(same.whole_shards == same.needed);
+  // Half as many pipeline ranks: each new rank reads two old shards whole.
+  CHECK(reshard(m, {1, 4, 1}, {1, 2, 1}).amplification() == 1);
+  // Twice as many: each old shard is read by two.
+  CHECK(reshard(m, {1, 2, 1}, {1, 4, 1}).amplification() == 2);
+  // Twice as many tensor ranks: the same, but norms lie in the first alone, in old and new.
+  CHECK(reshard(m, {2, 1, 1}, {4, 1, 1}).amplification() == Approx(2).epsilon(1e-3));
+  CHECK(reshard(m, {2, 1, 1}, {4, 1, 1}).needed == same.needed);
+}
+
+TEST_CASE("S0: Megatron's and Hugging Face's tensors hold the same parameters", "[oracle][reliability]") {
+  const std::string name =
+      GENERATE("llama-2-7b", "llama-3.1-405b", "qwen3-8b", "gpt2-1.5b", "bloom-176b", "llm-jp-13b");
+  const int tp = GENERATE(1, 3, 8);
+  CAPTURE(name, tp);
+  const Model m = model(name);
+  const std::vector<NamedTensor> hugging_face = huggingface_tensors(m).value();
+  const std::vector<NamedTensor> megatron = megatron_tensors(m, tp).value();
+  CHECK(total(hugging_face) == parameter_count(m).total());
+  CHECK(total(megatron) == parameter_count(m).total());
+  CHECK(megatron.front().rows % (128 * tp) == 0);
+  CHECK(megatron.size() < hugging_face.size());
+}
+
+TEST_CASE("models whose tensors are named differently everywhere are refused", "[error][reliability]") {
+  CHECK_FALSE(huggingface_tensors(model("mixtral-8x7b")).has_value());
+  CHECK_FALSE(megatron_tensors(model("deepseek-v3"), 8).has_value());
+}
