@@ -33,6 +33,8 @@ struct Options {
   int spares = -1;
   double tokens = 0;
   double price = 0;
+  std::string log;
+  std::vector<int> resume_from;
   std::string sweep;
   GoodputOptions simulation;
   bool no_best = false;
@@ -95,6 +97,14 @@ Result<GoodputRequest> load(const Options& options) {
   GoodputRequest request;
   request.scenario = *scenario;
   request.failures = *failures;
+  if (!options.log.empty()) {
+    Result<IncidentLog> log = read_incident_log(options.log);
+    if (!log) return tl::unexpected(log.error());
+    request.failures.model = std::move(log->model);
+    request.fits = std::move(log->fits);
+  }
+  if (options.resume_from.size() == 3)
+    request.resume_from = ShardLayout{options.resume_from[0], options.resume_from[1], options.resume_from[2]};
   request.days = options.days;
   request.mtbf_s = *mtbf;
   request.step_time_s = *step;
@@ -219,6 +229,14 @@ Run add_goodput(CLI::App& app) {
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
       ->capture_default_str();
+  app.add_option("--incidents", options->log,
+                 "fit the failures to your own incident log (CSV); recovery as --failures says")
+      ->type_name("FILE");
+  app.add_option("--resume-from", options->resume_from, "layout of the checkpoint to begin with: what reading it takes")
+      ->type_name("TP,PP,DP")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(CLI::Range(1, 1'000'000));
   app.add_option("--days", options->days, "length of a history")
       ->check(CLI::Range(0.01, 3650.0))
       ->capture_default_str();

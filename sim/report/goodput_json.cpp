@@ -59,6 +59,28 @@ Json states_json(const GoodputReport& r) {
   return out;
 }
 
+Json json_of(const Interval& i) {
+  return {{"value", finite(i.value)}, {"low", finite(i.low)}, {"high", finite(i.high)}};
+}
+
+Json json_of(const ShardLayout& l) { return {{"tp", l.tp}, {"pp", l.pp}, {"dp", l.dp}}; }
+
+Json fits_json(const GoodputReport& r) {
+  Json out = Json::array();
+  for (const FittedKind& fit : r.fits) {
+    Json one = {{"name", fit.name},
+                {"failures", fit.failures},
+                {"parts", fit.parts},
+                {"exponential_mean_s", json_of(fit.exponential_mean_s)}};
+    if (fit.weibull)
+      one["weibull"] = {{"shape", json_of(fit.weibull->shape)},
+                        {"mean_s", json_of(fit.weibull->mean_s)},
+                        {"p_value_of_exponential", fit.weibull->p_value}};
+    out.push_back(one);
+  }
+  return out;
+}
+
 Json report_json(const GoodputReport& r) {
   Json shares = Json::object();
   for (std::size_t i = 0; i < kSpent; ++i) shares[to_string(static_cast<Spent>(i))] = r.goodput.share[i];
@@ -85,6 +107,14 @@ Json report_json(const GoodputReport& r) {
               {"effective_tokens_per_s", r.tokens_per_s() * r.goodput.goodput.mean},
               {"checkpoint", checkpoint_json(r)},
               {"states", states_json(r)}};
+  if (!r.fits.empty()) out["fits"] = fits_json(r);
+  if (r.resume)
+    out["resume"] = {{"from", json_of(r.resume->from)},
+                     {"to", json_of(r.resume->to)},
+                     {"amplification", r.resume->read.amplification()},
+                     {"same_layout_s", r.resume->same_layout_s},
+                     {"slices_s", r.resume->slices_s},
+                     {"whole_shards_s", r.resume->whole_shards_s}};
   if (r.goal_tokens > 0)
     out["to_finish"] = {{"tokens", r.goal_tokens},
                         {"days", json_of(r.goal_days)},

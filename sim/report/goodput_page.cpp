@@ -183,7 +183,39 @@ std::string timeline(const GoodputReport& r, const TextStyle& style) {
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
-  return text + "  . runs  c saves for a planned stop  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
+  return text +
+         "  . runs  c saves for a planned stop  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
+}
+
+std::string fits(const GoodputReport& r, const TextStyle& style) {
+  if (r.fits.empty()) return "";
+  std::string text = "\n" + heading("Fitted to the log, per part, 95 % intervals", style) + "\n";
+  for (const FittedKind& fit : r.fits) {
+    const Interval& mean = fit.exponential_mean_s;
+    text += fact(fit.name,
+                 fmt::format("{} failures of {} parts: one every {} ({} to {})", fit.failures, fit.parts,
+                             duration_in_words(mean.value), duration_in_words(mean.low), duration_in_words(mean.high)),
+                 style);
+    if (fit.weibull)
+      text += fact(
+          "",
+          fmt::format("Weibull shape {:.2f} ({:.2f} to {:.2f}), p {:.2g} for exponential", fit.weibull->shape.value,
+                      fit.weibull->shape.low, fit.weibull->shape.high, fit.weibull->p_value),
+          style);
+  }
+  return text;
+}
+
+std::string resume(const GoodputReport& r, const TextStyle& style) {
+  if (!r.resume) return "";
+  const auto layout = [](const ShardLayout& l) { return fmt::format("tp {} pp {} dp {}", l.tp, l.pp, l.dp); };
+  return fact("resume",
+              fmt::format("from {} in {}: {} of slices, {} of whole shards ({:.2f} times the bytes); "
+                          "{} in its own layout",
+                          layout(r.resume->from), layout(r.resume->to), span_text(r.resume->slices_s),
+                          span_text(r.resume->whole_shards_s), r.resume->read.amplification(),
+                          span_text(r.resume->same_layout_s)),
+              style);
 }
 
 std::string states(const GoodputReport& r, const TextStyle& style) {
@@ -212,8 +244,8 @@ std::string goodput_page(const GoodputReport& r, const TextStyle& style) {
       paint(fmt::format("{}, {} GPUs, failures as {}", r.scenario, number(r.machine.gpus, 1), r.failures), Colour::bold,
             style) +
       "\n\n";
-  return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + causes(r, style) + states(r, style) +
-         timeline(r, style);
+  return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + resume(r, style) + causes(r, style) +
+         fits(r, style) + states(r, style) + timeline(r, style);
 }
 
 std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {

@@ -79,6 +79,18 @@ void add_goal(GoodputReport& report, const GoodputRequest& request) {
   report.goal_price = report.goal_gpu_hours * request.price_per_gpu_hour;
 }
 
+void add_resume(GoodputReport& report, const GoodputRequest& request) {
+  if (!request.resume_from) return;
+  const Parallel& p = request.scenario.parallel;
+  Resume resume{*request.resume_from, {p.tp, p.pp, report.spec.replicas}, {}, 0, 0, 0};
+  resume.read = reshard(request.scenario.model, resume.from, resume.to);
+  CheckpointSettings settings = report.checkpoint;
+  resume.same_layout_s = resume.slices_s = seconds(load_time(settings, report.shape));
+  settings.read_amplification *= resume.read.amplification();
+  resume.whole_shards_s = seconds(load_time(settings, report.shape));
+  report.resume = resume;
+}
+
 }  // namespace
 
 double GoodputReport::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
@@ -123,6 +135,8 @@ Result<GoodputReport> forecast_goodput(const GoodputRequest& request) {
     report.best = std::move(*best);
   }
   add_goal(report, request);
+  add_resume(report, request);
+  report.fits = request.fits;
   report.states = steps.known();
   return report;
 }

@@ -7,7 +7,9 @@
 
 #include "sim/base/result.hpp"
 #include "sim/io/failure_file.hpp"
+#include "sim/io/incident_log.hpp"
 #include "sim/io/scenario.hpp"
+#include "sim/reliability/checkpoint_layout.hpp"
 #include "sim/reliability/goodput.hpp"
 #include "sim/report/text.hpp"
 
@@ -22,7 +24,19 @@ struct GoodputRequest {
   std::int64_t goal_tokens = 0;   ///< for time and cost to finish; 0: not asked
   double price_per_gpu_hour = 0;  ///< 0: no price
   bool find_best_interval = true;
+  std::vector<FittedKind> fits;            ///< when the failures were fitted to a log
+  std::optional<ShardLayout> resume_from;  ///< layout of the checkpoint that the run begins with
   GoodputOptions options;
+};
+
+/// Beginning with a checkpoint of another layout.
+struct Resume {
+  ShardLayout from;
+  ShardLayout to;
+  ReshardRead read;
+  double same_layout_s = 0;   ///< load as after a failure
+  double slices_s = 0;        ///< when shards can be read in part: the same bytes
+  double whole_shards_s = 0;  ///< when they cannot
 };
 
 struct GoodputReport {
@@ -46,7 +60,9 @@ struct GoodputReport {
   std::int64_t goal_tokens = 0;
   Estimate goal_days;
   double goal_gpu_hours = 0;
-  double goal_price = 0;                                  ///< 0: no price
+  double goal_price = 0;  ///< 0: no price
+  std::vector<FittedKind> fits;
+  std::optional<Resume> resume;
   std::vector<std::pair<MachineState, StepTime>> states;  ///< that the engine was asked about
   double tokens_per_s() const;                            ///< of the healthy machine
 };
