@@ -40,6 +40,13 @@ double attention_flops(const AttentionShape& shape, bool backward) {
   return backward ? 2.5 * forward : forward;
 }
 
+std::vector<std::string> attention_kernels(const Profile& profile) {
+  std::vector<std::string> kernels;
+  for (const AttentionModel& model : profile.attention)
+    if (std::find(kernels.begin(), kernels.end(), model.kernel) == kernels.end()) kernels.push_back(model.kernel);
+  return kernels;
+}
+
 const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
                                               const AttentionShape& shape) {
   const AttentionModel* nearest = nullptr;

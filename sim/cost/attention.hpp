@@ -13,6 +13,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/profile.hpp"
@@ -25,6 +26,9 @@ double attention_pairs(const AttentionShape& shape);
 
 /// FLOPs executed by the fused kernel.
 double attention_flops(const AttentionShape& shape, bool backward);
+
+/// Names of the kernels that a profile has models of, the default first.
+std::vector<std::string> attention_kernels(const Profile& profile);
 
 /// The model of `kernel` whose head size is nearest to the shape's d_qk, among those of its mask; nullptr when there is
 /// none. A mask without a model borrows from the other mask.

@@ -67,7 +67,10 @@ const char* to_string(Provenance provenance) {
 
 Costs::Costs(Profile profile, std::string attention_kernel)
     : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)) {
-  if (attention_kernel_.empty() && !profile_.attention.empty()) attention_kernel_ = profile_.attention.front().kernel;
+  const std::vector<std::string> kernels = attention_kernels(profile_);
+  if (attention_kernel_.empty() && !kernels.empty()) attention_kernel_ = kernels.front();
+  const bool known = attention_kernel_.empty() || std::find(kernels.begin(), kernels.end(), attention_kernel_) != kernels.end();
+  TRACECAST_ASSERT(known, "the profile has the attention kernel that is asked for");
   measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op).seconds; });
 }
 

@@ -34,6 +34,7 @@ struct OperatorCost {
 class Costs {
  public:
   /// `attention_kernel`: which of the profile's kernels fused attention runs on; "" is the profile's first.
+  /// Requires it to be one of attention_kernels(profile): what a user asks for is checked by its reader.
   explicit Costs(Profile profile, std::string attention_kernel = "");
 
   /// Requires sizes >= 1. Scores are batched GEMMs, one per operator.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "sim/base/result.hpp"
 
@@ -25,7 +24,7 @@ constexpr std::array<Tile, 10> kTiles{{{256, 128, 0},
                                        {64, 64, 3},
                                        {64, 32, 4},
                                        {32, 64, 4}}};
-constexpr std::array<int, 4> kSplits{1, 2, 4, 8};
+constexpr std::array<int, 7> kSplits{1, 2, 3, 4, 6, 8, 16};
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -77,24 +76,38 @@ double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape&
   std::array<double, 5> tile_rate{sm_rate};
   for (std::size_t i = 1; i < tile_rate.size(); ++i) tile_rate[i] = tile_rate[i - 1] * halving_loss;
 
-  double best = std::numeric_limits<double>::infinity();
+  // Lower bounds of all choices first: the norm, which is the costly part, is then taken of few.
+  struct Choice {
+    double compute;
+    double memory;
+    double extra;
+    double bound() const { return std::max(compute, memory) + extra; }
+    double seconds(double q) const { return power_sum(compute, memory, q) + extra; }
+  };
+  std::array<Choice, kTiles.size() * kSplits.size()> choices;
+  std::size_t count = 0;
+  std::size_t first = 0;
   for (const Tile& tile : kTiles) {
     const std::int64_t rows = ceil_div(shape.m, tile.m);
     const std::int64_t columns = ceil_div(shape.n, tile.n);
+    const double units = static_cast<double>(shape.batch * rows * columns);
     const double reread = model.reread * (static_cast<double>(columns - 1) * a_bytes + static_cast<double>(rows - 1) * b_bytes);
+    const double per_k = 2.0 * tile.m * tile.n / tile_rate[static_cast<std::size_t>(tile.halvings)];
     for (const int split : kSplits) {
       if (split > 1 && shape.k < 64 * split) break;
-      const double waves = static_cast<double>(shape.batch * rows * columns * split) / gpu.sms;
+      const double waves = units * split / gpu.sms;
       const double weighted = model.wave_weight * std::ceil(waves) + (1 - model.wave_weight) * std::max(waves, 1.0);
       const auto depth = static_cast<double>(64 * ceil_div(shape.k, std::int64_t{64} * split));
-      const double compute = weighted * 2 * tile.m * tile.n * (depth + model.k0) / tile_rate[static_cast<std::size_t>(tile.halvings)];
       const double partial_sums = split > 1 ? 4 * batch * m * n * split : 0;
       const double memory = (compulsory + reread + partial_sums) / (byte_rate * std::sqrt(std::min(1.0, waves)));
-      const double extra = split > 1 ? model.split_cost : 0;
-      if (std::max(compute, memory) + extra >= best) continue;  // the norm below is never smaller
-      best = std::min(best, power_sum(compute, memory, model.norm) + extra);
+      choices[count] = {weighted * per_k * (depth + model.k0), memory, split > 1 ? model.split_cost : 0};
+      if (choices[count].bound() < choices[first].bound()) first = count;
+      ++count;
     }
   }
+  double best = choices[first].seconds(model.norm);
+  for (std::size_t i = 0; i < count; ++i)
+    if (i != first && choices[i].bound() < best) best = std::min(best, choices[i].seconds(model.norm));
   return model.t0 + best;
 }
 

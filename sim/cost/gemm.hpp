@@ -1,6 +1,6 @@
 /// Time of a matrix multiplication on a GPU's tensor cores: whole tiles, in waves over the SMs, with split-K.
 ///
-/// For every tile (tm x tn) and split s of k:
+/// For every tile (tm x tn) and split s of k (1 to 16):
 ///   units  = batch ceil(m/tm) ceil(n/tn) s            thread blocks
 ///   waves  = units / SMs,   w = a ceil(waves) + (1-a) max(waves, 1)
 ///   tc     = w 2 tm tn (ceil64(k/s) + k0) / (P/SMs e' (tm tn / 32768)^g)
@@ -10,7 +10,7 @@
 /// Batched and grouped multiplications fill the waves together.
 ///
 /// Left out: the order of tiles in L2, differences between operand layouts (a factor per pass, see GemmModel).
-/// Source: CALIBRATION.md 1, the third form; fitted parameters and residuals are in the profile.
+/// Source: CALIBRATION.md 1, the third form, with more splits; fitted parameters and residuals are in the profile.
 #pragma once
 
 #include <cstdint>

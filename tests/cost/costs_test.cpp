@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/attention.hpp"
+
 using namespace tracecast;
 using namespace tracecast::literals;
 
@@ -119,4 +121,26 @@ TEST_CASE("costs: weight gradients and unaligned operands cost their factor", "[
   };
   // Head size 108 is no multiple of 8 (BLOOM's study); 112 is, and does more work in less time.
   CHECK(seconds(costs.of(scores(108)).duration) > 3.5 * seconds(costs.of(scores(112)).duration));
+}
+
+TEST_CASE("costs: fused attention runs on the kernel that is asked for, else on the profile's first", "[cost]") {
+  Profile profile = small_profile();
+  AttentionModel model;
+  model.head_dim = 128;
+  model.kernel = "fa3";
+  model.forward_efficiency = model.backward_efficiency = 0.6;
+  profile.attention.push_back(model);
+  model.kernel = "fa2";
+  model.forward_efficiency = model.backward_efficiency = 0.3;
+  profile.attention.push_back(model);
+  CHECK(attention_kernels(profile) == std::vector<std::string>{"fa3", "fa2"});
+  const Operator op{OperatorKind::attention, Pass::forward, Precision::bf16, "", AttentionShape{4, 4096, 4096, 32, 32, 128, 128, true, 0}};
+  const double fa3 = seconds(Costs(profile).of(op).duration);
+  CHECK(seconds(Costs(profile, "fa2").of(op).duration) == Approx(2 * fa3).epsilon(1e-6));
+  CHECK(Costs(profile, "fa3").of(op).duration == Costs(profile).of(op).duration);
+  // Backward takes 2.5 times the FLOPs at the same rate; fp8 training keeps attention in 16 bit.
+  Operator backward = op;
+  backward.pass = Pass::backward;
+  backward.precision = Precision::fp8;
+  CHECK(seconds(Costs(profile).of(backward).duration) == Approx(2.5 * fa3).epsilon(1e-6));
 }

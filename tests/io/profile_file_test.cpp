@@ -1,14 +1,19 @@
+#include <algorithm>
 #include <fstream>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "sim/io/json_document.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/json_schema.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
 
 namespace {
+
+const std::filesystem::path kSchema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/profile.schema.json";
 
 /// A profile with every group filled, no two numbers alike.
 Profile full_profile() {
@@ -68,6 +73,16 @@ TEST_CASE("profile file: what is written is read back equal", "[io][property]") 
   CHECK(to_json(*read) == to_json(full_profile()));
 }
 
+TEST_CASE("profile file: the schema knows every key that is written, and no others", "[io][schema]") {
+  CHECK(schema_violations(kSchema, to_json(full_profile())) == std::vector<std::string>{});
+  std::vector<std::string> written{"$schema"};
+  const Result<JsonDocument> document = parse_json(to_json(full_profile()), "full.json");
+  REQUIRE(document);
+  for (const auto& [key, value] : document->root.members) written.push_back(key);
+  std::sort(written.begin(), written.end());
+  CHECK(schema_properties(kSchema, "") == written);
+}
+
 TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
   CHECK(complaint("\"sms\": 132", "\"sm\": 132") ==
         "full.json:1: sms: is missing\nfull.json:6: sm: unknown key (did you mean 'sms'?)");
@@ -98,6 +113,7 @@ TEST_CASE("profile file: the shipped profiles parse and round-trip", "[io]") {
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     CHECK(to_json(*profile) == text);
     CHECK(profile->name == entry.path().stem());
+    CHECK(schema_violations(kSchema, text).empty());
   }
   CHECK(files >= 2);
 }

@@ -20,6 +20,7 @@ constexpr double kTransferResidual = 0.05;
 // Batched multiplications whose head size is no multiple of 8 (see GemmModel::unaligned_factor). BLOOM's four rows with
 // head size 108 take 20-30 % longer steps, of which the score matrices are about 5 % (ACCURACY.md A3).
 constexpr double kUnaligned = 5;
+constexpr const char* kRtxProAttention = "kernels/aiconfigurator/attn_causal_fwd_rtx_pro_6000_server.csv.gz";
 constexpr const char* kRuns = "ACCURACY.md A4 (657 rows of data/validation/runs.csv)";
 
 struct NarrowFormat {
@@ -31,7 +32,8 @@ constexpr NarrowFormat kFormats[] = {{Precision::bf16, "bfloat16"},
                                      {Precision::fp8_block, "fp8_block"},
                                      {Precision::nvfp4, "nvfp4"}};
 
-std::string lower_case_sxm(const std::string& table) {  // "h100_sxm" is called "H100-SXM" inside the tables
+/// "h100_sxm" is called "H100-SXM" inside the tables.
+std::string upper_case(const std::string& table) {
   std::string name;
   for (const char c : table) name += c == '_' ? '-' : static_cast<char>(std::toupper(c));
   return name;
@@ -130,6 +132,7 @@ Result<void> Assembler::load(const Gpu& gpu) {
                                  "kernels/vidur/layer_ops_h100.csv.gz", "kernels/simumax/op_efficiency_a100_pcie_80gb.csv",
                                  "kernels/simumax/op_efficiency_b200.csv"});
     wanted.push_back(fmt::format("kernels/aiconfigurator/gemm_{}.csv.gz", gpu.gemm_table));
+    wanted.emplace_back(kRtxProAttention);
   }
   for (const std::string& relative : wanted) {
     if (tables_.contains(relative)) continue;
@@ -146,6 +149,9 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
   if (const Result<void> loaded = load(gpu); !loaded) return tl::unexpected(loaded.error());
   Result<Profile> start = read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
   if (!start) return start;
+  for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies;
+  start->memory_bandwidth *= gpu.dies;
+  start->sms *= gpu.dies;
   start->name = gpu.name;
   start->gpu = gpu.title;
   if (*gpu.note != '\0') start->source += std::string("; ") + gpu.note;
@@ -166,11 +172,12 @@ void Assembler::fit(const Gpu& gpu, Profile& profile) {
   fit_memory_bound(gpu, profile);
   fit_gemms(gpu, profile);
   fit_layouts(profile);
-  const AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
+  AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
                                &table("kernels/published-tables/flash_attention_tflops.csv"),
                                &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
                                &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
                                &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
+  if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
   for (const AttentionModel& model : profile.attention)
     note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"), model.fit);
@@ -299,7 +306,7 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
         fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12, "cudnn-frontend norms_fwd_bwd " + norm_gpu),
         profile.name == "h200");
   // Quantisation: all but A100, which has no fp8.
-  const std::string quantise_gpu = ampere ? "H100-SXM" : lower_case_sxm(gpu.gemm_table);
+  const std::string quantise_gpu = ampere ? "H100-SXM" : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000" : upper_case(gpu.gemm_table);
   put(OperatorKind::cast, Pass::forward,
       fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu), ampere ? 3.35e12 : bandwidth,
                  "aiconfigurator scale_matrix " + quantise_gpu), !ampere);

@@ -11,6 +11,7 @@ constexpr GpuPeak kH100{989.4e12, 3.35e12, 132};
 constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
 constexpr GpuPeak kB200{2250e12, 7.7e12, 148};
 constexpr GpuPeak kGB200{2500e12, 8e12, 148};
+constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
 
 using Samples = std::vector<AttentionSample>;
 
@@ -48,18 +49,31 @@ AttentionCurve serving_curve(const Table& table, const std::string& framework, s
   return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, -1);
 }
 
-std::vector<AttentionModel> ampere(const AttentionTables& tables) {
+/// FlashAttention-2's backward from a forward curve, by what the two are to each other on Hopper.
+AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables, const std::string& data) {
   const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
   const AttentionModel hopper = fit_both("fa2", fa2, 128, false, kH100, "");
+  return {"fa2", head_dim, true, kAttentionT0, forward.efficiency, forward.s0,
+          forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
+          std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
+          {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
+}
+
+std::vector<AttentionModel> ampere(const AttentionTables& tables) {
+  const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
   const AttentionCurve narrow = fit_attention(select(fa2, 64, false), false, kH100, kAttentionT0);
   const AttentionCurve wide = fit_attention(select(fa2, 128, false), false, kH100, kAttentionT0);
-  const AttentionCurve forward = serving_curve(*tables.serving_a100, "sglang", 128, kA100);
-  const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class); backward by FlashAttention-2's ratio on Hopper";
-  const AttentionModel causal{"fa2", 128, true, kAttentionT0, forward.efficiency, forward.s0,
-                              forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
-                              std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
-                              {data, forward.samples, forward.residual}};
-  return {causal, scaled(causal, 64, narrow, wide, data + ", head size 64 too")};
+  const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class)";
+  const AttentionModel causal = with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
+  return {causal, scaled(causal, 64, narrow, wide, causal.fit.data + ", head size 64 too")};
+}
+
+std::vector<AttentionModel> rtx_pro(const AttentionTables& tables) {
+  const std::string data = "aiconfigurator attn_causal_fwd_rtx_pro_6000_server (sglang)";
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 64, 256})
+    models.push_back(with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, kRtxPro), tables, data));
+  return models;
 }
 
 std::vector<AttentionModel> hopper(const AttentionTables& tables) {
@@ -112,6 +126,7 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
   if (architecture == "Ampere") return ampere(tables);
   if (architecture == "Hopper") return hopper(tables);
+  if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
   if (architecture == "Blackwell") return blackwell(tables);
   return {};
 }

@@ -6,7 +6,7 @@
 
 namespace tracecast::calibrate {
 
-/// A share of the peak, in training, that ACCURACY.md A4 found on published runs; 0: not known.
+/// What ACCURACY.md A4 found on published runs, as shares of peaks reached in training; 0: not known.
 struct Achieved {
   double gemm_factor = 1;    ///< isolated to in-training time of 16-bit GEMMs
   double gemm_fp8 = 0;       ///< of the fp8 peak, large shapes
@@ -24,7 +24,7 @@ struct Gpu {
   const char* gemm_table;    ///< aiconfigurator's name, "" when its GEMMs were not measured
   const char* based_on;      ///< profile whose kernels this one borrows, "" for none
   double efficiency = 1;     ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
-  double bandwidth_gbps = 0; ///< replaces the row's, 0: keep
+  int dies = 1;              ///< rows of gpu_specs.csv that make up this GPU
   double in_training_gemm = 1;  ///< further factor on GEMM time in training
   const char* note;          ///< what was assumed
 };

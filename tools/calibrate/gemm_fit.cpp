@@ -51,14 +51,14 @@ double quantisation(const GemmShape& shape, const GpuPeak& gpu, Precision precis
   return memory_bound_seconds(quantise, gpu.bandwidth, Bytes{3 * shape.m * shape.k});
 }
 
-/// Every second large sample, every third other and every eighth with few rows: training runs on the former.
+/// Every third large sample, every fifth other and every twelfth with few rows: training runs on the former.
 std::vector<GemmSample> thinned(const std::vector<GemmSample>& samples) {
   std::vector<GemmSample> kept;
   std::size_t large = 0;
   std::size_t medium = 0;
   std::size_t small = 0;
   for (const GemmSample& sample : samples) {
-    const bool keep = is_large(sample.shape) ? large++ % 2 == 0 : sample.shape.m >= 64 ? medium++ % 3 == 0 : small++ % 8 == 0;
+    const bool keep = is_large(sample.shape) ? large++ % 3 == 0 : sample.shape.m >= 64 ? medium++ % 5 == 0 : small++ % 12 == 0;
     if (keep) kept.push_back(sample);
   }
   return kept;
