@@ -1,5 +1,7 @@
 /// `tracecast schedule`: makes, checks, simulates and draws pipeline schedules.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,20 +13,27 @@
 #include "sim/io/files.hpp"
 #include "sim/io/pytorch_schedule.hpp"
 #include "sim/report/schedule_view.hpp"
+#include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/blocking.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/program.hpp"
 #include "tools/command_list.hpp"
+#include "tools/environment.hpp"
 #include "tools/exact_times.hpp"
 
 namespace tracecast::cli {
 namespace {
 
+constexpr const char* kUsualSchedule = "1f1b";
+constexpr int kUsualMicrobatches = 8;
+
 struct Options {
-  std::string schedule = "1f1b";
+  std::string schedule;  ///< empty: kUsualSchedule, or the scenario's
   std::string file;
   ScheduleRequest request;
   TimeTexts times;
+  std::string times_from;
+  std::vector<std::string> overrides;
   std::vector<std::string> compare;
   std::string sends, receives, dialect = "detect";
   bool batched = false;
@@ -68,33 +77,110 @@ RankTimes in_units(const std::vector<std::int64_t>& times, std::int64_t scale) {
 }
 
 /// A schedule simulated and ready to draw. `program`: its communication, when a file has said it.
-Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
-                             const PipelineProgram* program) {
-  const Result<PipelineTimes> times = pipeline_times(schedule, exact);
-  if (!times) return tl::unexpected(times.error());
+Result<ScheduleView> simulated(const Options& options, const Schedule& schedule, const PipelineTimes& times,
+                               const PipelineProgram* program) {
   const BlockingRules rules = rules_of(options);
   const bool latency_only = program == nullptr && !has_rules(options);
-  const Result<PipelineRun> run = latency_only ? simulate_pipeline(schedule, *times)
-                                  : program    ? simulate_program(schedule, *program, *times, rules)
-                                               : simulate_blocking(schedule, *times, rules);
+  const Result<PipelineRun> run = latency_only ? simulate_pipeline(schedule, times)
+                                  : program    ? simulate_program(schedule, *program, times, rules)
+                                               : simulate_blocking(schedule, times, rules);
   if (!run) return tl::unexpected(run.error());
   ScheduleView view;
   view.schedule = schedule;
   view.run = *run;
   if (!latency_only) view.rules = in_words(rules, program != nullptr);
-  const auto scale = static_cast<double>(exact.scale);
-  view.forward = in_units(exact.forward, exact.scale);
-  view.backward_input = in_units(exact.backward_input, exact.scale);
-  view.backward_weight = in_units(exact.backward_weight, exact.scale);
-  view.latency = static_cast<double>(exact.latency) / scale;
-  if (exact.overlapped) view.overlapped = static_cast<double>(*exact.overlapped) / scale;
-  if (options.unit_steps) {
-    const Result<int> steps =
-        unit_steps(schedule, program ? *program : with_early_receives(schedule, program_of(schedule)));
-    if (!steps) return tl::unexpected(steps.error());
-    view.unit_steps = *steps;
-  }
+  if (!options.unit_steps) return view;
+  const Result<int> steps =
+      unit_steps(schedule, program ? *program : with_early_receives(schedule, program_of(schedule)));
+  if (!steps) return tl::unexpected(steps.error());
+  view.unit_steps = *steps;
   return view;
+}
+
+/// With the times of the command line.
+Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
+                             const PipelineProgram* program) {
+  const Result<PipelineTimes> times = pipeline_times(schedule, exact);
+  if (!times) return tl::unexpected(times.error());
+  return simulated(options, schedule, *times, program).map([&](ScheduleView view) {
+    const auto scale = static_cast<double>(exact.scale);
+    view.forward = in_units(exact.forward, exact.scale);
+    view.backward_input = in_units(exact.backward_input, exact.scale);
+    view.backward_weight = in_units(exact.backward_weight, exact.scale);
+    view.latency = static_cast<double>(exact.latency) / scale;
+    if (exact.overlapped) view.overlapped = static_cast<double>(*exact.overlapped) / scale;
+    return view;
+  });
+}
+
+/// With the times of a scenario; shown are those of one micro-batch through the layers of each rank.
+Result<ScheduleView> timed_view(const Options& options, const TimedSchedule& timed, const std::string& scenario) {
+  return simulated(options, timed.schedule, timed.times, nullptr).map([&](ScheduleView view) {
+    const double unit = static_cast<double>(timed.times.scale) * timed.schedule.replicas;
+    for (const std::vector<int>& stages : timed.schedule.stage_of) {
+      StageTime sum{0, 0, 0};
+      for (int stage : stages) {
+        const StageTime& time = timed.times.stages[static_cast<std::size_t>(stage)];
+        sum.forward += time.forward;
+        sum.backward_input += time.backward_input;
+        sum.backward_weight += time.backward_weight;
+      }
+      view.forward.push_back(static_cast<double>(sum.forward) / unit);
+      view.backward_input.push_back(static_cast<double>(sum.backward_input) / unit);
+      view.backward_weight.push_back(static_cast<double>(sum.backward_weight) / unit);
+    }
+    view.latency = static_cast<double>(timed.times.latency) / static_cast<double>(timed.times.scale);
+    view.times_from = scenario;
+    return view;
+  });
+}
+
+/// The scenario with another schedule, the number of chunks that goes with it, and another number of micro-batches.
+Scenario with_schedule(Scenario scenario, const Options& options, const std::string& name, int chunks) {
+  scenario.parallel.pp_schedule = name;
+  scenario.parallel.vpp = chunks;
+  if (options.request.microbatches > 0) {
+    const Parallel& p = scenario.parallel;
+    const int dp = std::max(1, scenario.cluster.world_size / std::max(1, p.tp * p.cp * p.pp));
+    scenario.training.global_batch_size = options.request.microbatches * scenario.training.micro_batch_size * dp;
+  }
+  return scenario;
+}
+
+/// One whose number of chunks is its own has that, whatever was asked for.
+Result<ScheduleView> scenario_view(const Options& options, const Scenario& scenario, const std::string& name) {
+  const ScheduleVariant* variant = find_schedule(name);
+  const int own = variant ? variant->default_chunks : 1;
+  const int asked = options.request.chunks > 0 ? options.request.chunks : own;
+  Result<TimedSchedule> timed = timed_schedule(with_schedule(scenario, options, name, asked));
+  if (!timed && asked != own && timed.error().diagnostics.front().key == "parallel.vpp") {
+    timed = timed_schedule(with_schedule(scenario, options, name, own));
+  }
+  if (!timed) return tl::unexpected(timed.error());
+  return timed_view(options, *timed, scenario.name);
+}
+
+Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<std::filesystem::path> path = find_file(options.times_from, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  const Result<Scenario> scenario = read_scenario(*path, *data, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  Options of_scenario = options;
+  if (of_scenario.request.chunks == 0 && scenario->parallel.vpp > 1)
+    of_scenario.request.chunks = scenario->parallel.vpp;
+  std::string first = options.schedule.empty() ? scenario->parallel.pp_schedule : options.schedule;
+  if (first.empty()) first = scenario->parallel.vpp > 1 ? "interleaved-1f1b" : kUsualSchedule;
+  std::vector<std::string> names = options.compare;
+  names.insert(names.begin(), first);
+  std::vector<ScheduleView> views;
+  for (const std::string& name : names) {
+    Result<ScheduleView> view = scenario_view(of_scenario, *scenario, name);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
 }
 
 /// By name; one that has a number of chunks of its own is compared with that.
@@ -132,6 +218,9 @@ Result<ScheduleView> file_view(Options& options) {
 }
 
 Result<std::vector<ScheduleView>> views_of(Options options) {
+  if (!options.times_from.empty()) return scenario_views(options);
+  if (options.schedule.empty()) options.schedule = kUsualSchedule;
+  if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;
   std::vector<ScheduleView> views;
   Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
   if (!first) return tl::unexpected(first.error());
@@ -189,27 +278,44 @@ std::string schedule_list() {
 }
 
 void add_what(CLI::App& app, Options& o) {
-  auto* file = app.add_option("--file", o.file, "a schedule as PyTorch's CSV, in place of a name");
-  app.add_option("--schedule", o.schedule, "its name, from the list below")->capture_default_str()->excludes(file);
-  app.add_option("--stages", o.request.ranks, "P, pipeline ranks")->capture_default_str()->excludes(file);
-  app.add_option("--microbatches", o.request.microbatches, "M, micro-batches of a step")->excludes(file);
+  CLI::Option* scenario =
+      app.add_option("--times-from", o.times_from, "take stages, micro-batches and times from a scenario")
+          ->type_name("SCENARIO");
+  app.add_option("--set", o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->needs(scenario);
+  CLI::Option* file =
+      app.add_option("--file", o.file, "a schedule as PyTorch's CSV, in place of a name")->excludes(scenario);
+  app.add_option("--schedule", o.schedule, "its name, from the list below")
+      ->default_str(kUsualSchedule)
+      ->excludes(file);
+  app.add_option("--stages", o.request.ranks, "P, pipeline ranks")
+      ->capture_default_str()
+      ->excludes(file)
+      ->excludes(scenario);
+  app.add_option("--microbatches", o.request.microbatches, "M, micro-batches of a step")
+      ->default_str(std::to_string(kUsualMicrobatches))
+      ->check(CLI::PositiveNumber)
+      ->excludes(file);
   app.add_option("--virtual", o.request.chunks, "V, chunks per rank (2 x waves for hanayo); 0: the schedule's own")
       ->capture_default_str();
   app.add_option("--group-size", o.request.group_size, "interleaved: micro-batches per group; 0: the schedule's own")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(scenario);
   app.add_option("--memory-limit", o.request.memory_limit, "zb-auto: micro-batches a rank may keep; 0: no limit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(scenario);
   app.add_option("--compare", o.compare, "more schedules, on the same time axis")->delimiter(',');
-}
-
-void add_times(CLI::App& app, Options& o) {
-  app.add_option("--tf", o.times.forward,
-                 "forward of a micro-batch through a rank's layers; one number, or one per rank")
-      ->capture_default_str();
-  app.add_option("--tb", o.times.backward_input, "its input gradient")->capture_default_str();
-  app.add_option("--tw", o.times.backward_weight, "its weight gradient")->capture_default_str();
-  app.add_option("--tc", o.times.latency, "latency of a message between ranks")->capture_default_str();
-  app.add_option("--tfb", o.times.overlapped, "an overlapped forward and backward (default: one after the other)");
+  const auto time = [&](const char* name, std::string& text, const char* meaning) {
+    CLI::Option* option = app.add_option(name, text, meaning)->excludes(scenario);
+    if (!text.empty()) option->capture_default_str();
+  };
+  time("--tf", o.times.forward, "forward of a micro-batch through a rank's layers; one number, or one per rank");
+  time("--tb", o.times.backward_input, "its input gradient");
+  time("--tw", o.times.backward_weight, "its weight gradient");
+  time("--tc", o.times.latency, "latency of a message between ranks");
+  time("--tfb", o.times.overlapped, "an overlapped forward and backward (default: one after the other)");
 }
 
 void add_rules(CLI::App& app, Options& o) {
@@ -242,9 +348,8 @@ void add_output(CLI::App& app, Options& o) {
 Run add_schedule(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->request.ranks = 4;
-  options->request.microbatches = 8;
+  options->request.microbatches = 0;  // not given
   add_what(app, *options);
-  add_times(app, *options);
   add_rules(app, *options);
   add_output(app, *options);
   app.footer(schedule_list());

@@ -9,6 +9,7 @@
 #include "sim/graph/builder.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/causes.hpp"
+#include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -164,14 +165,6 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
   forecast.peak_rank = plan.grid.rank(at);
 }
 
-Result<Schedule> schedule_for(const Plan& plan) {
-  ScheduleRequest request;
-  request.ranks = plan.parallel.pp;
-  request.microbatches = plan.num_microbatches;
-  request.chunks = plan.parallel.vpp;
-  return make_schedule(plan.parallel.pp_schedule, request);
-}
-
 }  // namespace
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
@@ -180,14 +173,10 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   };
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
-  Result<Schedule> schedule = schedule_for(*plan);
-  if (!schedule) {
-    for (Diagnostic& d : schedule.error().diagnostics)
-      if (d.key.empty()) d.key = "parallel.pp_schedule";
-    return place_errors(std::move(schedule.error()));
-  }
   const Costs costs(scenario.profile);
   const std::unique_ptr<NetworkModel> network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
+  Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
+  if (!schedule) return place_errors(std::move(schedule.error()));
 
   ForecastRun run;
   run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network, {options.unfold});

@@ -50,6 +50,7 @@ Json columns_of(const ScheduleView& view) {
   json["param_replicas"] = s.replicas;
   json["weight_versions_per_rank"] = s.weight_versions;
   json["blocking"] = view.rules.empty() ? "latency only" : view.rules;
+  if (!view.times_from.empty()) json["times_from"] = view.times_from, json["time_unit"] = "ms";
   if (view.unit_steps) json["unit_steps"] = *view.unit_steps;
   return json;
 }

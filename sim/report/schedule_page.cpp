@@ -39,6 +39,7 @@ Json data_of(const ScheduleView& view) {
   json["replicas"] = s.replicas;
   json["weight_versions"] = s.weight_versions;
   json["rules"] = view.rules;
+  json["times_from"] = view.times_from;
   json["scale"] = view.run.scale;
   json["makespan"] = view.run.makespan;
   json["ideal"] = view.run.ideal;

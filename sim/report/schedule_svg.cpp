@@ -94,6 +94,7 @@ class Drawing {
         fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {:.2f} %", s.name, s.ranks, s.microbatches,
                     units(view.run.makespan, view.run), 100 * view.run.bubble_fraction());
     if (!view.rules.empty()) title += "; " + view.rules;
+    if (!view.times_from.empty()) title += "; milliseconds, times of " + view.times_from;
     body_ += text_at(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title);
     ruler(y_ + kTitle - 6, s.ranks * (kRow + kMemory + kGap));
     y_ += kTitle;

@@ -220,6 +220,7 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
     if (s.replicas > 1) title += fmt::format(", {} copies of the model", s.replicas);
     text += paint(title, Colour::bold, style) + "\n";
     if (!view.rules.empty()) text += view.rules + "\n";
+    if (!view.times_from.empty()) text += "times of " + view.times_from + ", in milliseconds\n";
     const int end = axis.column(view.run.makespan, view.run.scale);
     for (int from = 0; from < std::max(end, 1); from += axis.width) {
       text += ruler(axis, from);

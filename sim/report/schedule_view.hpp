@@ -30,6 +30,7 @@ struct ScheduleView {
   RankTimes forward, backward_input, backward_weight;
   double latency = 0;
   std::optional<double> overlapped;
+  std::string times_from;         ///< scenario that the times are from, then in milliseconds
   std::optional<int> unit_steps;  ///< PyTorch's count, when asked for
 };
 

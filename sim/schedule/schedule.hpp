@@ -87,6 +87,7 @@ struct ScheduleVariant {
   std::string_view summary;                   ///< one line for --help
   int default_chunks;                         ///< V when the request leaves it open
   Result<Schedule> (*make)(const ScheduleRequest&);
+  bool uses_times = false;  ///< made for the times of the request; the others have one order for all times
 };
 
 /// All schedules, in the order of the documentation.
@@ -95,6 +96,9 @@ std::span<const ScheduleVariant> schedule_variants();
 /// By name or alias, upper or lower case, '_' as good as '-'. Errors: unknown name (lists what is allowed), or the
 /// sentence of the variant about P, M, V; keys are schedule, stages, microbatches, virtual.
 Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request);
+
+/// The row of that name or alias; nullptr when there is none.
+const ScheduleVariant* find_schedule(const std::string& name);
 
 /// Every forward and backward of every (stage, micro-batch) is there once, on the rank that holds the stage, and the
 /// order can be executed (no cycle of waits). The error names the first thing that is wrong.

@@ -41,16 +41,17 @@ constexpr std::array kVariants{
     ScheduleVariant{"zb-v", kZbV, "zero bubble with two chunks in a V, at 1F1B's memory", 2, make_zb_v},
     ScheduleVariant{"interleaved-zb", kInterleavedZb, "interleaved 1F1B with weight gradients in its bubble", 2,
                     make_interleaved_zb},
-    ScheduleVariant{"zb-auto", {}, "searched for the given times and memory limit", 1, make_zb_auto},
-    ScheduleVariant{"zb-auto-1p", {}, "searched, within P micro-batches of memory as 1F1B", 1, make_zb_auto_1p},
-    ScheduleVariant{"zb-auto-2p", kZb2p, "searched, within 2P micro-batches of memory", 1, make_zb_auto_2p},
-    ScheduleVariant{"v-half", {}, "two chunks in a V: half of 1F1B's memory for half of its bubble", 2, make_v_half},
+    ScheduleVariant{"zb-auto", {}, "searched for the given times and memory limit", 1, make_zb_auto, true},
+    ScheduleVariant{"zb-auto-1p", {}, "searched, within P micro-batches of memory as 1F1B", 1, make_zb_auto_1p, true},
+    ScheduleVariant{"zb-auto-2p", kZb2p, "searched, within 2P micro-batches of memory", 1, make_zb_auto_2p, true},
     ScheduleVariant{
-        "v-min", {}, "two chunks in a V: a third of 1F1B's memory for two thirds of its bubble", 2, make_v_min},
+        "v-half", {}, "two chunks in a V: half of 1F1B's memory for half of its bubble", 2, make_v_half, true},
+    ScheduleVariant{
+        "v-min", {}, "two chunks in a V: a third of 1F1B's memory for two thirds of its bubble", 2, make_v_min, true},
     ScheduleVariant{
         "dualpipe", {}, "two copies against each other, forwards overlapped with backwards", 1, make_dualpipe},
     ScheduleVariant{"dualpipev", kDualpipev, "DualPipe with one copy of the model in a V", 2, make_dualpipev},
-    ScheduleVariant{"hanayo", {}, "waves: V/2 times there and back over the ranks", 2, make_hanayo},
+    ScheduleVariant{"hanayo", {}, "waves: V/2 times there and back over the ranks", 2, make_hanayo, true},
 };
 
 /// More actions than this are a typing mistake, not a schedule (a step has seldom more than 10^6).
@@ -93,11 +94,16 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
 
 std::span<const ScheduleVariant> schedule_variants() { return kVariants; }
 
-Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request) {
+const ScheduleVariant* find_schedule(const std::string& name) {
   const std::string wanted = plain(name);
   const auto variant =
       std::find_if(kVariants.begin(), kVariants.end(), [&](const ScheduleVariant& v) { return is_called(v, wanted); });
-  if (variant == kVariants.end()) return unknown_schedule(name);
+  return variant == kVariants.end() ? nullptr : &*variant;
+}
+
+Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request) {
+  const ScheduleVariant* variant = find_schedule(name);
+  if (variant == nullptr) return unknown_schedule(name);
   ScheduleRequest filled = request;
   if (filled.chunks == 0) filled.chunks = variant->default_chunks;
   if (filled.ranks < 1) return refuse("stages", filled.ranks, "must be at least 1");

@@ -103,6 +103,28 @@ TEST_CASE("schedule writes SVG, page and CSV, and reads the CSV back", "[e2e][sc
   }
 }
 
+TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  const json real = answer(sandbox, "--times-from teaching/pipeline-1f1b --compare zb-h1,dualpipe,zb-v");
+  CHECK(real["schedule"] == "1f1b");
+  CHECK(real["time_unit"] == "ms");
+  CHECK(real["times_from"] == "pipeline-1f1b");
+  CHECK(real["tF"].size() == real["P"].get<std::size_t>());
+  CHECK(real["compare"].size() == 3);
+  // Filling a bubble with weight gradients helps with real times too.
+  CHECK(real["compare"][0]["makespan"].get<double>() < real["makespan"].get<double>());
+  // The step that predict forecasts has the optimizer and the host's time on top, but the pipeline is most of it.
+  const Outcome predicted = sandbox.run("tracecast predict teaching/pipeline-1f1b --json");
+  const double step_ms = 1e3 * json::parse(predicted.out)["step_time_s"].get<double>();
+  CHECK(real["makespan"].get<double>() <= step_ms);
+  CHECK(real["makespan"].get<double>() >= 0.7 * step_ms);
+  const json more = answer(sandbox, "--times-from teaching/pipeline-1f1b --microbatches 32");
+  CHECK(more["M"] == 32);
+  CHECK(more["bubble_fraction"].get<double>() < real["bubble_fraction"].get<double>());
+  CHECK(complaint(sandbox, "--times-from teaching/pipeline-1f1b --tf 2").find("--times-from excludes --tf") !=
+        std::string::npos);
+}
+
 TEST_CASE("schedule: every mistake is a sentence", "[e2e][schedule]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");

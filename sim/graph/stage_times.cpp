@@ -1,0 +1,119 @@
+#include "sim/graph/stage_times.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/graph/builder.hpp"
+
+namespace tracecast {
+
+namespace {
+
+constexpr std::int64_t kPicosecondsPerMillisecond = 1'000'000'000;
+
+/// The same schedule with every backward in its two parts and no overlapped pairs.
+Schedule split(Schedule schedule) {
+  for (std::vector<Action>& list : schedule.actions) {
+    std::vector<Action> parts;
+    const auto put = [&](ActionKind kind, std::int16_t chunk, std::int32_t microbatch) {
+      parts.push_back({.kind = kind, .chunk = chunk, .microbatch = microbatch});
+    };
+    for (const Action& action : list) {
+      const bool pair = action.kind == ActionKind::forward_backward;
+      if (!pair && action.kind != ActionKind::backward) {
+        parts.push_back(action);
+        continue;
+      }
+      if (pair) put(ActionKind::forward, action.chunk, action.microbatch);
+      const std::int16_t chunk = pair ? action.chunk2 : action.chunk;
+      const std::int32_t microbatch = pair ? action.microbatch2 : action.microbatch;
+      put(ActionKind::backward_input, chunk, microbatch);
+      put(ActionKind::backward_weight, chunk, microbatch);
+    }
+    list = std::move(parts);
+  }
+  return schedule;
+}
+
+/// Within a pass: waited for by the pass itself, not by others.
+bool belongs_to_pass(const StepGraph& graph, const Op& op) {
+  if (op.type == OpType::compute) return true;
+  if (op.type != OpType::collective) return false;
+  const Traffic traffic = graph.collectives[static_cast<std::size_t>(op.payload)].traffic;
+  return traffic == Traffic::tensor_parallel || traffic == Traffic::context_parallel ||
+         traffic == Traffic::expert_parallel;
+}
+
+std::int64_t& part_of(StageTime& time, ActionKind kind) {
+  if (kind == ActionKind::forward) return time.forward;
+  return kind == ActionKind::backward_input ? time.backward_input : time.backward_weight;
+}
+
+std::int64_t longest_message(const StepGraph& graph) {
+  std::int64_t longest = 0;
+  for (const Template& each : graph.templates) {
+    for (const Op& op : each.ops) {
+      if (op.type == OpType::send) longest = std::max(longest, op.duration.picoseconds);
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+Duration time_alone(const StepGraph& graph, const Template& each) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Duration> recorded;
+  std::map<StreamId, Duration> free_at;
+  for (const Op& op : each.ops) {
+    Duration start = free_at[op.stream];
+    for (const EventRef& event : op.waits) {
+      const auto found = recorded.find({event.base, event.stride});
+      if (found != recorded.end()) start = std::max(start, found->second);
+    }
+    const Duration end = start + (belongs_to_pass(graph, op) ? op.duration : Duration{});
+    free_at[op.stream] = end;
+    if (!op.records.none()) recorded[{op.records.base, op.records.stride}] = end;
+  }
+  return free_at[kComputeStream];
+}
+
+PipelineTimes stage_times(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
+                          const Costs& costs, const NetworkModel& network) {
+  const Schedule parts = split(schedule);
+  const StepGraph graph = build_step_graph(model, plan, parts, cluster, costs, network, {});
+  PipelineTimes times;
+  times.stages.assign(static_cast<std::size_t>(schedule.stages()), {0, 0, 0});
+  times.latency = longest_message(graph);
+  times.scale = kPicosecondsPerMillisecond;
+  std::vector<Duration> alone;
+  for (const Template& each : graph.templates) alone.push_back(time_alone(graph, each));
+  for (std::size_t rank = 0; rank < parts.actions.size(); ++rank) {
+    const std::vector<ProgramItem>& program = graph.programs[rank];
+    for (std::size_t i = 0; i < parts.actions[rank].size(); ++i) {
+      const Action& action = parts.actions[rank][i];
+      if (schedule.replica_of_microbatch(action.microbatch) > 0) continue;
+      // A program begins with what comes before its first action.
+      const Duration time = alone[static_cast<std::size_t>(program[i + 1].template_index)];
+      const int stage = parts.stage_of[rank][static_cast<std::size_t>(action.chunk)];
+      std::int64_t& part = part_of(times.stages[static_cast<std::size_t>(stage)], action.kind);
+      part = std::max(part, time.picoseconds);
+    }
+  }
+  return times;
+}
+
+ScheduleTimes mean_rank_times(const Schedule& schedule, const PipelineTimes& times) {
+  StageTime sum{0, 0, 0};
+  for (const StageTime& stage : times.stages) {
+    sum.forward += stage.forward;
+    sum.backward_input += stage.backward_input;
+    sum.backward_weight += stage.backward_weight;
+  }
+  const auto mean = [&](std::int64_t total) { return (total + schedule.ranks - 1) / schedule.ranks; };
+  return {mean(sum.forward), mean(sum.backward_input), mean(sum.backward_weight), times.latency};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,113 @@
+#include "sim/graph/stage_times.hpp"
+
+#include <filesystem>
+#include <memory>
+
+#include <catch2/catch.hpp>
+
+#include "sim/graph/builder.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/timed_schedule.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+Scenario teaching(const std::vector<std::string>& overrides = {}) {
+  const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  const DataPaths data{source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
+  const auto scenario = read_scenario(data.scenarios / "teaching" / "pipeline-1f1b.json", data, overrides);
+  REQUIRE(scenario);
+  return *scenario;
+}
+
+std::string complaint(const std::vector<std::string>& overrides) {
+  const auto timed = timed_schedule(teaching(overrides));
+  return timed ? "" : to_string(timed.error());
+}
+
+}  // namespace
+
+TEST_CASE("a pass alone: what it computes, and collectives that nothing hides", "[graph][schedule]") {
+  StepGraph graph;
+  graph.collectives.resize(2);
+  graph.collectives[0].traffic = Traffic::tensor_parallel;
+  graph.collectives[1].traffic = Traffic::gradients;
+  constexpr StreamId kTensorStream = 1;
+  constexpr StreamId kGradientStream = 2;
+  const EventRef computed{0, EventRef::kLocal};
+  const EventRef reduced{1, EventRef::kLocal};
+  const EventRef from_elsewhere{7, 1};
+  Template pass;
+  const auto add = [&](OpType type, StreamId stream, std::int32_t payload, Duration duration) -> Op& {
+    Op& op = pass.ops.emplace_back();
+    op.type = type;
+    op.stream = stream;
+    op.payload = payload;
+    op.duration = duration;
+    return op;
+  };
+  add(OpType::receive, kComputeStream, 0, 50_us);  // another rank's time
+  Op& first = add(OpType::compute, kComputeStream, 0, 10_us);
+  first.waits = {from_elsewhere};
+  first.records = computed;
+  Op& reduce = add(OpType::collective, kTensorStream, 0, 6_us);
+  reduce.waits = {computed};
+  reduce.records = reduced;
+  add(OpType::compute, kComputeStream, 0, 4_us);  // hides 4 of the 6
+  add(OpType::compute, kComputeStream, 0, 5_us).waits = {reduced};
+  add(OpType::collective, kGradientStream, 1, 90_us);
+  // 10 + 6 until the collective is done, then 5.
+  CHECK(time_alone(graph, pass) == 21_us);
+}
+
+TEST_CASE("times of stages: both parts of a backward are the whole, whatever the schedule", "[graph][schedule]") {
+  const TimedSchedule plain = *timed_schedule(teaching());
+  const TimedSchedule split = *timed_schedule(teaching({"parallel.pp_schedule=zb-h1"}));
+  CHECK(plain.times.stages == split.times.stages);
+  CHECK(plain.times.latency > 0);
+  // A transformer's weight gradients are half of its backward FLOPs, its attention has none: W is shorter than I.
+  for (const StageTime& stage : plain.times.stages) {
+    CHECK(stage.forward > 0);
+    CHECK(stage.backward_weight > 0);
+    CHECK(stage.backward_weight < stage.backward_input);
+  }
+  // The head and the loss are on the last stage.
+  CHECK(plain.times.stages.back().forward > plain.times.stages.front().forward);
+
+  const Scenario scenario = teaching();
+  const Plan plan = *make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  const Costs costs(scenario.profile);
+  const auto network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
+  const StepGraph graph = build_step_graph(scenario.model, plan, plain.schedule, scenario.cluster, costs, *network, {});
+  int backwards = 0;
+  for (std::size_t rank = 0; rank < graph.programs.size(); ++rank) {
+    const StageTime& stage = plain.times.stages[rank];
+    for (const ProgramItem& item : graph.programs[rank]) {
+      const Template& each = graph.templates[static_cast<std::size_t>(item.template_index)];
+      if (each.phase != Phase::backward || each.ops.empty()) continue;
+      CHECK(time_alone(graph, each).picoseconds == stage.backward_input + stage.backward_weight);
+      ++backwards;
+    }
+  }
+  CHECK(backwards > 0);
+}
+
+TEST_CASE("schedules that are searched for are made for the times of the run", "[graph][schedule]") {
+  const TimedSchedule timed = *timed_schedule(teaching({"parallel.pp_schedule=zb-auto-2p"}));
+  ScheduleRequest request{.ranks = timed.schedule.ranks, .microbatches = timed.schedule.microbatches};
+  request.times = mean_rank_times(timed.schedule, timed.times);
+  CHECK(request.times.forward > 1'000'000);  // picoseconds of a real forward
+  CHECK(*make_schedule("zb-auto-2p", request) == timed.schedule);
+}
+
+TEST_CASE("what a schedule cannot do is said in the words of the scenario", "[graph][schedule]") {
+  CHECK(complaint({"parallel.pp_schedule=zb-v"}).find("parallel.vpp = 1: zb-v has 2 chunks per rank (allowed: 2)") !=
+        std::string::npos);
+  CHECK(complaint({"parallel.pp_schedule=dualpipe", "training.global_batch_size=6"})
+            .find("training.global_batch_size = 6: makes 6 micro-batches; dualpipe needs an even number of at least 2 "
+                  "x stages = 8") != std::string::npos);
+  CHECK(complaint({"parallel.pp_schedule=1f1p"})
+            .find("parallel.pp_schedule = 1f1p: unknown schedule (did you mean '1f1b'?") != std::string::npos);
+}
