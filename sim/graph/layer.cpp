@@ -24,6 +24,20 @@ struct Linear {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Bytes per element that element-wise work moves forward and backward. Fused: one kernel, 16-bit tensors (DOMAIN.md 1.3).
+/// Unfused: what the framework's operators read and write one after the other. RMSNorm: to fp32, square, mean, scale, to 16 bit,
+/// weight; RoPE: to fp32, complex product, to 16 bit; gated activation: activation, product.
+struct Moved {
+  std::int64_t forward;
+  std::int64_t backward;
+};
+constexpr Moved kFusedNorm{4, 10};
+constexpr Moved kUnfusedRmsNorm{36, 52};
+constexpr Moved kFusedResidualNorm{8, 8};
+constexpr Moved kFusedRope{4, 4};
+constexpr Moved kUnfusedRope{20, 20};
+constexpr Moved kUnfusedGate{10, 18};
+
 /// Everything about the run that shapes depend on, worked out once, and the small vocabulary that lists are written in.
 class Writer {
  public:
@@ -146,12 +160,16 @@ class Writer {
   std::int64_t norm_parameters() const { return model_.hidden_size * (model_.norm_bias ? 2 : 1); }
   std::string norm_name() const { return model_.norm == Norm::rms_norm ? "rms_norm" : "layer_norm"; }
 
+  Moved norm_traffic() const {
+    if (training_.compiled) return kFusedResidualNorm;
+    return training_.unfused_elementwise && model_.norm == Norm::rms_norm ? kUnfusedRmsNorm : kFusedNorm;
+  }
   /// Read x, write y; with the residual addition fused in (compiled): read two, write two.
-  void norm_forward() { elementwise(OperatorKind::norm, Pass::forward, norm_name(), local_tokens_ * model_.hidden_size, training_.compiled ? 8 : 4); }
+  void norm_forward() { elementwise(OperatorKind::norm, Pass::forward, norm_name(), local_tokens_ * model_.hidden_size, norm_traffic().forward); }
   /// Read x and dy, write dx; and add the gradient that came past the block.
   void norm_backward(BackwardPart part) {
     if (part != BackwardPart::weight_gradients)
-      elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size, training_.compiled ? 8 : 10);
+      elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size, norm_traffic().backward);
     if (part != BackwardPart::input_gradients) gradients(norm_parameters());
   }
 
@@ -203,7 +221,8 @@ class Writer {
 
   void rope(Pass pass) {
     if (model_.position != Position::rope) return;
-    elementwise(OperatorKind::rope, pass, "rope", tokens_ * (heads() + kv_heads()) * qk_dim(), 4);
+    const Moved moved = training_.unfused_elementwise ? kUnfusedRope : kFusedRope;
+    elementwise(OperatorKind::rope, pass, "rope", tokens_ * (heads() + kv_heads()) * qk_dim(), pass == Pass::forward ? moved.forward : moved.backward);
   }
 
   void attention_core(Pass pass) {
@@ -320,8 +339,9 @@ class Writer {
 
   /// Forward: gated reads two and writes one; backward: gated reads three and writes two.
   void activation(Pass pass, std::int64_t elements) {
-    const std::int64_t moved = pass == Pass::forward ? gamma() + 1 : 2 * gamma() + 1;
-    elementwise(OperatorKind::activation, pass, model_.gated() ? "swiglu" : "gelu", elements, moved * element_);
+    const bool unfused = training_.unfused_elementwise && model_.gated();
+    const Moved moved = unfused ? kUnfusedGate : Moved{(gamma() + 1) * element_, (2 * gamma() + 1) * element_};
+    elementwise(OperatorKind::activation, pass, model_.gated() ? "swiglu" : "gelu", elements, pass == Pass::forward ? moved.forward : moved.backward);
   }
 
   void dense_forward() {

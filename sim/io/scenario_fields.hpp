@@ -73,6 +73,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("master_weights", t.master_weights);
   visit("cuda_graphs", t.cuda_graphs);
   visit("compiled", t.compiled);
+  visit("unfused_elementwise", t.unfused_elementwise);
   visit("loss_mask_fraction", t.loss_mask_fraction);
   visit("train_tokens", t.train_tokens, kCount);
 }

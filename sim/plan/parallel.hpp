@@ -60,6 +60,9 @@ struct Training {
   bool master_weights = true;      ///< fp32 copy of 16-bit parameters in the optimizer
   bool cuda_graphs = false;        ///< no launch cost per operator
   bool compiled = false;           ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
+  /// torch.compile), not as one kernel each.
+  bool unfused_elementwise = false;
   double loss_mask_fraction = 1;   ///< part of the logits that the loss needs
   std::int64_t train_tokens = 0;   ///< for 'days to train'; 0: not asked
   bool operator==(const Training&) const = default;

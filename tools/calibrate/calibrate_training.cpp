@@ -1,0 +1,114 @@
+/// Fits the in-training factors of the shipped profiles to the published runs of scenarios/published, one GPU architecture at
+/// a time, and writes them into the profiles: `calibrate_training --root .`, after `calibrate --all`. Prints every run.
+/// `calibrate_training --root . --document FILE` fits nothing and writes the table of all published runs as they are forecast.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "tools/calibrate/training_fit.hpp"
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::calibrate;
+namespace fs = std::filesystem;
+
+std::vector<fs::path> json_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Measured runs that can be forecast, by architecture. Context parallelism is left out: what it exposes depends on how a
+/// framework hides it, which no file says.
+Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& root) {
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  std::map<std::string, std::vector<Scenario>> runs;
+  for (const fs::path& file : json_files(data.scenarios / "published")) {
+    Result<Scenario> scenario = read_scenario(file, data);
+    if (!scenario) return tl::unexpected(scenario.error());
+    if (!scenario->measured || scenario->parallel.cp > 1 || !forecast(*scenario)) continue;
+    runs[scenario->profile.architecture].push_back(std::move(*scenario));
+  }
+  return runs;
+}
+
+void apply(const TrainingFit& fit, Profile& profile) {
+  InTraining& factors = profile.in_training;
+  factors.gemm *= fit.gemm;
+  factors.gemm_fp8 *= fit.gemm;
+  factors.gemm_fp4 *= fit.gemm;
+  factors.attention *= fit.attention;
+  factors.memory *= fit.memory;
+  factors.softmax *= fit.memory;
+  factors.fit.data = fmt::format("ACCURACY.md A4, then {} runs of scenarios/published on this architecture (calibrate_training)", fit.runs.size());
+  factors.fit.samples = static_cast<int>(fit.runs.size());
+  factors.fit.residual = std::max(0.05, fit.residual);  // never below what releases and sites differ by (ACCURACY.md A5)
+}
+
+Result<void> fit_all(const fs::path& root) {
+  const Result<std::map<std::string, std::vector<Scenario>>> runs = read_runs(root);
+  if (!runs) return tl::unexpected(runs.error());
+  for (const auto& [architecture, scenarios] : *runs) {
+    const TrainingFit fit = fit_training(scenarios);
+    fmt::print("{}: gemm x {:.3f}, attention x {:.3f}, memory x {:.3f}; mean |log error| {:.1f} %\n", architecture, fit.gemm, fit.attention, fit.memory,
+               100 * fit.residual);
+    for (const RunLine& run : fit.runs)
+      fmt::print("  {:44} {:9.3f} s  measured {:9.3f} s  {:+6.1f} %\n", run.name, run.predicted_s, run.measured_s, 100 * run.error());
+    for (const fs::path& file : json_files(root / "kernels" / "profiles")) {
+      Result<Profile> profile = read_profile(file);
+      if (!profile) return tl::unexpected(profile.error());
+      if (profile->architecture != architecture) continue;
+      apply(fit, *profile);
+      if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
+    }
+  }
+  return {};
+}
+
+/// Forecast against measurement for every published run that can be forecast, as a page.
+Result<void> write_document(const fs::path& root, const fs::path& document) {
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  std::string page =
+      "# Published runs\n\nStep times forecast from the files in `scenarios/published`, one profile per GPU and no setting per run; attention is\n"
+      "counted as each source counts it. Written by `build/release/tools/calibrate/calibrate_training --root . --document\n"
+      "docs/validation/runs.md`.\n\nThe in-training factors of the profiles were fitted to most of these runs (`calibrate_training --root .`), so this\n"
+      "table shows how well one set of factors per GPU describes them, not how well unseen runs are forecast.\n\n"
+      "| scenario | GPU | ranks | forecast, s | measured, s | error | bubble |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const fs::path& file : json_files(data.scenarios / "published")) {
+    const Result<Scenario> scenario = read_scenario(file, data);
+    if (!scenario) return tl::unexpected(scenario.error());
+    if (!scenario->measured) continue;
+    const Result<ForecastRun> run = forecast(*scenario);
+    if (!run) return tl::unexpected(run.error());
+    const double predicted = run->forecast.step_time_s;
+    page += fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:+.1f} % | {:.1f} % |\n", scenario->name, scenario->profile.name, run->forecast.ranks, predicted,
+                        scenario->measured->step_time_s, 100 * (predicted / scenario->measured->step_time_s - 1), 100 * run->forecast.bubble_fraction);
+  }
+  return write_file(document, page);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Fits in-training factors to the published runs and writes them into the profiles.");
+  std::string root;
+  app.add_option("--root", root, "the project's folder")->required()->check(CLI::ExistingDirectory);
+  std::string document;
+  app.add_option("--document", document, "fit nothing; write the table of all published runs to this file");
+  CLI11_PARSE(app, argc, argv);
+  constexpr int kBadInput = 2;
+  const Result<void> done = document.empty() ? fit_all(root) : write_document(root, document);
+  if (done) return 0;
+  fmt::print(stderr, "{}\n", to_string(done.error()));
+  return kBadInput;
+}
