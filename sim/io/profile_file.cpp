@@ -286,10 +286,11 @@ class Reader {
     each_item(key, [&](ObjectReader& item) {
       OperatorKind kind{};
       Pass pass{};
-      const bool named = item.require("kind", kind, choices(kind)) & item.require("pass", pass, choices(pass));
+      const bool has_kind = item.require("kind", kind, choices(kind));
+      const bool has_pass = item.require("pass", pass, choices(pass));
       MemoryModel model;
       read(item, model);
-      if (named && !models.emplace(std::pair{kind, pass}, model).second)
+      if (has_kind && has_pass && !models.emplace(std::pair{kind, pass}, model).second)
         item.error("kind", fmt::format("{} {} is given twice", to_string(kind), to_string(pass)));
     });
   }
