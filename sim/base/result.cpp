@@ -17,6 +17,9 @@ std::string to_string(const Diagnostic& d) {
   };
   if (!d.key.empty()) append(d.value.empty() ? d.key : d.key + " = " + d.value);
   append(d.message);
+  // Parts of it may be repeated from a file; whatever that holds, the sentence stays one line.
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20U || c == 0x7F) c = '?';
   return text;
 }
 

@@ -29,6 +29,7 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
+/// One line: control characters, which a value may have brought from a file, become '?'.
 std::string to_string(const Diagnostic& diagnostic);
 /// One line per diagnostic, no newline at the end.
 std::string to_string(const Error& error);

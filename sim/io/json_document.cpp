@@ -165,7 +165,7 @@ class TreeBuilder {
       if (frame.node.kind == JsonNode::Kind::array)
         path += fmt::format("[{}]", frame.node.items.size());
       else
-        path += (path.empty() ? "" : ".") + frame.key;
+        path += (path.empty() ? "" : ".") + shortened(frame.key);
     }
     return path;
   }

@@ -9,6 +9,7 @@ TEST_CASE("errors print as file:line: key = value: message", "[base]") {
         "a.json:18: parallel.tp = 12: does not divide model.heads = 128");
   CHECK(to_string(Diagnostic{"a.json", 0, "", "", "is empty"}) == "a.json: is empty");
   CHECK(to_string(Diagnostic{"", 0, "tp", "", "is missing"}) == "tp: is missing");
+  CHECK(to_string(Diagnostic{"", 0, "a\nb", "", "is\todd"}) == "a?b: is?odd");
   CHECK(to_string(Error{{{"", 0, "", "", "one"}, {"", 0, "", "", "two"}}}) == "one\ntwo");
 }
 
