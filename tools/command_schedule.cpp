@@ -37,12 +37,19 @@ struct Options {
   std::vector<std::string> compare;
   std::string sends, receives, dialect = "detect";
   bool batched = false;
+  bool beside_free = false;
   std::string streams;
   bool json = false;
   bool unit_steps = false;
   std::string svg, html, csv, csv_communication = "none";
   bool csv_crlf = false;
 };
+
+Options without_rules(Options o) {
+  o.sends = o.receives = o.streams = "";
+  o.batched = false;
+  return o;
+}
 
 bool has_rules(const Options& o) { return !o.sends.empty() || !o.receives.empty() || o.batched || !o.streams.empty(); }
 
@@ -225,6 +232,11 @@ Result<std::vector<ScheduleView>> views_of(Options options) {
   Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
   if (!first) return tl::unexpected(first.error());
   views.push_back(std::move(*first));
+  if (options.beside_free) {
+    Result<ScheduleView> free = named_view(without_rules(options), options.schedule, false);
+    if (!free) return tl::unexpected(free.error());
+    views.push_back(std::move(*free));
+  }
   for (const std::string& name : options.compare) {
     Result<ScheduleView> view = named_view(options, name, true);
     if (!view) return tl::unexpected(view.error());
@@ -323,6 +335,9 @@ void add_rules(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"eager", "rendezvous"}));
   app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
       ->check(CLI::IsMember({"at-use", "early"}));
+  app.add_flag("--beside-latency-only", o.beside_free, "draw the schedule without these rules below it")
+      ->excludes(app.get_option("--file"))
+      ->excludes(app.get_option("--times-from"));
   app.add_flag("--batched", o.batched, "messages between two computations begin and end together");
   app.add_option(
          "--comm-streams", o.streams,

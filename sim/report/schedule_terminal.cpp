@@ -100,20 +100,23 @@ Axis axis_of(std::span<const ScheduleView> views, int page_width) {
   return axis;
 }
 
-/// What stands in `width` columns of a box: the label, its letter, or the end of it that is left in this block.
-std::string fit(const Action& action, int width) {
-  std::string label = label_of(action);
-  if (action.kind == ActionKind::forward_backward && static_cast<int>(label.size()) > width) {
-    label = fmt::format("F{}B", action.microbatch);
-    if (static_cast<int>(label.size()) > width) label = "X";
-  }
-  if (static_cast<int>(label.size()) > width) label = label.substr(0, 1);
-  return pad_right(label, width);
+/// What stands in `width` columns of a box: the label, or what of it fits.
+std::string fit(const Action& action, int width, const TextStyle& style) {
+  const std::string number = std::to_string(action.microbatch);
+  const bool pair = action.kind == ActionKind::forward_backward;
+  // What is told, from long to short; a colour says the kind of a box already.
+  std::vector<std::string> labels{label_of(action)};
+  if (pair) labels.push_back("F" + number + "B");
+  if (!pair && style.colour && number.size() > 1) labels.push_back(number);
+  labels.push_back(pair ? "X" : labels.front().substr(0, 1));
+  const auto fits = [&](const std::string& label) { return static_cast<int>(label.size()) <= width; };
+  const auto label = std::find_if(labels.begin(), labels.end(), fits);
+  return pad_right(*label, width);  // a box is at least one column wide
 }
 
 /// The columns [begin, end) of a box, painted; an overlapped pair is half one, half the other.
 std::string box(const Action& action, int begin, int end, const TextStyle& style) {
-  const std::string text = fit(action, end - begin);
+  const std::string text = fit(action, end - begin, style);
   const auto tone = [](Paint paint, int chunk) { return chunk % 2 == 0 ? paint.even : paint.odd; };
   if (action.kind != ActionKind::forward_backward) return on(tone(paint_of(action.kind), action.chunk), text, style);
   const std::size_t half = (text.size() + 1) / 2;

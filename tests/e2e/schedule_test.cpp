@@ -70,6 +70,9 @@ TEST_CASE("schedule: times per rank, decimals and blocking rules", "[e2e][schedu
   const json free = answer(sandbox, interleaved);
   CHECK(early["blocking"] == "eager sends, early receives, on one stream");
   CHECK(early["makespan"].get<double>() > free["makespan"].get<double>());
+  const json beside = answer(sandbox, interleaved + "--receives early --comm-streams one --beside-latency-only");
+  CHECK(beside["makespan"] == early["makespan"]);
+  CHECK(beside["compare"][0] == free);
   CHECK(complaint(sandbox, "--schedule 1f1b --stages 2 --sends rendezvous --comm-streams one") ==
         "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0\n");
 }

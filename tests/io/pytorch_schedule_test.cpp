@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/random.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -236,6 +238,44 @@ TEST_CASE("a schedule comes back from its CSV", "[io][schedule][property]") {
       CHECK(schedule_of(*file)->actions == schedule.actions);
     }
   }
+}
+
+TEST_CASE("damaged schedule files are refused or read, never worse", "[io][schedule][property]") {
+  const Schedule schedule = *make_schedule("zb-v", {.ranks = 2, .microbatches = 3});
+  const std::string whole = to_pytorch_csv(with_early_receives(schedule, program_of(schedule)));
+  constexpr std::uint64_t kSeed = 20260405;
+  RandomStream random(kSeed, 0, 0);
+  const std::string letters = "0123456789FBIW_,;()\r\n SENDRECVUHOLAP\"-\xff";
+  int read = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text = whole;
+    for (std::uint64_t damage = 0; damage <= random.below(3); ++damage) {
+      const auto at = static_cast<std::size_t>(random.below(text.size()));
+      const char letter = letters[static_cast<std::size_t>(random.below(letters.size()))];
+      switch (random.below(3)) {
+        case 0:
+          text[at] = letter;
+          break;
+        case 1:
+          text.erase(at, 1 + static_cast<std::size_t>(random.below(20)));
+          break;
+        default:
+          text.insert(at, 1, letter);
+          break;
+      }
+      if (text.empty()) break;
+    }
+    const auto result = parse_pytorch_schedule(text, "s.csv").and_then(schedule_of);
+    if (result) {
+      ++read;
+      REQUIRE(check(*result));
+    } else {
+      REQUIRE(result.error().diagnostics.size() == 1);
+      REQUIRE_FALSE(result.error().diagnostics.front().message.empty());
+    }
+  }
+  CHECK(read > 0);
+  CHECK(read < 3000);
 }
 
 TEST_CASE("the old dialect is recognised, asked for, or refused", "[io][schedule]") {

@@ -1,0 +1,84 @@
+#include "sim/report/schedule_view.hpp"
+
+#include <regex>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+ScheduleView view_of(const std::string& name, const ScheduleRequest& request) {
+  ScheduleView view;
+  view.schedule = *make_schedule(name, request);
+  view.run = *simulate_pipeline(view.schedule, uniform_times(view.schedule, request.times));
+  return view;
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+std::string without_colours(const std::string& text) {
+  return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
+}
+
+}  // namespace
+
+TEST_CASE("a schedule in a terminal, letter by letter", "[report][schedule]") {
+  const std::vector<ScheduleView> views{view_of("1f1b", {.ranks = 2, .microbatches = 2})};
+  CHECK(schedule_terminal(views, {}) ==
+        "1f1b: 2 ranks, 2 micro-batches\n"
+        "time    |0             |5\n"
+        "rank 0  F0 F1 ......B0    ...B1\n"
+        "rank 1  ...F0 B0    F1 B1    ......\n"
+        "\n"
+        " F  forward   B  backward\n"
+        "\n"
+        "schedule           makespan      work   bubble  activations  weights\n"
+        "1f1b                      9         6   33.33%         1..2       1x\n"
+        "bubble: 1 - work / makespan; activations: most micro-batches kept on a rank\n");
+}
+
+TEST_CASE("colours and Unicode say the same in the same columns", "[report][schedule]") {
+  const std::vector<ScheduleView> views{view_of("zb-v", {.ranks = 4, .microbatches = 8})};
+  const std::string plain = schedule_terminal(views, {.width = 60});
+  const std::string coloured = without_colours(schedule_terminal(views, {.width = 60, .colour = true}));
+  // Coloured boxes keep their blanks at the end of a line; odd chunks are explained.
+  CHECK(coloured.find("Deeper colours: odd chunks of the rank\n") != std::string::npos);
+  CHECK(plain.substr(0, plain.find("\n\n")) ==
+        std::regex_replace(coloured.substr(0, coloured.find("\n\n")), std::regex(" +\n"), "\n"));
+  CHECK(schedule_terminal(views, {.width = 60, .unicode = true}).find("·") != std::string::npos);
+}
+
+TEST_CASE("a long step goes on in further blocks, a very long one is compressed", "[report][schedule]") {
+  const std::vector<ScheduleView> longer{view_of("gpipe", {.ranks = 2, .microbatches = 60})};
+  CHECK(count(schedule_terminal(longer, {.width = 80}), "rank 0  ") == 3);  // 183 columns, 72 in a block
+  const std::vector<ScheduleView> very_long{view_of("gpipe", {.ranks = 2, .microbatches = 6000})};
+  CHECK(count(schedule_terminal(very_long, {.width = 80}), "rank 0  ") == 1);
+}
+
+TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule]") {
+  const std::vector<ScheduleView> views{view_of("zb-h1", {.ranks = 4, .microbatches = 8}),
+                                        view_of("dualpipe", {.ranks = 4, .microbatches = 8})};
+  const std::string svg = schedule_svg(views);
+  std::size_t actions = 0;
+  for (const ScheduleView& view : views) {
+    for (const auto& list : view.schedule.actions) actions += list.size();
+  }
+  CHECK(count(svg, "<g>") == static_cast<int>(actions));
+  CHECK(count(svg, "<g>") == count(svg, "</g>"));
+  CHECK(svg.find("<title>0I0, 7 to 8</title>") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.find("inf") == std::string::npos);
+}
+
+TEST_CASE("nothing can end the page's script early", "[report][schedule]") {
+  std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
+  views[0].rules = "</script><b>";
+  const std::string page = schedule_page(views);
+  CHECK(count(page, "</script>") == 1);
+  CHECK(page.find("<\\/script><b>") != std::string::npos);
+}
