@@ -105,7 +105,8 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   double seconds = gemm_seconds(*model, peak(profile_, op.precision), shape, gemm_elements(op.precision));
-  if (unaligned(shape, gemm_elements(op.precision).operand)) seconds *= model->unaligned_factor;
+  // Measured on scores only; linear layers and vocabularies are padded to multiples of 8 where it matters.
+  if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand)) seconds *= model->unaligned_factor;
   if (op.pass == Pass::dgrad) seconds *= model->dgrad_factor;
   if (op.pass == Pass::wgrad) seconds *= model->wgrad_factor;
   return {seconds, &model->fit};

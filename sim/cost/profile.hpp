@@ -39,8 +39,8 @@ struct GemmModel {
   /// Long kernels lose clock to the power limit: efficiency x (flops / power_knee)^-power_exponent above the knee.
   double power_knee = 0;     ///< FLOPs, 0: no loss
   double power_exponent = 0;
-  /// Time relative to the same work with n and k multiples of 16 bytes: unaligned operands cannot be loaded by tensor
-  /// core instructions of full width (head size 108 of BLOOM's study, ACCURACY.md A3).
+  /// Time of unfused attention's multiplications when n or k is no multiple of 16 bytes, relative to when they are:
+  /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, ACCURACY.md A3).
   double unaligned_factor = 1;
   Fit fit;
   bool operator==(const GemmModel&) const = default;

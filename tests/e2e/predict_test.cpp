@@ -119,10 +119,6 @@ TEST_CASE("predict: every shipped scenario gives a result that fits the schema a
     for (const auto& entry : std::filesystem::directory_iterator(data.scenarios / folder)) {
       const auto scenario = read_scenario(entry.path(), data);
       INFO(entry.path() << "\n" << (scenario ? "" : to_string(scenario.error())));
-      if (!scenario && to_string(scenario.error()).find("no profile is called") != std::string::npos) {
-        WARN(to_string(scenario.error()));
-        continue;
-      }
       REQUIRE(scenario);
       const auto run = forecast(*scenario);
       INFO((run ? "" : to_string(run.error())));
