@@ -40,7 +40,7 @@ enum class Traffic : std::uint8_t {
 inline constexpr int kTrafficKinds = 8;
 const char* to_string(Traffic traffic);
 
-/// The streams of a rank. Streams above `kFirstCommStream` carry communication; which, `StepGraph::streams` says.
+/// The streams of a rank: 0 computes, the others carry communication; which, `StepGraph::streams` says.
 using StreamId = std::uint8_t;
 inline constexpr StreamId kComputeStream = 0;
 
