@@ -19,15 +19,20 @@ namespace tracecast::cli {
 namespace {
 
 const std::map<std::string, Collective> kCollectives{
-    {"all_reduce", Collective::all_reduce}, {"all_gather", Collective::all_gather},
+    {"all_reduce", Collective::all_reduce},         {"all_gather", Collective::all_gather},
     {"reduce_scatter", Collective::reduce_scatter}, {"all_to_all", Collective::all_to_all},
-    {"broadcast", Collective::broadcast}, {"send_recv", Collective::send_recv}};
-const std::map<std::string, Algorithm> kAlgorithms{
-    {"automatic", Algorithm::automatic}, {"ring", Algorithm::ring}, {"tree", Algorithm::tree},
-    {"nvls", Algorithm::nvls}, {"nvls_tree", Algorithm::nvls_tree}, {"collnet_direct", Algorithm::collnet_direct},
-    {"collnet_chain", Algorithm::collnet_chain}, {"pat", Algorithm::pat}, {"direct", Algorithm::direct}};
-const std::map<std::string, Protocol> kProtocols{{"automatic", Protocol::automatic}, {"ll", Protocol::ll},
-                                                 {"ll128", Protocol::ll128}, {"simple", Protocol::simple}};
+    {"broadcast", Collective::broadcast},           {"send_recv", Collective::send_recv}};
+const std::map<std::string, Algorithm> kAlgorithms{{"automatic", Algorithm::automatic},
+                                                   {"ring", Algorithm::ring},
+                                                   {"tree", Algorithm::tree},
+                                                   {"nvls", Algorithm::nvls},
+                                                   {"nvls_tree", Algorithm::nvls_tree},
+                                                   {"collnet_direct", Algorithm::collnet_direct},
+                                                   {"collnet_chain", Algorithm::collnet_chain},
+                                                   {"pat", Algorithm::pat},
+                                                   {"direct", Algorithm::direct}};
+const std::map<std::string, Protocol> kProtocols{
+    {"automatic", Protocol::automatic}, {"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}};
 
 struct Options {
   std::string topology;
@@ -76,8 +81,7 @@ Result<Cluster> sized_cluster(const Options& options, const DataPaths& data) {
   const std::int64_t world = static_cast<std::int64_t>(ranks - 1) * options.stride + 1;
   const std::int64_t most = cluster->max_nodes > 0 ? static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus
                                                    : std::int64_t{1} << 24;
-  if (world > most)
-    return wrong("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  if (world > most) return wrong("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   cluster->world_size = static_cast<int>(world);
   return cluster;
 }
@@ -95,8 +99,11 @@ Result<Question> read_question(const Options& options) {
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
   if (!size) return wrong("--bytes", options.bytes, size.error().diagnostics.front().message);
-  Question question{*cluster, architecture_of(*cluster, *data), group_of(*cluster, options),
-                    {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)}};
+  Question question{
+      *cluster,
+      architecture_of(*cluster, *data),
+      group_of(*cluster, options),
+      {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
   const std::string why = refusal(question.cluster, question.architecture, question.call, question.group);
@@ -137,8 +144,10 @@ std::string json_row(const Row& row, int ranks) {
 std::string json_answer(const Question& question, const std::vector<Row>& rows) {
   std::string list;
   for (const Row& row : rows) list += (list.empty() ? "    " : ",\n    ") + json_row(row, question.group.ranks);
-  return fmt::format("{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n  \"results\": [\n{}\n  ]\n}}\n",
-                     question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, list);
+  return fmt::format(
+      "{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n  \"results\": [\n{}\n  "
+      "]\n}}\n",
+      question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, list);
 }
 
 std::string place_text(const Question& question) {
@@ -150,7 +159,8 @@ std::string place_text(const Question& question) {
 
 std::string page(const Question& question, const Row& row) {
   return fmt::format(
-      "{} of {}, {}\n\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, protocol {}, {} channels\n",
+      "{} of {}, {}\n\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, protocol {}, {} "
+      "channels\n",
       to_string(row.call.collective), to_text(row.call.size), place_text(question), to_text(row.cost.duration),
       100 * row.cost.spread, to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
       to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
@@ -160,8 +170,8 @@ std::string page(const Question& question, const Row& row) {
 /// The columns of nccl-tests, and what was chosen.
 std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}, {}\n#\n", to_string(question.call.collective), place_text(question));
-  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw", "algorithm",
-                      "protocol", "channels");
+  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
+                      "algorithm", "protocol", "channels");
   text += fmt::format("#{:>12} {:>11} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
   for (const Row& row : rows)
     text += fmt::format("{:>13} {:>11.2f} {:>10.2f} {:>10.2f}  {:<14} {:<8} {:>8}\n", row.call.size.count,
@@ -192,9 +202,12 @@ std::vector<std::string> names_of(const std::map<std::string, T>& table) {
 Run add_collective(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
-  app.add_option("--op", options->op, "what is done")->check(CLI::IsMember(names_of(kCollectives)))->capture_default_str();
+  app.add_option("--op", options->op, "what is done")
+      ->check(CLI::IsMember(names_of(kCollectives)))
+      ->capture_default_str();
   app.add_option("--ranks", options->ranks, "GPUs that take part; default: one node")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--stride", options->stride, "every n-th GPU, while its n-1 siblings do the same (8: dp groups of tp 8)")
+  app.add_option("--stride", options->stride,
+                 "every n-th GPU, while its n-1 siblings do the same (8: dp groups of tp 8)")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")

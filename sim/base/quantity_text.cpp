@@ -22,17 +22,17 @@ constexpr std::array<Unit, 9> kSizes{{{"B", 1},
                                       {"GB", 1e9},
                                       {"TB", 1e12},
                                       {"KiB", kKi},
-                                      {"MiB", kKi * kKi},
-                                      {"GiB", kKi * kKi * kKi},
-                                      {"TiB", kKi * kKi * kKi * kKi}}};
+                                      {"MiB", kKi* kKi},
+                                      {"GiB", kKi* kKi* kKi},
+                                      {"TiB", kKi* kKi* kKi* kKi}}};
 constexpr std::array<Unit, 13> kRates{{{"B/s", 1},
                                        {"kB/s", 1e3},
                                        {"MB/s", 1e6},
                                        {"GB/s", 1e9},
                                        {"TB/s", 1e12},
-                                       {"MiB/s", kKi * kKi},
-                                       {"GiB/s", kKi * kKi * kKi},
-                                       {"TiB/s", kKi * kKi * kKi * kKi},
+                                       {"MiB/s", kKi* kKi},
+                                       {"GiB/s", kKi* kKi* kKi},
+                                       {"TiB/s", kKi* kKi* kKi* kKi},
                                        {"b/s", 1.0 / 8},
                                        {"kb/s", 1e3 / 8},
                                        {"Mb/s", 1e6 / 8},
@@ -68,7 +68,8 @@ Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units, s
     if (!(value < 9.2e18)) return fail("is too large");
     return std::llround(value);
   }
-  if (unit_name.empty()) return fail(fmt::format("has no unit (for example \"{}\"; allowed: {})", example, names(units)));
+  if (unit_name.empty())
+    return fail(fmt::format("has no unit (for example \"{}\"; allowed: {})", example, names(units)));
   return fail(fmt::format("has the unknown unit '{}' (allowed: {})", unit_name, names(units)));
 }
 
@@ -94,7 +95,8 @@ Result<Duration> parse_duration(std::string_view text) {
 }
 
 std::string to_text(Bytes size) {
-  constexpr std::array<Unit, 5> kBinary{{{"B", 1}, {"KiB", kKi}, {"MiB", kKi * kKi}, {"GiB", kKi * kKi * kKi}, {"TiB", kKi * kKi * kKi * kKi}}};
+  constexpr std::array<Unit, 5> kBinary{
+      {{"B", 1}, {"KiB", kKi}, {"MiB", kKi * kKi}, {"GiB", kKi * kKi * kKi}, {"TiB", kKi * kKi * kKi * kKi}}};
   return print(static_cast<double>(size.count), kBinary);
 }
 std::string to_text(Bandwidth rate) {

@@ -13,12 +13,8 @@ constexpr std::uint32_t kWeyl0 = 0x9E3779B9;  // golden ratio
 constexpr std::uint32_t kWeyl1 = 0xBB67AE85;  // square root of 3, less 1
 constexpr int kRounds = 10;
 
-constexpr std::uint32_t low(std::uint64_t x) {
-  return static_cast<std::uint32_t>(x);
-}
-constexpr std::uint32_t high(std::uint64_t x) {
-  return static_cast<std::uint32_t>(x >> 32);
-}
+constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
+constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
 
 __extension__ using Wide = unsigned __int128;
 
@@ -51,13 +47,9 @@ std::uint64_t RandomStream::bits() {
   return (std::uint64_t{words[1]} << 32) | words[0];
 }
 
-double RandomStream::uniform() {
-  return static_cast<double>((bits() >> 11) + 1) * 0x1p-53;
-}
+double RandomStream::uniform() { return static_cast<double>((bits() >> 11) + 1) * 0x1p-53; }
 
-double RandomStream::exponential() {
-  return -std::log(uniform());
-}
+double RandomStream::exponential() { return -std::log(uniform()); }
 
 std::uint64_t RandomStream::below(std::uint64_t n) {
   TRACECAST_ASSERT(n >= 1, "a choice has at least one possibility");

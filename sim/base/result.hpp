@@ -14,9 +14,10 @@ namespace tracecast {
 struct Diagnostic {
   std::string file;
   int line = 0;
-  std::string key;      ///< dotted path, e.g. parallel.tp
-  std::string value;    ///< as written by the user
-  std::string message;  ///< what is wrong and what is allowed, e.g. "does not divide model.heads = 128 (allowed: 1 2 4)"
+  std::string key;    ///< dotted path, e.g. parallel.tp
+  std::string value;  ///< as written by the user
+  std::string
+      message;  ///< what is wrong and what is allowed, e.g. "does not divide model.heads = 128 (allowed: 1 2 4)"
   bool operator==(const Diagnostic&) const = default;
 };
 

@@ -36,7 +36,8 @@ double attention_pairs(const AttentionShape& shape) {
 }
 
 double attention_flops(const AttentionShape& shape, bool backward) {
-  const double forward = 2 * as_double(shape.batch * shape.heads) * attention_pairs(shape) * as_double(shape.qk_dim + shape.v_dim);
+  const double forward =
+      2 * as_double(shape.batch * shape.heads) * attention_pairs(shape) * as_double(shape.qk_dim + shape.v_dim);
   return backward ? 2.5 * forward : forward;
 }
 
@@ -64,9 +65,11 @@ double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const 
   const double s0 = backward ? model.backward_s0 : model.forward_s0;
   const double keys = keys_in_reach(shape);
   const double spread_over_gpu = attention_flops(shape, backward) / (gpu.flops * efficiency * keys / (keys + s0));
-  const double keys_of_last_row = shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
+  const double keys_of_last_row =
+      shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
   const double longest_cta = 2 * std::min(kQueryTile, as_double(shape.q_len)) * keys_of_last_row *
-                             as_double(shape.qk_dim + shape.v_dim) * (backward ? 2.5 : 1) / (gpu.flops / gpu.sms * efficiency);
+                             as_double(shape.qk_dim + shape.v_dim) * (backward ? 2.5 : 1) /
+                             (gpu.flops / gpu.sms * efficiency);
   return model.t0 + std::max({spread_over_gpu, longest_cta, traffic(shape, backward) / gpu.bandwidth});
 }
 

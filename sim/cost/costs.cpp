@@ -16,10 +16,20 @@ constexpr double kStandardDeviations = 1.2533;
 // Spread gained per power of two between a shape and its nearest measured neighbour.
 constexpr double kSpreadPerDoubling = 0.05;
 // Achieved share of peak of GPUs of which nothing is known: the medians of CALIBRATION.md 1 to 3, rounded down.
-const GemmModel kUnknownGemm{.t0 = 3e-6, .efficiency = 0.7, .memory_efficiency = 0.8, .k0 = 100, .tile_exponent = 0.1,
+const GemmModel kUnknownGemm{.t0 = 3e-6,
+                             .efficiency = 0.7,
+                             .memory_efficiency = 0.8,
+                             .k0 = 100,
+                             .tile_exponent = 0.1,
                              .fit = {"specification", 0, 0.25}};
-const AttentionModel kUnknownAttention{.kernel = "", .head_dim = 128, .causal = true, .t0 = 4e-6, .forward_efficiency = 0.5,
-                                       .forward_s0 = 700, .backward_efficiency = 0.43, .backward_s0 = 900,
+const AttentionModel kUnknownAttention{.kernel = "",
+                                       .head_dim = 128,
+                                       .causal = true,
+                                       .t0 = 4e-6,
+                                       .forward_efficiency = 0.5,
+                                       .forward_s0 = 700,
+                                       .backward_efficiency = 0.43,
+                                       .backward_s0 = 900,
                                        .fit = {"specification", 0, 0.3}};
 const MemoryModel kUnknownMemory{.t0 = 3e-6, .efficiency = 0.7, .fit = {"specification", 0, 0.3}};
 
@@ -58,9 +68,12 @@ bool unaligned(const GemmShape& shape, double element_bytes) {
 
 const char* to_string(Provenance provenance) {
   switch (provenance) {
-    case Provenance::measured: return "measured";
-    case Provenance::interpolated: return "interpolated";
-    case Provenance::analytic: return "analytic";
+    case Provenance::measured:
+      return "measured";
+    case Provenance::interpolated:
+      return "interpolated";
+    case Provenance::analytic:
+      return "analytic";
   }
   TRACECAST_ASSERT(false, "every provenance has a name");
 }
@@ -69,7 +82,8 @@ Costs::Costs(Profile profile, std::string attention_kernel)
     : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)) {
   const std::vector<std::string> kernels = attention_kernels(profile_);
   if (attention_kernel_.empty() && !kernels.empty()) attention_kernel_ = kernels.front();
-  const bool known = attention_kernel_.empty() || std::find(kernels.begin(), kernels.end(), attention_kernel_) != kernels.end();
+  const bool known =
+      attention_kernel_.empty() || std::find(kernels.begin(), kernels.end(), attention_kernel_) != kernels.end();
   TRACECAST_ASSERT(known, "the profile has the attention kernel that is asked for");
   measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op).seconds; });
 }
@@ -78,7 +92,8 @@ OperatorCost Costs::of(const Operator& op) const {
   const double factor = in_training(op);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
-    return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread), Provenance::measured};
+    return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),
+            Provenance::measured};
   Modelled model = modelled(op);
   double spread = kStandardDeviations * model.fit->residual;
   Provenance provenance = model.fit->samples > 0 ? Provenance::interpolated : Provenance::analytic;
@@ -101,12 +116,14 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
   // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
-  const bool grouped = op.kind == OperatorKind::grouped_gemm && !eight_bits(op.precision) && op.precision != Precision::nvfp4;
+  const bool grouped =
+      op.kind == OperatorKind::grouped_gemm && !eight_bits(op.precision) && op.precision != Precision::nvfp4;
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   double seconds = gemm_seconds(*model, peak(profile_, op.precision), shape, gemm_elements(op.precision));
   // Measured on scores only; linear layers and vocabularies are padded to multiples of 8 where it matters.
-  if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand)) seconds *= model->unaligned_factor;
+  if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand))
+    seconds *= model->unaligned_factor;
   if (op.pass == Pass::dgrad) seconds *= model->dgrad_factor;
   if (op.pass == Pass::wgrad) seconds *= model->wgrad_factor;
   return {seconds, &model->fit};
@@ -125,7 +142,8 @@ Costs::Modelled Costs::modelled_attention(const Operator& op) const {
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
   const MemoryModel* model = find_memory_model(profile_, op.kind, op.pass);
   if (model == nullptr) model = &kUnknownMemory;
-  return {memory_bound_seconds(*model, profile_.memory_bandwidth, std::get<ElementwiseShape>(op.shape).traffic), &model->fit};
+  return {memory_bound_seconds(*model, profile_.memory_bandwidth, std::get<ElementwiseShape>(op.shape).traffic),
+          &model->fit};
 }
 
 double Costs::in_training(const Operator& op) const {
@@ -133,14 +151,21 @@ double Costs::in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      const double rate = eight_bits(op.precision) ? factors.gemm_fp8 : op.precision == Precision::nvfp4 ? factors.gemm_fp4 : factors.gemm;
+      const double rate = eight_bits(op.precision)           ? factors.gemm_fp8
+                          : op.precision == Precision::nvfp4 ? factors.gemm_fp4
+                                                             : factors.gemm;
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
-    case OperatorKind::attention: return factors.attention;
-    case OperatorKind::scores: return factors.scores;
-    case OperatorKind::softmax: return factors.softmax;
-    case OperatorKind::optimizer: return 1;
-    default: return factors.memory;
+    case OperatorKind::attention:
+      return factors.attention;
+    case OperatorKind::scores:
+      return factors.scores;
+    case OperatorKind::softmax:
+      return factors.softmax;
+    case OperatorKind::optimizer:
+      return 1;
+    default:
+      return factors.memory;
   }
 }
 

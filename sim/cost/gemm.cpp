@@ -49,13 +49,19 @@ std::int64_t whole_waves(std::int64_t m, std::int64_t n, std::int64_t tile_m, st
 
 GemmElements gemm_elements(Precision precision) {
   switch (precision) {
-    case Precision::fp32: return {4, 4};
+    case Precision::fp32:
+      return {4, 4};
     case Precision::fp16:
-    case Precision::bf16: return {2, 2};
-    case Precision::fp8: return {1, 2};
-    case Precision::fp8_block: return {1 + 4.0 / 128, 2};  // one fp32 scale per 128 elements
-    case Precision::mxfp8: return {1 + 1.0 / 32, 2};       // one 8-bit scale per 32
-    case Precision::nvfp4: return {0.5 + 1.0 / 16, 2};     // one 8-bit scale per 16
+    case Precision::bf16:
+      return {2, 2};
+    case Precision::fp8:
+      return {1, 2};
+    case Precision::fp8_block:
+      return {1 + 4.0 / 128, 2};  // one fp32 scale per 128 elements
+    case Precision::mxfp8:
+      return {1 + 1.0 / 32, 2};  // one 8-bit scale per 32
+    case Precision::nvfp4:
+      return {0.5 + 1.0 / 16, 2};  // one 8-bit scale per 16
   }
   TRACECAST_ASSERT(false, "every precision has an element size");
 }
@@ -91,7 +97,8 @@ double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape&
     const std::int64_t rows = ceil_div(shape.m, tile.m);
     const std::int64_t columns = ceil_div(shape.n, tile.n);
     const double units = static_cast<double>(shape.batch * rows * columns);
-    const double reread = model.reread * (static_cast<double>(columns - 1) * a_bytes + static_cast<double>(rows - 1) * b_bytes);
+    const double reread =
+        model.reread * (static_cast<double>(columns - 1) * a_bytes + static_cast<double>(rows - 1) * b_bytes);
     const double per_k = 2.0 * tile.m * tile.n / tile_rate[static_cast<std::size_t>(tile.halvings)];
     for (const int split : kSplits) {
       if (split > 1 && shape.k < 64 * split) break;

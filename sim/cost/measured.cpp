@@ -6,9 +6,9 @@
 namespace tracecast {
 namespace {
 
-constexpr double kReach = 2;           // powers of two
+constexpr double kReach = 2;  // powers of two
 constexpr std::size_t kNeighbours = 4;
-constexpr double kNoDistance = 1e-3;   // keeps the weight of a neighbour finite
+constexpr double kNoDistance = 1e-3;  // keeps the weight of a neighbour finite
 
 double log_size(std::int64_t size) { return size > 0 ? std::log2(static_cast<double>(size)) : 0; }
 
@@ -16,10 +16,12 @@ double log_size(std::int64_t size) { return size > 0 ? std::log2(static_cast<dou
 std::array<double, 5> place(const OperatorShape& shape) {
   constexpr double kApart = 100;
   if (const auto* gemm = std::get_if<GemmShape>(&shape))
-    return {log_size(gemm->m), log_size(gemm->n), log_size(gemm->k), log_size(gemm->batch), gemm->accumulate_fp32 ? kApart : 0};
+    return {log_size(gemm->m), log_size(gemm->n), log_size(gemm->k), log_size(gemm->batch),
+            gemm->accumulate_fp32 ? kApart : 0};
   if (const auto* attention = std::get_if<AttentionShape>(&shape))
     return {log_size(attention->batch * attention->heads), log_size(attention->q_len), log_size(attention->kv_len),
-            log_size(attention->qk_dim + attention->v_dim), (attention->causal ? kApart : 0) + log_size(attention->window)};
+            log_size(attention->qk_dim + attention->v_dim),
+            (attention->causal ? kApart : 0) + log_size(attention->window)};
   return {log_size(std::get<ElementwiseShape>(shape).traffic.count), 0, 0, 0, 0};
 }
 
@@ -31,11 +33,13 @@ double distance(const std::array<double, 5>& a, const std::array<double, 5>& b) 
 
 }  // namespace
 
-MeasuredTable::MeasuredTable(const std::vector<MeasuredOperator>& operators, const std::function<double(const Operator&)>& modelled) {
+MeasuredTable::MeasuredTable(const std::vector<MeasuredOperator>& operators,
+                             const std::function<double(const Operator&)>& modelled) {
   for (const MeasuredOperator& measured : operators) {
     const Class key{measured.op.kind, measured.op.pass, measured.op.precision};
     exact_[key][measured.op.shape] = measured;
-    samples_[key].push_back({place(measured.op.shape), std::log(measured.seconds / modelled(measured.op)), measured.spread});
+    samples_[key].push_back(
+        {place(measured.op.shape), std::log(measured.seconds / modelled(measured.op)), measured.spread});
   }
 }
 

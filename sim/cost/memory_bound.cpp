@@ -3,7 +3,8 @@
 namespace tracecast {
 
 const MemoryModel* find_memory_model(const Profile& profile, OperatorKind kind, Pass pass) {
-  const std::pair<OperatorKind, Pass> candidates[] = {{kind, pass}, {kind, Pass::forward}, {OperatorKind::copy, Pass::forward}};
+  const std::pair<OperatorKind, Pass> candidates[] = {
+      {kind, pass}, {kind, Pass::forward}, {OperatorKind::copy, Pass::forward}};
   for (const auto& key : candidates) {
     const auto found = profile.memory_bound.find(key);
     if (found != profile.memory_bound.end()) return &found->second;

@@ -17,27 +17,27 @@ namespace tracecast {
 
 /// On what a group of parameters was fitted, and how well.
 struct Fit {
-  std::string data;        ///< source of the measurements, or "specification"
+  std::string data;  ///< source of the measurements, or "specification"
   int samples = 0;
-  double residual = 0;     ///< mean |log(predicted / measured)| on held-out samples; the spread of a forecast
+  double residual = 0;  ///< mean |log(predicted / measured)| on held-out samples; the spread of a forecast
   bool operator==(const Fit&) const = default;
 };
 
 /// GEMM time by tiles, waves and split-K (CALIBRATION.md 1, the third form).
 struct GemmModel {
-  double t0 = 0;             ///< s, fixed cost of one kernel
-  double efficiency = 1;     ///< e, of peak for a full wave of large tiles
+  double t0 = 0;                 ///< s, fixed cost of one kernel
+  double efficiency = 1;         ///< e, of peak for a full wave of large tiles
   double memory_efficiency = 1;  ///< f
-  double k0 = 0;             ///< elements added to k: prologue and epilogue of a tile
-  double tile_exponent = 0;  ///< g, loss of small tiles
-  double split_cost = 0;     ///< s, reduction of split-K
-  double reread = 0;         ///< r, share of operand re-reads that miss L2
-  double norm = 2;           ///< q of (tc^q + tm^q)^(1/q)
-  double wave_weight = 1;    ///< a: 1 counts whole waves, 0 fractional ones
-  double dgrad_factor = 1;   ///< time relative to the forward layout
+  double k0 = 0;                 ///< elements added to k: prologue and epilogue of a tile
+  double tile_exponent = 0;      ///< g, loss of small tiles
+  double split_cost = 0;         ///< s, reduction of split-K
+  double reread = 0;             ///< r, share of operand re-reads that miss L2
+  double norm = 2;               ///< q of (tc^q + tm^q)^(1/q)
+  double wave_weight = 1;        ///< a: 1 counts whole waves, 0 fractional ones
+  double dgrad_factor = 1;       ///< time relative to the forward layout
   double wgrad_factor = 1;
   /// Long kernels lose clock to the power limit: efficiency x (flops / power_knee)^-power_exponent above the knee.
-  double power_knee = 0;     ///< FLOPs, 0: no loss
+  double power_knee = 0;  ///< FLOPs, 0: no loss
   double power_exponent = 0;
   /// Time of unfused attention's multiplications when n or k is no multiple of 16 bytes, relative to when they are:
   /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, ACCURACY.md A3).
@@ -48,7 +48,7 @@ struct GemmModel {
 
 /// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction.
 struct AttentionModel {
-  std::string kernel;  ///< "cudnn", "fa2", …; the kernel listed first is the default
+  std::string kernel;         ///< "cudnn", "fa2", …; the kernel listed first is the default
   std::int64_t head_dim = 0;  ///< of query and key
   bool causal = true;
   double t0 = 0;
@@ -81,7 +81,7 @@ struct MeasuredOperator {
 /// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
 /// The optimizer has none: its efficiency is measured in training.
 struct InTraining {
-  double gemm = 1;             ///< 16 and 32 bit, dense and grouped
+  double gemm = 1;  ///< 16 and 32 bit, dense and grouped
   double gemm_fp8 = 1;
   double gemm_fp4 = 1;
   double weight_gradient = 1;  ///< on top of the above, for wgrad
@@ -95,9 +95,9 @@ struct InTraining {
 
 /// The host side of one kernel launch.
 struct HostModel {
-  double launch = 0;          ///< s of host time per eager operator
-  double graph_launch = 0;    ///< s per operator inside a CUDA graph
-  double step_overhead = 0;   ///< s per step: data loading, logging, clipping
+  double launch = 0;                  ///< s of host time per eager operator
+  double graph_launch = 0;            ///< s per operator inside a CUDA graph
+  double step_overhead = 0;           ///< s per step: data loading, logging, clipping
   double step_overhead_per_rank = 0;  ///< s per step and rank of the job
   Fit fit;
   bool operator==(const HostModel&) const = default;
@@ -105,9 +105,9 @@ struct HostModel {
 
 /// Everything known about one GPU (for AMD's and Intel's multi-die modules, of the part that a rank uses).
 struct Profile {
-  std::string name;       ///< "h100"; the file stem
-  std::string gpu;        ///< "H100 SXM 80 GB"
-  std::string kind;       ///< "fitted", "recorded" or "specification"
+  std::string name;  ///< "h100"; the file stem
+  std::string gpu;   ///< "H100 SXM 80 GB"
+  std::string kind;  ///< "fitted", "recorded" or "specification"
   std::string source;
   std::string architecture;  ///< "Ampere", "Hopper", …: selects NCCL's tuning constants
   int sms = 0;

@@ -88,7 +88,8 @@ class TemplateCompiler {
   CompiledTemplate result_;
 };
 
-CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector<ProgramItem>& items, std::size_t streams) {
+CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector<ProgramItem>& items,
+                                std::size_t streams) {
   CompiledProgram program;
   program.streams.resize(streams);
   program.host_base.reserve(items.size() + 1);

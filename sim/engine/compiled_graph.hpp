@@ -20,23 +20,23 @@ namespace tracecast::engine {
 /// One step of a stream: a run of compute operations, or one transfer.
 struct Step {
   OpType type = OpType::compute;
-  std::int32_t payload = -1;      ///< of a transfer
-  std::int32_t first_op = 0;      ///< index into Template::ops
-  std::int32_t first_wait = 0;    ///< into CompiledGraph::waits
+  std::int32_t payload = -1;    ///< of a transfer
+  std::int32_t first_op = 0;    ///< index into Template::ops
+  std::int32_t first_wait = 0;  ///< into CompiledGraph::waits
   std::int32_t wait_count = 0;
   std::int32_t first_member = 0;  ///< into CompiledGraph::members: the operations of the run
   std::int32_t member_count = 0;
   EventRef records;
-  std::int64_t total = 0;         ///< ps
-  std::int64_t issue = 0;         ///< ps after the template's beginning on the host, of the first operation
-  std::int64_t lag = 0;           ///< ps after it: the earliest end that the host allows
+  std::int64_t total = 0;  ///< ps
+  std::int64_t issue = 0;  ///< ps after the template's beginning on the host, of the first operation
+  std::int64_t lag = 0;    ///< ps after it: the earliest end that the host allows
 };
 
 struct CompiledTemplate {
-  std::vector<std::int32_t> first_step;   ///< [stream], and one past the end
-  std::int64_t host_total = 0;            ///< ps of host time to issue it all
-  std::int32_t sync_op = -1;              ///< the host_sync that ends it, if there is one
-  std::vector<std::int64_t> issue;        ///< [op] ps after the template's beginning
+  std::vector<std::int32_t> first_step;  ///< [stream], and one past the end
+  std::int64_t host_total = 0;           ///< ps of host time to issue it all
+  std::int32_t sync_op = -1;             ///< the host_sync that ends it, if there is one
+  std::vector<std::int64_t> issue;       ///< [op] ps after the template's beginning
 };
 
 /// The items of a program on which one stream has something to do.

@@ -25,7 +25,7 @@ constexpr std::int32_t kNobody = -1;
 /// An event of one rank: when its producer was ready, began and ended.
 struct Event {
   Interval interval;
-  std::int32_t version = -1;   ///< item that recorded it; -1: nobody has
+  std::int32_t version = -1;  ///< item that recorded it; -1: nobody has
   std::int32_t waiters = kNobody;
   std::int32_t span = -1;
 };
@@ -33,8 +33,8 @@ struct Event {
 /// One stream of one rank: where it is in its program.
 struct StreamState {
   std::int64_t clock = 0;
-  std::int32_t position = 0;  ///< into CompiledProgram::streams[..].items
-  std::int32_t step = -1;     ///< into CompiledGraph::steps; -1: at the beginning of an item
+  std::int32_t position = 0;    ///< into CompiledProgram::streams[..].items
+  std::int32_t step = -1;       ///< into CompiledGraph::steps; -1: at the beginning of an item
   std::int32_t next = kNobody;  ///< next in the list of waiters it stands in
   std::int32_t last_span = -1;
   // While it waits for others to join a transfer:
@@ -109,7 +109,9 @@ class Simulation {
   bool finished(std::int32_t stream) const {
     return state(stream).position == static_cast<std::int32_t>(items(stream).size());
   }
-  std::int32_t item_of(std::int32_t stream) const { return items(stream)[static_cast<std::size_t>(state(stream).position)]; }
+  std::int32_t item_of(std::int32_t stream) const {
+    return items(stream)[static_cast<std::size_t>(state(stream).position)];
+  }
   const ProgramItem& program_item(std::int32_t rank_index, std::int32_t item) const {
     return graph_.programs[static_cast<std::size_t>(rank(rank_index).program)][static_cast<std::size_t>(item)];
   }
@@ -133,10 +135,12 @@ class Simulation {
     if (ref.local()) {
       const auto locals = static_cast<std::size_t>(graph_.local_events);
       const auto ring = static_cast<std::size_t>(at.item % kLocalRing);
-      return local_events_[(static_cast<std::size_t>(at.rank) * kLocalRing + ring) * locals + static_cast<std::size_t>(ref.base)];
+      return local_events_[(static_cast<std::size_t>(at.rank) * kLocalRing + ring) * locals +
+                           static_cast<std::size_t>(ref.base)];
     }
     const std::int32_t index = ref.base + ref.stride * at.microbatch;
-    return events_[static_cast<std::size_t>(at.rank) * static_cast<std::size_t>(graph_.rank_events) + static_cast<std::size_t>(index)];
+    return events_[static_cast<std::size_t>(at.rank) * static_cast<std::size_t>(graph_.rank_events) +
+                   static_cast<std::size_t>(index)];
   }
 
   bool recorded(const Place& at, EventRef ref, const Event& e) const {
@@ -166,10 +170,10 @@ class Simulation {
   // ---- The host ----------------------------------------------------------------------------------------------------
 
   struct Host {
-    std::vector<std::int64_t> base;  ///< [item] when the host begins to issue it; only for programs with a host_sync
-    std::vector<std::int32_t> cause; ///< [item] span that the host last waited for before it
-    std::int32_t waiters = kNobody;  ///< streams that came to an item which the host has not reached
-    bool stalled = false;            ///< waits for an event
+    std::vector<std::int64_t> base;   ///< [item] when the host begins to issue it; only for programs with a host_sync
+    std::vector<std::int32_t> cause;  ///< [item] span that the host last waited for before it
+    std::int32_t waiters = kNobody;   ///< streams that came to an item which the host has not reached
+    bool stalled = false;             ///< waits for an event
   };
 
   /// When the host begins item `item`; -1 while it is still waiting before it.
@@ -210,7 +214,8 @@ class Simulation {
       std::int32_t cause = host.cause.back();
       if (issued.sync_op >= 0) {
         const Place at{kNobody, rank_index, item, what.template_index, what.microbatch, 0};
-        const Op& op = graph_.templates[static_cast<std::size_t>(what.template_index)].ops[static_cast<std::size_t>(issued.sync_op)];
+        const Op& op = graph_.templates[static_cast<std::size_t>(what.template_index)]
+                           .ops[static_cast<std::size_t>(issued.sync_op)];
         for (EventRef ref : op.waits) {
           const Event& e = event(at, ref);
           host.stalled = !recorded(at, ref, e);
@@ -277,7 +282,9 @@ class Simulation {
     }
     const std::int64_t issued = at.host_base + step.issue;
     s.arrival = std::max(ready.time, issued);
-    s.cause = issued > ready.time ? host_cause(at.rank, at.item) : ready.decisive != nullptr ? ready.decisive->span : s.last_span;
+    s.cause = issued > ready.time         ? host_cause(at.rank, at.item)
+              : ready.decisive != nullptr ? ready.decisive->span
+                                          : s.last_span;
     if (step.type == OpType::collective) return join_collective(at, step);
     return step.type == OpType::send ? send(at, step) : receive(at, step);
   }
@@ -300,10 +307,12 @@ class Simulation {
 
   bool join_collective(const Place& at, const Step& step) {
     const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(step.payload)];
-    const auto communicator = static_cast<std::size_t>(rank(at.rank).communicators[static_cast<std::size_t>(call.slot)]);
+    const auto communicator =
+        static_cast<std::size_t>(rank(at.rank).communicators[static_cast<std::size_t>(call.slot)]);
     Rendezvous& meeting = rendezvous_[communicator];
     const StreamState& s = state(at.stream);
-    if (meeting.arrived == 0 || s.arrival > meeting.latest || (s.arrival == meeting.latest && at.rank < meeting.latest_rank)) {
+    if (meeting.arrived == 0 || s.arrival > meeting.latest ||
+        (s.arrival == meeting.latest && at.rank < meeting.latest_rank)) {
       meeting.latest = s.arrival;
       meeting.latest_rank = at.rank;
       meeting.cause = s.cause;
@@ -326,7 +335,8 @@ class Simulation {
 
   Mail& mail(std::int32_t rank_index, std::int32_t channel, std::int32_t microbatch) {
     return mails_[first_mail_[static_cast<std::size_t>(rank_index)] +
-                  static_cast<std::size_t>(channel) * static_cast<std::size_t>(graph_.microbatches) + static_cast<std::size_t>(microbatch)];
+                  static_cast<std::size_t>(channel) * static_cast<std::size_t>(graph_.microbatches) +
+                  static_cast<std::size_t>(microbatch)];
   }
 
   bool send(const Place& at, const Step& step) {
@@ -343,7 +353,8 @@ class Simulation {
     std::int32_t cause = s.cause;
     if (box.waiter != kNobody) {
       const StreamState& receiver = state(box.waiter);
-      if (!message.eager && receiver.arrival > start) std::tie(start, cause) = std::pair(receiver.arrival, receiver.cause);
+      if (!message.eager && receiver.arrival > start)
+        std::tie(start, cause) = std::pair(receiver.arrival, receiver.cause);
       resume(std::exchange(box.waiter, kNobody), start, std::max(receiver.arrival, start + step.total), cause);
     } else {
       box = {kNobody, true, start, start + step.total, cause};
@@ -358,7 +369,8 @@ class Simulation {
     const StreamState& s = state(at.stream);
     if (box.sent) {
       const std::int64_t end = std::max(s.arrival, box.end);
-      transferred(at, step, std::min(end, std::max(s.arrival, box.start)), end, s.arrival > box.end ? s.cause : box.cause);
+      transferred(at, step, std::min(end, std::max(s.arrival, box.start)), end,
+                  s.arrival > box.end ? s.cause : box.cause);
       return true;
     }
     if (box.waiter == kNobody) {
@@ -406,7 +418,8 @@ class Simulation {
 
   // ---- Spans -------------------------------------------------------------------------------------------------------
 
-  std::int32_t add_span(const Place& at, std::int32_t op, std::int64_t arrival, std::int64_t start, std::int64_t end, std::int32_t cause) {
+  std::int32_t add_span(const Place& at, std::int32_t op, std::int64_t arrival, std::int64_t start, std::int64_t end,
+                        std::int32_t cause) {
     const auto index = static_cast<std::int32_t>(spans_.size());
     spans_.push_back({at.rank, at.template_index, at.microbatch, op, {arrival}, {start}, {end}, cause});
     state(at.stream).last_span = index;
@@ -436,12 +449,14 @@ class Simulation {
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
     const auto key = [this](std::int32_t i) {
       const Span& span = spans_[static_cast<std::size_t>(i)];
-      const Op& op = graph_.templates[static_cast<std::size_t>(span.template_index)].ops[static_cast<std::size_t>(span.op)];
+      const Op& op =
+          graph_.templates[static_cast<std::size_t>(span.template_index)].ops[static_cast<std::size_t>(span.op)];
       return std::pair(span.rank, op.stream);
     };
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
     std::vector<std::int32_t> place(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      place[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
     std::vector<Span> sorted;
     sorted.reserve(order.size());
     for (std::int32_t i : order) {
@@ -456,11 +471,13 @@ class Simulation {
 
   Timeline finish() {
     Timeline timeline;
-    for (const StreamState& s : streams_) timeline.step_time.picoseconds = std::max(timeline.step_time.picoseconds, s.clock);
+    for (const StreamState& s : streams_)
+      timeline.step_time.picoseconds = std::max(timeline.step_time.picoseconds, s.clock);
     for (std::size_t r = 0; r < clocks_.size(); ++r) {
       const std::int64_t compute_end = streams_[r * stream_count_ + kComputeStream].clock;
       timeline.ranks.push_back(clocks_[r].close(compute_end, timeline.step_time.picoseconds));
-      TRACECAST_ASSERT(timeline.ranks.back().total() == timeline.step_time, "the parts of a rank's time sum to the step time");
+      TRACECAST_ASSERT(timeline.ranks.back().total() == timeline.step_time,
+                       "the parts of a rank's time sum to the step time");
     }
     timeline.spans = sorted_spans();
     timeline.events = executed_;
@@ -471,8 +488,8 @@ class Simulation {
 
   std::string describe(const Place& at, const Op& op) const {
     const Template& used = graph_.templates[static_cast<std::size_t>(at.template_index)];
-    return "rank " + std::to_string(rank(at.rank).representative) + " (" + graph_.streams[op.stream].name + ", " + used.name + ", micro-batch " +
-           std::to_string(at.microbatch) + ")";
+    return "rank " + std::to_string(rank(at.rank).representative) + " (" + graph_.streams[op.stream].name + ", " +
+           used.name + ", micro-batch " + std::to_string(at.microbatch) + ")";
   }
 
   Place place_of(std::int32_t stream) const {
@@ -498,7 +515,8 @@ class Simulation {
         for (const Op& op : graph_.templates[static_cast<std::size_t>(what.template_index)].ops) {
           if (op.stream != stream_of(stream) || op.records.none() || op.records.local() != ref.local()) continue;
           const bool same = ref.local() ? own[position] == at.item && op.records.base == ref.base
-                                        : op.records.base + op.records.stride * what.microbatch == ref.base + ref.stride * at.microbatch;
+                                        : op.records.base + op.records.stride * what.microbatch ==
+                                              ref.base + ref.stride * at.microbatch;
           if (same) return stream;
         }
       }
@@ -517,7 +535,9 @@ class Simulation {
     std::vector<engine::Wait> waits;
     for (std::int32_t stream : waiting) {
       engine::Wait wait = explain_wait(stream);
-      std::erase_if(wait.on, [&](std::int32_t other) { return other == kNobody || index[static_cast<std::size_t>(other)] == kNobody; });
+      std::erase_if(wait.on, [&](std::int32_t other) {
+        return other == kNobody || index[static_cast<std::size_t>(other)] == kNobody;
+      });
       for (std::int32_t& other : wait.on) other = index[static_cast<std::size_t>(other)];
       waits.push_back(std::move(wait));
     }
@@ -527,12 +547,14 @@ class Simulation {
   engine::Wait explain_wait(std::int32_t stream) {
     const Place at = place_of(stream);
     const Step& step = *step_at(stream);
-    const Op& op = graph_.templates[static_cast<std::size_t>(at.template_index)].ops[static_cast<std::size_t>(step.first_op)];
+    const Op& op =
+        graph_.templates[static_cast<std::size_t>(at.template_index)].ops[static_cast<std::size_t>(step.first_op)];
     engine::Wait wait{describe(at, op), "", {}};
     for (EventRef ref : op.waits) {
       if (recorded(at, ref, event(at, ref))) continue;
       const std::int32_t recorder = recorder_of(at, ref);
-      wait.what = recorder == kNobody ? "waits for an event that nobody records" : "waits for " + graph_.streams[stream_of(recorder)].name;
+      wait.what = recorder == kNobody ? "waits for an event that nobody records"
+                                      : "waits for " + graph_.streams[stream_of(recorder)].name;
       wait.on.push_back(recorder);
       return wait;
     }
@@ -544,7 +566,8 @@ class Simulation {
       wait.what = "receives from nobody";
       return wait;
     }
-    wait.what = "waits for rank " + std::to_string(rank(end.rank).representative) + (sends ? " to receive" : " to send");
+    wait.what =
+        "waits for rank " + std::to_string(rank(end.rank).representative) + (sends ? " to receive" : " to send");
     wait.on.push_back(partner_of(end, at.microbatch, sends ? OpType::receive : OpType::send));
     return wait;
   }
@@ -556,8 +579,10 @@ class Simulation {
     wait.what = "waits in " + std::string(to_string(call.call.collective)) + " of " + group.name;
     for (std::int32_t member : group.members) {
       if (member == at.rank) continue;
-      const std::int32_t other = member * static_cast<std::int32_t>(stream_count_) + static_cast<std::int32_t>(stream_of(at.stream));
-      const bool there = !finished(other) && step_at(other) != nullptr && step_at(other)->type == OpType::collective && joined(other, communicator);
+      const std::int32_t other =
+          member * static_cast<std::int32_t>(stream_count_) + static_cast<std::int32_t>(stream_of(at.stream));
+      const bool there = !finished(other) && step_at(other) != nullptr && step_at(other)->type == OpType::collective &&
+                         joined(other, communicator);
       if (there) continue;
       wait.what += " for rank " + std::to_string(rank(member).representative);
       wait.on.push_back(other);
@@ -568,7 +593,8 @@ class Simulation {
 
   /// Whether a waiting stream stands in the meeting of `communicator`.
   bool joined(std::int32_t stream, std::int32_t communicator) const {
-    for (std::int32_t other = rendezvous_[static_cast<std::size_t>(communicator)].waiters; other != kNobody; other = state(other).next)
+    for (std::int32_t other = rendezvous_[static_cast<std::size_t>(communicator)].waiters; other != kNobody;
+         other = state(other).next)
       if (other == stream) return true;
     return false;
   }
@@ -582,7 +608,8 @@ class Simulation {
         const ProgramItem& what = program_item(end.rank, own[position]);
         if (what.microbatch != microbatch) continue;
         for (const Op& op : graph_.templates[static_cast<std::size_t>(what.template_index)].ops)
-          if (op.type == type && op.stream == stream_of(stream) && graph_.messages[static_cast<std::size_t>(op.payload)].channel == end.channel)
+          if (op.type == type && op.stream == stream_of(stream) &&
+              graph_.messages[static_cast<std::size_t>(op.payload)].channel == end.channel)
             return stream;
       }
     }

@@ -41,8 +41,8 @@ struct Bucket {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster, const Costs& costs,
-               const NetworkModel& network, const BuildOptions& options)
+  GraphBuilder(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
+               const Costs& costs, const NetworkModel& network, const BuildOptions& options)
       : model_(model),
         plan_(plan),
         schedule_(schedule),
@@ -53,7 +53,8 @@ class GraphBuilder {
         seats_(find_seats(schedule)),
         groups_(plan, seats_.front().front().rank, seats_.front().back().rank),
         table_(graph_, costs, network, slot_placements()),
-        launch_(from_seconds(plan.training.cuda_graphs ? costs.profile().host.graph_launch : costs.profile().host.launch)),
+        launch_(
+            from_seconds(plan.training.cuda_graphs ? costs.profile().host.graph_launch : costs.profile().host.launch)),
         step_overhead_(from_seconds(costs.profile().host.step_overhead)) {}
 
   StepGraph build() {
@@ -76,7 +77,8 @@ class GraphBuilder {
       for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
         const auto r = static_cast<std::size_t>(rank);
         const auto c = static_cast<std::size_t>(chunk);
-        seats[static_cast<std::size_t>(schedule.replica_of[r][c])][static_cast<std::size_t>(schedule.stage_of[r][c])] = {rank, chunk};
+        seats[static_cast<std::size_t>(schedule.replica_of[r][c])][static_cast<std::size_t>(schedule.stage_of[r][c])] =
+            {rank, chunk};
       }
     return seats;
   }
@@ -86,7 +88,8 @@ class GraphBuilder {
   bool looped() const {
     if (schedule_.replicas > 1) return false;
     for (const Seat& seat : seats_.front())
-      if (schedule_.stage_of[static_cast<std::size_t>(seat.rank)][static_cast<std::size_t>(seat.chunk)] != seat.chunk * schedule_.ranks + seat.rank)
+      if (schedule_.stage_of[static_cast<std::size_t>(seat.rank)][static_cast<std::size_t>(seat.chunk)] !=
+          seat.chunk * schedule_.ranks + seat.rank)
         return false;
     return true;
   }
@@ -97,7 +100,8 @@ class GraphBuilder {
   }
 
   void add_streams() {
-    for (const char* name : {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding"}) graph_.streams.push_back({name});
+    for (const char* name : {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding"})
+      graph_.streams.push_back({name});
     for (int chunk = 0; chunk < (looped() ? 1 : schedule_.chunks); ++chunk)
       for (const char* name : {"pp recv forward", "pp send forward", "pp recv backward", "pp send backward"})
         graph_.streams.push_back({looped() ? name : fmt::format("{} {}", name, chunk)});
@@ -134,7 +138,8 @@ class GraphBuilder {
     const int first = cluster_.node_of(from) * cluster_.node.gpus;
     for (int rank = first; rank < std::min(first + cluster_.node.gpus, plan_.world_size); ++rank) {
       const int partner = rank + (to - from);
-      crossing += partner >= 0 && partner < plan_.world_size && cluster_.node_of(partner) != cluster_.node_of(rank) ? 1 : 0;
+      crossing +=
+          partner >= 0 && partner < plan_.world_size && cluster_.node_of(partner) != cluster_.node_of(rank) ? 1 : 0;
     }
     const std::vector<int> pair{std::min(from, to), std::max(from, to)};
     return place(cluster_, pair, std::max(1, crossing));
@@ -153,10 +158,12 @@ class GraphBuilder {
   std::int32_t message(int chunk, ChannelSide side, int from_pp, int to_pp) {
     const GroupPlacement placement = boundary_placement(from_pp, to_pp);
     Message candidate{channel(chunk, side), boundary_bytes(), false, {}};
-    candidate.cost = network_.cost({Collective::send_recv, candidate.size, Algorithm::automatic, Protocol::automatic}, placement);
+    candidate.cost =
+        network_.cost({Collective::send_recv, candidate.size, Algorithm::automatic, Protocol::automatic}, placement);
     for (std::size_t i = 0; i < graph_.messages.size(); ++i) {
       const Message& known = graph_.messages[i];
-      if (known.channel == candidate.channel && known.size == candidate.size && known.cost.duration == candidate.cost.duration)
+      if (known.channel == candidate.channel && known.size == candidate.size &&
+          known.cost.duration == candidate.cost.duration)
         return static_cast<std::int32_t>(i);
     }
     graph_.messages.push_back(candidate);
@@ -175,7 +182,8 @@ class GraphBuilder {
   Chunk chunk_of(int pp, int index) {
     Chunk chunk;
     chunk.index = index;
-    chunk.stage = plan_.stages[static_cast<std::size_t>(schedule_.stage_of[static_cast<std::size_t>(pp)][static_cast<std::size_t>(index)])];
+    chunk.stage = plan_.stages[static_cast<std::size_t>(
+        schedule_.stage_of[static_cast<std::size_t>(pp)][static_cast<std::size_t>(index)])];
     const Seat before = neighbour(pp, index, -1);
     const Seat after = neighbour(pp, index, +1);
     if (before.rank >= 0 && before.rank != pp) {
@@ -247,13 +255,16 @@ class GraphBuilder {
 
   bool sharded(int stage) const { return plan_.parallel.zero_stage >= stage; }
   bool data_parallel() const { return plan_.gradient_group() > 1; }
-  bool gathers_during_forward() const { return data_parallel() && sharded(1) && !sharded(3) && plan_.parallel.overlap_param_gather; }
+  bool gathers_during_forward() const {
+    return data_parallel() && sharded(1) && !sharded(3) && plan_.parallel.overlap_param_gather;
+  }
   /// FSDP and ZeRO-3 reduce after every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous (DOMAIN.md 3.1).
   bool reduces_every_microbatch() const { return sharded(3) || (sharded(2) && plan_.parallel.pp == 1); }
   /// Two copies of the model in one pipeline: their gradients are added up before anything else is done with them.
   bool mirrored() const { return schedule_.replicas > 1; }
   bool reduces_during_backward(bool last) const {
-    return data_parallel() && !mirrored() && (reduces_every_microbatch() || (last && plan_.parallel.overlap_grad_reduce));
+    return data_parallel() && !mirrored() &&
+           (reduces_every_microbatch() || (last && plan_.parallel.overlap_grad_reduce));
   }
 
   std::int64_t gradient_bytes() const { return element_size(plan_.training.grad_reduce_dtype); }
@@ -266,8 +277,9 @@ class GraphBuilder {
     std::string layers;
     for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
       layers += model_.is_moe_layer(layer) ? 'm' : 'd';
-    return fmt::format("{} {} {} {}{}{} {} {} {} {}", kind, chunk.index, layers, chunk.stage.embedding, chunk.stage.head, special,
-                       chunk.receive_forward, chunk.send_forward, chunk.receive_backward, chunk.send_backward);
+    return fmt::format("{} {} {} {}{}{} {} {} {} {}", kind, chunk.index, layers, chunk.stage.embedding,
+                       chunk.stage.head, special, chunk.receive_forward, chunk.send_forward, chunk.receive_backward,
+                       chunk.send_backward);
   }
 
   /// The template with this signature, written by `write` when it is new.
@@ -325,7 +337,10 @@ class GraphBuilder {
     }
 
    private:
-    bool active() const { return builder_.data_parallel() && builder_.sharded(3) && (!backward_ || builder_.plan_.parallel.reshard_after_forward); }
+    bool active() const {
+      return builder_.data_parallel() && builder_.sharded(3) &&
+             (!backward_ || builder_.plan_.parallel.reshard_after_forward);
+    }
     void gather(int position, const std::vector<EventRef>& after) {
       const int unit = backward_ ? builder_.units(stage_) - 1 - position : position;
       gathered_.push_back(builder_.gather_parameters(writer_, builder_.unit_parameters(stage_, unit), after, {}, {}));
@@ -339,12 +354,14 @@ class GraphBuilder {
   };
 
   /// All-gathers of one bucket, dense and expert parameters apart; the events of those that have a group.
-  std::vector<EventRef> gather_parameters(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after, EventRef dense_event,
+  std::vector<EventRef> gather_parameters(TemplateWriter& writer, const Bucket& bucket,
+                                          const std::vector<EventRef>& after, EventRef dense_event,
                                           EventRef expert_event) {
     std::vector<EventRef> events;
     const auto issue = [&](Slot slot, std::int64_t parameters, EventRef event) {
       if (parameters == 0 || table_.placement(slot).ranks <= 1) return;
-      const CollectiveCall call{Collective::all_gather, Bytes{parameters * parameter_bytes()}, Algorithm::automatic, Protocol::automatic};
+      const CollectiveCall call{Collective::all_gather, Bytes{parameters * parameter_bytes()}, Algorithm::automatic,
+                                Protocol::automatic};
       events.push_back(writer.collective(Lane::parameters, Traffic::parameters, slot, call, after, event));
     };
     issue(Slot::parameters, bucket.dense, dense_event);
@@ -354,8 +371,10 @@ class GraphBuilder {
 
   std::int32_t forward_template(const Chunk& chunk, bool first) {
     const bool waits_for_parameters = first && gathers_during_forward();
-    return find_template(signature("F", chunk, waits_for_parameters), fmt::format("forward chunk {}", chunk.index), Phase::forward, chunk.index,
-                         [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, waits_for_parameters); });
+    return find_template(signature("F", chunk, waits_for_parameters), fmt::format("forward chunk {}", chunk.index),
+                         Phase::forward, chunk.index, [&](TemplateWriter& writer, Template& out) {
+                           write_forward(writer, out, chunk, waits_for_parameters);
+                         });
   }
 
   void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
@@ -369,7 +388,8 @@ class GraphBuilder {
       prefetch.after(index);
     };
     if (stage.embedding) unit(0, work_.embedding_forward());
-    for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) unit(layer_unit(stage, layer), work_.forward(layer));
+    for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
+      unit(layer_unit(stage, layer), work_.forward(layer));
     if (stage.head) unit(head_unit(stage), work_.head_forward());
     send(writer, chunk.index, ChannelSide::send_forward, chunk.send_forward);
     out.allocates = activation_bytes(model_, plan_, stage);
@@ -390,7 +410,8 @@ class GraphBuilder {
   /// Gradients of one chunk on their way into buckets, inside one backward template.
   class Buckets {
    public:
-    Buckets(GraphBuilder& builder, TemplateWriter& writer, int chunk, bool active) : builder_(builder), writer_(writer), chunk_(chunk), active_(active) {}
+    Buckets(GraphBuilder& builder, TemplateWriter& writer, int chunk, bool active)
+        : builder_(builder), writer_(writer), chunk_(chunk), active_(active) {}
 
     void add(const Work& work) {
       if (!active_) return;
@@ -432,7 +453,8 @@ class GraphBuilder {
 
   /// Reduction of one bucket: all-reduce, or reduce-scatter when gradients or optimizer states are sharded; with hybrid
   /// sharding also an all-reduce of the shard over the replicas. Whether there was anybody to reduce with.
-  bool reduce_gradients(TemplateWriter& writer, std::int64_t parameters, bool expert, EventRef ready, EventRef reduced) {
+  bool reduce_gradients(TemplateWriter& writer, std::int64_t parameters, bool expert, EventRef ready,
+                        EventRef reduced) {
     const Slot slot = expert ? Slot::expert_gradients : Slot::gradients;
     const bool group = table_.placement(slot).ranks > 1;
     const bool replicas = !expert && table_.placement(Slot::replicas).ranks > 1;
@@ -441,13 +463,14 @@ class GraphBuilder {
     const Bytes size{parameters * gradient_bytes()};
     if (group) {
       const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
-      writer.collective(Lane::gradients, Traffic::gradients, slot, {what, size, Algorithm::automatic, Protocol::automatic}, {ready},
+      writer.collective(Lane::gradients, Traffic::gradients, slot,
+                        {what, size, Algorithm::automatic, Protocol::automatic}, {ready},
                         replicas ? EventRef{} : reduced);
     }
     if (replicas) {
       const Bytes shard = size / table_.placement(slot).ranks;
-      writer.collective(Lane::gradients, Traffic::gradients, Slot::replicas, {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic},
-                        {ready}, reduced);
+      writer.collective(Lane::gradients, Traffic::gradients, Slot::replicas,
+                        {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic}, {ready}, reduced);
     }
     return true;
   }
@@ -455,15 +478,19 @@ class GraphBuilder {
   std::int32_t backward_template(const Chunk& chunk, BackwardPart part, bool last) {
     const bool reduces = part != BackwardPart::input_gradients && reduces_during_backward(last);
     const char* kind = part == BackwardPart::all ? "B" : part == BackwardPart::input_gradients ? "I" : "W";
-    const char* name = part == BackwardPart::all ? "backward" : part == BackwardPart::input_gradients ? "input gradient" : "weight gradient";
+    const char* name = part == BackwardPart::all               ? "backward"
+                       : part == BackwardPart::input_gradients ? "input gradient"
+                                                               : "weight gradient";
     const Phase phase = part == BackwardPart::weight_gradients ? Phase::weight_gradient : Phase::backward;
     const std::string key = signature(kind, chunk, reduces);
-    const std::int32_t index = find_template(key, fmt::format("{} chunk {}", name, chunk.index), phase, chunk.index,
-                                             [&](TemplateWriter& writer, Template& out) { write_backward(writer, out, chunk, part, reduces, key); });
+    const std::int32_t index = find_template(
+        key, fmt::format("{} chunk {}", name, chunk.index), phase, chunk.index,
+        [&](TemplateWriter& writer, Template& out) { write_backward(writer, out, chunk, part, reduces, key); });
     return index;
   }
 
-  void write_backward(TemplateWriter& writer, Template& out, const Chunk& chunk, BackwardPart part, bool reduces, const std::string& key) {
+  void write_backward(TemplateWriter& writer, Template& out, const Chunk& chunk, BackwardPart part, bool reduces,
+                      const std::string& key) {
     const Stage& stage = chunk.stage;
     const bool inputs = part != BackwardPart::weight_gradients;
     if (inputs) receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
@@ -532,59 +559,71 @@ class GraphBuilder {
   }
 
   Operator optimizer_work(std::string name, std::int64_t parameters, std::int64_t bytes) const {
-    return {OperatorKind::optimizer, Pass::optimizer, Precision::fp32, std::move(name), ElementwiseShape{parameters, Bytes{parameters * bytes}}};
+    return {OperatorKind::optimizer, Pass::optimizer, Precision::fp32, std::move(name),
+            ElementwiseShape{parameters, Bytes{parameters * bytes}}};
   }
 
   /// Bytes that the update reads and writes for each parameter (DOMAIN.md 1.3).
   std::int64_t update_bytes() const {
     const std::int64_t copy = plan_.training.dtype == Precision::fp32 || !plan_.training.master_weights ? 0 : 2;
     switch (plan_.training.optimizer) {
-      case OptimizerKind::adam: return 28 + copy;
-      case OptimizerKind::momentum: return 20 + copy;
-      case OptimizerKind::sgd: return 12 + copy;
+      case OptimizerKind::adam:
+        return 28 + copy;
+      case OptimizerKind::momentum:
+        return 20 + copy;
+      case OptimizerKind::sgd:
+        return 12 + copy;
     }
     return 0;
   }
 
   /// Everything between the last backward and the moment when the host knows the gradient norm.
-  std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced, const std::vector<Chunk>& unreduced) {
-    return find_template(fmt::format("reduce {}", pp), "gradient norm", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
-      if (mirrored()) {
-        const Bucket all = parameters_of(chunks);
-        const CollectiveCall call{Collective::all_reduce, Bytes{(all.dense + all.expert) * gradient_bytes()}, Algorithm::automatic, Protocol::automatic};
-        writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
-      }
-      for (std::size_t i = 0; i < unreduced.size(); ++i) {
-        const Bucket all = parameters_of({unreduced[i]});
-        const int chunk = unreduced[i].index;
-        const auto reduce = [&](std::int64_t parameters, bool expert) {
-          const EventRef done = rank_event("gradients reduced", chunk, expert ? -2 : -1, false);
-          if (parameters > 0 && reduce_gradients(writer, parameters, expert, rank_event("gradients ready", chunk, expert ? -2 : -1, false), done))
-            writer.wait(done);
-        };
-        reduce(all.dense, false);
-        reduce(all.expert, true);
-      }
-      for (EventRef event : reduced) writer.wait(event);
-      reduce_embedding(writer, chunks);
-      reduce_norm_gradients(writer, chunks);
-      const std::int64_t own = own_parameters(parameters_of(chunks));
-      if (plan_.training.dtype == Precision::fp16) writer.compute(optimizer_work("unscale", own, 2 * gradient_bytes()));
-      writer.compute(optimizer_work("grad_norm", own, gradient_bytes()));
-      if (plan_.world_size > 1) {
-        const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
-        writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
-      }
-      writer.host_sync(writer.mark());
-    });
+  std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
+                               const std::vector<Chunk>& unreduced) {
+    return find_template(
+        fmt::format("reduce {}", pp), "gradient norm", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
+          if (mirrored()) {
+            const Bucket all = parameters_of(chunks);
+            const CollectiveCall call{Collective::all_reduce, Bytes{(all.dense + all.expert) * gradient_bytes()},
+                                      Algorithm::automatic, Protocol::automatic};
+            writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
+          }
+          for (std::size_t i = 0; i < unreduced.size(); ++i) {
+            const Bucket all = parameters_of({unreduced[i]});
+            const int chunk = unreduced[i].index;
+            const auto reduce = [&](std::int64_t parameters, bool expert) {
+              const EventRef done = rank_event("gradients reduced", chunk, expert ? -2 : -1, false);
+              if (parameters > 0 &&
+                  reduce_gradients(writer, parameters, expert,
+                                   rank_event("gradients ready", chunk, expert ? -2 : -1, false), done))
+                writer.wait(done);
+            };
+            reduce(all.dense, false);
+            reduce(all.expert, true);
+          }
+          for (EventRef event : reduced) writer.wait(event);
+          reduce_embedding(writer, chunks);
+          reduce_norm_gradients(writer, chunks);
+          const std::int64_t own = own_parameters(parameters_of(chunks));
+          if (plan_.training.dtype == Precision::fp16)
+            writer.compute(optimizer_work("unscale", own, 2 * gradient_bytes()));
+          writer.compute(optimizer_work("grad_norm", own, gradient_bytes()));
+          if (plan_.world_size > 1) {
+            const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
+            writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
+          }
+          writer.host_sync(writer.mark());
+        });
   }
 
   /// Tied embeddings on two stages: their gradients are added up.
   void reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
     if (!model_.tied_embeddings || table_.placement(Slot::embedding).ranks <= 1) return;
-    const bool holds = std::any_of(chunks.begin(), chunks.end(), [](const Chunk& chunk) { return chunk.stage.embedding || chunk.stage.head; });
+    const bool holds = std::any_of(chunks.begin(), chunks.end(),
+                                   [](const Chunk& chunk) { return chunk.stage.embedding || chunk.stage.head; });
     if (!holds) return;
-    const CollectiveCall call{Collective::all_reduce, Bytes{work_.embedding_parameters() * gradient_bytes()}, Algorithm::automatic, Protocol::automatic};
+    const CollectiveCall call{Collective::all_reduce, Bytes{work_.embedding_parameters() * gradient_bytes()},
+                              Algorithm::automatic, Protocol::automatic};
     writer.wait(writer.collective(Lane::embedding, Traffic::embedding, Slot::embedding, call, {writer.mark()}));
   }
 
@@ -594,19 +633,24 @@ class GraphBuilder {
     std::int64_t layers = 0;
     for (const Chunk& chunk : chunks) layers += chunk.stage.num_layers;
     const std::int64_t per_layer = model_.hidden_size * (model_.norm_bias ? 4 : 2);
-    const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * gradient_bytes()}, Algorithm::automatic, Protocol::automatic};
-    if (layers > 0) writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call, {writer.mark()}));
+    const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * gradient_bytes()},
+                              Algorithm::automatic, Protocol::automatic};
+    if (layers > 0)
+      writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call, {writer.mark()}));
   }
 
   std::int32_t optimizer_template(int pp, const std::vector<Chunk>& chunks) {
-    return find_template(fmt::format("optimizer {}", pp), "optimizer", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
-      const Bucket all = parameters_of(chunks);
-      writer.compute(optimizer_work("update", own_parameters(all), update_bytes()));
-      const std::int64_t held = sharded(2) ? own_parameters(all) : all.dense + all.expert;
-      writer.compute(optimizer_work("zero_grad", held, gradient_bytes()));
-      if (!data_parallel() || !sharded(1) || sharded(3) || plan_.parallel.overlap_param_gather) return;
-      for (EventRef event : gather_parameters(writer, all, {writer.mark()}, {}, {})) writer.wait(event);
-    });
+    return find_template(fmt::format("optimizer {}", pp), "optimizer", Phase::optimizer, 0,
+                         [&](TemplateWriter& writer, Template&) {
+                           const Bucket all = parameters_of(chunks);
+                           writer.compute(optimizer_work("update", own_parameters(all), update_bytes()));
+                           const std::int64_t held = sharded(2) ? own_parameters(all) : all.dense + all.expert;
+                           writer.compute(optimizer_work("zero_grad", held, gradient_bytes()));
+                           if (!data_parallel() || !sharded(1) || sharded(3) || plan_.parallel.overlap_param_gather)
+                             return;
+                           for (EventRef event : gather_parameters(writer, all, {writer.mark()}, {}, {}))
+                             writer.wait(event);
+                         });
   }
 
   // ---- Programs ----------------------------------------------------------------------------------------------------
@@ -653,10 +697,18 @@ class GraphBuilder {
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
       switch (action.kind) {
-        case ActionKind::forward: forward(action.chunk, action.microbatch, i); break;
-        case ActionKind::backward: backward(action.chunk, action.microbatch, i, BackwardPart::all); break;
-        case ActionKind::backward_input: backward(action.chunk, action.microbatch, i, BackwardPart::input_gradients); break;
-        case ActionKind::backward_weight: backward(action.chunk, action.microbatch, i, BackwardPart::weight_gradients); break;
+        case ActionKind::forward:
+          forward(action.chunk, action.microbatch, i);
+          break;
+        case ActionKind::backward:
+          backward(action.chunk, action.microbatch, i, BackwardPart::all);
+          break;
+        case ActionKind::backward_input:
+          backward(action.chunk, action.microbatch, i, BackwardPart::input_gradients);
+          break;
+        case ActionKind::backward_weight:
+          backward(action.chunk, action.microbatch, i, BackwardPart::weight_gradients);
+          break;
         case ActionKind::forward_backward:
           forward(action.chunk, action.microbatch, i);
           backward(action.chunk2, action.microbatch2, i, BackwardPart::all);
@@ -667,7 +719,8 @@ class GraphBuilder {
     graph_.programs.push_back(std::move(program));
   }
 
-  void add_end_of_step(int pp, const std::vector<Chunk>& chunks, const std::vector<Turning>& points, std::vector<ProgramItem>& program) {
+  void add_end_of_step(int pp, const std::vector<Chunk>& chunks, const std::vector<Turning>& points,
+                       std::vector<ProgramItem>& program) {
     std::vector<EventRef> reduced;
     std::vector<Chunk> unreduced;
     for (std::size_t c = 0; c < chunks.size() && data_parallel(); ++c) {
@@ -694,7 +747,8 @@ class GraphBuilder {
       const Seat after = neighbour(pp, chunk, +1);
       const auto join = [&](ChannelSide own, Seat other, ChannelSide theirs) {
         if (other.rank >= 0 && other.rank != pp)
-          rank.channels[static_cast<std::size_t>(channel(chunk, own))] = {rank_index(other.rank), channel(other.chunk, theirs)};
+          rank.channels[static_cast<std::size_t>(channel(chunk, own))] = {rank_index(other.rank),
+                                                                          channel(other.chunk, theirs)};
       };
       join(ChannelSide::receive_forward, before, ChannelSide::send_forward);
       join(ChannelSide::send_backward, before, ChannelSide::receive_backward);
@@ -704,13 +758,16 @@ class GraphBuilder {
   }
 
   static const char* slot_name(Slot slot) {
-    constexpr const char* kNames[kSlots] = {"tp", "cp", "ep", "dp", "expert dp", "dp", "expert dp", "replicas", "world", "embedding", "mirror"};
+    constexpr const char* kNames[kSlots] = {"tp",        "cp",       "ep",    "dp",        "expert dp", "dp",
+                                            "expert dp", "replicas", "world", "embedding", "mirror"};
     return kNames[static_cast<std::size_t>(slot)];
   }
 
   std::int32_t add_communicator(Slot slot, int pp, std::vector<std::int32_t> members) {
     Communicator communicator;
-    communicator.name = slot == Slot::world || slot == Slot::embedding ? slot_name(slot) : fmt::format("{} of stage {}", slot_name(slot), pp);
+    communicator.name = slot == Slot::world || slot == Slot::embedding
+                            ? slot_name(slot)
+                            : fmt::format("{} of stage {}", slot_name(slot), pp);
     communicator.placement = table_.placement(slot);
     communicator.members = std::move(members);
     graph_.communicators.push_back(std::move(communicator));
@@ -731,14 +788,20 @@ class GraphBuilder {
     for (int pp = 0; pp < schedule_.ranks; ++pp) {
       const int other = schedule_.ranks - 1 - pp;
       mirrors.push_back(other < pp ? mirrors[static_cast<std::size_t>(other)]
-                                   : add_communicator(Slot::mirror, pp, other == pp ? std::vector<std::int32_t>{pp} : std::vector<std::int32_t>{pp, other}));
+                                   : add_communicator(Slot::mirror, pp,
+                                                      other == pp ? std::vector<std::int32_t>{pp}
+                                                                  : std::vector<std::int32_t>{pp, other}));
     }
     const auto communicator = [&](Slot slot, int pp) {
       switch (slot) {
-        case Slot::world: return world;
-        case Slot::embedding: return embedding;
-        case Slot::mirror: return mirrors[static_cast<std::size_t>(pp)];
-        default: return add_communicator(slot, pp, {pp});
+        case Slot::world:
+          return world;
+        case Slot::embedding:
+          return embedding;
+        case Slot::mirror:
+          return mirrors[static_cast<std::size_t>(pp)];
+        default:
+          return add_communicator(slot, pp, {pp});
       }
     };
     for (int pp = 0; pp < schedule_.ranks; ++pp) {
@@ -801,10 +864,11 @@ class GraphBuilder {
 
 }  // namespace
 
-StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster, const Costs& costs,
-                           const NetworkModel& network, const BuildOptions& options) {
+StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
+                           const Costs& costs, const NetworkModel& network, const BuildOptions& options) {
   TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule has the plan's pipeline ranks");
-  TRACECAST_ASSERT(schedule.stages() == static_cast<int>(plan.stages.size()), "the schedule has the plan's virtual stages");
+  TRACECAST_ASSERT(schedule.stages() == static_cast<int>(plan.stages.size()),
+                   "the schedule has the plan's virtual stages");
   return GraphBuilder(model, plan, schedule, cluster, costs, network, options).build();
 }
 

@@ -24,7 +24,7 @@ struct BuildOptions {
 };
 
 /// Requires a plan that make_plan accepted and a schedule of plan.parallel.pp ranks that check() accepted.
-StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster, const Costs& costs,
-                           const NetworkModel& network, const BuildOptions& options = {});
+StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
+                           const Costs& costs, const NetworkModel& network, const BuildOptions& options = {});
 
 }  // namespace tracecast

@@ -7,17 +7,26 @@ namespace tracecast {
 
 std::vector<int> Groups::members(int rank, Slot slot) const {
   switch (slot) {
-    case Slot::tensor: return plan_.grid.group(rank, {Axis::tp});
-    case Slot::context: return plan_.grid.group(rank, {Axis::cp});
-    case Slot::expert: return expert_members(rank, false);
+    case Slot::tensor:
+      return plan_.grid.group(rank, {Axis::tp});
+    case Slot::context:
+      return plan_.grid.group(rank, {Axis::cp});
+    case Slot::expert:
+      return expert_members(rank, false);
     case Slot::expert_gradients:
-    case Slot::expert_parameters: return expert_members(rank, true);
+    case Slot::expert_parameters:
+      return expert_members(rank, true);
     case Slot::gradients:
-    case Slot::parameters: return shard_members(rank, false);
-    case Slot::replicas: return shard_members(rank, true);
-    case Slot::embedding: return embedding_members(rank);
-    case Slot::mirror: return mirror_members(rank);
-    case Slot::world: break;
+    case Slot::parameters:
+      return shard_members(rank, false);
+    case Slot::replicas:
+      return shard_members(rank, true);
+    case Slot::embedding:
+      return embedding_members(rank);
+    case Slot::mirror:
+      return mirror_members(rank);
+    case Slot::world:
+      break;
   }
   std::vector<int> all(static_cast<std::size_t>(plan_.world_size));
   std::iota(all.begin(), all.end(), 0);

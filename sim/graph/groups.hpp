@@ -13,7 +13,8 @@ namespace tracecast {
 class Groups {
  public:
   /// `first_stage`, `last_stage`: pipeline ranks that hold the input embedding and the output layer.
-  Groups(const Plan& plan, int first_stage, int last_stage) : plan_(plan), first_stage_(first_stage), last_stage_(last_stage) {}
+  Groups(const Plan& plan, int first_stage, int last_stage)
+      : plan_(plan), first_stage_(first_stage), last_stage_(last_stage) {}
 
   /// The members, ascending, of the group of `rank` for `slot`; {rank} alone when it has none.
   std::vector<int> members(int rank, Slot slot) const;

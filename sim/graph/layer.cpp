@@ -18,7 +18,7 @@ struct Linear {
   std::int64_t out = 0;  ///< per rank
   Split split = Split::replicated;
   Precision precision = Precision::bf16;
-  bool tied = false;     ///< shares its matrix with the embedding on this rank
+  bool tied = false;  ///< shares its matrix with the embedding on this rank
   std::int64_t parameters() const { return tied ? 0 : in * out; }
 };
 
@@ -65,11 +65,14 @@ class Writer {
   }
 
   /// Memory-bound work over `elements` elements that moves `bytes_per_element` bytes for each.
-  void elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements, std::int64_t bytes_per_element) {
-    if (elements > 0) compute(kind, pass, Precision::bf16, name, ElementwiseShape{elements, Bytes{elements * bytes_per_element}});
+  void elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
+                   std::int64_t bytes_per_element) {
+    if (elements > 0)
+      compute(kind, pass, Precision::bf16, name, ElementwiseShape{elements, Bytes{elements * bytes_per_element}});
   }
 
-  void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective, int ticket = 0) {
+  void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
+                  int ticket = 0) {
     Work work;
     work.kind = kind;
     work.traffic = traffic;
@@ -109,27 +112,33 @@ class Writer {
 
   // ---- Linear layers -----------------------------------------------------------------------------------------------
 
-  bool eight_bit(Precision p) const { return p == Precision::fp8 || p == Precision::fp8_block || p == Precision::mxfp8 || p == Precision::nvfp4; }
+  bool eight_bit(Precision p) const {
+    return p == Precision::fp8 || p == Precision::fp8_block || p == Precision::mxfp8 || p == Precision::nvfp4;
+  }
 
   /// 8-bit and 4-bit inputs are quantised from 16 bit, together with the transposed copy that the weight gradient needs:
   /// 2 bytes read, 2 written.
   void quantise(const Linear& linear, Pass pass, std::int64_t width) {
-    if (eight_bit(linear.precision)) elementwise(OperatorKind::cast, pass, linear.name + " cast", rows(linear) * width, 4);
+    if (eight_bit(linear.precision))
+      elementwise(OperatorKind::cast, pass, linear.name + " cast", rows(linear) * width, 4);
   }
 
   std::int64_t rows(const Linear& linear) const { return linear.split == Split::replicated ? local_tokens_ : tokens_; }
 
   void linear_forward(const Linear& linear) {
     quantise(linear, Pass::forward, linear.in);
-    compute(OperatorKind::gemm, Pass::forward, linear.precision, linear.name, GemmShape{rows(linear), linear.out, linear.in, 1, false});
+    compute(OperatorKind::gemm, Pass::forward, linear.precision, linear.name,
+            GemmShape{rows(linear), linear.out, linear.in, 1, false});
   }
   void linear_dgrad(const Linear& linear) {
     quantise(linear, Pass::dgrad, linear.out);
-    compute(OperatorKind::gemm, Pass::dgrad, linear.precision, linear.name, GemmShape{rows(linear), linear.in, linear.out, 1, false});
+    compute(OperatorKind::gemm, Pass::dgrad, linear.precision, linear.name,
+            GemmShape{rows(linear), linear.in, linear.out, 1, false});
   }
   void linear_wgrad(const Linear& linear) {
     const bool fp32 = training_.grad_reduce_dtype == Precision::fp32;
-    compute(OperatorKind::gemm, Pass::wgrad, linear.precision, linear.name, GemmShape{linear.out, linear.in, rows(linear), 1, fp32});
+    compute(OperatorKind::gemm, Pass::wgrad, linear.precision, linear.name,
+            GemmShape{linear.out, linear.in, rows(linear), 1, fp32});
     gradients(linear.parameters());
   }
 
@@ -149,7 +158,8 @@ class Writer {
     if (split && sequence_parallel_ && weights)
       collective(Traffic::tensor_parallel, Collective::all_gather, tensor_message(), Work::Kind::start, kGather);
     if (inputs) linear_dgrad(linear);
-    if (split && inputs) collective(Traffic::tensor_parallel, reduction(), tensor_message(), Work::Kind::start, kReduce);
+    if (split && inputs)
+      collective(Traffic::tensor_parallel, reduction(), tensor_message(), Work::Kind::start, kReduce);
     if (split && sequence_parallel_ && weights) join(kGather);
     if (weights) linear_wgrad(linear);
     if (split && inputs) join(kReduce);
@@ -165,11 +175,15 @@ class Writer {
     return training_.unfused_elementwise && model_.norm == Norm::rms_norm ? kUnfusedRmsNorm : kFusedNorm;
   }
   /// Read x, write y; with the residual addition fused in (compiled): read two, write two.
-  void norm_forward() { elementwise(OperatorKind::norm, Pass::forward, norm_name(), local_tokens_ * model_.hidden_size, norm_traffic().forward); }
+  void norm_forward() {
+    elementwise(OperatorKind::norm, Pass::forward, norm_name(), local_tokens_ * model_.hidden_size,
+                norm_traffic().forward);
+  }
   /// Read x and dy, write dx; and add the gradient that came past the block.
   void norm_backward(BackwardPart part) {
     if (part != BackwardPart::weight_gradients)
-      elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size, norm_traffic().backward);
+      elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size,
+                  norm_traffic().backward);
     if (part != BackwardPart::input_gradients) gradients(norm_parameters());
   }
 
@@ -180,7 +194,8 @@ class Writer {
     elementwise(OperatorKind::residual, Pass::forward, dropout ? "dropout_add" : "residual", n, dropout ? 7 : 6);
   }
   void residual_backward() {
-    if (model_.dropout > 0) elementwise(OperatorKind::residual, Pass::backward, "dropout_add", local_tokens_ * model_.hidden_size, 5);
+    if (model_.dropout > 0)
+      elementwise(OperatorKind::residual, Pass::backward, "dropout_add", local_tokens_ * model_.hidden_size, 5);
   }
 
   // ---- Attention ---------------------------------------------------------------------------------------------------
@@ -188,7 +203,8 @@ class Writer {
   std::int64_t heads() const { return model_.num_attention_heads / t_; }
   std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.num_query_groups / t_); }
   std::int64_t qk_dim() const {
-    return model_.latent_attention ? model_.latent_attention->nope_dim + model_.latent_attention->rope_dim : model_.head_dim;
+    return model_.latent_attention ? model_.latent_attention->nope_dim + model_.latent_attention->rope_dim
+                                   : model_.head_dim;
   }
   std::int64_t v_dim() const { return model_.latent_attention ? model_.latent_attention->v_dim : model_.head_dim; }
 
@@ -196,7 +212,8 @@ class Writer {
   std::vector<Linear> attention_inputs() const {
     const Precision p = training_.dtype;
     const std::int64_t h = model_.hidden_size;
-    if (!model_.latent_attention) return {{"qkv", h, heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()), Split::column, p}};
+    if (!model_.latent_attention)
+      return {{"qkv", h, heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()), Split::column, p}};
     const LatentAttention& mla = *model_.latent_attention;
     std::vector<Linear> list;
     if (mla.q_rank > 0) {
@@ -209,25 +226,37 @@ class Writer {
     list.push_back({"kv_up", mla.kv_rank, heads() * (mla.nope_dim + mla.v_dim), Split::column, p});
     return list;
   }
-  Linear attention_output() const { return {"proj", heads() * v_dim(), model_.hidden_size, Split::row, training_.dtype}; }
+  Linear attention_output() const {
+    return {"proj", heads() * v_dim(), model_.hidden_size, Split::row, training_.dtype};
+  }
 
   std::int64_t micro_batch() const { return training_.micro_batch_size; }
   std::int64_t seq() const { return training_.seq_length; }
   int cp() const { return plan_.parallel.cp; }
 
   AttentionShape attention_shape(std::int64_t q_len, std::int64_t kv_len, bool causal) const {
-    return {micro_batch(), q_len, kv_len, heads(), model_.latent_attention ? heads() : kv_heads(), qk_dim(), v_dim(), causal, model_.sliding_window};
+    return {micro_batch(),
+            q_len,
+            kv_len,
+            heads(),
+            model_.latent_attention ? heads() : kv_heads(),
+            qk_dim(),
+            v_dim(),
+            causal,
+            model_.sliding_window};
   }
 
   void rope(Pass pass) {
     if (model_.position != Position::rope) return;
     const Moved moved = training_.unfused_elementwise ? kUnfusedRope : kFusedRope;
-    elementwise(OperatorKind::rope, pass, "rope", tokens_ * (heads() + kv_heads()) * qk_dim(), pass == Pass::forward ? moved.forward : moved.backward);
+    elementwise(OperatorKind::rope, pass, "rope", tokens_ * (heads() + kv_heads()) * qk_dim(),
+                pass == Pass::forward ? moved.forward : moved.backward);
   }
 
   void attention_core(Pass pass) {
     if (!training_.flash_attention) return unfused_attention(pass);
-    if (cp() == 1) return compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq(), seq(), true));
+    if (cp() == 1)
+      return compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq(), seq(), true));
     if (plan_.parallel.cp_comm_type == "all_gather") return gathered_attention(pass);
     if (plan_.parallel.cp_comm_type == "a2a") return head_exchange_attention(pass);
     ring_attention(pass);
@@ -255,7 +284,8 @@ class Writer {
 
   /// Bytes of the keys and values of one context rank.
   Bytes kv_block() const {
-    const std::int64_t width = model_.latent_attention ? heads() * (qk_dim() + v_dim()) : kv_heads() * (qk_dim() + v_dim());
+    const std::int64_t width =
+        model_.latent_attention ? heads() * (qk_dim() + v_dim()) : kv_heads() * (qk_dim() + v_dim());
     return Bytes{micro_batch() * (seq() / cp()) * width * element_};
   }
 
@@ -295,7 +325,8 @@ class Writer {
 
   void qk_norm(Pass pass) {
     if (!model_.qk_norm) return;
-    elementwise(OperatorKind::norm, pass, "qk_norm", tokens_ * (heads() + kv_heads()) * qk_dim(), pass == Pass::forward ? 4 : 6);
+    elementwise(OperatorKind::norm, pass, "qk_norm", tokens_ * (heads() + kv_heads()) * qk_dim(),
+                pass == Pass::forward ? 4 : 6);
   }
 
   void attention_forward() {
@@ -334,14 +365,17 @@ class Writer {
 
   int gamma() const { return model_.gated() ? 2 : 1; }
 
-  Linear fc1(std::int64_t width) const { return {"fc1", model_.hidden_size, gamma() * width / t_, Split::column, training_.dtype}; }
+  Linear fc1(std::int64_t width) const {
+    return {"fc1", model_.hidden_size, gamma() * width / t_, Split::column, training_.dtype};
+  }
   Linear fc2(std::int64_t width) const { return {"fc2", width / t_, model_.hidden_size, Split::row, training_.dtype}; }
 
   /// Forward: gated reads two and writes one; backward: gated reads three and writes two.
   void activation(Pass pass, std::int64_t elements) {
     const bool unfused = training_.unfused_elementwise && model_.gated();
     const Moved moved = unfused ? kUnfusedGate : Moved{(gamma() + 1) * element_, (2 * gamma() + 1) * element_};
-    elementwise(OperatorKind::activation, pass, model_.gated() ? "swiglu" : "gelu", elements, pass == Pass::forward ? moved.forward : moved.backward);
+    elementwise(OperatorKind::activation, pass, model_.gated() ? "swiglu" : "gelu", elements,
+                pass == Pass::forward ? moved.forward : moved.backward);
   }
 
   void dense_forward() {
@@ -375,28 +409,34 @@ class Writer {
   std::int64_t expert_tokens() const { return routed_tokens() * (sequence_parallel_ ? etp() : 1); }
   std::int64_t local_experts() const { return std::max<std::int64_t>(1, moe().experts / plan_.parallel.ep); }
   std::int64_t expert_width() const { return moe().ffn_hidden / etp(); }
-  std::int64_t expert_parameters() const { return local_experts() * (gamma() + 1) * model_.hidden_size * expert_width(); }
+  std::int64_t expert_parameters() const {
+    return local_experts() * (gamma() + 1) * model_.hidden_size * expert_width();
+  }
 
   void exchange_tokens(Precision precision) {
     if (plan_.parallel.ep > 1)
-      collective(Traffic::expert_parallel, Collective::all_to_all, Bytes{routed_tokens() * model_.hidden_size * element_size(precision)});
+      collective(Traffic::expert_parallel, Collective::all_to_all,
+                 Bytes{routed_tokens() * model_.hidden_size * element_size(precision)});
     if (sequence_parallel_ && etp() > 1)
-      collective(Traffic::tensor_parallel, Collective::all_gather, Bytes{expert_tokens() * model_.hidden_size * element_size(precision)});
+      collective(Traffic::tensor_parallel, Collective::all_gather,
+                 Bytes{expert_tokens() * model_.hidden_size * element_size(precision)});
   }
   void return_tokens() {
     const Bytes size{expert_tokens() * model_.hidden_size * element_};
     if (sequence_parallel_ && etp() > 1) collective(Traffic::tensor_parallel, Collective::reduce_scatter, size);
     if (!sequence_parallel_ && etp() > 1) collective(Traffic::tensor_parallel, Collective::all_reduce, size);
     if (plan_.parallel.ep > 1)
-      collective(Traffic::expert_parallel, Collective::all_to_all, Bytes{routed_tokens() * model_.hidden_size * element_});
+      collective(Traffic::expert_parallel, Collective::all_to_all,
+                 Bytes{routed_tokens() * model_.hidden_size * element_});
   }
 
   void grouped(Pass pass, const std::string& name, std::int64_t out, std::int64_t in) {
     const std::int64_t per_expert = ceil_div(expert_tokens(), local_experts());
     const bool wgrad = pass == Pass::wgrad;
-    const GemmShape shape = wgrad ? GemmShape{out, in, per_expert, local_experts(), training_.grad_reduce_dtype == Precision::fp32}
-                            : pass == Pass::dgrad ? GemmShape{per_expert, in, out, local_experts(), false}
-                                                  : GemmShape{per_expert, out, in, local_experts(), false};
+    const GemmShape shape =
+        wgrad ? GemmShape{out, in, per_expert, local_experts(), training_.grad_reduce_dtype == Precision::fp32}
+        : pass == Pass::dgrad ? GemmShape{per_expert, in, out, local_experts(), false}
+                              : GemmShape{per_expert, out, in, local_experts(), false};
     compute(OperatorKind::grouped_gemm, pass, training_.dtype, name, shape);
   }
 
@@ -497,7 +537,8 @@ class Writer {
 
   std::int64_t vocab() const { return ceil_div(model_.vocab_size, t_); }
   Linear output_layer() const {
-    return {"lm_head", model_.hidden_size, vocab(), Split::column, Precision::bf16, model_.tied_embeddings && plan_.parallel.pp == 1};
+    return {"lm_head",     model_.hidden_size, vocab(),
+            Split::column, Precision::bf16,    model_.tied_embeddings && plan_.parallel.pp == 1};
   }
 
   void embedding_forward() {
@@ -526,7 +567,8 @@ class Writer {
     loss_reductions();
   }
   void head_backward(BackwardPart part) {
-    if (part != BackwardPart::weight_gradients) elementwise(OperatorKind::cross_entropy, Pass::backward, "cross_entropy", tokens_ * vocab(), 8);
+    if (part != BackwardPart::weight_gradients)
+      elementwise(OperatorKind::cross_entropy, Pass::backward, "cross_entropy", tokens_ * vocab(), 8);
     column_backward(output_layer(), part);
     if (model_.final_norm) norm_backward(part);
   }
@@ -606,8 +648,10 @@ WorkList LayerWork::head_backward(BackwardPart part) const {
 
 std::int64_t LayerWork::layer_parameters(int layer) const {
   const Writer writer(model_, plan_);
-  std::int64_t sum = linear_parameters(writer.attention_inputs()) + writer.attention_output().parameters() + 2 * writer.norm_parameters();
-  if (!model_.is_moe_layer(layer)) return sum + writer.fc1(model_.ffn_hidden_size).parameters() + writer.fc2(model_.ffn_hidden_size).parameters();
+  std::int64_t sum = linear_parameters(writer.attention_inputs()) + writer.attention_output().parameters() +
+                     2 * writer.norm_parameters();
+  if (!model_.is_moe_layer(layer))
+    return sum + writer.fc1(model_.ffn_hidden_size).parameters() + writer.fc2(model_.ffn_hidden_size).parameters();
   sum += writer.router().parameters() + writer.expert_parameters();
   if (writer.moe().shared_ffn_hidden > 0) sum += writer.shared_fc1().parameters() + writer.shared_fc2().parameters();
   return sum;

@@ -28,7 +28,7 @@ struct Work {
     collective,  ///< `call`; what follows waits for its end
     start,       ///< `call`, running beside what follows, until `join` with the same ticket
     join,
-    gradients,   ///< the weight gradients of `parameters` parameters are complete
+    gradients,  ///< the weight gradients of `parameters` parameters are complete
   };
   Kind kind = Kind::compute;
   Operator op;

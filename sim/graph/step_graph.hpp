@@ -31,11 +31,11 @@ enum class Traffic : std::uint8_t {
   tensor_parallel,
   context_parallel,
   expert_parallel,
-  pipeline,        ///< point-to-point between stages
-  gradients,       ///< data-parallel all-reduce or reduce-scatter
-  parameters,      ///< ZeRO / FSDP all-gather
-  embedding,       ///< tied-embedding gradients
-  control,         ///< gradient norm, overflow flag
+  pipeline,    ///< point-to-point between stages
+  gradients,   ///< data-parallel all-reduce or reduce-scatter
+  parameters,  ///< ZeRO / FSDP all-gather
+  embedding,   ///< tied-embedding gradients
+  control,     ///< gradient norm, overflow flag
 };
 inline constexpr int kTrafficKinds = 8;
 const char* to_string(Traffic traffic);
@@ -68,7 +68,7 @@ enum class OpType : std::uint8_t {
   collective,  ///< call `payload` of StepGraph::collectives
   send,        ///< message `payload` of StepGraph::messages
   receive,
-  host_sync,   ///< last of its template: the host waits for `waits` before it issues the next template
+  host_sync,  ///< last of its template: the host waits for `waits` before it issues the next template
 };
 
 /// One operation of a template.
@@ -76,8 +76,8 @@ struct Op {
   OpType type = OpType::compute;
   StreamId stream = kComputeStream;
   std::int32_t payload = -1;
-  Duration duration;          ///< of a collective or message: from the moment when all are there
-  Duration host;              ///< host time to issue it
+  Duration duration;  ///< of a collective or message: from the moment when all are there
+  Duration host;      ///< host time to issue it
   std::vector<EventRef> waits;
   EventRef records;
   bool operator==(const Op&) const = default;
@@ -86,12 +86,12 @@ struct Op {
 enum class Phase : std::uint8_t { forward, backward, weight_gradient, optimizer };
 
 struct Template {
-  std::string name;           ///< "forward chunk 2"
+  std::string name;  ///< "forward chunk 2"
   Phase phase = Phase::forward;
   std::int16_t chunk = 0;
   std::vector<Op> ops;
-  Bytes allocates;            ///< activations kept when it ends
-  Bytes releases;             ///< activations given back when it ends
+  Bytes allocates;  ///< activations kept when it ends
+  Bytes releases;   ///< activations given back when it ends
   bool operator==(const Template&) const = default;
 };
 
@@ -99,12 +99,12 @@ struct Template {
 struct CostedOperator {
   Operator op;
   OperatorCost cost;
-  bool recomputed = false;    ///< repeats forward work in the backward: hardware FLOPs, not model FLOPs
+  bool recomputed = false;  ///< repeats forward work in the backward: hardware FLOPs, not model FLOPs
 };
 
 /// The ranks of one group, as far as they are simulated.
 struct Communicator {
-  std::string name;                   ///< "tp", "dp stage 3"
+  std::string name;  ///< "tp", "dp stage 3"
   GroupPlacement placement;
   std::vector<std::int32_t> members;  ///< indices into StepGraph::ranks, ascending; a class stands there once
 };
@@ -123,7 +123,7 @@ struct CostedCollective {
 struct Message {
   std::int32_t channel = -1;  ///< index into Rank::channels
   Bytes size;
-  bool eager = false;         ///< the sender does not wait for the receiver
+  bool eager = false;  ///< the sender does not wait for the receiver
   CollectiveCost cost;
 };
 
@@ -145,15 +145,15 @@ struct Rank {
   std::int32_t representative = 0;  ///< global rank number
   std::int32_t multiplicity = 1;
   std::int32_t pp_rank = 0;
-  std::int32_t program = 0;         ///< index into StepGraph::programs
+  std::int32_t program = 0;                 ///< index into StepGraph::programs
   std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators
   std::vector<ChannelEnd> channels;
 };
 
 struct StepGraph {
   std::vector<StreamInfo> streams;
-  std::int32_t rank_events = 0;    ///< rank events are numbered below this
-  std::int32_t local_events = 0;   ///< local events of one template run, at most
+  std::int32_t rank_events = 0;   ///< rank events are numbered below this
+  std::int32_t local_events = 0;  ///< local events of one template run, at most
   std::int32_t microbatches = 0;
   std::vector<CostedOperator> operators;
   std::vector<CostedCollective> collectives;

@@ -14,7 +14,8 @@ constexpr double kTiledExposedShare = 0.41;
 
 }  // namespace
 
-CostTable::CostTable(StepGraph& graph, const Costs& costs, const NetworkModel& network, std::vector<GroupPlacement> placements)
+CostTable::CostTable(StepGraph& graph, const Costs& costs, const NetworkModel& network,
+                     std::vector<GroupPlacement> placements)
     : graph_(graph), costs_(costs), network_(network), placements_(std::move(placements)) {}
 
 std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
@@ -33,7 +34,8 @@ std::int32_t CostTable::collective_index(Traffic traffic, Slot slot, const Colle
   const GroupPlacement& group = placement(slot);
   if (group.ranks <= 1) return -1;
   const auto slot_index = static_cast<std::int32_t>(slot);
-  const auto [found, added] = collectives_.try_emplace({slot_index, {traffic, call}}, static_cast<std::int32_t>(graph_.collectives.size()));
+  const auto [found, added] =
+      collectives_.try_emplace({slot_index, {traffic, call}}, static_cast<std::int32_t>(graph_.collectives.size()));
   if (added) graph_.collectives.push_back({traffic, slot_index, call, network_.cost(call, group)});
   return found->second;
 }
@@ -78,11 +80,13 @@ EventRef TemplateWriter::mark() {
 }
 
 void TemplateWriter::mark_as(EventRef rank_event) {
-  if (last_compute_ < 0 || !pending_.empty() || !out_.ops[static_cast<std::size_t>(last_compute_)].records.none()) pause();
+  if (last_compute_ < 0 || !pending_.empty() || !out_.ops[static_cast<std::size_t>(last_compute_)].records.none())
+    pause();
   out_.ops[static_cast<std::size_t>(last_compute_)].records = rank_event;
 }
 
-EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after, EventRef records) {
+EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call,
+                                    std::vector<EventRef> after, EventRef records) {
   const std::int32_t index = table_.collective_index(traffic, slot, call);
   TRACECAST_ASSERT(index >= 0, "a collective needs a group of at least two");
   Op op;
@@ -97,7 +101,8 @@ EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const
   return op.records;
 }
 
-void TemplateWriter::transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after, EventRef records) {
+void TemplateWriter::transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after,
+                              EventRef records) {
   Op op;
   op.type = type;
   op.stream = stream;
@@ -122,36 +127,53 @@ void TemplateWriter::finish() {
 
 Lane TemplateWriter::lane(Traffic traffic) {
   switch (traffic) {
-    case Traffic::context_parallel: return Lane::context;
-    case Traffic::expert_parallel: return Lane::expert;
-    default: return Lane::tensor;
+    case Traffic::context_parallel:
+      return Lane::context;
+    case Traffic::expert_parallel:
+      return Lane::expert;
+    default:
+      return Lane::tensor;
   }
 }
 
 Slot TemplateWriter::slot(Traffic traffic) {
   switch (traffic) {
-    case Traffic::context_parallel: return Slot::context;
-    case Traffic::expert_parallel: return Slot::expert;
-    default: return Slot::tensor;
+    case Traffic::context_parallel:
+      return Slot::context;
+    case Traffic::expert_parallel:
+      return Slot::expert;
+    default:
+      return Slot::tensor;
   }
 }
 
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
-  const auto issue = [this](const Work& w) { return collective(lane(w.traffic), w.traffic, slot(w.traffic), w.call, {mark()}); };
+  const auto issue = [this](const Work& w) {
+    return collective(lane(w.traffic), w.traffic, slot(w.traffic), w.call, {mark()});
+  };
   switch (work.kind) {
-    case Work::Kind::compute: compute(work.op, work.recomputed); break;
-    case Work::Kind::start: started_[work.ticket] = issue(work); break;
-    case Work::Kind::join: wait(started_.at(work.ticket)); break;
+    case Work::Kind::compute:
+      compute(work.op, work.recomputed);
+      break;
+    case Work::Kind::start:
+      started_[work.ticket] = issue(work);
+      break;
+    case Work::Kind::join:
+      wait(started_.at(work.ticket));
+      break;
     case Work::Kind::collective: {
       if (table_.placement(slot(work.traffic)).ranks <= 1) break;
       const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel;
       Work exposed = work;
-      if (tiled) exposed.call.size.count = static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
+      if (tiled)
+        exposed.call.size.count =
+            static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
       wait(issue(exposed));
       break;
     }
-    case Work::Kind::gradients: break;
+    case Work::Kind::gradients:
+      break;
   }
 }
 

@@ -15,7 +15,19 @@ namespace tracecast {
 enum class Lane : StreamId { compute, tensor, context, expert, gradients, parameters, global, embedding, pipeline };
 
 /// Slots of Rank::communicators.
-enum class Slot : std::int32_t { tensor, context, expert, gradients, expert_gradients, parameters, expert_parameters, replicas, world, embedding, mirror };
+enum class Slot : std::int32_t {
+  tensor,
+  context,
+  expert,
+  gradients,
+  expert_gradients,
+  parameters,
+  expert_parameters,
+  replicas,
+  world,
+  embedding,
+  mirror
+};
 inline constexpr int kSlots = 11;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
@@ -52,8 +64,10 @@ class TemplateWriter {
   template <class OnGradients>
   void write(const WorkList& list, OnGradients on_gradients) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (list[i].kind == Work::Kind::gradients) on_gradients(list[i]);
-      else write_one(list, i);
+      if (list[i].kind == Work::Kind::gradients)
+        on_gradients(list[i]);
+      else
+        write_one(list, i);
     }
   }
   void write(const WorkList& list) {
@@ -69,7 +83,8 @@ class TemplateWriter {
   void mark_as(EventRef rank_event);
 
   /// A collective on `lane` after `after`; records `records` (or, when that is none, a local event, which is returned).
-  EventRef collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after, EventRef records = {});
+  EventRef collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after,
+                      EventRef records = {});
   void transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after, EventRef records);
   /// An event of this template's own, to be recorded by one of its operations.
   EventRef new_local_event();

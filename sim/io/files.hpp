@@ -22,14 +22,15 @@ struct JsonNode;
 /// Where shipped data is: TRACECAST_DATA of the caller, an installed share/tracecast, or the source tree. The command
 /// line decides; the library is told.
 struct DataPaths {
-  std::filesystem::path scenarios;   ///< with models/ below it
+  std::filesystem::path scenarios;  ///< with models/ below it
   std::filesystem::path topologies;
   std::filesystem::path profiles;
 };
 
 /// A file by path, or by name without path and suffix: "llama3-405b-16k" finds scenarios/**/llama3-405b-16k.json.
 /// Errors: nothing of that name (with the nearest one), or more than one.
-Result<std::filesystem::path> find_file(const std::string& name, const std::filesystem::path& folder, std::string_view what);
+Result<std::filesystem::path> find_file(const std::string& name, const std::filesystem::path& folder,
+                                        std::string_view what);
 
 /// `overrides`: "key=value" of --set, e.g. "parallel.tp=4"; they replace the file's values before anything is read, so
 /// that they pass the same checks. The value is JSON where it parses as such, else a string.

@@ -110,13 +110,15 @@ void read_qwen2(ConfigReader& config, Model& model) {
   read_llama(config, model);
   model.qkv_bias = true;
   model.attention_output_bias = false;
-  if (config.flag("use_sliding_window", false)) config.refuse("use_sliding_window", "is not supported (allowed: false)");
+  if (config.flag("use_sliding_window", false))
+    config.refuse("use_sliding_window", "is not supported (allowed: false)");
 }
 
 void read_qwen3(ConfigReader& config, Model& model) {
   read_llama(config, model);
   model.qk_norm = true;
-  if (config.flag("use_sliding_window", false)) config.refuse("use_sliding_window", "is not supported (allowed: false)");
+  if (config.flag("use_sliding_window", false))
+    config.refuse("use_sliding_window", "is not supported (allowed: false)");
 }
 
 /// Baichuan 13B has no max_position_embeddings: it uses ALiBi.
@@ -272,14 +274,22 @@ struct Family {
 };
 
 constexpr std::array kFamilies{
-    Family{"baichuan", read_baichuan},       Family{"bloom", read_bloom},
-    Family{"deepseek_v2", read_deepseek},    Family{"deepseek_v3", read_deepseek},
-    Family{"gpt2", read_gpt2},               Family{"gpt_neox", read_gpt_neox},
-    Family{"gpt_oss", read_gpt_oss},         Family{"kimi_k2", read_deepseek},
-    Family{"llama", read_llama},             Family{"mistral", read_mistral},
-    Family{"mixtral", read_mixtral},         Family{"qwen2", read_qwen2},
-    Family{"qwen2_moe", read_qwen2_moe},     Family{"qwen3", read_qwen3},
-    Family{"qwen3_moe", read_qwen3_moe},     Family{"qwen3_vl_moe_text", read_qwen3_moe},
+    Family{"baichuan", read_baichuan},
+    Family{"bloom", read_bloom},
+    Family{"deepseek_v2", read_deepseek},
+    Family{"deepseek_v3", read_deepseek},
+    Family{"gpt2", read_gpt2},
+    Family{"gpt_neox", read_gpt_neox},
+    Family{"gpt_oss", read_gpt_oss},
+    Family{"kimi_k2", read_deepseek},
+    Family{"llama", read_llama},
+    Family{"mistral", read_mistral},
+    Family{"mixtral", read_mixtral},
+    Family{"qwen2", read_qwen2},
+    Family{"qwen2_moe", read_qwen2_moe},
+    Family{"qwen3", read_qwen3},
+    Family{"qwen3_moe", read_qwen3_moe},
+    Family{"qwen3_vl_moe_text", read_qwen3_moe},
     Family{"qwen3_vl_text", read_qwen3},
 };
 

@@ -27,11 +27,11 @@ struct JsonMember;
 struct JsonNode {
   enum class Kind { null, boolean, integer, number, string, array, object };
   Kind kind = Kind::null;
-  int line = 0;          ///< kOverrideLine: from the command line
+  int line = 0;  ///< kOverrideLine: from the command line
   bool boolean = false;
   std::int64_t integer = 0;
-  double number = 0;     ///< also set for integers
-  std::string string;    ///< of a number (not an integer): as written
+  double number = 0;                ///< also set for integers
+  std::string string;               ///< of a number (not an integer): as written
   std::vector<JsonNode> items;      ///< array
   std::vector<JsonMember> members;  ///< object, in file order
   const JsonNode* find(std::string_view key) const;
@@ -74,7 +74,8 @@ class ObjectReader {
   bool get(const std::string& key, bool& value);
   bool get(const std::string& key, double& value);
   /// Integers may be written as 5e8.
-  bool get(const std::string& key, std::int64_t& value, std::int64_t minimum = INT64_MIN, std::int64_t maximum = INT64_MAX);
+  bool get(const std::string& key, std::int64_t& value, std::int64_t minimum = INT64_MIN,
+           std::int64_t maximum = INT64_MAX);
   bool get(const std::string& key, int& value, int minimum = INT32_MIN, int maximum = INT32_MAX);
   /// Quantities with their unit: "80 GiB", "400 Gb/s", "5 us".
   bool get(const std::string& key, Bytes& value);
@@ -111,7 +112,7 @@ class ObjectReader {
   struct Range {
     std::int64_t minimum;
     std::int64_t maximum;
-    std::int64_t lowest;   ///< bounds that were not asked for
+    std::int64_t lowest;  ///< bounds that were not asked for
     std::int64_t highest;
   };
   const JsonNode* lookup(const std::string& key);

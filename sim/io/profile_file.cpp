@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kPrecisions{Precision::fp32, Precision::fp16,  Precision::bf16, Precision::fp8,
+constexpr std::array kPrecisions{Precision::fp32,      Precision::fp16,  Precision::bf16, Precision::fp8,
                                  Precision::fp8_block, Precision::mxfp8, Precision::nvfp4};
 constexpr std::array kPasses{Pass::forward, Pass::dgrad, Pass::wgrad, Pass::backward, Pass::optimizer};
 
@@ -51,14 +51,18 @@ const std::vector<std::pair<std::string, OperatorKind>>& choices(OperatorKind) {
 enum class Range { any, positive, not_negative, fraction };
 
 template <class Io, class T>
-void visit(Io& io, T& fit) requires std::is_same_v<std::remove_const_t<T>, Fit> {
+void visit(Io& io, T& fit)
+  requires std::is_same_v<std::remove_const_t<T>, Fit>
+{
   io.required("data", fit.data);
   io.required("samples", fit.samples, Range::not_negative);
   io.required("residual", fit.residual, Range::not_negative);
 }
 
 template <class Io, class T>
-void visit(Io& io, T& model) requires std::is_same_v<std::remove_const_t<T>, GemmModel> {
+void visit(Io& io, T& model)
+  requires std::is_same_v<std::remove_const_t<T>, GemmModel>
+{
   io.required("t0_s", model.t0, Range::not_negative);
   io.required("efficiency", model.efficiency, Range::positive);
   io.required("memory_efficiency", model.memory_efficiency, Range::positive);
@@ -77,7 +81,9 @@ void visit(Io& io, T& model) requires std::is_same_v<std::remove_const_t<T>, Gem
 }
 
 template <class Io, class T>
-void visit(Io& io, T& model) requires std::is_same_v<std::remove_const_t<T>, AttentionModel> {
+void visit(Io& io, T& model)
+  requires std::is_same_v<std::remove_const_t<T>, AttentionModel>
+{
   io.required("kernel", model.kernel);
   io.required("head_dim", model.head_dim, Range::positive);
   io.required("causal", model.causal);
@@ -90,14 +96,18 @@ void visit(Io& io, T& model) requires std::is_same_v<std::remove_const_t<T>, Att
 }
 
 template <class Io, class T>
-void visit(Io& io, T& model) requires std::is_same_v<std::remove_const_t<T>, MemoryModel> {
+void visit(Io& io, T& model)
+  requires std::is_same_v<std::remove_const_t<T>, MemoryModel>
+{
   io.required("t0_s", model.t0, Range::not_negative);
   io.required("efficiency", model.efficiency, Range::positive);
   io.group("fit", model.fit);
 }
 
 template <class Io, class T>
-void visit(Io& io, T& factors) requires std::is_same_v<std::remove_const_t<T>, InTraining> {
+void visit(Io& io, T& factors)
+  requires std::is_same_v<std::remove_const_t<T>, InTraining>
+{
   io.optional("gemm", factors.gemm, Range::positive);
   io.optional("gemm_fp8", factors.gemm_fp8, Range::positive);
   io.optional("gemm_fp4", factors.gemm_fp4, Range::positive);
@@ -110,7 +120,9 @@ void visit(Io& io, T& factors) requires std::is_same_v<std::remove_const_t<T>, I
 }
 
 template <class Io, class T>
-void visit(Io& io, T& host) requires std::is_same_v<std::remove_const_t<T>, HostModel> {
+void visit(Io& io, T& host)
+  requires std::is_same_v<std::remove_const_t<T>, HostModel>
+{
   io.required("launch_s", host.launch, Range::not_negative);
   io.required("graph_launch_s", host.graph_launch, Range::not_negative);
   io.optional("step_overhead_s", host.step_overhead, Range::not_negative);
@@ -119,7 +131,9 @@ void visit(Io& io, T& host) requires std::is_same_v<std::remove_const_t<T>, Host
 }
 
 template <class Io, class T>
-void visit(Io& io, T& shape) requires std::is_same_v<std::remove_const_t<T>, GemmShape> {
+void visit(Io& io, T& shape)
+  requires std::is_same_v<std::remove_const_t<T>, GemmShape>
+{
   io.required("m", shape.m, Range::positive);
   io.required("n", shape.n, Range::positive);
   io.required("k", shape.k, Range::positive);
@@ -128,7 +142,9 @@ void visit(Io& io, T& shape) requires std::is_same_v<std::remove_const_t<T>, Gem
 }
 
 template <class Io, class T>
-void visit(Io& io, T& shape) requires std::is_same_v<std::remove_const_t<T>, AttentionShape> {
+void visit(Io& io, T& shape)
+  requires std::is_same_v<std::remove_const_t<T>, AttentionShape>
+{
   io.required("batch", shape.batch, Range::positive);
   io.required("q_len", shape.q_len, Range::positive);
   io.required("kv_len", shape.kv_len, Range::positive);
@@ -141,13 +157,17 @@ void visit(Io& io, T& shape) requires std::is_same_v<std::remove_const_t<T>, Att
 }
 
 template <class Io, class T>
-void visit(Io& io, T& shape) requires std::is_same_v<std::remove_const_t<T>, ElementwiseShape> {
+void visit(Io& io, T& shape)
+  requires std::is_same_v<std::remove_const_t<T>, ElementwiseShape>
+{
   io.optional("elements", shape.elements, Range::not_negative);
   io.required("traffic", shape.traffic);
 }
 
 template <class Io, class T>
-void visit(Io& io, T& measured) requires std::is_same_v<std::remove_const_t<T>, MeasuredOperator> {
+void visit(Io& io, T& measured)
+  requires std::is_same_v<std::remove_const_t<T>, MeasuredOperator>
+{
   io.required("kind", measured.op.kind);
   io.required("pass", measured.op.pass);
   io.required("precision", measured.op.precision);
@@ -159,7 +179,9 @@ void visit(Io& io, T& measured) requires std::is_same_v<std::remove_const_t<T>, 
 }
 
 template <class Io, class T>
-void visit(Io& io, T& profile) requires std::is_same_v<std::remove_const_t<T>, Profile> {
+void visit(Io& io, T& profile)
+  requires std::is_same_v<std::remove_const_t<T>, Profile>
+{
   io.required("gpu", profile.gpu);
   io.required("kind", profile.kind);
   io.required("source", profile.source);
@@ -194,9 +216,12 @@ class Writer {
 
   template <class T>
   void required(const char* key, const T& value, Range = Range::any) {
-    if constexpr (std::is_enum_v<T>) object_[key] = to_string(value);
-    else if constexpr (std::is_same_v<T, Bytes>) object_[key] = fmt::format("{} B", value.count);
-    else object_[key] = value;
+    if constexpr (std::is_enum_v<T>)
+      object_[key] = to_string(value);
+    else if constexpr (std::is_same_v<T, Bytes>)
+      object_[key] = fmt::format("{} B", value.count);
+    else
+      object_[key] = value;
   }
   void optional(const char* key, const auto& value, Range = Range::any) { required(key, value); }
   void group(const char* key, const auto& value) { object_[key] = write(value); }
@@ -208,8 +233,10 @@ class Writer {
   void by_precision(const char* key, const std::map<Precision, T>& values) {
     Json& object = object_[key] = Json::object();
     for (const auto& [precision, value] : values) {
-      if constexpr (std::is_same_v<T, double>) object[to_string(precision)] = value;
-      else object[to_string(precision)] = write(value);
+      if constexpr (std::is_same_v<T, double>)
+        object[to_string(precision)] = value;
+      else
+        object[to_string(precision)] = write(value);
     }
   }
   void list(const char* key, const auto& values) {
@@ -244,8 +271,12 @@ class Reader {
  public:
   Reader(ObjectReader& object, std::vector<Diagnostic>& errors) : object_(object), errors_(errors) {}
 
-  void required(const char* key, auto& value, Range range = Range::any) { check(key, take<true>(key, value), value, range); }
-  void optional(const char* key, auto& value, Range range = Range::any) { check(key, take<false>(key, value), value, range); }
+  void required(const char* key, auto& value, Range range = Range::any) {
+    check(key, take<true>(key, value), value, range);
+  }
+  void optional(const char* key, auto& value, Range range = Range::any) {
+    check(key, take<false>(key, value), value, range);
+  }
 
   template <class T>
   void group(const char* key, T& value) {
@@ -295,9 +326,12 @@ class Reader {
     });
   }
   void shape(const char* key, OperatorKind kind, OperatorShape& shape) {
-    if (shape_index(kind) == 0) group(key, shape.emplace<GemmShape>());
-    else if (shape_index(kind) == 1) group(key, shape.emplace<AttentionShape>());
-    else group(key, shape.emplace<ElementwiseShape>());
+    if (shape_index(kind) == 0)
+      group(key, shape.emplace<GemmShape>());
+    else if (shape_index(kind) == 1)
+      group(key, shape.emplace<AttentionShape>());
+    else
+      group(key, shape.emplace<ElementwiseShape>());
   }
 
  private:
@@ -323,8 +357,10 @@ class Reader {
   }
   template <bool kRequired, class T>
   bool take(const char* key, T& value) {
-    if constexpr (std::is_enum_v<T>) return kRequired ? object_.require(key, value, choices(value)) : object_.get(key, value, choices(value));
-    else return kRequired ? object_.require(key, value) : object_.get(key, value);
+    if constexpr (std::is_enum_v<T>)
+      return kRequired ? object_.require(key, value, choices(value)) : object_.get(key, value, choices(value));
+    else
+      return kRequired ? object_.require(key, value) : object_.get(key, value);
   }
   template <class T>
   void check(const char* key, bool present, const T& value, Range range) {

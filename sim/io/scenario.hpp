@@ -22,22 +22,22 @@ struct Measured {
 
 /// Where a key of the scenario was written, so that what is found wrong later can still be told with file and line.
 struct KeyPlace {
-  std::string file;   ///< the scenario's file, or "--set"
+  std::string file;  ///< the scenario's file, or "--set"
   int line = 0;
   std::string value;  ///< as written
   bool operator==(const KeyPlace&) const = default;
 };
 
 struct Scenario {
-  std::string name;         ///< file stem
+  std::string name;  ///< file stem
   std::string description;
   std::string source;
   Model model;
   Parallel parallel;
   Training training;
-  Cluster cluster;          ///< sized: world_size set
+  Cluster cluster;  ///< sized: world_size set
   Profile profile;
-  std::string topology;     ///< as the scenario names it
+  std::string topology;      ///< as the scenario names it
   std::string profile_name;  ///< as the scenario names it; empty: the topology's GPU
   std::optional<Measured> measured;
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand

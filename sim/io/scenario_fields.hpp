@@ -21,7 +21,10 @@ inline Names<Precision> reduction_precision_names() {
   return {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}};
 }
 inline Names<Recompute> recompute_names() {
-  return {{"none", Recompute::none}, {"selective", Recompute::selective}, {"selective_op", Recompute::selective_op}, {"full", Recompute::full}};
+  return {{"none", Recompute::none},
+          {"selective", Recompute::selective},
+          {"selective_op", Recompute::selective_op},
+          {"full", Recompute::full}};
 }
 inline Names<OptimizerKind> optimizer_names() {
   return {{"adam", OptimizerKind::adam}, {"sgd", OptimizerKind::sgd}, {"momentum", OptimizerKind::momentum}};

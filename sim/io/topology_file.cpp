@@ -82,7 +82,8 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
     const bool last = i + 1 == tiers->items.size();
     const int nodes = cluster.tiers.back().nodes;
     const int below = i == 0 ? 0 : cluster.tiers[i - 1].nodes;
-    if (nodes == 0 && !last) reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
+    if (nodes == 0 && !last)
+      reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
     if (nodes != 0 && nodes <= below)
       reader.error("tiers", fmt::format("tier {} holds {} nodes, not more than the tier below ({})", i, nodes, below));
   }

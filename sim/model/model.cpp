@@ -44,8 +44,8 @@ void check_sizes(ModelCheck& check, const Model& model) {
   check.between("num_attention_heads", model.num_attention_heads, 1, kMaxHeads);
   check.between("ffn_hidden_size", model.ffn_hidden_size, model.moe ? 0 : 1, kMaxFfn);
   check.between("vocab_size", model.vocab_size, 1, kMaxVocab);
-  check.between("max_position_embeddings", model.max_position_embeddings,
-                model.position == Position::learned ? 1 : 0, kMaxPositions);
+  check.between("max_position_embeddings", model.max_position_embeddings, model.position == Position::learned ? 1 : 0,
+                kMaxPositions);
   check.between("sliding_window", model.sliding_window, 0, kMaxPositions);
   check.between("global_layer_interval", model.global_layer_interval, 0, kMaxLayers);
   if (!(model.dropout >= 0 && model.dropout < 1)) {
@@ -180,9 +180,9 @@ Result<Model> validated(Model model) {
     check_latent_attention(check, latent);
     if (model.head_dim == 0 && check.diagnostics().empty()) model.head_dim = latent.nope_dim + latent.rope_dim;
   } else if (model.head_dim == 0 && !divisible && model.num_attention_heads > 0 && model.hidden_size > 0) {
-    check.fault("num_attention_heads", fmt::to_string(model.num_attention_heads),
-                fmt::format("does not divide model.hidden_size = {}, and model.head_dim is not given",
-                            model.hidden_size));
+    check.fault(
+        "num_attention_heads", fmt::to_string(model.num_attention_heads),
+        fmt::format("does not divide model.hidden_size = {}, and model.head_dim is not given", model.hidden_size));
     model.head_dim = 1;
   }
   if (model.head_dim == 0 && divisible) model.head_dim = model.hidden_size / model.num_attention_heads;

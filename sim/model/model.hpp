@@ -19,22 +19,22 @@ enum class Position { none, learned, rope, alibi };
 /// Mixture of experts in the feed-forward part of a layer.
 struct MixtureOfExperts {
   int experts = 0;
-  int topk = 0;                      ///< experts that a token is sent to
-  std::int64_t ffn_hidden = 0;       ///< width of one routed expert
+  int topk = 0;                        ///< experts that a token is sent to
+  std::int64_t ffn_hidden = 0;         ///< width of one routed expert
   std::int64_t shared_ffn_hidden = 0;  ///< summed width of the shared experts, 0 for none
-  bool shared_expert_gate = false;   ///< one extra hidden -> 1 projection (Qwen2-MoE)
-  int leading_dense_layers = 0;      ///< layers at the start with a dense feed-forward of Model::ffn_hidden
-  int layer_interval = 1;            ///< after those, every n-th layer is an MoE layer
-  bool router_bias = false;          ///< one bias per expert (DeepSeek-V3, gpt-oss)
-  bool expert_bias = false;          ///< biases inside the experts (gpt-oss)
-  int routing_groups = 0;            ///< node-limited routing: groups of experts, 0 for none
-  int routing_group_limit = 0;       ///< groups a token may be sent to
+  bool shared_expert_gate = false;     ///< one extra hidden -> 1 projection (Qwen2-MoE)
+  int leading_dense_layers = 0;        ///< layers at the start with a dense feed-forward of Model::ffn_hidden
+  int layer_interval = 1;              ///< after those, every n-th layer is an MoE layer
+  bool router_bias = false;            ///< one bias per expert (DeepSeek-V3, gpt-oss)
+  bool expert_bias = false;            ///< biases inside the experts (gpt-oss)
+  int routing_groups = 0;              ///< node-limited routing: groups of experts, 0 for none
+  int routing_group_limit = 0;         ///< groups a token may be sent to
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
 /// Multi-head latent attention (DeepSeek-V2/V3).
 struct LatentAttention {
-  std::int64_t q_rank = 0;   ///< 0: the query is not compressed
+  std::int64_t q_rank = 0;  ///< 0: the query is not compressed
   std::int64_t kv_rank = 0;
   std::int64_t nope_dim = 0;  ///< head size without rotary position
   std::int64_t rope_dim = 0;  ///< head size with it
@@ -49,8 +49,8 @@ struct Model {
   int num_attention_heads = 0;
   int num_query_groups = 0;  ///< key/value heads; equal to num_attention_heads for multi-head attention
   std::int64_t head_dim = 0;
-  std::int64_t ffn_hidden_size = 0;  ///< of the dense layers
-  std::int64_t vocab_size = 0;       ///< as padded, if it is
+  std::int64_t ffn_hidden_size = 0;          ///< of the dense layers
+  std::int64_t vocab_size = 0;               ///< as padded, if it is
   std::int64_t max_position_embeddings = 0;  ///< rows of the learned position table; not counted otherwise
   Activation activation = Activation::swiglu;
   Norm norm = Norm::rms_norm;
@@ -59,17 +59,17 @@ struct Model {
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
-  bool norm_bias = false;        ///< LayerNorm with bias
-  bool qk_norm = false;          ///< norms over the head size of query and key (Qwen3)
-  bool embedding_norm = false;   ///< a norm after the embedding (BLOOM)
+  bool norm_bias = false;       ///< LayerNorm with bias
+  bool qk_norm = false;         ///< norms over the head size of query and key (Qwen3)
+  bool embedding_norm = false;  ///< a norm after the embedding (BLOOM)
   bool final_norm = true;
-  bool attention_sinks = false;  ///< one learned logit per head (gpt-oss)
-  bool parallel_residual = false;  ///< attention and MLP read the same input (GPT-NeoX)
-  double dropout = 0;            ///< hidden and attention dropout during training
+  bool attention_sinks = false;     ///< one learned logit per head (gpt-oss)
+  bool parallel_residual = false;   ///< attention and MLP read the same input (GPT-NeoX)
+  double dropout = 0;               ///< hidden and attention dropout during training
   std::int64_t sliding_window = 0;  ///< attention span, 0 for all; applied to every layer that is not global
   int global_layer_interval = 0;    ///< with sliding_window: every n-th layer attends globally; 0: none does
-  int encoder_layers = 0;        ///< encoder-decoder models: num_layers counts the decoder's
-  int mtp_layers = 0;            ///< multi-token-prediction layers, not counted in num_layers
+  int encoder_layers = 0;           ///< encoder-decoder models: num_layers counts the decoder's
+  int mtp_layers = 0;               ///< multi-token-prediction layers, not counted in num_layers
   std::optional<LatentAttention> latent_attention;
   std::optional<MixtureOfExperts> moe;
   bool operator==(const Model&) const = default;
@@ -82,13 +82,13 @@ struct Model {
 
 /// Parameters of one part of the model, all ranks together.
 struct ParameterCount {
-  std::int64_t embedding = 0;       ///< word and learned position embeddings, embedding norm
-  std::int64_t attention = 0;       ///< all layers
-  std::int64_t mlp = 0;             ///< dense MLPs, shared experts, all layers
+  std::int64_t embedding = 0;  ///< word and learned position embeddings, embedding norm
+  std::int64_t attention = 0;  ///< all layers
+  std::int64_t mlp = 0;        ///< dense MLPs, shared experts, all layers
   std::int64_t router = 0;
-  std::int64_t experts = 0;         ///< routed experts, all of them
-  std::int64_t norms = 0;           ///< layer norms, qk norms, final norm
-  std::int64_t output = 0;          ///< output layer, 0 when tied
+  std::int64_t experts = 0;  ///< routed experts, all of them
+  std::int64_t norms = 0;    ///< layer norms, qk norms, final norm
+  std::int64_t output = 0;   ///< output layer, 0 when tied
   std::int64_t mtp = 0;
   std::int64_t total() const { return embedding + attention + mlp + router + experts + norms + output + mtp; }
 };

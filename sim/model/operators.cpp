@@ -43,8 +43,7 @@ Bytes fused_attention_traffic(const Operator& op, const AttentionShape& shape) {
   const std::int64_t key_value = shape.kv_len * shape.kv_heads * (shape.qk_dim + shape.v_dim);
   const std::int64_t out = shape.q_len * shape.heads * shape.v_dim;
   const std::int64_t log_sum_exp = 4 * shape.q_len * shape.heads;
-  const std::int64_t elements =
-      is_backward(op.pass) ? 2 * (query + key_value) + 2 * out : query + key_value + out;
+  const std::int64_t elements = is_backward(op.pass) ? 2 * (query + key_value) + 2 * out : query + key_value + out;
   return Bytes{element_size(op.precision) * elements + log_sum_exp} * shape.batch;
 }
 
@@ -64,58 +63,88 @@ Bytes scores_traffic(const Operator& op, const AttentionShape& shape) {
 
 std::int64_t element_size(Precision precision) {
   switch (precision) {
-    case Precision::fp32: return 4;
+    case Precision::fp32:
+      return 4;
     case Precision::fp16:
-    case Precision::bf16: return 2;
+    case Precision::bf16:
+      return 2;
     case Precision::fp8:
     case Precision::fp8_block:
     case Precision::mxfp8:
-    case Precision::nvfp4: return 1;
+    case Precision::nvfp4:
+      return 1;
   }
   return 0;
 }
 
 const char* to_string(Precision precision) {
   switch (precision) {
-    case Precision::fp32: return "fp32";
-    case Precision::fp16: return "fp16";
-    case Precision::bf16: return "bf16";
-    case Precision::fp8: return "fp8";
-    case Precision::fp8_block: return "fp8_block";
-    case Precision::mxfp8: return "mxfp8";
-    case Precision::nvfp4: return "nvfp4";
+    case Precision::fp32:
+      return "fp32";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp8:
+      return "fp8";
+    case Precision::fp8_block:
+      return "fp8_block";
+    case Precision::mxfp8:
+      return "mxfp8";
+    case Precision::nvfp4:
+      return "nvfp4";
   }
   return "";
 }
 
 const char* to_string(OperatorKind kind) {
   switch (kind) {
-    case OperatorKind::gemm: return "gemm";
-    case OperatorKind::grouped_gemm: return "grouped_gemm";
-    case OperatorKind::attention: return "attention";
-    case OperatorKind::scores: return "scores";
-    case OperatorKind::softmax: return "softmax";
-    case OperatorKind::norm: return "norm";
-    case OperatorKind::activation: return "activation";
-    case OperatorKind::rope: return "rope";
-    case OperatorKind::residual: return "residual";
-    case OperatorKind::embedding: return "embedding";
-    case OperatorKind::cross_entropy: return "cross_entropy";
-    case OperatorKind::optimizer: return "optimizer";
-    case OperatorKind::cast: return "cast";
-    case OperatorKind::permute: return "permute";
-    case OperatorKind::copy: return "copy";
+    case OperatorKind::gemm:
+      return "gemm";
+    case OperatorKind::grouped_gemm:
+      return "grouped_gemm";
+    case OperatorKind::attention:
+      return "attention";
+    case OperatorKind::scores:
+      return "scores";
+    case OperatorKind::softmax:
+      return "softmax";
+    case OperatorKind::norm:
+      return "norm";
+    case OperatorKind::activation:
+      return "activation";
+    case OperatorKind::rope:
+      return "rope";
+    case OperatorKind::residual:
+      return "residual";
+    case OperatorKind::embedding:
+      return "embedding";
+    case OperatorKind::cross_entropy:
+      return "cross_entropy";
+    case OperatorKind::optimizer:
+      return "optimizer";
+    case OperatorKind::cast:
+      return "cast";
+    case OperatorKind::permute:
+      return "permute";
+    case OperatorKind::copy:
+      return "copy";
   }
   return "";
 }
 
 const char* to_string(Pass pass) {
   switch (pass) {
-    case Pass::forward: return "forward";
-    case Pass::dgrad: return "dgrad";
-    case Pass::wgrad: return "wgrad";
-    case Pass::backward: return "backward";
-    case Pass::optimizer: return "optimizer";
+    case Pass::forward:
+      return "forward";
+    case Pass::dgrad:
+      return "dgrad";
+    case Pass::wgrad:
+      return "wgrad";
+    case Pass::backward:
+      return "backward";
+    case Pass::optimizer:
+      return "optimizer";
   }
   return "";
 }

@@ -18,21 +18,21 @@ std::int64_t element_size(Precision precision);
 const char* to_string(Precision precision);
 
 enum class OperatorKind {
-  gemm,           ///< one matrix multiplication
-  grouped_gemm,   ///< one multiplication per expert, in one kernel
-  attention,      ///< fused scores, softmax and value product (FlashAttention or cuDNN)
-  scores,         ///< unfused attention: the two batched multiplications of one direction, together
-  softmax,        ///< unfused attention: scale, mask, softmax, dropout over [b, a, s, s]
-  norm,           ///< LayerNorm or RMSNorm
-  activation,     ///< GeLU, SwiGLU …
+  gemm,          ///< one matrix multiplication
+  grouped_gemm,  ///< one multiplication per expert, in one kernel
+  attention,     ///< fused scores, softmax and value product (FlashAttention or cuDNN)
+  scores,        ///< unfused attention: the two batched multiplications of one direction, together
+  softmax,       ///< unfused attention: scale, mask, softmax, dropout over [b, a, s, s]
+  norm,          ///< LayerNorm or RMSNorm
+  activation,    ///< GeLU, SwiGLU …
   rope,
-  residual,       ///< residual addition, with bias and dropout when the model has them
+  residual,  ///< residual addition, with bias and dropout when the model has them
   embedding,
   cross_entropy,  ///< vocabulary-parallel softmax cross-entropy
   optimizer,
-  cast,           ///< precision conversion, transposition, quantisation
-  permute,        ///< MoE token shuffle, router top-k
-  copy,           ///< host-device or device-device copy
+  cast,     ///< precision conversion, transposition, quantisation
+  permute,  ///< MoE token shuffle, router top-k
+  copy,     ///< host-device or device-device copy
 };
 inline constexpr int kOperatorKinds = 15;
 const char* to_string(OperatorKind kind);

@@ -17,11 +17,11 @@ enum class Part { embedding, attention, mlp, router, expert, norm, output };
 
 /// How many of a group's parameters one rank holds.
 enum class Split {
-  replicated,     ///< all of them on every rank of the tensor-parallel group
-  tensor,         ///< count / tp
-  query_groups,   ///< by key/value heads: max(1, k / tp) of k
-  expert,         ///< count / (ep etp)
-  expert_bias,    ///< count / ep: added after the experts' row-parallel matrix
+  replicated,    ///< all of them on every rank of the tensor-parallel group
+  tensor,        ///< count / tp
+  query_groups,  ///< by key/value heads: max(1, k / tp) of k
+  expert,        ///< count / (ep etp)
+  expert_bias,   ///< count / ep: added after the experts' row-parallel matrix
 };
 
 struct ParameterGroup {

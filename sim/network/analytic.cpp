@@ -20,12 +20,14 @@
 namespace tracecast {
 namespace {
 
-constexpr double kDirectBaseUs = 6.6;       ///< NCCL's LL base latency
-constexpr double kPeerUs = 0.3;             ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
-constexpr double kNetworkHopUs = 5.0;       ///< NCCL's LL network hop between single ranks
-constexpr double kPostUs = 1.0;             ///< NCCL's cost of posting one message to a NIC
-constexpr double kWireEfficiency = 0.975;   ///< of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309)
-constexpr double kDirectChannels = 16;      ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
+constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
+constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
+constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
+constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
+constexpr double kWireEfficiency =
+    0.975;  ///< of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309)
+constexpr double kDirectChannels =
+    16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
 double bytes(Bytes size) { return static_cast<double>(size.count); }
 
@@ -64,7 +66,8 @@ class AnalyticNetwork final : public NetworkModel {
   static NcclCost choose(const NcclCommunicator& communicator, const CollectiveCall& call) {
     const NcclCost* best = nullptr;
     double best_time = 0;
-    const std::vector<NcclCost> candidates = nccl_candidates(communicator, call.collective, call.algorithm, call.protocol);
+    const std::vector<NcclCost> candidates =
+        nccl_candidates(communicator, call.collective, call.algorithm, call.protocol);
     for (const NcclCost& candidate : candidates) {
       const double time = nccl_time_us(communicator, candidate, call.collective, call.size);
       if (best != nullptr && time >= best_time) continue;
@@ -102,8 +105,7 @@ class AnalyticNetwork final : public NetworkModel {
     const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
     double hops = factor * slack * cost.inter_us;
     const bool single_ring = cost.algorithm == Algorithm::ring && group.ranks_per_node == 1;
-    if (single_ring && tuning.ring_step_us > 0)
-      hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
+    if (single_ring && tuning.ring_step_us > 0) hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
     return hops + cost.inter_hops * microseconds(group.extra_latency);
   }
 
@@ -134,7 +136,8 @@ class AnalyticNetwork final : public NetworkModel {
   /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs.
   double outside_us(double size, const GroupPlacement& group) const {
     const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
-    const double share = group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
+    const double share =
+        group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
     return size * slowdown / (share * cluster_.tuning.direct_bandwidth) * 1e6;
   }
 
@@ -146,8 +149,9 @@ class AnalyticNetwork final : public NetworkModel {
     const int outside = pair ? 1 - inside : group.ranks - group.ranks_per_node;
     double start = cluster_.tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, inside - 1));
     if (outside > 0)
-      start += cluster_.tuning.net_ll_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
-               microseconds(group.extra_latency);
+      start +=
+          cluster_.tuning.net_ll_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
+          microseconds(group.extra_latency);
     const double moving_inside = inside > 0 ? inside_us(to_one * inside, group) : 0;
     const double moving_outside = outside > 0 ? outside_us(to_one * outside, group) : 0;
     return start + std::max(moving_inside, moving_outside) * slower + copy_us(call, group);
@@ -183,10 +187,11 @@ std::string refusal(const Cluster& cluster, const std::string& architecture, con
   if (!nccl_candidates(communicator, call.collective, call.algorithm, call.protocol).empty()) return "";
   const std::string algorithm = to_string(call.algorithm);
   if (call.algorithm == Algorithm::direct) return "direct is for all_to_all and send_recv";
-  if (is_nvls(call.algorithm) && !cluster.node.nvls) return algorithm + " needs an NVSwitch with multicast (H100 or later)";
+  if (is_nvls(call.algorithm) && !cluster.node.nvls)
+    return algorithm + " needs an NVSwitch with multicast (H100 or later)";
   if (is_collnet(call.algorithm) && !cluster.tuning.sharp) return algorithm + " needs a network that reduces (SHARP)";
-  return fmt::format("{} with protocol {} cannot run {} on {} ranks of {} nodes", algorithm, to_string(call.protocol), name,
-                     group.ranks, group.nodes);
+  return fmt::format("{} with protocol {} cannot run {} on {} ranks of {} nodes", algorithm, to_string(call.protocol),
+                     name, group.ranks, group.nodes);
 }
 
 }  // namespace tracecast

@@ -16,25 +16,25 @@ enum class IntraLink { nvswitch, nvlink_mesh, pcie, xgmi, none };
 
 /// Inside one scale-up domain (a node, or an NVL72 rack).
 struct NodeSpec {
-  int gpus = 8;                  ///< GPUs of the scale-up domain
-  int gpus_per_host = 8;         ///< GPUs that share a host, its CPU and NICs
+  int gpus = 8;           ///< GPUs of the scale-up domain
+  int gpus_per_host = 8;  ///< GPUs that share a host, its CPU and NICs
   IntraLink link = IntraLink::nvswitch;
-  Bandwidth gpu_link;            ///< per GPU and direction, as the vendor states it (H100: 450 GB/s)
+  Bandwidth gpu_link;  ///< per GPU and direction, as the vendor states it (H100: 450 GB/s)
   Duration link_latency;
-  bool nvls = false;             ///< multicast and in-switch reduction
-  int nics = 8;                  ///< per host
-  Bandwidth nic_rate;            ///< line rate of one NIC
-  Duration nic_latency;          ///< per message, NIC to NIC through one switch
-  Bandwidth pcie;                ///< host to device, per GPU and direction
-  std::string cpu;               ///< "intel", "amd", "grace": NCCL's constants differ
+  bool nvls = false;     ///< multicast and in-switch reduction
+  int nics = 8;          ///< per host
+  Bandwidth nic_rate;    ///< line rate of one NIC
+  Duration nic_latency;  ///< per message, NIC to NIC through one switch
+  Bandwidth pcie;        ///< host to device, per GPU and direction
+  std::string cpu;       ///< "intel", "amd", "grace": NCCL's constants differ
 };
 
 /// One level of the fabric above the nodes: units of `nodes` nodes, whose uplinks are oversubscribed by `oversubscription`.
 struct FabricTier {
-  std::string name;              ///< "leaf", "pod", …
-  int nodes = 0;                 ///< nodes below one unit of this tier; 0: all
-  double oversubscription = 1;   ///< downlink / uplink bandwidth at the top of the tier
-  Duration hop_latency;          ///< added by crossing it
+  std::string name;             ///< "leaf", "pod", …
+  int nodes = 0;                ///< nodes below one unit of this tier; 0: all
+  double oversubscription = 1;  ///< downlink / uplink bandwidth at the top of the tier
+  Duration hop_latency;         ///< added by crossing it
 };
 
 /// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/calibrate_collectives).
@@ -49,42 +49,42 @@ struct FabricTier {
 /// copy       one rank's share passes its own memory once: size / ranks / copy_bandwidth (all_gather, reduce_scatter,
 ///            all_to_all), half of it for all_reduce
 struct CollectiveTuning {
-  double intra_bandwidth = 1;    ///< of Simple rings and trees inside a domain
-  double nvls_bandwidth = 1;     ///< of NVLS inside a domain
-  double net_bandwidth = 1;      ///< of everything that crosses NICs
-  double mid_size = 1;           ///< inside a domain
+  double intra_bandwidth = 1;  ///< of Simple rings and trees inside a domain
+  double nvls_bandwidth = 1;   ///< of NVLS inside a domain
+  double net_bandwidth = 1;    ///< of everything that crosses NICs
+  double mid_size = 1;         ///< inside a domain
   Bytes mid_limit{64 << 20};
-  double net_mid_size = 1;       ///< between domains
+  double net_mid_size = 1;  ///< between domains
   Bytes net_mid_limit{64 << 20};
-  double base_latency = 1;       ///< factor on NCCL's base latencies
-  double hop_latency = 1;        ///< factor on NCCL's latencies of hops inside a domain
-  double net_hop_latency = 1;    ///< factor on NCCL's latencies of hops between domains, Simple
-  double net_ll_latency = 1;     ///< the same for LL and LL128
-  double net_latency_us = 0;     ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
+  double base_latency = 1;     ///< factor on NCCL's base latencies
+  double hop_latency = 1;      ///< factor on NCCL's latencies of hops inside a domain
+  double net_hop_latency = 1;  ///< factor on NCCL's latencies of hops between domains, Simple
+  double net_ll_latency = 1;   ///< the same for LL and LL128
+  double net_latency_us = 0;   ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
   /// Largest cost of a ring's step when each node has one rank, where NCCL reckons with up to 14 us and 1.4 times that.
   /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (ACCURACY.md A4). 0: NCCL's.
   double ring_step_us = 2.8;
-  Bandwidth copy_bandwidth;      ///< 0: no such cost
-  double direct_link = 1;        ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links
-  double direct_bandwidth = 1;   ///< the same: achieved / line rate of the NICs
-  bool ll128 = true;             ///< NICs and their plugin keep 128-byte stores together
-  bool pat = false;              ///< NCCL 2.23 and later: PAT where each node has one rank
-  bool sharp = false;            ///< reduction in the network: CollNet
-  std::string data;              ///< fitted on; empty: NCCL's own numbers
-  double residual = 0.15;        ///< mean |log error|
+  Bandwidth copy_bandwidth;     ///< 0: no such cost
+  double direct_link = 1;       ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links
+  double direct_bandwidth = 1;  ///< the same: achieved / line rate of the NICs
+  bool ll128 = true;            ///< NICs and their plugin keep 128-byte stores together
+  bool pat = false;             ///< NCCL 2.23 and later: PAT where each node has one rank
+  bool sharp = false;           ///< reduction in the network: CollNet
+  std::string data;             ///< fitted on; empty: NCCL's own numbers
+  double residual = 0.15;       ///< mean |log error|
   bool operator==(const CollectiveTuning&) const = default;
 };
 
 struct Cluster {
   std::string name;
-  std::string gpu;               ///< name of the profile
+  std::string gpu;  ///< name of the profile
   std::string source;
   NodeSpec node;
-  std::string fabric;            ///< "rail-optimized", "fat-tree", "dragonfly", "torus"
+  std::string fabric;             ///< "rail-optimized", "fat-tree", "dragonfly", "torus"
   std::vector<FabricTier> tiers;  ///< from the nodes up
   CollectiveTuning tuning;
   int world_size = 0;
-  int max_nodes = 0;             ///< scale-up domains that the machine has; 0: any number
+  int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
 
   int nodes() const { return (world_size + node.gpus - 1) / node.gpus; }
   int node_of(int rank) const { return rank / node.gpus; }
@@ -93,13 +93,13 @@ struct Cluster {
 /// How a group of ranks lies in the cluster: all that a symmetric collective needs to know.
 struct GroupPlacement {
   int ranks = 1;
-  int nodes = 1;                 ///< scale-up domains touched
-  int ranks_per_node = 1;        ///< in the fullest domain
-  double nics = 0;               ///< NICs that this group can call its own in each node, sibling groups taken off
-  double oversubscription = 1;   ///< of the tier that slows it most
-  double crossing = 0;           ///< share of the nodes below that tier whose next member lies outside
-  int network_hops = 0;          ///< switches between two of its nodes, at most
-  Duration extra_latency;        ///< of the tiers it crosses
+  int nodes = 1;                ///< scale-up domains touched
+  int ranks_per_node = 1;       ///< in the fullest domain
+  double nics = 0;              ///< NICs that this group can call its own in each node, sibling groups taken off
+  double oversubscription = 1;  ///< of the tier that slows it most
+  double crossing = 0;          ///< share of the nodes below that tier whose next member lies outside
+  int network_hops = 0;         ///< switches between two of its nodes, at most
+  Duration extra_latency;       ///< of the tiers it crosses
   bool operator==(const GroupPlacement&) const = default;
 };
 

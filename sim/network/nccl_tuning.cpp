@@ -43,10 +43,14 @@ constexpr Limits kBlackwell{{40, 40, 40}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0,
 
 const Limits& limits(NcclArchitecture architecture) {
   switch (architecture) {
-    case NcclArchitecture::volta: return kVolta;
-    case NcclArchitecture::ampere: return kAmpere;
-    case NcclArchitecture::hopper: return kHopper;
-    case NcclArchitecture::blackwell: return kBlackwell;
+    case NcclArchitecture::volta:
+      return kVolta;
+    case NcclArchitecture::ampere:
+      return kAmpere;
+    case NcclArchitecture::hopper:
+      return kHopper;
+    case NcclArchitecture::blackwell:
+      return kBlackwell;
   }
   return kAmpere;
 }
@@ -54,9 +58,12 @@ const Limits& limits(NcclArchitecture architecture) {
 /// Share of the vendor's NVLink rate that NCCL counts on: 20 of 25, 20.6 of 25, 40.1 of 50 GB/s per link.
 double link_efficiency(NcclArchitecture architecture) {
   switch (architecture) {
-    case NcclArchitecture::hopper: return 20.6 / 25;
-    case NcclArchitecture::blackwell: return 40.1 / 50;
-    default: return 20.0 / 25;
+    case NcclArchitecture::hopper:
+      return 20.6 / 25;
+    case NcclArchitecture::blackwell:
+      return 40.1 / 50;
+    default:
+      return 20.0 / 25;
   }
 }
 
@@ -64,9 +71,11 @@ constexpr std::array<double, 7> kLadderIntraOld{40, 30, 20, 18, 15, 12, 10};
 constexpr std::array<double, 11> kLadderIntraHopper{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
 constexpr std::array<double, 12> kLadderIntraBlackwell{90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18};
 constexpr std::array<double, 16> kLadderInterOld{48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4};
-constexpr std::array<double, 18> kLadderInterHopper{48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 10, 6, 5, 4, 3, 2.4, 1.2};
-constexpr std::array<double, 16> kLadderInterBlackwell{96, 86, 80, 48, 45.1, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3};
-constexpr int kMostChannels = 16;   ///< before doubling
+constexpr std::array<double, 18> kLadderInterHopper{48, 45, 42, 40, 30, 24, 22, 20,  17.5,
+                                                    15, 12, 10, 6,  5,  4,  3,  2.4, 1.2};
+constexpr std::array<double, 16> kLadderInterBlackwell{96, 86, 80, 48,   45.1, 42, 40, 30,
+                                                       24, 22, 20, 17.5, 15,   12, 6,  3};
+constexpr int kMostChannels = 16;  ///< before doubling
 constexpr int kUsualChannels = 12;
 
 std::span<const double> ladder_intra(NcclArchitecture architecture) {
@@ -152,7 +161,9 @@ struct Context {
     return comm.nodes == 2 ? 39 : 20.4;
   }
   double bus(const NcclGraph& graph) const { return graph.channels * (comm.nodes <= 2 ? graph.intra : graph.inter); }
-  double cap(const ByProtocol& by_nodes, const NcclGraph& graph) const { return graph.channels * by_nodes[nodes_index(comm.nodes)]; }
+  double cap(const ByProtocol& by_nodes, const NcclGraph& graph) const {
+    return graph.channels * by_nodes[nodes_index(comm.nodes)];
+  }
   bool is(Collective c) const { return collective == c; }
   bool gathers() const { return is(Collective::all_gather) || is(Collective::reduce_scatter); }
   int steps() const {
@@ -165,8 +176,7 @@ void ring(const Context& c, NcclCost& cost) {
   const NcclGraph& graph = c.comm.ring;
   double bus = c.bus(graph);
   if (c.protocol == Protocol::ll) bus = std::min(c.ll_limit(), 0.5 * bus);
-  if (c.protocol == Protocol::ll128)
-    bus = std::min(0.92 * bus, c.cap(limits(c.comm.architecture).ring_ll128, graph));
+  if (c.protocol == Protocol::ll128) bus = std::min(0.92 * bus, c.cap(limits(c.comm.architecture).ring_ll128, graph));
   cost.channels = graph.channels;
   cost.bandwidth = bus * c.comm.ranks / c.steps();
   cost.base_us = kBaseRing[c.p];
@@ -221,7 +231,8 @@ void collnet_direct(const Context& c, NcclCost& cost) {
   const NcclGraph& graph = c.comm.collnet;
   if (c.protocol != Protocol::simple || graph.channels == 0 || c.comm.nodes == 1) return;
   const double ranks = c.comm.ranks_per_node;
-  const bool new_gpu = c.comm.architecture == NcclArchitecture::hopper || c.comm.architecture == NcclArchitecture::blackwell;
+  const bool new_gpu =
+      c.comm.architecture == NcclArchitecture::hopper || c.comm.architecture == NcclArchitecture::blackwell;
   if (c.is(Collective::all_reduce)) {
     const double factor = (1 + ranks / graph.channels) / 2;
     cost.bandwidth = graph.channels * graph.intra / factor * (new_gpu ? 0.85 : 1) * 0.5;
@@ -238,7 +249,8 @@ void collnet_direct(const Context& c, NcclCost& cost) {
 
 void collnet_chain(const Context& c, NcclCost& cost) {
   const NcclGraph& graph = c.comm.collnet;
-  if (c.protocol != Protocol::simple || graph.channels == 0 || c.comm.nodes == 1 || !c.is(Collective::all_reduce)) return;
+  if (c.protocol != Protocol::simple || graph.channels == 0 || c.comm.nodes == 1 || !c.is(Collective::all_reduce))
+    return;
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * graph.intra * 0.5;
   cost.intra_us = 2 * (c.comm.ranks_per_node - 1) * c.intra(kHopCollnetChain);
@@ -284,14 +296,14 @@ double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArch
 
 std::string_view architecture_of_gpu(std::string_view gpu) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFamilies{{{"v100", "Volta"},
-                                                                                   {"a100", "Ampere"},
-                                                                                   {"h100", "Hopper"},
-                                                                                   {"h200", "Hopper"},
-                                                                                   {"h800", "Hopper"},
-                                                                                   {"b200", "Blackwell"},
-                                                                                   {"b300", "Blackwell"},
-                                                                                   {"gb", "Blackwell"},
-                                                                                   {"rtx-pro", "Blackwell"}}};
+                                                                                    {"a100", "Ampere"},
+                                                                                    {"h100", "Hopper"},
+                                                                                    {"h200", "Hopper"},
+                                                                                    {"h800", "Hopper"},
+                                                                                    {"b200", "Blackwell"},
+                                                                                    {"b300", "Blackwell"},
+                                                                                    {"gb", "Blackwell"},
+                                                                                    {"rtx-pro", "Blackwell"}}};
   for (const auto& [prefix, architecture] : kFamilies)
     if (gpu.substr(0, prefix.size()) == prefix) return architecture;
   return "";
@@ -327,22 +339,36 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   return comm;
 }
 
-NcclCost nccl_cost(const NcclCommunicator& communicator, Collective collective, Algorithm algorithm, Protocol protocol) {
+NcclCost nccl_cost(const NcclCommunicator& communicator, Collective collective, Algorithm algorithm,
+                   Protocol protocol) {
   NcclCost cost;
   cost.algorithm = algorithm;
   cost.protocol = protocol;
   const Context context{communicator, collective, protocol, index(protocol)};
   if (protocol == Protocol::ll128 && !communicator.ll128) return cost;
   switch (algorithm) {
-    case Algorithm::ring: ring(context, cost); break;
-    case Algorithm::tree: tree(context, cost); break;
+    case Algorithm::ring:
+      ring(context, cost);
+      break;
+    case Algorithm::tree:
+      tree(context, cost);
+      break;
     case Algorithm::nvls:
-    case Algorithm::nvls_tree: nvls(context, cost); break;
-    case Algorithm::collnet_direct: collnet_direct(context, cost); break;
-    case Algorithm::collnet_chain: collnet_chain(context, cost); break;
-    case Algorithm::pat: pat(context, cost); break;
+    case Algorithm::nvls_tree:
+      nvls(context, cost);
+      break;
+    case Algorithm::collnet_direct:
+      collnet_direct(context, cost);
+      break;
+    case Algorithm::collnet_chain:
+      collnet_chain(context, cost);
+      break;
+    case Algorithm::pat:
+      pat(context, cost);
+      break;
     case Algorithm::automatic:
-    case Algorithm::direct: break;
+    case Algorithm::direct:
+      break;
   }
   return cost;
 }
@@ -379,7 +405,8 @@ std::vector<NcclCost> nccl_candidates(const NcclCommunicator& communicator, Coll
   if (collective == Collective::all_to_all || collective == Collective::send_recv) return candidates;
   for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree,
                             Algorithm::collnet_direct, Algorithm::collnet_chain, Algorithm::pat}) {
-    const bool considered = algorithm == Algorithm::automatic ? a != Algorithm::pat || communicator.pat : a == algorithm;
+    const bool considered =
+        algorithm == Algorithm::automatic ? a != Algorithm::pat || communicator.pat : a == algorithm;
     if (!considered) continue;
     for (const Protocol p : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
       if (protocol != Protocol::automatic && p != protocol) continue;

@@ -6,7 +6,6 @@
 /// Leaves out: aggregation of several calls, user-buffer registration, symmetric kernels.
 #pragma once
 
-
 #include <string_view>
 #include <vector>
 
@@ -35,10 +34,10 @@ struct NcclCommunicator {
   int ranks = 8;
   int nodes = 1;
   int ranks_per_node = 8;
-  bool pcie = false;              ///< GPUs of a node meet over PCIe instead of NVLink
+  bool pcie = false;  ///< GPUs of a node meet over PCIe instead of NVLink
   bool amd_cpu = false;
-  double plugin_latency_us = 0;   ///< of the NIC plugin
-  bool ll128 = true;              ///< NVLink and NICs keep 128-byte stores together
+  double plugin_latency_us = 0;  ///< of the NIC plugin
+  bool ll128 = true;             ///< NVLink and NICs keep 128-byte stores together
   bool pat = false;
   NcclGraph ring;
   NcclGraph tree;
@@ -59,9 +58,9 @@ struct NcclCost {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   double base_us = 0;
-  double intra_us = 0;    ///< all hops inside nodes
-  double inter_us = 0;    ///< all hops between nodes
-  int inter_hops = 0;     ///< how many of them
+  double intra_us = 0;  ///< all hops inside nodes
+  double inter_us = 0;  ///< all hops between nodes
+  int inter_hops = 0;   ///< how many of them
   double bandwidth = 0;
   int channels = 0;
   double latency_us() const { return base_us + intra_us + inter_us; }

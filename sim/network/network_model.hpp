@@ -36,7 +36,7 @@ struct CollectiveCost {
   double spread = 0;  ///< relative standard deviation
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
-  int channels = 0;   ///< thread blocks it occupies
+  int channels = 0;  ///< thread blocks it occupies
   Provenance provenance = Provenance::analytic;
 };
 

@@ -9,10 +9,10 @@ namespace {
 struct Sizes {
   double element;  ///< bytes of an activation
   double hidden;
-  double query;    ///< a d
-  double key;      ///< k d, at least one head per tensor-parallel rank
-  double value;    ///< head sizes of the values, all key/value heads
-  double output;   ///< what the attention hands to the projection
+  double query;   ///< a d
+  double key;     ///< k d, at least one head per tensor-parallel rank
+  double value;   ///< head sizes of the values, all key/value heads
+  double output;  ///< what the attention hands to the projection
   double heads;
   double seq_length;
   bool dropout;
@@ -109,8 +109,9 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
 /// torchtitan's op-level option keeps the layer's input, attention's result and every second matrix multiplication's;
 /// experts are left as they are.
 TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes& s, int layer) {
-  TokenBytes bytes{.split = s.element * ((s.query + s.key + s.value) / 2 + s.output) + core_bytes(plan, s, Recompute::none),
-                   .whole = s.element * (s.hidden + s.hidden / 2)};
+  TokenBytes bytes{
+      .split = s.element * ((s.query + s.key + s.value) / 2 + s.output) + core_bytes(plan, s, Recompute::none),
+      .whole = s.element * (s.hidden + s.hidden / 2)};
   if (model.is_moe_layer(layer)) {
     bytes += feed_forward(model, plan, s, layer);
   } else {

@@ -22,9 +22,12 @@ std::int64_t compute_size(const Training& training) { return training.dtype == P
 /// Adam has two states per parameter, momentum one.
 std::int64_t optimizer_states(OptimizerKind kind) {
   switch (kind) {
-    case OptimizerKind::adam: return 2;
-    case OptimizerKind::momentum: return 1;
-    case OptimizerKind::sgd: return 0;
+    case OptimizerKind::adam:
+      return 2;
+    case OptimizerKind::momentum:
+      return 1;
+    case OptimizerKind::sgd:
+      return 0;
   }
   return 0;
 }
@@ -144,8 +147,8 @@ Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& sha
     bytes = std::max(bytes, working);
   }
   if (plan.parallel.zero_stage >= 2) {
-    bytes += static_cast<double>(largest_unit(share)) *
-             static_cast<double>(element_size(plan.training.grad_reduce_dtype));
+    bytes +=
+        static_cast<double>(largest_unit(share)) * static_cast<double>(element_size(plan.training.grad_reduce_dtype));
   }
   if (plan.parallel.zero_stage == 3) {
     bytes += static_cast<double>(gathered_parameters(share, plan.parallel)) *
@@ -167,11 +170,21 @@ double peak_activations(const std::vector<Action>& actions, const std::vector<Ch
   for (const Action& action : actions) {
     const ChunkBytes& chunk = chunks[static_cast<std::size_t>(action.chunk)];
     switch (action.kind) {
-      case ActionKind::forward: live += chunk.forward; break;
-      case ActionKind::backward: live -= chunk.forward; break;
-      case ActionKind::backward_input: live += chunk.weight_gradient - chunk.forward; break;
-      case ActionKind::backward_weight: live -= chunk.weight_gradient; break;
-      case ActionKind::forward_backward: live += chunk.forward; break;
+      case ActionKind::forward:
+        live += chunk.forward;
+        break;
+      case ActionKind::backward:
+        live -= chunk.forward;
+        break;
+      case ActionKind::backward_input:
+        live += chunk.weight_gradient - chunk.forward;
+        break;
+      case ActionKind::backward_weight:
+        live -= chunk.weight_gradient;
+        break;
+      case ActionKind::forward_backward:
+        live += chunk.forward;
+        break;
     }
     peak = std::max(peak, live);
     if (action.kind == ActionKind::forward_backward) {
@@ -213,8 +226,8 @@ StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
   const std::int64_t gradients = element_size(training.grad_reduce_dtype);
   if (!training.master_weights) return {2, gradients, 2 * states};
   if (zero_stage == 3) return {4, 4, 4 * states};
-  const bool copies_gradients = training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) &&
-                                zero_stage < 2;
+  const bool copies_gradients =
+      training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) && zero_stage < 2;
   return {2, gradients, 4 + 4 * states + (copies_gradients ? 4 : 0)};
 }
 

@@ -24,15 +24,13 @@ struct MemoryByKind {
   Bytes transient;    ///< gathered parameters, unsharded gradients, a layer being recomputed, the loss
   Bytes fixed;        ///< CUDA context, NCCL buffers
   Bytes fragmentation;
-  Bytes total() const {
-    return weights + gradients + optimizer + activations + transient + fixed + fragmentation;
-  }
+  Bytes total() const { return weights + gradients + optimizer + activations + transient + fixed + fragmentation; }
   bool operator==(const MemoryByKind&) const = default;
 };
 
 struct MemoryOptions {
-  double fragmentation = 0.05;          ///< of activations and transients, DOMAIN.md 2.3
-  Bytes fixed{3LL << 29};               ///< 1.5 GiB: CUDA context and NCCL buffers, DOMAIN.md 2.3 gives 1 to 2 GB
+  double fragmentation = 0.05;  ///< of activations and transients, DOMAIN.md 2.3
+  Bytes fixed{3LL << 29};       ///< 1.5 GiB: CUDA context and NCCL buffers, DOMAIN.md 2.3 gives 1 to 2 GB
 };
 
 /// Bytes that one parameter takes without sharding.

@@ -20,28 +20,28 @@ struct Parallel {
   int etp = 0;  ///< tensor degree of the experts; 0: tp
   int vpp = 1;  ///< model chunks per pipeline rank
   bool sequence_parallel = false;
-  int zero_stage = 0;     ///< 0 none, 1 optimizer states, 2 and gradients, 3 and parameters
-  int shard_group = 0;    ///< hybrid sharding: ranks that share one copy; 0: all of dp x cp
+  int zero_stage = 0;   ///< 0 none, 1 optimizer states, 2 and gradients, 3 and parameters
+  int shard_group = 0;  ///< hybrid sharding: ranks that share one copy; 0: all of dp x cp
   /// zero_stage 3: parameters are freed between forward and backward. False is FSDP's SHARD_GRAD_OP with zero_stage 2.
   bool reshard_after_forward = true;
-  std::string pp_schedule;         ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
-  std::vector<int> pp_layout;      ///< layers of each virtual stage, stage 0 first; empty: even
+  std::string pp_schedule;             ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
+  std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
   bool account_for_loss = false;
   std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest-varying first; any permutation
-  bool overlap_grad_reduce = true;    ///< gradient buckets leave during the last backward
-  bool overlap_param_gather = true;   ///< parameters arrive during the next forward
-  bool overlap_p2p = true;            ///< sends and receives do not block the compute stream
-  bool scatter_gather_p2p = false;    ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
-  bool tp_comm_overlap = false;       ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
-  std::int64_t ddp_bucket_size = 0;   ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
-  std::string cp_comm_type = "p2p";   ///< p2p (ring), all_gather, a2a
+  bool overlap_grad_reduce = true;            ///< gradient buckets leave during the last backward
+  bool overlap_param_gather = true;           ///< parameters arrive during the next forward
+  bool overlap_p2p = true;                    ///< sends and receives do not block the compute stream
+  bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
+  bool tp_comm_overlap = false;     ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
+  std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
+  std::string cp_comm_type = "p2p";  ///< p2p (ring), all_gather, a2a
   bool operator==(const Parallel&) const = default;
 };
 
 enum class Recompute {
   none,
-  selective,     ///< core attention only (Megatron-LM)
+  selective,  ///< core attention only (Megatron-LM)
   selective_op,  ///< every second matrix multiplication and element-wise work, not attention (torchtitan's op-level option)
   full,
 };
@@ -57,14 +57,14 @@ struct Training {
   int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
   bool flash_attention = true;
   OptimizerKind optimizer = OptimizerKind::adam;
-  bool master_weights = true;      ///< fp32 copy of 16-bit parameters in the optimizer
-  bool cuda_graphs = false;        ///< no launch cost per operator
-  bool compiled = false;           ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  bool master_weights = true;  ///< fp32 copy of 16-bit parameters in the optimizer
+  bool cuda_graphs = false;    ///< no launch cost per operator
+  bool compiled = false;       ///< element-wise chains are fused (torch.compile, Transformer Engine)
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
-  double loss_mask_fraction = 1;   ///< part of the logits that the loss needs
-  std::int64_t train_tokens = 0;   ///< for 'days to train'; 0: not asked
+  double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
+  std::int64_t train_tokens = 0;  ///< for 'days to train'; 0: not asked
   bool operator==(const Training&) const = default;
 };
 

@@ -98,8 +98,9 @@ void check_tensor_parallel(PlanCheck& check, const Model& model, const Parallel&
   check.divides("parallel.tp", p.tp, "model.num_attention_heads", model.num_attention_heads);
   // Fewer key/value heads than ranks: each head is kept by several ranks.
   if (!model.latent_attention && model.num_query_groups % p.tp != 0 && p.tp % model.num_query_groups != 0) {
-    check.fault("parallel.tp", fmt::to_string(p.tp),
-                fmt::format("is neither a divisor nor a multiple of model.num_query_groups = {}", model.num_query_groups));
+    check.fault(
+        "parallel.tp", fmt::to_string(p.tp),
+        fmt::format("is neither a divisor nor a multiple of model.num_query_groups = {}", model.num_query_groups));
   }
   check.divides("parallel.tp", p.tp, "model.hidden_size", model.hidden_size);
   if (has_dense_layers(model)) check.divides("parallel.tp", p.tp, "model.ffn_hidden_size", model.ffn_hidden_size);

@@ -39,8 +39,7 @@ bool PlanCheck::at_most(const std::string& key, std::int64_t value, std::int64_t
 
 bool PlanCheck::divides(const std::string& key, std::int64_t value, const std::string& name, std::int64_t whole) {
   if (whole % value == 0) return true;
-  fault(key, fmt::to_string(value),
-        fmt::format("does not divide {} = {} (allowed: {})", name, whole, divisors(whole)));
+  fault(key, fmt::to_string(value), fmt::format("does not divide {} = {} (allowed: {})", name, whole, divisors(whole)));
   return false;
 }
 

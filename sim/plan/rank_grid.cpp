@@ -71,9 +71,8 @@ int RankGrid::rank(const Coordinates& coordinates) const {
 
 std::vector<int> RankGrid::group(int rank, std::vector<Axis> axes) const {
   // The slowest axis outermost: the ranks come out ascending.
-  std::sort(axes.begin(), axes.end(), [&](Axis a, Axis b) {
-    return std::pair(stride(a), size(a)) > std::pair(stride(b), size(b));
-  });
+  std::sort(axes.begin(), axes.end(),
+            [&](Axis a, Axis b) { return std::pair(stride(a), size(a)) > std::pair(stride(b), size(b)); });
   Coordinates origin = coordinates(rank);
   for (const Axis axis : axes) origin[axis] = 0;
   std::vector<int> members{this->rank(origin)};

@@ -7,11 +7,16 @@ namespace {
 
 std::int64_t share(const ParameterGroup& group, const Model& model, const Parallel& parallel) {
   switch (group.split) {
-    case Split::replicated: return group.count;
-    case Split::tensor: return group.count / parallel.tp;
-    case Split::query_groups: return group.count / std::min(parallel.tp, model.num_query_groups);
-    case Split::expert: return group.count / (std::int64_t{parallel.ep} * parallel.etp);
-    case Split::expert_bias: return group.count / parallel.ep;
+    case Split::replicated:
+      return group.count;
+    case Split::tensor:
+      return group.count / parallel.tp;
+    case Split::query_groups:
+      return group.count / std::min(parallel.tp, model.num_query_groups);
+    case Split::expert:
+      return group.count / (std::int64_t{parallel.ep} * parallel.etp);
+    case Split::expert_bias:
+      return group.count / parallel.ep;
   }
   return 0;
 }

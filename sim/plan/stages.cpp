@@ -36,13 +36,14 @@ Result<std::vector<Stage>> stages_of_layout(const Model& model, const Parallel& 
     return fail(Diagnostic{"", 0, "parallel.pp_layout", value, std::move(message)});
   };
   if (static_cast<std::int64_t>(layout.size()) != stages) {
-    return fault(fmt::format("has {} entries, not one for each of the pp x vpp = {} virtual stages", layout.size(),
-                             stages));
+    return fault(
+        fmt::format("has {} entries, not one for each of the pp x vpp = {} virtual stages", layout.size(), stages));
   }
   for (std::size_t i = 0; i < layout.size(); ++i) {
     const bool end = i == 0 || i + 1 == layout.size();
     if (layout[i] < (end ? 0 : 1)) {
-      return fault(fmt::format("gives {} layers to virtual stage {} (allowed: at least {})", layout[i], i, end ? 0 : 1));
+      return fault(
+          fmt::format("gives {} layers to virtual stage {} (allowed: at least {})", layout[i], i, end ? 0 : 1));
     }
   }
   const std::int64_t sum = std::accumulate(layout.begin(), layout.end(), std::int64_t{0});
@@ -55,17 +56,18 @@ Result<std::vector<Stage>> stages_of_layout(const Model& model, const Parallel& 
 /// Names the degree that is to blame: vpp when pp alone would divide, pp otherwise.
 tl::unexpected<Error> does_not_divide(const Model& model, const Parallel& parallel, int extra, int items) {
   const bool vpp = parallel.vpp > 1 && items % parallel.pp == 0;
-  const std::string counted = extra == 2   ? " + embedding + loss"
-                              : extra == 0 ? ""
+  const std::string counted = extra == 2                       ? " + embedding + loss"
+                              : extra == 0                     ? ""
                               : parallel.account_for_embedding ? " + embedding"
                                                                : " + loss";
   const std::string whole = fmt::format("{}{} = {}", layers_name(model), counted, items);
   const std::string advice = extra == 2 ? "give parallel.pp_layout"
                                         : "give parallel.pp_layout, or set account_for_embedding and account_for_loss";
   if (vpp) {
-    return fail(Diagnostic{"", 0, "parallel.vpp", fmt::to_string(parallel.vpp),
-                           fmt::format("does not divide the {} layers of a pipeline rank, {} / pp {} (allowed: {}; or {})",
-                                       items / parallel.pp, whole, parallel.pp, divisors(items / parallel.pp), advice)});
+    return fail(
+        Diagnostic{"", 0, "parallel.vpp", fmt::to_string(parallel.vpp),
+                   fmt::format("does not divide the {} layers of a pipeline rank, {} / pp {} (allowed: {}; or {})",
+                               items / parallel.pp, whole, parallel.pp, divisors(items / parallel.pp), advice)});
   }
   return fail(Diagnostic{"", 0, "parallel.pp", fmt::to_string(parallel.pp),
                          fmt::format("does not divide {} (allowed: {}; or {})", whole, divisors(items), advice)});

@@ -23,7 +23,7 @@ struct Band {
 
 /// One cause of the critical path and what its absence would give.
 struct Cause {
-  std::string name;           ///< "gemm", "tensor parallel", "pipeline bubble" …
+  std::string name;  ///< "gemm", "tensor parallel", "pipeline bubble" …
   double on_critical_path_s = 0;
   double step_without_s = 0;  ///< re-simulated with this cause taking no time
 };
@@ -39,21 +39,21 @@ struct Forecast {
   double model_tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
-  double bubble_fraction = 0;                          ///< mean over ranks
-  std::array<double, kTrafficKinds> exposed_s{};       ///< mean over ranks
-  std::map<std::string, double> compute_s;             ///< mean over ranks, by operator kind, recomputation included
+  double bubble_fraction = 0;                     ///< mean over ranks
+  std::array<double, kTrafficKinds> exposed_s{};  ///< mean over ranks
+  std::map<std::string, double> compute_s;        ///< mean over ranks, by operator kind, recomputation included
   double host_s = 0;
   double optimizer_s = 0;
-  std::vector<MemoryByKind> memory;                    ///< per pipeline rank
+  std::vector<MemoryByKind> memory;  ///< per pipeline rank
   Bytes memory_capacity;
   bool fits = true;
   int tightest_pp_rank = 0;
-  int peak_rank = 0;                                   ///< global rank number of the tightest
-  std::map<std::string, double> provenance;            ///< measured, interpolated, analytic: shares of compute time
-  std::vector<Cause> causes;                           ///< filled when explain was asked for
+  int peak_rank = 0;                         ///< global rank number of the tightest
+  std::map<std::string, double> provenance;  ///< measured, interpolated, analytic: shares of compute time
+  std::vector<Cause> causes;                 ///< filled when explain was asked for
   int classes = 0;
   std::int64_t events = 0;
-  double wall_s = 0;                                   ///< set by the caller, which has a clock
+  double wall_s = 0;  ///< set by the caller, which has a clock
   double peak_rss_mib = 0;
 };
 

@@ -1,9 +1,9 @@
+#include "sim/base/random.hpp"
+
 #include <cmath>
 #include <set>
 
 #include <catch2/catch.hpp>
-
-#include "sim/base/random.hpp"
 
 using namespace tracecast;
 
@@ -29,8 +29,7 @@ TEST_CASE("a stream is the blocks of its name, lower word first", "[oracle][base
 TEST_CASE("streams of different names differ, equal names agree", "[property][base]") {
   std::set<std::uint64_t> seen;
   for (std::uint32_t history = 0; history < 20; ++history)
-    for (std::uint32_t process = 0; process < 20; ++process)
-      seen.insert(RandomStream(1, history, process).bits());
+    for (std::uint32_t process = 0; process < 20; ++process) seen.insert(RandomStream(1, history, process).bits());
   CHECK(seen.size() == 400);
   RandomStream a(9, 8, 7), b(9, 8, 7);
   for (int i = 0; i < 100; ++i) CHECK(a.bits() == b.bits());

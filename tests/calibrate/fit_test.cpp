@@ -15,14 +15,17 @@ using namespace tracecast::calibrate;
 
 TEST_CASE("calibrate: the minimum of a valley is found inside the box, the same every time", "[calibrate]") {
   // Rosenbrock's valley: minimum 0 at (1, 1).
-  const auto valley = [](const std::vector<double>& x) { return std::pow(1 - x[0], 2) + 100 * std::pow(x[1] - x[0] * x[0], 2); };
+  const auto valley = [](const std::vector<double>& x) {
+    return std::pow(1 - x[0], 2) + 100 * std::pow(x[1] - x[0] * x[0], 2);
+  };
   const std::vector<Parameter> box{{-1, -2, 2}, {1, -2, 2}};
   const std::vector<double> found = minimize(box, valley, 6000);
   CHECK(found[0] == Approx(1).margin(1e-2));
   CHECK(found[1] == Approx(1).margin(2e-2));
   CHECK(minimize(box, valley, 6000) == found);
   // With the minimum outside, the edge.
-  CHECK(minimize({{0, -1, 0.5}}, [](const std::vector<double>& x) { return std::abs(x[0] - 3); }, 300)[0] == Approx(0.5));
+  CHECK(minimize(
+            {{0, -1, 0.5}}, [](const std::vector<double>& x) { return std::abs(x[0] - 3); }, 300)[0] == Approx(0.5));
 }
 
 TEST_CASE("calibrate: log error is symmetric in too fast and too slow", "[oracle][calibrate]") {

@@ -27,7 +27,8 @@ Profile shipped(const std::string& name) {
 double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<GemmSample>& samples, bool large_only) {
   LogError error;
   for (const GemmSample& s : samples)
-    if (!large_only || is_large(s.shape)) error.add(gemm_seconds(model, gpu, s.shape, gemm_elements(Precision::bf16)), s.seconds);
+    if (!large_only || is_large(s.shape))
+      error.add(gemm_seconds(model, gpu, s.shape, gemm_elements(Precision::bf16)), s.seconds);
   return error.mean();
 }
 
@@ -47,7 +48,8 @@ TEST_CASE("calibrate: every GPU of the catalogue has a profile of its kind", "[c
   }
 }
 
-TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better", "[calibrate]") {
+TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better",
+          "[calibrate]") {
   if (!std::filesystem::exists(kData)) {
     WARN("skipped: " << kData << " is not there");
     return;
@@ -88,7 +90,8 @@ TEST_CASE("calibrate: fitting H100's GEMMs again gives the shipped parameters", 
   const Profile profile = shipped("h100");
   const Result<Table> table = Table::read(kData / "kernels/aiconfigurator/gemm_h100_sxm.csv.gz");
   REQUIRE(table);
-  const GemmFit fit = fit_gemm(read_gemm_samples(*table, "bfloat16"), peak_of(profile, Precision::bf16), Precision::bf16, {}, "");
+  const GemmFit fit =
+      fit_gemm(read_gemm_samples(*table, "bfloat16"), peak_of(profile, Precision::bf16), Precision::bf16, {}, "");
   const GemmModel& model = profile.gemm.at(Precision::bf16);
   CHECK(fit.model.efficiency == Approx(model.efficiency).epsilon(1e-6));
   CHECK(fit.model.t0 == Approx(model.t0).epsilon(1e-6));

@@ -20,7 +20,15 @@ AttentionModel half_of_peak() {
 
 AttentionShape llama70b(bool causal) {
   // One sequence of 8192 over 8 of 64 heads (tp 8), one key/value head.
-  return {.batch = 1, .q_len = 8192, .kv_len = 8192, .heads = 8, .kv_heads = 1, .qk_dim = 128, .v_dim = 128, .causal = causal, .window = 0};
+  return {.batch = 1,
+          .q_len = 8192,
+          .kv_len = 8192,
+          .heads = 8,
+          .kv_heads = 1,
+          .qk_dim = 128,
+          .v_dim = 128,
+          .causal = causal,
+          .window = 0};
 }
 
 }  // namespace
@@ -44,8 +52,15 @@ TEST_CASE("attention: with few heads the longest thread block decides", "[oracle
   // One head of 512 keys: 4 thread blocks for 100 SMs. The last one multiplies 128 queries by 512 keys on one SM.
   AttentionModel model = half_of_peak();
   model.forward_s0 = 0;
-  const AttentionShape shape{.batch = 1, .q_len = 512, .kv_len = 512, .heads = 1, .kv_heads = 1, .qk_dim = 128, .v_dim = 128,
-                             .causal = true, .window = 0};
+  const AttentionShape shape{.batch = 1,
+                             .q_len = 512,
+                             .kv_len = 512,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .qk_dim = 128,
+                             .v_dim = 128,
+                             .causal = true,
+                             .window = 0};
   const double longest = 2.0 * 128 * 512 * 256 / (10e12 * 0.5);
   CHECK(attention_seconds(model, kGpu, shape, false) == Approx(longest));
   // 25 heads fill the GPU with work for half that time: still the longest block. 100 heads do not.

@@ -73,8 +73,15 @@ TEST_CASE("costs: a neighbour's measurement scales the model", "[cost]") {
 TEST_CASE("costs: every class of operator has its factor in training", "[cost]") {
   Profile profile = small_profile();
   const Costs isolated(profile);
-  profile.in_training = {.gemm = 2, .gemm_fp8 = 3, .gemm_fp4 = 4, .weight_gradient = 5, .attention = 6, .scores = 7, .softmax = 8,
-                         .memory = 9, .fit = {}};
+  profile.in_training = {.gemm = 2,
+                         .gemm_fp8 = 3,
+                         .gemm_fp4 = 4,
+                         .weight_gradient = 5,
+                         .attention = 6,
+                         .scores = 7,
+                         .softmax = 8,
+                         .memory = 9,
+                         .fit = {}};
   const Costs training(profile);
   const auto factor = [&](const Operator& op) {
     return seconds(training.of(op).duration) / seconds(isolated.of(op).duration);
@@ -85,9 +92,11 @@ TEST_CASE("costs: every class of operator has its factor in training", "[cost]")
   CHECK(factor(gemm(2560, Pass::forward, Precision::fp8)) == Approx(3));
   CHECK(factor(gemm(2560, Pass::forward, Precision::mxfp8)) == Approx(3));
   CHECK(factor(gemm(2560, Pass::forward, Precision::nvfp4)) == Approx(4));
-  const Operator attention{OperatorKind::attention, Pass::forward, Precision::bf16, "", AttentionShape{1, 4096, 4096, 8, 8, 128, 128, true, 0}};
+  const Operator attention{OperatorKind::attention, Pass::forward, Precision::bf16, "",
+                           AttentionShape{1, 4096, 4096, 8, 8, 128, 128, true, 0}};
   CHECK(factor(attention) == Approx(6));
-  CHECK(factor({OperatorKind::scores, Pass::forward, Precision::bf16, "qk", GemmShape{2048, 2048, 128, 96, false}}) == Approx(7));
+  CHECK(factor({OperatorKind::scores, Pass::forward, Precision::bf16, "qk", GemmShape{2048, 2048, 128, 96, false}}) ==
+        Approx(7));
   CHECK(factor(elementwise(OperatorKind::softmax, 1_GiB)) == Approx(8));
   CHECK(factor(elementwise(OperatorKind::norm, 1_GiB)) == Approx(9));
   CHECK(factor(elementwise(OperatorKind::optimizer, 1_GiB, Pass::optimizer)) == Approx(1));
@@ -117,7 +126,8 @@ TEST_CASE("costs: weight gradients and unaligned operands cost their factor", "[
   const Costs costs(profile);
   CHECK(seconds(costs.of(gemm(2560, Pass::wgrad)).duration) == Approx(1.5 * seconds(costs.of(gemm(2560)).duration)));
   const auto scores = [](std::int64_t head_dim) {
-    return Operator{OperatorKind::scores, Pass::forward, Precision::fp16, "qk", GemmShape{2048, 2048, head_dim, 16, false}};
+    return Operator{OperatorKind::scores, Pass::forward, Precision::fp16, "qk",
+                    GemmShape{2048, 2048, head_dim, 16, false}};
   };
   // Head size 108 is no multiple of 8 (BLOOM's study); 112 is, and does more work in less time.
   CHECK(seconds(costs.of(scores(108)).duration) > 3.5 * seconds(costs.of(scores(112)).duration));
@@ -134,7 +144,8 @@ TEST_CASE("costs: fused attention runs on the kernel that is asked for, else on 
   model.forward_efficiency = model.backward_efficiency = 0.3;
   profile.attention.push_back(model);
   CHECK(attention_kernels(profile) == std::vector<std::string>{"fa3", "fa2"});
-  const Operator op{OperatorKind::attention, Pass::forward, Precision::bf16, "", AttentionShape{4, 4096, 4096, 32, 32, 128, 128, true, 0}};
+  const Operator op{OperatorKind::attention, Pass::forward, Precision::bf16, "",
+                    AttentionShape{4, 4096, 4096, 32, 32, 128, 128, true, 0}};
   const double fa3 = seconds(Costs(profile).of(op).duration);
   CHECK(seconds(Costs(profile, "fa2").of(op).duration) == Approx(2 * fa3).epsilon(1e-6));
   CHECK(Costs(profile, "fa3").of(op).duration == Costs(profile).of(op).duration);

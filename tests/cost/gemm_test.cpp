@@ -130,7 +130,8 @@ TEST_CASE("gemm: long kernels lose clock to the power limit above the knee only"
   model.power_exponent = 0.1;
   CHECK(bf16(model, {2560, 1280, 4096}) == bf16(ideal(), {2560, 1280, 4096}));
   // 16 times the knee: the rate falls to 16^-0.1.
-  CHECK(bf16(model, {2560, 1280, 16 * 4096}) == Approx(bf16(ideal(), {2560, 1280, 16 * 4096}) * std::pow(16, 0.1)).epsilon(1e-6));
+  CHECK(bf16(model, {2560, 1280, 16 * 4096}) ==
+        Approx(bf16(ideal(), {2560, 1280, 16 * 4096}) * std::pow(16, 0.1)).epsilon(1e-6));
 }
 
 TEST_CASE("gemm: an fp32 accumulator is read and written", "[oracle][cost]") {

@@ -19,11 +19,12 @@ double relative_error(const std::string& name) {
 }  // namespace
 
 TEST_CASE("published runs: Megatron SC'21, Korthikanti et al. and torchtitan within 10 %", "[published][e2e]") {
-  const char* name = GENERATE("megatron-sc21-18b", "megatron-sc21-39b", "megatron-sc21-76b", "megatron-sc21-310b", "megatron-sc21-530b",
-                              "korthikanti-22b-full", "korthikanti-22b-selective", "korthikanti-175b-full", "korthikanti-175b-selective",
-                              "korthikanti-1t-full", "korthikanti-1t-selective", "torchtitan-llama3-8b-8gpu", "torchtitan-llama3-8b-8gpu-compile",
-                              "torchtitan-llama3-8b-128gpu", "torchtitan-llama3-8b-128gpu-compile", "torchtitan-llama2-13b-64gpu",
-                              "torchtitan-llama2-13b-64gpu-ac");
+  const char* name =
+      GENERATE("megatron-sc21-18b", "megatron-sc21-39b", "megatron-sc21-76b", "megatron-sc21-310b",
+               "megatron-sc21-530b", "korthikanti-22b-full", "korthikanti-22b-selective", "korthikanti-175b-full",
+               "korthikanti-175b-selective", "korthikanti-1t-full", "korthikanti-1t-selective",
+               "torchtitan-llama3-8b-8gpu", "torchtitan-llama3-8b-8gpu-compile", "torchtitan-llama3-8b-128gpu",
+               "torchtitan-llama3-8b-128gpu-compile", "torchtitan-llama2-13b-64gpu", "torchtitan-llama2-13b-64gpu-ac");
   INFO(name);
   CHECK(std::abs(relative_error(name)) < 0.10);
 }

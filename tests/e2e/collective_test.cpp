@@ -8,7 +8,8 @@ using namespace tracecast;
 
 TEST_CASE("collective: one object with time, algbw, busbw and what was chosen", "[e2e][network]") {
   const Sandbox sandbox;
-  const Outcome outcome = sandbox.run("tracecast collective --topology dgx-a100 --ranks 16 --bytes '64 MiB' --algorithm ring --json");
+  const Outcome outcome =
+      sandbox.run("tracecast collective --topology dgx-a100 --ranks 16 --bytes '64 MiB' --algorithm ring --json");
   REQUIRE(outcome.code == 0);
   const auto json = nlohmann::json::parse(outcome.out);
   CHECK(json["topology"] == "dgx-a100");
@@ -43,6 +44,7 @@ TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2"
   CHECK(error("--topology dgx-a100 --algorithm nvls").find("nvls needs an NVSwitch with multicast (H100 or later)") !=
         std::string::npos);
   CHECK(error("--topology dgx-a100 --bytes 5").find("--bytes = 5: has no unit") != std::string::npos);
-  CHECK(error("--topology dgx-a100 --op send_recv --ranks 4").find("is between two ranks: --ranks 2") != std::string::npos);
+  CHECK(error("--topology dgx-a100 --op send_recv --ranks 4").find("is between two ranks: --ranks 2") !=
+        std::string::npos);
   CHECK(error("--topology dgx-a10").find("dgx-a100") != std::string::npos);
 }

@@ -130,7 +130,8 @@ TEST_CASE("engine: a transfer beside compute is exposed only as far as it sticks
   const Duration hidden = GENERATE(3_ps, 5_ps, 9_ps);
   Op after = compute(1_ps);
   after.waits = {local(1)};
-  const Timeline t = simulate(graph_of({{first, collective(1, 5_ps, {local(0)}, local(1)), compute(hidden), after}})).value();
+  const Timeline t =
+      simulate(graph_of({{first, collective(1, 5_ps, {local(0)}, local(1)), compute(hidden), after}})).value();
   const Duration left = std::max(0_ps, 5_ps - hidden);
   CHECK(exposed_tp(t.ranks[0]) == left);
   CHECK(t.step_time == 10_ps + hidden + left + 1_ps);
@@ -140,7 +141,10 @@ TEST_CASE("engine: transfers of one stream follow each other; the tail after the
   Op first = compute(10_ps);
   first.records = local(0);
   // T-C9's shape in small: two transfers of 8 ready at 10; they end at 18 and 26.
-  const Timeline t = simulate(graph_of({{first, collective(1, 8_ps, {local(0)}, {}), collective(1, 8_ps, {local(0)}, {}), compute(2_ps)}})).value();
+  const Timeline t =
+      simulate(
+          graph_of({{first, collective(1, 8_ps, {local(0)}, {}), collective(1, 8_ps, {local(0)}, {}), compute(2_ps)}}))
+          .value();
   CHECK(t.step_time == 26_ps);
   CHECK(exposed_tp(t.ranks[0]) == 14_ps);
 }
@@ -219,9 +223,11 @@ TEST_CASE("engine: spans add up, keep their order and name their cause", "[engin
     if (span.cause >= 0) CHECK(t.spans[static_cast<std::size_t>(span.cause)].end <= span.start);
   }
   // Back along the causes from the last end the path is busy at every moment.
-  const auto last = std::max_element(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+  const auto last =
+      std::max_element(t.spans.begin(), t.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
   Duration until = t.step_time;
-  for (auto i = static_cast<std::int32_t>(last - t.spans.begin()); i >= 0; i = t.spans[static_cast<std::size_t>(i)].cause) {
+  for (auto i = static_cast<std::int32_t>(last - t.spans.begin()); i >= 0;
+       i = t.spans[static_cast<std::size_t>(i)].cause) {
     const Span& span = t.spans[static_cast<std::size_t>(i)];
     CHECK(span.end == until);
     until = span.start;
@@ -229,7 +235,8 @@ TEST_CASE("engine: spans add up, keep their order and name their cause", "[engin
   CHECK(until == 0_ps);
 }
 
-TEST_CASE("engine: senders that wait for receivers deadlock where eager ones do not, and the circle is told", "[engine][error]") {
+TEST_CASE("engine: senders that wait for receivers deadlock where eager ones do not, and the circle is told",
+          "[engine][error]") {
   // Two ranks, both send on the stream on which they receive, before they receive.
   StepGraph graph = graph_of({{}, {}});
   graph.streams = {{"compute"}, {"p2p"}};
@@ -255,7 +262,8 @@ TEST_CASE("engine: senders that wait for receivers deadlock where eager ones do 
   const Result<Timeline> stuck = simulate(graph);
   REQUIRE_FALSE(stuck.has_value());
   CHECK(to_string(stuck.error()) ==
-        "the step graph deadlocks: rank 0 (p2p, exchange, micro-batch 0) waits for rank 1 to receive; rank 1 (p2p, exchange, micro-batch 0) waits "
+        "the step graph deadlocks: rank 0 (p2p, exchange, micro-batch 0) waits for rank 1 to receive; rank 1 (p2p, "
+        "exchange, micro-batch 0) waits "
         "for rank 0 to receive");
   for (Message& message : graph.messages) message.eager = true;
   CHECK(simulate(graph).value().step_time == 1_ps);

@@ -35,7 +35,8 @@ class Maker {
   std::pair<int, int> seat(int replica, int stage) const {
     for (int rank = 0; rank < schedule_.ranks; ++rank)
       for (int chunk = 0; chunk < schedule_.chunks; ++chunk)
-        if (stage_of(rank, chunk) == stage && schedule_.replica_of[size(rank)][size(chunk)] == replica) return {rank, chunk};
+        if (stage_of(rank, chunk) == stage && schedule_.replica_of[size(rank)][size(chunk)] == replica)
+          return {rank, chunk};
     return {-1, -1};
   }
   static std::size_t size(int n) { return static_cast<std::size_t>(n); }
@@ -60,7 +61,8 @@ class Maker {
     for (int chunk = 0; chunk < schedule_.chunks; ++chunk)
       for (int side = 0; side < 4; ++side) rank.channels.push_back(other_end(index, chunk, static_cast<Side>(side)));
     std::vector<ProgramItem> program;
-    for (const Action& action : schedule_.actions[size(index)]) program.push_back({add_template(index, action), action.microbatch});
+    for (const Action& action : schedule_.actions[size(index)])
+      program.push_back({add_template(index, action), action.microbatch});
     graph_.programs.push_back(std::move(program));
     graph_.ranks.push_back(std::move(rank));
   }

@@ -15,6 +15,7 @@ struct ScheduleGraphOptions {
 };
 
 /// One tick of `times` is one picosecond. Each chunk has its own four point-to-point streams.
-StepGraph schedule_graph(const Schedule& schedule, const PipelineTimes& times, const ScheduleGraphOptions& options = {});
+StepGraph schedule_graph(const Schedule& schedule, const PipelineTimes& times,
+                         const ScheduleGraphOptions& options = {});
 
 }  // namespace tracecast::testing

@@ -20,7 +20,9 @@ ForecastRun run(const Scenario& scenario, bool unfold = false) {
   return std::move(*result);
 }
 
-double exposed(const ForecastRun& result, Traffic traffic) { return result.forecast.exposed_s[static_cast<std::size_t>(traffic)]; }
+double exposed(const ForecastRun& result, Traffic traffic) {
+  return result.forecast.exposed_s[static_cast<std::size_t>(traffic)];
+}
 
 }  // namespace
 
@@ -29,19 +31,21 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
     int tp, pp, dp, vpp, zero;
     bool overlap;
   };
-  const Case c = GENERATE(Case{1, 1, 8, 1, 0, true}, Case{2, 2, 4, 1, 1, true}, Case{4, 2, 2, 2, 2, true}, Case{1, 4, 4, 2, 1, false},
-                          Case{8, 1, 4, 1, 3, true}, Case{2, 4, 8, 1, 0, false});
+  const Case c = GENERATE(Case{1, 1, 8, 1, 0, true}, Case{2, 2, 4, 1, 1, true}, Case{4, 2, 2, 2, 2, true},
+                          Case{1, 4, 4, 2, 1, false}, Case{8, 1, 4, 1, 3, true}, Case{2, 4, 8, 1, 0, false});
   Scenario scenario = small_scenario(c.tp, c.pp, c.dp);
   scenario.parallel.vpp = c.vpp;
   scenario.parallel.zero_stage = c.zero;
-  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = scenario.parallel.overlap_p2p = c.overlap;
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = scenario.parallel.overlap_p2p =
+      c.overlap;
   const ForecastRun folded = run(scenario);
   const ForecastRun unfolded = run(scenario, true);
   CHECK(folded.graph.ranks.size() == static_cast<std::size_t>(c.pp));
   CHECK(unfolded.graph.ranks.size() == static_cast<std::size_t>(c.tp * c.pp * c.dp));
   CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
   for (std::size_t r = 0; r < unfolded.graph.ranks.size(); ++r)
-    CHECK(unfolded.timeline.ranks[r] == folded.timeline.ranks[static_cast<std::size_t>(unfolded.graph.ranks[r].pp_rank)]);
+    CHECK(unfolded.timeline.ranks[r] ==
+          folded.timeline.ranks[static_cast<std::size_t>(unfolded.graph.ranks[r].pp_rank)]);
 }
 
 TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
@@ -93,7 +97,8 @@ TEST_CASE("builder: ZeRO stages move what DOMAIN.md 3.1 says", "[oracle][graph]"
       for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
         if (op.type != OpType::collective) continue;
         const CostedCollective& call = result.graph.collectives[static_cast<std::size_t>(op.payload)];
-        if ((call.traffic == Traffic::gradients || call.traffic == Traffic::parameters) && call.call.collective == what) sum += call.call.size.count;
+        if ((call.traffic == Traffic::gradients || call.traffic == Traffic::parameters) && call.call.collective == what)
+          sum += call.call.size.count;
       }
     return sum;
   };

@@ -59,10 +59,20 @@ CallCount count_calls(const WorkList& list, int ranks) {
     if (work.kind != Work::Kind::collective && work.kind != Work::Kind::start) continue;
     const double share = static_cast<double>(work.call.size.count) * (ranks - 1) / ranks;
     switch (work.call.collective) {
-      case Collective::all_reduce: ++count.all_reduce; count.wire_bytes += 2 * share; break;
-      case Collective::all_gather: ++count.all_gather; count.wire_bytes += share; break;
-      case Collective::reduce_scatter: ++count.reduce_scatter; count.wire_bytes += share; break;
-      default: FAIL("unexpected collective");
+      case Collective::all_reduce:
+        ++count.all_reduce;
+        count.wire_bytes += 2 * share;
+        break;
+      case Collective::all_gather:
+        ++count.all_gather;
+        count.wire_bytes += share;
+        break;
+      case Collective::reduce_scatter:
+        ++count.reduce_scatter;
+        count.wire_bytes += share;
+        break;
+      default:
+        FAIL("unexpected collective");
     }
   }
   return count;

@@ -76,7 +76,8 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)",
     std::int64_t sum = 0;
     for (const ProgramItem& item : run.graph.programs[0])
       for (const Op& op : run.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
-        if (op.type == OpType::collective && run.graph.collectives[static_cast<std::size_t>(op.payload)].traffic == Traffic::parameters)
+        if (op.type == OpType::collective &&
+            run.graph.collectives[static_cast<std::size_t>(op.payload)].traffic == Traffic::parameters)
           sum += run.graph.collectives[static_cast<std::size_t>(op.payload)].call.size.count;
     return sum;
   };

@@ -44,17 +44,25 @@ TEST_CASE("hugging face: the published configs have their exact parameter counts
     return;
   }
   // data/formats/EXPECTED.md
-  const std::vector<std::pair<const char*, std::int64_t>> expected{
-      {"DeepSeek-V3", 671'026'419'200},      {"Llama-2-13b-hf", 13'015'864'320},
-      {"Llama-2-70b-hf", 68'976'648'192},    {"Llama-2-7b-hf", 6'738'415'616},
-      {"Meta-Llama-3.1-405B", 405'853'388'800}, {"Meta-Llama-3.1-70B", 70'553'706'496},
-      {"Meta-Llama-3.1-8B", 8'030'261'248},  {"Mixtral-8x7B-v0.1", 46'702'792'704},
-      {"Qwen3-30B-A3B", 30'532'122'624},     {"Qwen3-8B", 8'190'735'360},
-      {"Qwen3-VL-8B-Instruct", 8'190'735'360}, {"bloom-7b1-alt-keys", 7'069'016'064},
-      {"bloom", 176'247'271'424},            {"gpt-neox-20b", 20'554'567'680},
-      {"gpt-oss-20b", 20'914'757'184},       {"gpt2-large", 774'030'080},
-      {"gpt2-medium", 354'823'168},          {"gpt2-xl", 1'557'611'200},
-      {"gpt2", 124'439'808}};
+  const std::vector<std::pair<const char*, std::int64_t>> expected{{"DeepSeek-V3", 671'026'419'200},
+                                                                   {"Llama-2-13b-hf", 13'015'864'320},
+                                                                   {"Llama-2-70b-hf", 68'976'648'192},
+                                                                   {"Llama-2-7b-hf", 6'738'415'616},
+                                                                   {"Meta-Llama-3.1-405B", 405'853'388'800},
+                                                                   {"Meta-Llama-3.1-70B", 70'553'706'496},
+                                                                   {"Meta-Llama-3.1-8B", 8'030'261'248},
+                                                                   {"Mixtral-8x7B-v0.1", 46'702'792'704},
+                                                                   {"Qwen3-30B-A3B", 30'532'122'624},
+                                                                   {"Qwen3-8B", 8'190'735'360},
+                                                                   {"Qwen3-VL-8B-Instruct", 8'190'735'360},
+                                                                   {"bloom-7b1-alt-keys", 7'069'016'064},
+                                                                   {"bloom", 176'247'271'424},
+                                                                   {"gpt-neox-20b", 20'554'567'680},
+                                                                   {"gpt-oss-20b", 20'914'757'184},
+                                                                   {"gpt2-large", 774'030'080},
+                                                                   {"gpt2-medium", 354'823'168},
+                                                                   {"gpt2-xl", 1'557'611'200},
+                                                                   {"gpt2", 124'439'808}};
   std::size_t samples = 0;
   for (const auto& entry : fs::directory_iterator(kSamples)) samples += entry.path().extension() == ".json";
   CHECK(samples == expected.size());
@@ -76,7 +84,8 @@ TEST_CASE("hugging face: the published configs have their exact parameter counts
 }
 
 TEST_CASE("hugging face: what a family fixes and what the file says", "[io][model]") {
-  const Model llama = read(config("llama", R"("sliding_window": null, "num_key_value_heads": 2, "mlp_bias": true)")).value();
+  const Model llama =
+      read(config("llama", R"("sliding_window": null, "num_key_value_heads": 2, "mlp_bias": true)")).value();
   CHECK(llama.num_query_groups == 2);
   CHECK(llama.head_dim == 16);
   CHECK(llama.mlp_bias);
@@ -91,7 +100,8 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read(config("baichuan", R"("max_position_embeddings": 4096)"))->position == Position::rope);
   CHECK(read(config("baichuan"))->position == Position::alibi);
   const Model qwen2_moe = read(config("qwen2_moe", R"("num_experts": 8, "num_experts_per_tok": 2,
-      "moe_intermediate_size": 32, "shared_expert_intermediate_size": 128, "decoder_sparse_step": 2)")).value();
+      "moe_intermediate_size": 32, "shared_expert_intermediate_size": 128, "decoder_sparse_step": 2)"))
+                              .value();
   CHECK(qwen2_moe.moe->shared_expert_gate);
   CHECK(qwen2_moe.moe->layer_interval == 2);
   CHECK_FALSE(qwen2_moe.is_moe_layer(0));
@@ -99,7 +109,8 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(neox.parallel_residual);
   CHECK(neox.dropout == 0.25);
   CHECK(read(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 100, "n_ctx": 32,
-                 "n_inner": 100})")->ffn_hidden_size == 100);
+                 "n_inner": 100})")
+            ->ffn_hidden_size == 100);
   // The tie of a multimodal file may stand outside its language model.
   CHECK(read("{\"text_config\": " + config("qwen3_vl_text") + ", \"tie_word_embeddings\": true}")->tied_embeddings);
 }
@@ -117,13 +128,11 @@ TEST_CASE("hugging face: what cannot be read is told, word for word", "[io][mode
         "config.json:2: hidden_act = \"relu\": is not supported (allowed: silu gelu)");
   CHECK(complaint(config("llama", R"("num_key_value_heads": 3)")) ==
         "config.json:2: num_key_value_heads = 3: does not divide model.num_attention_heads = 4");
-  CHECK(complaint(config("llama", R"("head_dim": "wide")")) ==
-        "config.json:2: head_dim = \"wide\": is not an integer");
+  CHECK(complaint(config("llama", R"("head_dim": "wide")")) == "config.json:2: head_dim = \"wide\": is not an integer");
   CHECK(complaint(config("qwen3", R"("use_sliding_window": true)")) ==
         "config.json:2: use_sliding_window = true: is not supported (allowed: false)");
   const std::string experts = R"("num_experts": 8, "num_experts_per_tok": 9, "moe_intermediate_size": 32)";
-  CHECK(complaint(config("qwen3_moe", experts)) ==
-        "config.json:2: num_experts_per_tok = 9: is not between 1 and 8");
+  CHECK(complaint(config("qwen3_moe", experts)) == "config.json:2: num_experts_per_tok = 9: is not between 1 and 8");
   CHECK(complaint(config("qwen3_moe", experts + ", \"mlp_only_layers\": [0]")) ==
         "config.json:2: mlp_only_layers = [1 item]: is not supported (allowed: [])");
   const std::string latent = R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,

@@ -53,7 +53,8 @@ TEST_CASE("models: the shipped files have the published parameter counts (T-A1, 
   CHECK(parameters("gpt-oss-20b") == 20'914'757'184);
   CHECK(parameters("deepseek-v3") == 671'026'419'200);
   // 2 V h + L (4h^2 + 3hf + 2h) + h, V = 125,696: 7.51 and 13.90 billion as published.
-  CHECK(parameters("baichuan-2-7b") == 2 * 125696LL * 4096 + 32 * (4 * 4096LL * 4096 + 3 * 4096LL * 11008 + 8192) + 4096);
+  CHECK(parameters("baichuan-2-7b") ==
+        2 * 125696LL * 4096 + 32 * (4 * 4096LL * 4096 + 3 * 4096LL * 11008 + 8192) + 4096);
   CHECK(parameters("baichuan-2-13b") ==
         2 * 125696LL * 5120 + 40 * (4 * 5120LL * 5120 + 3 * 5120LL * 13696 + 10240) + 5120);
   // Billions with two decimals, as DOMAIN.md T-A2 prints them.

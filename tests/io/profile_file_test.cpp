@@ -28,7 +28,8 @@ Profile full_profile() {
   profile.memory_bandwidth = 3350e9;
   profile.host_bandwidth = 15750e6;
   profile.memory = 79_GiB;
-  GemmModel gemm{1e-6, 0.11, 0.12, 13, 0.14, 1.5e-6, 0.16, 1.7, 0.18, 1.19, 1.20, 2.1e11, 0.22, 2.3, {"gemms", 24, 0.25}};
+  GemmModel gemm{
+      1e-6, 0.11, 0.12, 13, 0.14, 1.5e-6, 0.16, 1.7, 0.18, 1.19, 1.20, 2.1e11, 0.22, 2.3, {"gemms", 24, 0.25}};
   profile.gemm = {{Precision::bf16, gemm}};
   gemm.t0 = 2e-6;
   profile.grouped_gemm = gemm;
@@ -38,7 +39,11 @@ Profile full_profile() {
   profile.host = {6e-6, 6.1e-6, 6.2e-3, 6.3e-7, {"traces", 64, 0.65}};
   profile.measured = {
       {{OperatorKind::gemm, Pass::wgrad, Precision::bf16, "fc1", GemmShape{70, 71, 72, 73, true}}, 7.4e-3, 0.75, 76},
-      {{OperatorKind::attention, Pass::backward, Precision::fp16, "core", AttentionShape{77, 78, 79, 80, 81, 82, 83, false, 84}}, 8.5e-3, 0.86, 87},
+      {{OperatorKind::attention, Pass::backward, Precision::fp16, "core",
+        AttentionShape{77, 78, 79, 80, 81, 82, 83, false, 84}},
+       8.5e-3,
+       0.86,
+       87},
       {{OperatorKind::norm, Pass::forward, Precision::bf16, "norm", ElementwiseShape{88, 89_B}}, 9.0e-3, 0.91, 92}};
   return profile;
 }
@@ -59,7 +64,8 @@ std::string complaint(const std::string& from, const std::string& to) {
   const Result<Profile> read = read_profile(write(folder, text));
   REQUIRE_FALSE(read);
   Error error = read.error();
-  for (Diagnostic& diagnostic : error.diagnostics) diagnostic.file = std::filesystem::path(diagnostic.file).filename().string();
+  for (Diagnostic& diagnostic : error.diagnostics)
+    diagnostic.file = std::filesystem::path(diagnostic.file).filename().string();
   return to_string(error);
 }
 
@@ -90,13 +96,15 @@ TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
   CHECK(complaint("\"kind\": \"recorded\"", "\"kind\": \"guessed\"") ==
         "full.json:3: kind = \"guessed\": is unknown (allowed: fitted recorded specification)");
   CHECK(complaint("\"3350 GB/s\"", "\"3350 GB\"") ==
-        "full.json:11: memory_bandwidth = \"3350 GB\": has the unknown unit 'GB' (allowed: B/s kB/s MB/s GB/s TB/s MiB/s GiB/s TiB/s b/s kb/s Mb/s Gb/s Tb/s)");
+        "full.json:11: memory_bandwidth = \"3350 GB\": has the unknown unit 'GB' (allowed: B/s kB/s MB/s GB/s TB/s "
+        "MiB/s GiB/s TiB/s b/s kb/s Mb/s Gb/s Tb/s)");
   CHECK(complaint("\"wave_weight\": 0.18", "\"wave_weight\": 1.8") ==
         "full.json:24: gemm.bf16.wave_weight = 1.8: is not between 0 and 1");
-  CHECK(complaint("\"bf16\": {", "\"bf61\": {") ==
-        "full.json:15: gemm.bf61: unknown key (did you mean 'bf16'?)");
-  CHECK(complaint("\"kind\": \"norm\"", "\"kind\": \"nrom\"").find("memory_bound[0].kind = \"nrom\": ") != std::string::npos);
-  CHECK(complaint("\"seconds\": 0.0074", "\"seconds\": -1").find("measured[0].seconds = -1: is not positive") != std::string::npos);
+  CHECK(complaint("\"bf16\": {", "\"bf61\": {") == "full.json:15: gemm.bf61: unknown key (did you mean 'bf16'?)");
+  CHECK(complaint("\"kind\": \"norm\"", "\"kind\": \"nrom\"").find("memory_bound[0].kind = \"nrom\": ") !=
+        std::string::npos);
+  CHECK(complaint("\"seconds\": 0.0074", "\"seconds\": -1").find("measured[0].seconds = -1: is not positive") !=
+        std::string::npos);
   CHECK(complaint("\"m\": 70,", "").find("measured[0].shape.m: is missing") != std::string::npos);
 }
 

@@ -83,7 +83,8 @@ TEST_CASE("schema: every shipped scenario fits", "[io][schema]") {
 
 TEST_CASE("schema: every shipped topology fits", "[io][schema][network]") {
   std::size_t files = 0;
-  CHECK(violations_below(kRoot / "topologies", kRoot / "docs/schema/topology.schema.json", files) == std::vector<std::string>{});
+  CHECK(violations_below(kRoot / "topologies", kRoot / "docs/schema/topology.schema.json", files) ==
+        std::vector<std::string>{});
   CHECK(files >= 20);
 }
 

@@ -104,9 +104,11 @@ TEST_CASE("Broken topologies are told in one sentence", "[error][io][network]") 
         "machine.json:17: fabric.tiers[0].oversubscription = 0.5: must be at least 1 (downlink / uplink bandwidth)");
   CHECK(error_of("\"mid_size\": 1.2", "\"mid_size\": -1") ==
         "machine.json:21: collectives.mid_size = -1: must be more than 0 and at most 100");
-  CHECK(error_of("\"node\": \"a data sheet\", ", "\"node.nics\": \"a data sheet\", ").find(
-            "machine.json:7: node.gpu_link = \"300 GB/s\": has no source (name one in 'sources', for this key or the "
-            "group it is in)") != std::string::npos);
+  CHECK(
+      error_of("\"node\": \"a data sheet\", ", "\"node.nics\": \"a data sheet\", ")
+          .find(
+              "machine.json:7: node.gpu_link = \"300 GB/s\": has no source (name one in 'sources', for this key or the "
+              "group it is in)") != std::string::npos);
 }
 
 }  // namespace

@@ -35,12 +35,17 @@ TEST_CASE("T-A1: parameter counts are exact", "[oracle][model]") {
 }
 
 TEST_CASE("T-A2: the table of Megatron SC21, in units of 10^7 as printed", "[oracle][model]") {
-  struct Row { std::int64_t hidden; int layers; int heads; std::int64_t published; };
+  struct Row {
+    std::int64_t hidden;
+    int layers;
+    int heads;
+    std::int64_t published;
+  };
   // 12 L h^2 (1 + 13/(12h) + (V+s)/(12Lh)) leaves out the final norm, 2h, which these digits do not show.
-  const auto row = GENERATE(Row{2304, 24, 24, 165}, Row{3072, 30, 32, 356}, Row{4096, 36, 32, 747},
-                            Row{6144, 40, 48, 1845}, Row{8192, 48, 64, 3910}, Row{10240, 60, 80, 7605},
-                            Row{12288, 80, 96, 14562}, Row{16384, 96, 128, 31013}, Row{20480, 105, 128, 52960},
-                            Row{25600, 128, 160, 100804});
+  const auto row =
+      GENERATE(Row{2304, 24, 24, 165}, Row{3072, 30, 32, 356}, Row{4096, 36, 32, 747}, Row{6144, 40, 48, 1845},
+               Row{8192, 48, 64, 3910}, Row{10240, 60, 80, 7605}, Row{12288, 80, 96, 14562}, Row{16384, 96, 128, 31013},
+               Row{20480, 105, 128, 52960}, Row{25600, 128, 160, 100804});
   const std::int64_t count = parameters(gpt(row.layers, row.hidden, row.heads, 51200, 2048));
   CHECK((count + 5'000'000) / 10'000'000 == row.published);
 }
@@ -56,8 +61,7 @@ TEST_CASE("DeepSeek-V3: latent attention, shared expert and router biases are co
   Model predicting = model;
   predicting.mtp_layers = 1;
   // One more MoE layer, 2h x h projection and three norms; the tables are shared.
-  CHECK(parameters(predicting) - parameters(model) ==
-        layer_parameters(model, 60) + 2 * 7168 * 7168 + 3 * 7168);
+  CHECK(parameters(predicting) - parameters(model) == layer_parameters(model, 60) + 2 * 7168 * 7168 + 3 * 7168);
   // 37 billion active parameters as published.
   CHECK(active_parameters(model) == parameters(model) - 58LL * 248 * 3 * 7168 * 2048);
 }
@@ -122,7 +126,15 @@ TEST_CASE("T-A5: training FLOPs per token at s = 8192", "[oracle][model]") {
 }
 
 TEST_CASE("T-A6: MFU of Korthikanti's table 5 from the model FLOPs", "[oracle][model]") {
-  struct Row { int layers; std::int64_t hidden; int heads; int gpus; int batch; double seconds; double mfu; };
+  struct Row {
+    int layers;
+    std::int64_t hidden;
+    int heads;
+    int gpus;
+    int batch;
+    double seconds;
+    double mfu;
+  };
   const auto row = GENERATE(Row{48, 6144, 64, 8, 4, 1.10, 41.7}, Row{96, 12288, 96, 64, 64, 13.75, 51.4},
                             Row{105, 20480, 128, 280, 280, 37.83, 56.0}, Row{128, 25600, 160, 512, 512, 71.49, 56.3});
   const Model model = gpt(row.layers, row.hidden, row.heads, 51200, 2048);
@@ -133,7 +145,8 @@ TEST_CASE("T-A6: MFU of Korthikanti's table 5 from the model FLOPs", "[oracle][m
 TEST_CASE("MoE counts active experts, router and shared expert; windows cap the attended keys", "[oracle][model]") {
   // Rows of data/validation/runs.csv: Megatron-Bridge GPT-OSS-120B at s = 4096, 13045 tokens/s/GPU.
   const Model model = gpt_oss(36, 128);
-  CHECK(13045 * model_flops_per_token(model, 4096, FlopsConvention::model_full_attn) == Approx(450.36e12).epsilon(1e-5));
+  CHECK(13045 * model_flops_per_token(model, 4096, FlopsConvention::model_full_attn) ==
+        Approx(450.36e12).epsilon(1e-5));
   CHECK(13045 * model_flops_per_token(model, 4096, FlopsConvention::model_causal) == Approx(426.73e12).epsilon(5e-5));
 
   Model shared = mixtral_8x7b();

@@ -47,7 +47,8 @@ inline Model mixtral_8x7b() {
 inline Model deepseek_v3() {
   Model model = llama(61, 7168, 18432, 128, 128, 129280);
   model.head_dim = 192;
-  model.latent_attention = LatentAttention{.q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_dim = 128};
+  model.latent_attention =
+      LatentAttention{.q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_dim = 128};
   model.moe = MixtureOfExperts{};
   model.moe->experts = 256;
   model.moe->topk = 8;

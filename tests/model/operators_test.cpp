@@ -14,8 +14,14 @@ Operator gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
 
 Operator attention(bool causal, Pass pass, OperatorKind kind = OperatorKind::attention) {
   return {kind, pass, Precision::bf16, "attention",
-          AttentionShape{.batch = 1, .q_len = 8192, .kv_len = 8192, .heads = 8, .kv_heads = 1, .qk_dim = 128,
-                         .v_dim = 128, .causal = causal}};
+          AttentionShape{.batch = 1,
+                         .q_len = 8192,
+                         .kv_len = 8192,
+                         .heads = 8,
+                         .kv_heads = 1,
+                         .qk_dim = 128,
+                         .v_dim = 128,
+                         .causal = causal}};
 }
 
 }  // namespace

@@ -182,7 +182,8 @@ TEST_CASE("All-to-all is as slow as the slower of its two ports", "[network]") {
   }
 }
 
-TEST_CASE("Time never falls with size within an algorithm and protocol, nor grows with bandwidth", "[property][network]") {
+TEST_CASE("Time never falls with size within an algorithm and protocol, nor grows with bandwidth",
+          "[property][network]") {
   const auto collective = GENERATE(Collective::all_reduce, Collective::all_gather, Collective::all_to_all);
   const int ranks = GENERATE(2, 8, 16, 128);
   const Cluster cluster = dgx_h100(ranks);

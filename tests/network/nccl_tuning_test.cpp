@@ -59,7 +59,8 @@ TEST_CASE("T-D4: a flat ring against reduce, exchange, gather", "[oracle][networ
     comm.nodes = nodes;
     comm.ranks_per_node = ranks / nodes;
     comm.ring = {1, bus, bus};
-    return static_cast<double>(size.count) / nccl_cost(comm, collective, Algorithm::ring, Protocol::simple).bandwidth * 1e-6;
+    return static_cast<double>(size.count) / nccl_cost(comm, collective, Algorithm::ring, Protocol::simple).bandwidth *
+           1e-6;
   };
   const auto hierarchical = [&](int nodes) {
     return milliseconds(8, 1, 370, Collective::reduce_scatter, 1_GiB) +
@@ -99,7 +100,8 @@ TEST_CASE("NCCL's channels are those seen on real machines", "[oracle][network]"
 }
 
 TEST_CASE("What each algorithm is allowed for", "[network]") {
-  const NcclCommunicator one = nccl_communicator(dgx_h100(8), place(dgx_h100(8), range(8), 1), NcclArchitecture::hopper);
+  const NcclCommunicator one =
+      nccl_communicator(dgx_h100(8), place(dgx_h100(8), range(8), 1), NcclArchitecture::hopper);
   const NcclCommunicator many =
       nccl_communicator(dgx_h100(64), place(dgx_h100(64), range(64), 1), NcclArchitecture::hopper);
   const auto usable = [](const NcclCommunicator& comm, Collective collective, Algorithm algorithm) {

@@ -29,7 +29,8 @@ Training megatron() {
 
 double states_gb(double parameters, const Training& training, int zero_stage, int shards) {
   return static_cast<double>(
-             model_states(static_cast<std::int64_t>(parameters), training, zero_stage, shards).total().count) / kGB;
+             model_states(static_cast<std::int64_t>(parameters), training, zero_stage, shards).total().count) /
+         kGB;
 }
 
 Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int dp = 1) {
@@ -153,8 +154,7 @@ TEST_CASE("a rank's own parameters: ends of the pipeline, replicated norms, key/
   parallel.account_for_embedding = parallel.account_for_loss = true;
   const Plan plan = plan_of(llama3_405b(), parallel, megatron());
   // Per layer: Q and O 2 h a d, K and V 2 h k d, MLP 3 h f, all over 8; two norms whole.
-  const std::int64_t layer =
-      (2LL * 16384 * 16384 + 2LL * 16384 * 1024 + 3LL * 16384 * 53248) / 8 + 2 * 16384;
+  const std::int64_t layer = (2LL * 16384 * 16384 + 2LL * 16384 * 1024 + 3LL * 16384 * 53248) / 8 + 2 * 16384;
   const std::int64_t table = 128256LL * 16384 / 8;
   CHECK(rank_parameters(llama3_405b(), plan, 5) == 8 * layer);
   CHECK(rank_parameters(llama3_405b(), plan, 0) == 7 * layer + table);
@@ -205,11 +205,15 @@ TEST_CASE("experts are divided by ep and etp, their states by their own group", 
 }
 
 TEST_CASE("T-B5: activations per layer in MiB, Korthikanti's modes", "[oracle][memory]") {
-  struct Row { std::int64_t hidden; int heads; int batch; std::vector<double> mib; };
-  const auto row = GENERATE(Row{6144, 64, 4, {6752, 1264, 844, 624, 204, 96}},
-                            Row{12288, 96, 1, {2736, 552, 342, 312, 102, 48}},
-                            Row{20480, 128, 1, {3920, 840, 490, 520, 170, 80}},
-                            Row{25600, 160, 1, {4900, 1050, 612.5, 650, 212.5, 100}});
+  struct Row {
+    std::int64_t hidden;
+    int heads;
+    int batch;
+    std::vector<double> mib;
+  };
+  const auto row = GENERATE(
+      Row{6144, 64, 4, {6752, 1264, 844, 624, 204, 96}}, Row{12288, 96, 1, {2736, 552, 342, 312, 102, 48}},
+      Row{20480, 128, 1, {3920, 840, 490, 520, 170, 80}}, Row{25600, 160, 1, {4900, 1050, 612.5, 650, 212.5, 100}});
   const Model model = gpt(2, row.hidden, row.heads, 51200, 2048);
   const auto mib = [&](int tp, bool sequence_parallel, Recompute recompute) {
     Training training = megatron();
@@ -314,7 +318,11 @@ TEST_CASE("in-flight micro-batches follow from the schedule", "[oracle][memory]"
   const Model model = llama3_8b();
   Training training = megatron();
   training.global_batch_size = 8;
-  struct Row { const char* name; int vpp; std::vector<int> in_flight; };
+  struct Row {
+    const char* name;
+    int vpp;
+    std::vector<int> in_flight;
+  };
   // DOMAIN.md 5.5, P = 4 and M = 8, in chunks.
   const auto row = GENERATE(Row{"gpipe", 1, {8, 8, 8, 8}}, Row{"1f1b", 1, {4, 3, 2, 1}},
                             Row{"interleaved-1f1b", 2, {11, 9, 7, 5}}, Row{"interleaved-1f1b", 4, {19, 17, 15, 13}});
@@ -405,8 +413,7 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   CHECK(full_shard.transient == logits + Bytes{2 * (layer + table + 4096) + 4 * (table + 4096)});
 
   parallel.reshard_after_forward = false;
-  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
-        logits + Bytes{2 * total + 4 * (table + 4096)});
+  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == logits + Bytes{2 * total + 4 * (table + 4096)});
 
   parallel.reshard_after_forward = true;
   parallel.shard_group = 4;  // hybrid: states over 4 of 8 ranks
@@ -429,8 +436,8 @@ TEST_CASE("the peak is the sum of its parts, with fragmentation of what moves", 
   const MemoryByKind memory = peak_memory(model, plan, one_microbatch(), options)[0];
   CHECK(memory.fixed == 1_GiB);
   CHECK(memory.fragmentation == Bytes{(memory.activations + memory.transient).count / 4});
-  CHECK(memory.total() == memory.weights + memory.gradients + memory.optimizer + memory.activations +
-                              memory.transient + memory.fixed + memory.fragmentation);
+  CHECK(memory.total() == memory.weights + memory.gradients + memory.optimizer + memory.activations + memory.transient +
+                              memory.fixed + memory.fragmentation);
 }
 
 TEST_CASE("schedules with several copies of weights hold them", "[oracle][memory]") {
@@ -466,8 +473,13 @@ TEST_CASE("peak memory of published runs, within 10 %", "[memory][published]") {
   Parallel parallel;
   parallel.pp = 8;
   parallel.account_for_embedding = parallel.account_for_loss = true;
-  struct Row { const char* schedule; int vpp; double reported; };
-  const auto row = GENERATE(Row{"1f1b", 1, 30}, Row{"interleaved-1f1b", 3, 40}, Row{"zb-h1", 1, 32}, Row{"zb-h2", 1, 59});
+  struct Row {
+    const char* schedule;
+    int vpp;
+    double reported;
+  };
+  const auto row =
+      GENERATE(Row{"1f1b", 1, 30}, Row{"interleaved-1f1b", 3, 40}, Row{"zb-h1", 1, 32}, Row{"zb-h2", 1, 59});
   parallel.vpp = row.vpp;
   const Plan plan = plan_of(model, parallel, training);
   double most = 0;

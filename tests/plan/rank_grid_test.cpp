@@ -26,7 +26,8 @@ TEST_CASE("T-0b: rank 37 of t = 8, C = 1, D = 4, P = 2", "[oracle][plan]") {
   CHECK(grid.stride(Axis::pp) == 32);
 }
 
-TEST_CASE("groups: tensor-parallel contiguous, data-parallel strided, pipeline neighbours t C D apart", "[oracle][plan]") {
+TEST_CASE("groups: tensor-parallel contiguous, data-parallel strided, pipeline neighbours t C D apart",
+          "[oracle][plan]") {
   const RankGrid grid({4, 2, 3, 2}, kDefault);
   CHECK(grid.group(6, {Axis::tp}) == std::vector<int>{4, 5, 6, 7});
   CHECK(grid.group(6, {Axis::dp}) == std::vector<int>{6, 14, 22});

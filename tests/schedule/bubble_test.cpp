@@ -6,7 +6,8 @@
 
 using namespace tracecast;
 
-TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and eight micro-batches (T-0)", "[oracle][schedule]") {
+TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and eight micro-batches (T-0)",
+          "[oracle][schedule]") {
   ScheduleRequest request;
   request.ranks = 4;
   request.microbatches = 8;
@@ -15,7 +16,8 @@ TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and e
     const PipelineRun run = simulate_pipeline(schedule, uniform_times(schedule, {1, 1, 1, 0})).value();
     CHECK(run.makespan == 33);
     CHECK(run.ideal == 24);
-    CHECK(run.bubble_fraction() == Approx(3.0 / 11));                                    // 1 - ideal / makespan
-    CHECK(static_cast<double>(run.makespan - run.ideal) / static_cast<double>(run.ideal) == Approx(3.0 / 8));  // Megatron's
+    CHECK(run.bubble_fraction() == Approx(3.0 / 11));  // 1 - ideal / makespan
+    CHECK(static_cast<double>(run.makespan - run.ideal) / static_cast<double>(run.ideal) ==
+          Approx(3.0 / 8));  // Megatron's
   }
 }

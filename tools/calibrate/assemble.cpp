@@ -55,7 +55,7 @@ double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision pr
 double layer_memory_efficiency(const Profile& profile) {
   struct Work {
     OperatorKind kind;
-    double forward;   ///< bytes per token (DOMAIN.md 1.3)
+    double forward;  ///< bytes per token (DOMAIN.md 1.3)
     double backward;
   };
   constexpr double kHidden = 4096;
@@ -123,14 +123,15 @@ const Table& Assembler::table(const std::string& relative) {
 Result<void> Assembler::load(const Gpu& gpu) {
   std::vector<std::string> wanted{"gpu-specs/gpu_specs.csv"};
   if (*gpu.gemm_table != '\0') {
-    wanted.insert(wanted.end(), {"kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv", "kernels/cudnn-frontend/norms_fwd_bwd.csv",
-                                 "kernels/published-tables/flash_attention_tflops.csv",
-                                 "kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz",
-                                 "kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz",
-                                 "kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz",
-                                 "kernels/aiconfigurator/scale_matrix_perf.csv.gz", "kernels/vidur/layer_ops_a100.csv.gz",
-                                 "kernels/vidur/layer_ops_h100.csv.gz", "kernels/simumax/op_efficiency_a100_pcie_80gb.csv",
-                                 "kernels/simumax/op_efficiency_b200.csv"});
+    wanted.insert(
+        wanted.end(),
+        {"kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv", "kernels/cudnn-frontend/norms_fwd_bwd.csv",
+         "kernels/published-tables/flash_attention_tflops.csv",
+         "kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz",
+         "kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz",
+         "kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz", "kernels/aiconfigurator/scale_matrix_perf.csv.gz",
+         "kernels/vidur/layer_ops_a100.csv.gz", "kernels/vidur/layer_ops_h100.csv.gz",
+         "kernels/simumax/op_efficiency_a100_pcie_80gb.csv", "kernels/simumax/op_efficiency_b200.csv"});
     wanted.push_back(fmt::format("kernels/aiconfigurator/gemm_{}.csv.gz", gpu.gemm_table));
     wanted.emplace_back(kRtxProAttention);
   }
@@ -147,7 +148,8 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
   const auto found = done_.find(gpu.name);
   if (found != done_.end()) return found->second;
   if (const Result<void> loaded = load(gpu); !loaded) return tl::unexpected(loaded.error());
-  Result<Profile> start = read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
+  Result<Profile> start =
+      read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
   if (!start) return start;
   for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies;
   start->memory_bandwidth *= gpu.dies;
@@ -173,14 +175,15 @@ void Assembler::fit(const Gpu& gpu, Profile& profile) {
   fit_gemms(gpu, profile);
   fit_layouts(profile);
   AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
-                               &table("kernels/published-tables/flash_attention_tflops.csv"),
-                               &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
-                               &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
-                               &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
+                         &table("kernels/published-tables/flash_attention_tflops.csv"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
   for (const AttentionModel& model : profile.attention)
-    note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"), model.fit);
+    note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
+             model.fit);
   set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
   profile.host = host_model(gpu.architecture);
 }
@@ -227,13 +230,15 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   profile.grouped_gemm.efficiency *= 0.8;
   const Fit assumed{"specification; efficiencies as A100's and H100's medians (CALIBRATION.md 2, 3)", 0, 0.3};
   for (const bool causal : {true, false})
-    profile.attention.push_back({"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
-  const std::pair<OperatorKind, double> efficiencies[] = {{OperatorKind::norm, 0.7}, {OperatorKind::residual, 0.8},
-                                                          {OperatorKind::activation, 0.6}, {OperatorKind::rope, 0.45},
-                                                          {OperatorKind::softmax, 0.8}, {OperatorKind::embedding, 0.2},
-                                                          {OperatorKind::cross_entropy, 0.5}, {OperatorKind::cast, 0.8},
-                                                          {OperatorKind::permute, 0.3}, {OperatorKind::copy, 0.8}};
-  for (const auto& [kind, efficiency] : efficiencies) profile.memory_bound[{kind, Pass::forward}] = {3e-6, efficiency, assumed};
+    profile.attention.push_back(
+        {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
+  const std::pair<OperatorKind, double> efficiencies[] = {
+      {OperatorKind::norm, 0.7},          {OperatorKind::residual, 0.8}, {OperatorKind::activation, 0.6},
+      {OperatorKind::rope, 0.45},         {OperatorKind::softmax, 0.8},  {OperatorKind::embedding, 0.2},
+      {OperatorKind::cross_entropy, 0.5}, {OperatorKind::cast, 0.8},     {OperatorKind::permute, 0.3},
+      {OperatorKind::copy, 0.8}};
+  for (const auto& [kind, efficiency] : efficiencies)
+    profile.memory_bound[{kind, Pass::forward}] = {3e-6, efficiency, assumed};
   profile.memory_bound[{OperatorKind::optimizer, Pass::optimizer}] = {3e-6, 0.62, assumed};
   set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
   profile.in_training.fit.samples = 0;
@@ -246,12 +251,13 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
   for (const auto& [precision, dtype] : kFormats) {
     const GemmSamples samples = read_gemm_samples(gemms, dtype);
     if (samples.fitted.empty()) continue;
-    const std::string data = fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
+    const std::string data =
+        fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
     const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), precision,
                                  *find_memory_model(profile, OperatorKind::cast, Pass::forward), data);
     profile.gemm[precision] = fit.model;
-    fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(), fit.held_out.mean(),
-                     fit.large.mean(), fit.large.bias()});
+    fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(),
+                     fit.held_out.mean(), fit.large.mean(), fit.large.bias()});
   }
   profile.gemm[Precision::fp16] = profile.gemm.at(Precision::bf16);
 }
@@ -275,7 +281,8 @@ void Assembler::fit_layouts(Profile& profile) {
   profile.grouped_gemm = profile.gemm.at(Precision::bf16);
   profile.grouped_gemm.efficiency /= layouts.grouped;
   profile.grouped_gemm.wgrad_factor = layouts.grouped_wgrad;
-  profile.grouped_gemm.fit = {"SimuMax op_efficiency group_matmul against matmul" + std::string(profile.architecture == "Hopper" ? ", mean of A100 PCIe and B200" : ""),
+  profile.grouped_gemm.fit = {"SimuMax op_efficiency group_matmul against matmul" +
+                                  std::string(profile.architecture == "Hopper" ? ", mean of A100 PCIe and B200" : ""),
                               profile.architecture == "Hopper" ? 0 : layouts.samples, layouts.residual};
 }
 
@@ -293,23 +300,32 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   const bool own_layers = ampere || profile.name == "h100";
   const Table& layers = table(fmt::format("kernels/vidur/layer_ops_{}.csv.gz", ampere ? "a100" : "h100"));
   const double layers_bandwidth = ampere ? 2.039e12 : 3.35e12;
-  const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"}, {OperatorKind::activation, "mlp_act_ms"},
-                                                          {OperatorKind::rope, "attn_rope_ms"}, {OperatorKind::embedding, "emb_ms"}};
+  const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"},
+                                                          {OperatorKind::activation, "mlp_act_ms"},
+                                                          {OperatorKind::rope, "attn_rope_ms"},
+                                                          {OperatorKind::embedding, "emb_ms"}};
   for (const auto& [kind, column] : columns)
-    put(kind, Pass::forward, fit_memory(read_vidur_samples(layers, column), layers_bandwidth, fmt::format("Vidur {} {}", layers.name(), column)), own_layers);
+    put(kind, Pass::forward,
+        fit_memory(read_vidur_samples(layers, column), layers_bandwidth,
+                   fmt::format("Vidur {} {}", layers.name(), column)),
+        own_layers);
   // cuDNN's norms: H200 and GB200.
   const bool blackwell = architecture == "Blackwell";
   const Table& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
   const std::string norm_gpu = blackwell ? "NVIDIA GB200" : "NVIDIA H200";
   for (const bool backward : {false, true})
     put(OperatorKind::norm, backward ? Pass::backward : Pass::forward,
-        fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12, "cudnn-frontend norms_fwd_bwd " + norm_gpu),
+        fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12,
+                   "cudnn-frontend norms_fwd_bwd " + norm_gpu),
         profile.name == "h200");
   // Quantisation: all but A100, which has no fp8.
-  const std::string quantise_gpu = ampere ? "H100-SXM" : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000" : upper_case(gpu.gemm_table);
+  const std::string quantise_gpu = ampere                           ? "H100-SXM"
+                                   : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000"
+                                                                    : upper_case(gpu.gemm_table);
   put(OperatorKind::cast, Pass::forward,
-      fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu), ampere ? 3.35e12 : bandwidth,
-                 "aiconfigurator scale_matrix " + quantise_gpu), !ampere);
+      fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu),
+                 ampere ? 3.35e12 : bandwidth, "aiconfigurator scale_matrix " + quantise_gpu),
+      !ampere);
   put_stated(profile);
 }
 
@@ -324,10 +340,20 @@ void Assembler::put_stated(Profile& profile) {
   // simllm's copies of 1 GiB and more: A100 .82, GH200 .86; CALIBRATION.md 1: memory-bound GEMMs of B200 .78.
   put(OperatorKind::copy, Pass::forward, ampere ? 0.82 : blackwell ? 0.78 : 0.86, "simllm copies, CALIBRATION.md 3");
   // SimuMax: A100 PCIe .808 and .188 of 1600 GB/s (its memory has 1935); B200 .325 and .501 of 8000 (7700).
-  put(OperatorKind::cross_entropy, Pass::forward, ampere ? 0.67 : blackwell ? 0.34 : 0.50, "SimuMax bandwidth_networks: ce; Hopper: mean");
-  put(OperatorKind::permute, Pass::forward, ampere ? 0.155 : blackwell ? 0.52 : 0.34, "SimuMax bandwidth_networks: permute; Hopper: mean");
-  put(OperatorKind::softmax, Pass::forward, 0.8, "assumed: a streaming kernel; its level in training is in_training.softmax");
-  put(OperatorKind::optimizer, Pass::optimizer, 0.62, "ACCURACY.md A4: 62 % of memory bandwidth at 30 bytes per parameter");
+  put(OperatorKind::cross_entropy, Pass::forward,
+      ampere      ? 0.67
+      : blackwell ? 0.34
+                  : 0.50,
+      "SimuMax bandwidth_networks: ce; Hopper: mean");
+  put(OperatorKind::permute, Pass::forward,
+      ampere      ? 0.155
+      : blackwell ? 0.52
+                  : 0.34,
+      "SimuMax bandwidth_networks: permute; Hopper: mean");
+  put(OperatorKind::softmax, Pass::forward, 0.8,
+      "assumed: a streaming kernel; its level in training is in_training.softmax");
+  put(OperatorKind::optimizer, Pass::optimizer, 0.62,
+      "ACCURACY.md A4: 62 % of memory bandwidth at 30 bytes per parameter");
 }
 
 void Assembler::note_fit(const Profile& profile, const std::string& group, const Fit& fit) {

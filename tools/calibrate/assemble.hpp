@@ -18,8 +18,8 @@ struct FitLine {
   std::string profile;
   std::string group;  ///< "gemm bf16"
   int samples = 0;
-  double all = 0;     ///< held-out mean |log error| over all shapes
-  double large = 0;   ///< over large shapes; equal to `all` where there is no such difference
+  double all = 0;    ///< held-out mean |log error| over all shapes
+  double large = 0;  ///< over large shapes; equal to `all` where there is no such difference
   double bias = 0;
 };
 

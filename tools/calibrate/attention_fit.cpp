@@ -60,9 +60,15 @@ Samples read_cudnn_samples(const Table& table, const std::string& gpu) {
     if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("data_type")) != "bfloat16") continue;
     if (!table.text(row, column("sliding_window_size")).empty()) continue;
     const auto size = [&](const char* name) { return table.integer(row, column(name)); };
-    const AttentionShape shape{.batch = size("batch_size"), .q_len = size("q_seqlen"), .kv_len = size("kv_seqlen"),
-                               .heads = size("num_q_heads"), .kv_heads = size("num_kv_heads"), .qk_dim = size("head_dim_qk"),
-                               .v_dim = size("head_dim_vo"), .causal = table.text(row, column("attn_mask")) == "top_left", .window = 0};
+    const AttentionShape shape{.batch = size("batch_size"),
+                               .q_len = size("q_seqlen"),
+                               .kv_len = size("kv_seqlen"),
+                               .heads = size("num_q_heads"),
+                               .kv_heads = size("num_kv_heads"),
+                               .qk_dim = size("head_dim_qk"),
+                               .v_dim = size("head_dim_vo"),
+                               .causal = table.text(row, column("attn_mask")) == "top_left",
+                               .window = 0};
     if (shape.q_len != shape.kv_len) continue;
     const bool backward = table.text(row, column("pass")) == "bwd";
     const bool slow_kernel = backward && table.text(row, column("deterministic_bwd")) == "True";
@@ -86,9 +92,11 @@ Samples read_published_samples(const Table& table, const std::string& gpu, const
     const std::int64_t d = table.integer(row, column("head_dim"));
     const std::int64_t stated = table.integer(row, column("heads"));
     const std::int64_t heads = stated > 0 ? stated : 2048 / d;
-    const AttentionShape shape{table.integer(row, column("batch")), s, s, heads, heads, d, d, table.text(row, column("causal")) == "True", 0};
+    const AttentionShape shape{table.integer(row, column("batch")),         s, s, heads, heads, d, d,
+                               table.text(row, column("causal")) == "True", 0};
     const bool backward = table.text(row, column("pass")) == "bwd";
-    samples.push_back({shape, backward, attention_flops(shape, backward) / (table.number(row, column("tflops")) * 1e12)});
+    samples.push_back(
+        {shape, backward, attention_flops(shape, backward) / (table.number(row, column("tflops")) * 1e12)});
   }
   return samples;
 }
@@ -120,7 +128,8 @@ AttentionCurve fit_attention(const Samples& all, bool backward, const GpuPeak& g
     if (s.backward == backward) samples.push_back(s);
   if (samples.empty()) return {};
   const AttentionModel model = best_model(samples, gpu, t0);
-  return {model.t0, model.forward_efficiency, model.forward_s0, static_cast<int>(samples.size()), cross_validated(samples, gpu, t0)};
+  return {model.t0, model.forward_efficiency, model.forward_s0, static_cast<int>(samples.size()),
+          cross_validated(samples, gpu, t0)};
 }
 
 }  // namespace tracecast::calibrate

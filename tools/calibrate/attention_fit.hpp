@@ -21,7 +21,8 @@ std::vector<AttentionSample> read_cudnn_samples(const Table& table, const std::s
 
 /// Rows of the published FlashAttention tables of one implementation ("FA2", "FA3", "FA4"), not deterministic ones.
 /// Where the number of heads is not stated it is 2048 / head size, as in FlashAttention's own benchmark.
-std::vector<AttentionSample> read_published_samples(const Table& table, const std::string& gpu, const std::string& implementation);
+std::vector<AttentionSample> read_published_samples(const Table& table, const std::string& gpu,
+                                                    const std::string& implementation);
 
 /// Serving kernels (prefill) of one framework ("vllm"): forward only, s >= 256.
 std::vector<AttentionSample> read_serving_samples(const Table& table, const std::string& framework, bool causal);

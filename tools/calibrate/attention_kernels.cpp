@@ -16,18 +16,25 @@ constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
 using Samples = std::vector<AttentionSample>;
 
 /// Both directions fitted to training kernels.
-AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::int64_t head_dim, bool causal, const GpuPeak& gpu,
-                        const std::string& data) {
+AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::int64_t head_dim, bool causal,
+                        const GpuPeak& gpu, const std::string& data) {
   const Samples selected = select(samples, head_dim, causal);
   const AttentionCurve forward = fit_attention(selected, false, gpu, kAttentionT0);
   const AttentionCurve backward = fit_attention(selected, true, gpu, kAttentionT0);
-  return {kernel, head_dim, causal, kAttentionT0, forward.efficiency, forward.s0, backward.efficiency, backward.s0,
+  return {kernel,
+          head_dim,
+          causal,
+          kAttentionT0,
+          forward.efficiency,
+          forward.s0,
+          backward.efficiency,
+          backward.s0,
           {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)}};
 }
 
 /// Another head size of the same kernel, by the ratio of two forward curves measured elsewhere.
-AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const AttentionCurve& wanted, const AttentionCurve& reference,
-                      const std::string& data) {
+AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const AttentionCurve& wanted,
+                      const AttentionCurve& reference, const std::string& data) {
   model.head_dim = head_dim;
   model.forward_efficiency *= wanted.efficiency / reference.efficiency;
   model.backward_efficiency *= wanted.efficiency / reference.efficiency;
@@ -45,15 +52,22 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
 }
 
 /// Forward curve of vLLM's prefill, whose fixed cost is fitted along: it holds the writing of the KV cache.
-AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim, const GpuPeak& gpu) {
+AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim,
+                             const GpuPeak& gpu) {
   return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, -1);
 }
 
 /// FlashAttention-2's backward from a forward curve, by what the two are to each other on Hopper.
-AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables, const std::string& data) {
+AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables,
+                                 const std::string& data) {
   const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
   const AttentionModel hopper = fit_both("fa2", fa2, 128, false, kH100, "");
-  return {"fa2", head_dim, true, kAttentionT0, forward.efficiency, forward.s0,
+  return {"fa2",
+          head_dim,
+          true,
+          kAttentionT0,
+          forward.efficiency,
+          forward.s0,
           forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
           std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
           {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
@@ -64,7 +78,8 @@ std::vector<AttentionModel> ampere(const AttentionTables& tables) {
   const AttentionCurve narrow = fit_attention(select(fa2, 64, false), false, kH100, kAttentionT0);
   const AttentionCurve wide = fit_attention(select(fa2, 128, false), false, kH100, kAttentionT0);
   const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class)";
-  const AttentionModel causal = with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
+  const AttentionModel causal =
+      with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
   return {causal, scaled(causal, 64, narrow, wide, causal.fit.data + ", head size 64 too")};
 }
 
@@ -72,13 +87,15 @@ std::vector<AttentionModel> rtx_pro(const AttentionTables& tables) {
   const std::string data = "aiconfigurator attn_causal_fwd_rtx_pro_6000_server (sglang)";
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 64, 256})
-    models.push_back(with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, kRtxPro), tables, data));
+    models.push_back(
+        with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, kRtxPro), tables, data));
   return models;
 }
 
 std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const std::string cudnn_data = "cudnn-frontend sdpa_training_fwd_bwd, H200 bf16";
-  const std::string scaled_data = cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
+  const std::string scaled_data =
+      cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
   const std::string published_data = "published-tables flash_attention_tflops, Hopper";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA H200");
   const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, kH200, cudnn_data);
@@ -88,13 +105,15 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
   for (const std::int64_t head_dim : {64, 256}) {
     const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
-    for (const AttentionModel& model : {causal, full}) models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
+    for (const AttentionModel& model : {causal, full})
+      models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
   }
   for (const auto& [kernel, implementation] : {std::pair{"fa3", "FA3"}, std::pair{"fa2", "FA2"}}) {
     const Samples samples = read_published_samples(*tables.published, "H100-class(Hopper)", implementation);
     for (const std::int64_t head_dim : {128, 64}) {
       if (select(samples, head_dim, false).empty()) continue;
-      const AttentionModel model = fit_both(kernel, samples, head_dim, false, kH100, published_data + ", " + implementation);
+      const AttentionModel model =
+          fit_both(kernel, samples, head_dim, false, kH100, published_data + ", " + implementation);
       models.push_back(with_mask(model, true, full, causal));
       models.push_back(model);
     }
@@ -116,7 +135,8 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
     const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, kAttentionT0);
     const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, kAttentionT0);
     models.push_back(scaled(model, 64, narrow, usual, data + "; head size by the ratio of FA4 (published-tables)"));
-    models.push_back(scaled(model, 256, wide, reference, data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
+    models.push_back(scaled(model, 256, wide, reference,
+                            data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
   }
   return models;
 }

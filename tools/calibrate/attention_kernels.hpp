@@ -11,8 +11,8 @@ namespace tracecast::calibrate {
 
 /// The tables that attention is fitted to.
 struct AttentionTables {
-  const Table* cudnn = nullptr;      ///< cudnn-frontend/sdpa_training_fwd_bwd.csv
-  const Table* published = nullptr;  ///< published-tables/flash_attention_tflops.csv
+  const Table* cudnn = nullptr;         ///< cudnn-frontend/sdpa_training_fwd_bwd.csv
+  const Table* published = nullptr;     ///< published-tables/flash_attention_tflops.csv
   const Table* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
   const Table* serving_h100 = nullptr;
   const Table* serving_b200 = nullptr;

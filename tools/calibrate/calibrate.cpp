@@ -27,12 +27,14 @@ Result<void> write_profiles(const Options& options) {
     if (!options.all && options.gpu != gpu.name) continue;
     const Result<Profile> profile = assembler.profile(gpu);
     if (!profile) return tl::unexpected(profile.error());
-    const std::filesystem::path file = options.all ? std::filesystem::path(options.out) / (profile->name + ".json") : std::filesystem::path(options.out);
+    const std::filesystem::path file = options.all ? std::filesystem::path(options.out) / (profile->name + ".json")
+                                                   : std::filesystem::path(options.out);
     if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
   }
   fmt::print("{:16} {:28} {:>8} {:>8} {:>8} {:>8}\n", "profile", "group", "samples", "all %", "large %", "bias %");
   for (const FitLine& fit : assembler.fits())
-    fmt::print("{:16} {:28} {:8} {:8.1f} {:8.1f} {:+8.1f}\n", fit.profile, fit.group, fit.samples, 100 * fit.all, 100 * fit.large, 100 * fit.bias);
+    fmt::print("{:16} {:28} {:8} {:8.1f} {:8.1f} {:+8.1f}\n", fit.profile, fit.group, fit.samples, 100 * fit.all,
+               100 * fit.large, 100 * fit.bias);
   return {};
 }
 

@@ -87,7 +87,8 @@ Result<void> write_document(const std::filesystem::path& path, const std::string
   std::string text = whole_file(path);
   const std::size_t heading = text.rfind("\n## ");
   const std::size_t line_end = heading == std::string::npos ? std::string::npos : text.find('\n', heading + 1);
-  if (line_end == std::string::npos) return fail({path.string(), 0, "", "", "has no heading '## …' for the table to follow"});
+  if (line_end == std::string::npos)
+    return fail({path.string(), 0, "", "", "has no heading '## …' for the table to follow"});
   return write_file(path, text.substr(0, line_end + 1) + "\n" + table);
 }
 
@@ -112,9 +113,12 @@ bool parse(int argc, char** argv, Options& options) {
   options.topologies = argv[2];
   for (int i = 3; i < argc; ++i) {
     const std::string argument = argv[i];
-    if (argument == "--fit") options.fit = true;
-    else if (argument == "--document" && i + 1 < argc) options.document = argv[++i];
-    else return false;
+    if (argument == "--fit")
+      options.fit = true;
+    else if (argument == "--document" && i + 1 < argc)
+      options.document = argv[++i];
+    else
+      return false;
   }
   return true;
 }

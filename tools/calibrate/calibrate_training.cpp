@@ -50,9 +50,11 @@ void apply(const TrainingFit& fit, Profile& profile) {
   factors.attention *= fit.attention;
   factors.memory *= fit.memory;
   factors.softmax *= fit.memory;
-  factors.fit.data = fmt::format("ACCURACY.md A4, then {} runs of scenarios/published on this architecture (calibrate_training)", fit.runs.size());
+  factors.fit.data = fmt::format(
+      "ACCURACY.md A4, then {} runs of scenarios/published on this architecture (calibrate_training)", fit.runs.size());
   factors.fit.samples = static_cast<int>(fit.runs.size());
-  factors.fit.residual = std::max(0.05, fit.residual);  // never below what releases and sites differ by (ACCURACY.md A5)
+  factors.fit.residual =
+      std::max(0.05, fit.residual);  // never below what releases and sites differ by (ACCURACY.md A5)
 }
 
 Result<void> fit_all(const fs::path& root) {
@@ -60,10 +62,11 @@ Result<void> fit_all(const fs::path& root) {
   if (!runs) return tl::unexpected(runs.error());
   for (const auto& [architecture, scenarios] : *runs) {
     const TrainingFit fit = fit_training(scenarios);
-    fmt::print("{}: gemm x {:.3f}, attention x {:.3f}, memory x {:.3f}; mean |log error| {:.1f} %\n", architecture, fit.gemm, fit.attention, fit.memory,
-               100 * fit.residual);
+    fmt::print("{}: gemm x {:.3f}, attention x {:.3f}, memory x {:.3f}; mean |log error| {:.1f} %\n", architecture,
+               fit.gemm, fit.attention, fit.memory, 100 * fit.residual);
     for (const RunLine& run : fit.runs)
-      fmt::print("  {:44} {:9.3f} s  measured {:9.3f} s  {:+6.1f} %\n", run.name, run.predicted_s, run.measured_s, 100 * run.error());
+      fmt::print("  {:44} {:9.3f} s  measured {:9.3f} s  {:+6.1f} %\n", run.name, run.predicted_s, run.measured_s,
+                 100 * run.error());
     for (const fs::path& file : json_files(root / "kernels" / "profiles")) {
       Result<Profile> profile = read_profile(file);
       if (!profile) return tl::unexpected(profile.error());
@@ -79,11 +82,15 @@ Result<void> fit_all(const fs::path& root) {
 Result<void> write_document(const fs::path& root, const fs::path& document) {
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   std::string page =
-      "# Published runs\n\nStep times forecast from the files in `scenarios/published`, one profile per GPU and no setting per run; attention is\n"
-      "counted as each source counts it. Written by `build/release/tools/calibrate/calibrate_training --root . --document\n"
-      "docs/validation/runs.md`.\n\nThe in-training factors of the profiles were fitted to most of these runs (`calibrate_training --root .`), so this\n"
+      "# Published runs\n\nStep times forecast from the files in `scenarios/published`, one profile per GPU and no "
+      "setting per run; attention is\n"
+      "counted as each source counts it. Written by `build/release/tools/calibrate/calibrate_training --root . "
+      "--document\n"
+      "docs/validation/runs.md`.\n\nThe in-training factors of the profiles were fitted to most of these runs "
+      "(`calibrate_training --root .`), so this\n"
       "table shows how well one set of factors per GPU describes them, not how well unseen runs are forecast.\n\n"
-      "| scenario | GPU | ranks | forecast, s | measured, s | error | bubble |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n";
+      "| scenario | GPU | ranks | forecast, s | measured, s | error | bubble |\n| --- | --- | ---: | ---: | ---: | "
+      "---: | ---: |\n";
   for (const fs::path& file : json_files(data.scenarios / "published")) {
     const Result<Scenario> scenario = read_scenario(file, data);
     if (!scenario) return tl::unexpected(scenario.error());
@@ -91,8 +98,9 @@ Result<void> write_document(const fs::path& root, const fs::path& document) {
     const Result<ForecastRun> run = forecast(*scenario);
     if (!run) return tl::unexpected(run.error());
     const double predicted = run->forecast.step_time_s;
-    page += fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:+.1f} % | {:.1f} % |\n", scenario->name, scenario->profile.name, run->forecast.ranks, predicted,
-                        scenario->measured->step_time_s, 100 * (predicted / scenario->measured->step_time_s - 1), 100 * run->forecast.bubble_fraction);
+    page += fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:+.1f} % | {:.1f} % |\n", scenario->name,
+                        scenario->profile.name, run->forecast.ranks, predicted, scenario->measured->step_time_s,
+                        100 * (predicted / scenario->measured->step_time_s - 1), 100 * run->forecast.bubble_fraction);
   }
   return write_file(document, page);
 }

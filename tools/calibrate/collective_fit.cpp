@@ -41,7 +41,8 @@ Free copies() {
 
 bool several_nodes(const PreparedSample& sample) { return sample.group.nodes > 1; }
 bool direct(const PreparedSample& sample) {
-  return sample.sample->call.collective == Collective::all_to_all || sample.sample->call.collective == Collective::send_recv;
+  return sample.sample->call.collective == Collective::all_to_all ||
+         sample.sample->call.collective == Collective::send_recv;
 }
 
 template <class Predicate>
@@ -100,23 +101,37 @@ std::string sources_of(const std::vector<Machine>& machines) {
 
 const std::vector<FabricKind>& fabric_kinds() {
   static const std::vector<FabricKind> kKinds{
-      {"A100 nodes, InfiniBand or RoCE", "", {"dgx-a100"},
+      {"A100 nodes, InfiniBand or RoCE",
+       "",
+       {"dgx-a100"},
        {"dgx-a100", "selene", "hgx-a100-8x200g", "a100-4hdr", "internevo-a100", "jean-zay", "mdx"}},
       {"A100, Azure NDv4", "A100 nodes, InfiniBand or RoCE", {"azure-ndv4"}, {"azure-ndv4"}},
       {"A100, OCI", "A100 nodes, InfiniBand or RoCE", {"oci-bm-gpu4"}, {"oci-bm-gpu4"}},
       {"A100, ABCI", "A100 nodes, InfiniBand or RoCE", {"abci-a"}, {"abci-a"}, 0, true, true},
       {"A100, EFA", "A100 nodes, InfiniBand or RoCE", {"aws-p4de"}, {"aws-p4de", "aws-p4d"}, 75},
-      {"A100, Slingshot", "A100 nodes, InfiniBand or RoCE", {"polaris"}, {"polaris", "frontier", "lumi", "aurora"}, 0, false},
-      {"H100 and H200 nodes, InfiniBand or RoCE", "", {"dgx-h100", "dgx-h200", "azure-ndv5"},
+      {"A100, Slingshot",
+       "A100 nodes, InfiniBand or RoCE",
+       {"polaris"},
+       {"polaris", "frontier", "lumi", "aurora"},
+       0,
+       false},
+      {"H100 and H200 nodes, InfiniBand or RoCE",
+       "",
+       {"dgx-h100", "dgx-h200", "azure-ndv5"},
        {"dgx-h100", "dgx-h200", "azure-ndv5", "meta-24k-h100", "abci-3", "grand-teton", "dgx-h800"}},
       {"H100, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5"}, {"aws-p5"}, 35},
       {"H200, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5en"}, {"aws-p5en"}, 35},
       {"H100, TCPXO", "H100 and H200 nodes, InfiniBand or RoCE", {"gcp-a3mega"}, {"gcp-a3mega"}},
       {"H100 in a mesh of 4", "H100 and H200 nodes, InfiniBand or RoCE", {"snellius"}, {"snellius", "tsubame-4"}},
       {"H100 in a mesh of 4, Slingshot", "H100 in a mesh of 4", {"kestrel"}, {"kestrel"}, 0, false},
-      {"B200 and B300 nodes", "H100 and H200 nodes, InfiniBand or RoCE", {"dgx-b200", "hgx-b300"}, {"dgx-b200", "hgx-b300"}},
+      {"B200 and B300 nodes",
+       "H100 and H200 nodes, InfiniBand or RoCE",
+       {"dgx-b200", "hgx-b300"},
+       {"dgx-b200", "hgx-b300"}},
       {"B200, GCP", "B200 and B300 nodes", {"gcp-a4"}, {"gcp-a4"}},
-      {"GB200 and GB300 racks", "B200 and B300 nodes", {"gb200-nvl72", "gb300-nvl72", "oci-gb200"},
+      {"GB200 and GB300 racks",
+       "B200 and B300 nodes",
+       {"gb200-nvl72", "gb300-nvl72", "oci-gb200"},
        {"gb200-nvl72", "gb300-nvl72", "oci-gb200"}},
       {"MI300X", "A100 nodes, InfiniBand or RoCE", {"hgx-mi300x"}, {"hgx-mi300x"}},
       {"PCIe", "", {"rtx-pro-6000-pcie"}, {"rtx-pro-6000-pcie"}}};

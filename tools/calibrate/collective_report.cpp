@@ -102,7 +102,8 @@ std::string to_json(const CollectiveTuning& t) {
   fields.number("net_latency_us", t.net_latency_us, 0);
   fields.number("ring_step_us", t.ring_step_us, standard.ring_step_us);
   if (t.copy_bandwidth.bytes_per_second > 0)
-    fields.text("copy_bandwidth", fmt::format("{:.0f} GB/s", static_cast<double>(t.copy_bandwidth.bytes_per_second) * 1e-9));
+    fields.text("copy_bandwidth",
+                fmt::format("{:.0f} GB/s", static_cast<double>(t.copy_bandwidth.bytes_per_second) * 1e-9));
   fields.number("direct_link", t.direct_link, 1);
   fields.number("direct_bandwidth", t.direct_bandwidth, 1);
   fields.flag("ll128", t.ll128, true);
@@ -151,7 +152,9 @@ Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<st
       const bool forced = sample.call.algorithm != Algorithm::automatic;
       source.nccl.add(forecast(*models.nccl, sample, prepared.group), sample.seconds);
       source.tuned.add(tuned, sample.seconds);
-      source.curves[fmt::format("{}{}, {} ranks", to_string(sample.call.collective), forced ? " (ring)" : "", sample.ranks)]
+      source
+          .curves[fmt::format("{}{}, {} ranks", to_string(sample.call.collective), forced ? " (ring)" : "",
+                              sample.ranks)]
           .add(tuned, sample.seconds);
     }
   }
@@ -159,8 +162,9 @@ Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<st
 }
 
 std::string to_markdown(const Errors& errors) {
-  std::string text = "| source, system | topology | sizes | NCCL's own % | tuned % | bias % | up to 1 MiB % |\n"
-                     "| --- | --- | --- | --- | --- | --- | --- |\n";
+  std::string text =
+      "| source, system | topology | sizes | NCCL's own % | tuned % | bias % | up to 1 MiB % |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n";
   SourceErrors all;
   BusbwError sources_nccl;
   BusbwError sources_tuned;

@@ -32,9 +32,9 @@ struct BusbwError {
 /// All samples that one source has of one machine.
 struct SourceErrors {
   std::string topology;
-  BusbwError nccl;    ///< above 1 MiB, NCCL's own numbers
-  BusbwError tuned;   ///< above 1 MiB
-  BusbwError small;   ///< tuned, up to 1 MiB
+  BusbwError nccl;                           ///< above 1 MiB, NCCL's own numbers
+  BusbwError tuned;                          ///< above 1 MiB
+  BusbwError small;                          ///< tuned, up to 1 MiB
   std::map<std::string, BusbwError> curves;  ///< above 1 MiB, by collective and ranks
 };
 

@@ -12,11 +12,11 @@ namespace tracecast::calibrate {
 
 /// One message size of one curve.
 struct CollectiveSample {
-  std::string source;    ///< as the data's README names it
+  std::string source;  ///< as the data's README names it
   std::string system;
   std::string topology;  ///< file stem in topologies/
   int ranks = 0;
-  CollectiveCall call;   ///< with the algorithm that was forced, if one was
+  CollectiveCall call;  ///< with the algorithm that was forced, if one was
   double seconds = 0;
 };
 

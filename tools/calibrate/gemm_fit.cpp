@@ -15,16 +15,16 @@ constexpr int kEvaluations = 1500;
 /// The nine fitted parameters and the loss of clock, in the order of `model_of`; microseconds where the model has seconds.
 const std::vector<Parameter>& parameters() {
   static const std::vector<Parameter> kParameters{
-      {2.6, 0.5, 30},     // t0 us
-      {0.8, 0.2, 0.98},   // efficiency
-      {0.8, 0.4, 1},      // memory efficiency
-      {100, 0, 400},      // k0
-      {0.1, 0, 0.6},      // tile exponent
-      {1.7, 0.1, 6},      // split cost us
-      {0.01, 0, 0.2},     // re-read
-      {3, 1, 8},          // norm
-      {0.8, 0, 1},        // wave weight
-      {0.01, 0, 0.1},     // power exponent
+      {2.6, 0.5, 30},    // t0 us
+      {0.8, 0.2, 0.98},  // efficiency
+      {0.8, 0.4, 1},     // memory efficiency
+      {100, 0, 400},     // k0
+      {0.1, 0, 0.6},     // tile exponent
+      {1.7, 0.1, 6},     // split cost us
+      {0.01, 0, 0.2},    // re-read
+      {3, 1, 8},         // norm
+      {0.8, 0, 1},       // wave weight
+      {0.01, 0, 0.1},    // power exponent
   };
   return kParameters;
 }
@@ -58,7 +58,9 @@ std::vector<GemmSample> thinned(const std::vector<GemmSample>& samples) {
   std::size_t medium = 0;
   std::size_t small = 0;
   for (const GemmSample& sample : samples) {
-    const bool keep = is_large(sample.shape) ? large++ % 3 == 0 : sample.shape.m >= 64 ? medium++ % 5 == 0 : small++ % 12 == 0;
+    const bool keep = is_large(sample.shape) ? large++ % 3 == 0
+                      : sample.shape.m >= 64 ? medium++ % 5 == 0
+                                             : small++ % 12 == 0;
     if (keep) kept.push_back(sample);
   }
   return kept;
@@ -96,7 +98,8 @@ GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, Precision preci
   const auto loss = [&](const std::vector<double>& x) {
     const GemmModel model = model_of(x);
     LogError error;
-    for (const GemmSample& s : fitted) error.add(predict(model, s.shape), s.seconds, is_large(s.shape) ? kLargeWeight : 1);
+    for (const GemmSample& s : fitted)
+      error.add(predict(model, s.shape), s.seconds, is_large(s.shape) ? kLargeWeight : 1);
     return error.mean();
   };
   GemmFit fit{model_of(minimize(parameters(), loss, kEvaluations)), {}, {}};

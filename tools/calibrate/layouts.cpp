@@ -33,7 +33,8 @@ std::vector<Row> read_rows(const Table& table, const std::string& op, const std:
 
 LogError ratio(const std::vector<Row>& rows, const GemmModel& model, const GpuPeak& gpu, double factor = 1) {
   LogError error;
-  for (const Row& row : rows) error.add(row.seconds, factor * gemm_seconds(model, gpu, row.shape, gemm_elements(Precision::bf16)));
+  for (const Row& row : rows)
+    error.add(row.seconds, factor * gemm_seconds(model, gpu, row.shape, gemm_elements(Precision::bf16)));
   return error;
 }
 
@@ -57,8 +58,9 @@ Layouts read_layouts(const Table& simumax, const GemmModel& model, const GpuPeak
 
 Layouts mean(const Layouts& a, const Layouts& b) {
   const auto middle = [](double x, double y) { return std::sqrt(x * y); };
-  return {middle(a.dgrad, b.dgrad), middle(a.wgrad, b.wgrad), middle(a.grouped, b.grouped), middle(a.grouped_wgrad, b.grouped_wgrad),
-          a.samples + b.samples, std::max(a.residual, b.residual)};
+  return {middle(a.dgrad, b.dgrad),     middle(a.wgrad, b.wgrad),
+          middle(a.grouped, b.grouped), middle(a.grouped_wgrad, b.grouped_wgrad),
+          a.samples + b.samples,        std::max(a.residual, b.residual)};
 }
 
 }  // namespace tracecast::calibrate

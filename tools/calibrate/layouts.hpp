@@ -10,11 +10,11 @@ namespace tracecast::calibrate {
 /// Factors on the time that a GEMM model gives, once the model has been scaled to the forward layout of the same table.
 struct Layouts {
   double dgrad = 1;
-  double wgrad = 1;         ///< with fp32 accumulation, whose traffic the model already has
-  double grouped = 1;       ///< forward of grouped multiplications
+  double wgrad = 1;          ///< with fp32 accumulation, whose traffic the model already has
+  double grouped = 1;        ///< forward of grouped multiplications
   double grouped_wgrad = 1;  ///< relative to `grouped`
-  int samples = 0;          ///< grouped multiplications
-  double residual = 0;      ///< of the grouped ones
+  int samples = 0;           ///< grouped multiplications
+  double residual = 0;       ///< of the grouped ones
 };
 Layouts read_layouts(const Table& simumax, const GemmModel& model, const GpuPeak& gpu);
 

@@ -54,7 +54,8 @@ Samples read_norm_samples(const Table& table, const std::string& gpu, bool backw
     if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("backend")) != "cudnn") continue;
     const double seconds = table.number(row, column(backward ? "bwd_time_ms" : "fwd_time_ms")) * 1e-3;
     const std::int64_t elements = table.integer(row, column("N")) * table.integer(row, column("C"));
-    if (seconds > 0) samples.push_back({Bytes{(backward ? 6 : 4) * elements}, seconds, table.integer(row, column("C"))});
+    if (seconds > 0)
+      samples.push_back({Bytes{(backward ? 6 : 4) * elements}, seconds, table.integer(row, column("C"))});
   }
   return samples;
 }

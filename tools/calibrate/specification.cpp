@@ -8,7 +8,8 @@
 
 namespace tracecast::calibrate {
 
-Result<Profile> read_specification(const Table& table, const std::string& row_name, const std::string& architecture, double usable_gib) {
+Result<Profile> read_specification(const Table& table, const std::string& row_name, const std::string& architecture,
+                                   double usable_gib) {
   // The columns of dense peaks in TFLOP/s, and the precisions that run at them.
   constexpr std::array<std::pair<const char*, Precision>, 7> kPeaks{{{"fp32", Precision::fp32},
                                                                      {"fp16", Precision::fp16},

@@ -11,7 +11,8 @@ namespace tracecast::calibrate {
 
 /// A profile with peaks, memory and names only. `row`: the row's name. `usable_gib`: what a program can allocate at most.
 /// Errors: no such row.
-Result<Profile> read_specification(const Table& table, const std::string& row, const std::string& architecture, double usable_gib);
+Result<Profile> read_specification(const Table& table, const std::string& row, const std::string& architecture,
+                                   double usable_gib);
 
 /// The peaks that kernels of a precision run against.
 GpuPeak peak_of(const Profile& profile, Precision precision);

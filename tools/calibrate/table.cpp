@@ -30,9 +30,12 @@ std::vector<std::string> split_line(std::string_view line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
   for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    else if (c == ',' && !quoted) fields.emplace_back();
-    else if (c != '\r') fields.back() += c;
+    if (c == '"')
+      quoted = !quoted;
+    else if (c == ',' && !quoted)
+      fields.emplace_back();
+    else if (c != '\r')
+      fields.back() += c;
   }
   return fields;
 }
@@ -54,14 +57,17 @@ Result<Table> Table::read(const std::filesystem::path& path) {
       continue;
     }
     if (fields.size() != table.header_.size())
-      return fail({path.string(), line, "", "", fmt::format("has {} fields, the header has {}", fields.size(), table.header_.size())});
+      return fail({path.string(), line, "", "",
+                   fmt::format("has {} fields, the header has {}", fields.size(), table.header_.size())});
     std::move(fields.begin(), fields.end(), std::back_inserter(table.fields_));
   }
   if (table.header_.empty()) return fail({path.string(), 0, "", "", "is empty"});
   return table;
 }
 
-bool Table::has(const std::string& column) const { return std::find(header_.begin(), header_.end(), column) != header_.end(); }
+bool Table::has(const std::string& column) const {
+  return std::find(header_.begin(), header_.end(), column) != header_.end();
+}
 
 std::size_t Table::column(const std::string& column) const {
   const auto found = std::find(header_.begin(), header_.end(), column);

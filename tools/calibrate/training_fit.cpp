@@ -21,7 +21,9 @@ double square(double x) { return x * x; }
 /// that it misses by 10 %.
 double robust(double x) { return std::abs(x) <= 2 ? square(x) : 4 * std::abs(x) - 4; }
 
-TrainingFit from_logarithms(const std::vector<double>& x) { return {std::exp(x[0]), std::exp(x[1]), std::exp(x[2]), 0, {}}; }
+TrainingFit from_logarithms(const std::vector<double>& x) {
+  return {std::exp(x[0]), std::exp(x[1]), std::exp(x[2]), 0, {}};
+}
 
 double step_time(Scenario scenario, const TrainingFit& fit) {
   InTraining& factors = scenario.profile.in_training;
@@ -40,7 +42,8 @@ TrainingFit minimise(const std::vector<Scenario>& runs) {
   const auto loss = [&runs](const std::vector<double>& x) {
     const TrainingFit fit = from_logarithms(x);
     double sum = square(x[0] / kGemmPrior) + square(x[1] / kAttentionPrior) + square(x[2] / kMemoryPrior);
-    for (const Scenario& run : runs) sum += robust(std::log(step_time(run, fit) / run.measured->step_time_s) / kRunError);
+    for (const Scenario& run : runs)
+      sum += robust(std::log(step_time(run, fit) / run.measured->step_time_s) / kRunError);
     return sum;
   };
   constexpr int kEvaluations = 250;
@@ -58,7 +61,8 @@ std::vector<RunLine> forecast_runs(const std::vector<Scenario>& runs, const Trai
 TrainingFit fit_training(const std::vector<Scenario>& runs) {
   TrainingFit fit = minimise(runs);
   fit.runs = forecast_runs(runs, fit);
-  for (const RunLine& run : fit.runs) fit.residual += std::abs(std::log(run.predicted_s / run.measured_s)) / static_cast<double>(runs.size());
+  for (const RunLine& run : fit.runs)
+    fit.residual += std::abs(std::log(run.predicted_s / run.measured_s)) / static_cast<double>(runs.size());
   return fit;
 }
 
