@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "sim/graph/layer_writer.hpp"
+
+namespace tracecast {
+namespace {
+
+// The framework's operators one after the other: activation, product.
+constexpr Moved kUnfusedGate{10, 18};
+
+}  // namespace
+
+Linear LayerWriter::fc1(std::int64_t width) const {
+  return {"fc1", model_.hidden_size, gamma() * width / t_, MatrixSplit::column, training_.dtype};
+}
+
+void LayerWriter::activation(Pass pass, std::int64_t elements) {
+  const bool unfused = training_.unfused_elementwise && model_.gated();
+  const Moved moved = unfused ? kUnfusedGate : Moved{(gamma() + 1) * element_, (2 * gamma() + 1) * element_};
+  elementwise(OperatorKind::activation, pass, model_.gated() ? "swiglu" : "gelu", elements,
+              pass == Pass::forward ? moved.forward : moved.backward);
+}
+
+void LayerWriter::dense_forward() {
+  const std::int64_t width = model_.ffn_hidden_size;
+  norm_forward();
+  gather_sequence();
+  linear_forward(fc1(width));
+  activation(Pass::forward, tokens_ * width / t_);
+  linear_forward(fc2(width));
+  reduce_partial_sums();
+  residual_forward();
+}
+
+void LayerWriter::dense_backward(BackwardPart part) {
+  const std::int64_t width = model_.ffn_hidden_size;
+  residual_backward();
+  gather_sequence();
+  row_backward(fc2(width), part);
+  if (part != BackwardPart::weight_gradients) activation(Pass::backward, tokens_ * width / t_);
+  column_backward(fc1(width), part);
+  norm_backward(part);
+}
+
+void LayerWriter::half_forward(Linear linear) {
+  linear.out = std::max<std::int64_t>(1, linear.out / 2);
+  linear_forward(linear);
+}
+
+void LayerWriter::selected_operators(bool moe_layer) {
+  norm_forward();
+  for (const Linear& linear : attention_inputs()) half_forward(linear);
+  qk_norm(Pass::forward);
+  rope(Pass::forward);
+  half_forward(attention_output());
+  norm_forward();
+  if (moe_layer) return;
+  half_forward(fc1(model_.ffn_hidden_size));
+  activation(Pass::forward, tokens_ * model_.ffn_hidden_size / t_);
+  half_forward(fc2(model_.ffn_hidden_size));
+}
+
+}  // namespace tracecast

@@ -1,0 +1,144 @@
+#include "sim/graph/layer_writer.hpp"
+
+#include <iterator>
+#include <utility>
+
+namespace tracecast {
+namespace {
+
+// Fused: one kernel, 16-bit tensors (DOMAIN.md 1.3). Unfused: what the framework's operators read and write one after the
+// other: to fp32, square, mean, scale, to 16 bit, weight.
+constexpr Moved kFusedNorm{4, 10};
+constexpr Moved kUnfusedRmsNorm{36, 52};
+constexpr Moved kFusedResidualNorm{8, 8};
+
+}  // namespace
+
+void LayerWriter::append(WorkList more) { std::move(more.begin(), more.end(), std::back_inserter(list_)); }
+
+void LayerWriter::compute(OperatorKind kind, Pass pass, Precision precision, std::string name, OperatorShape shape) {
+  Work work;
+  work.op = {kind, pass, precision, std::move(name), shape};
+  work.recomputed = recomputed_;
+  list_.push_back(std::move(work));
+}
+
+void LayerWriter::elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
+                              std::int64_t bytes_per_element) {
+  if (elements > 0)
+    compute(kind, pass, Precision::bf16, name, ElementwiseShape{elements, Bytes{elements * bytes_per_element}});
+}
+
+void LayerWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket) {
+  Work work;
+  work.kind = kind;
+  work.traffic = traffic;
+  work.call.collective = what;
+  work.call.size = size;
+  work.ticket = ticket;
+  work.recomputed = recomputed_;
+  list_.push_back(std::move(work));
+}
+
+void LayerWriter::join(int ticket) {
+  Work work;
+  work.kind = Work::Kind::join;
+  work.ticket = ticket;
+  list_.push_back(std::move(work));
+}
+
+void LayerWriter::gradients(std::int64_t parameters, bool expert) {
+  if (parameters == 0) return;
+  Work work;
+  work.kind = Work::Kind::gradients;
+  work.parameters = parameters;
+  work.expert_parameters = expert;
+  list_.push_back(std::move(work));
+}
+
+void LayerWriter::gather_sequence() {
+  if (sequence_parallel_) collective(Traffic::tensor_parallel, Collective::all_gather, tensor_message());
+}
+
+void LayerWriter::reduce_partial_sums() {
+  if (t_ > 1) collective(Traffic::tensor_parallel, reduction(), tensor_message());
+}
+
+bool LayerWriter::eight_bit(Precision p) const {
+  return p == Precision::fp8 || p == Precision::fp8_block || p == Precision::mxfp8 || p == Precision::nvfp4;
+}
+
+void LayerWriter::quantise(const Linear& linear, Pass pass, std::int64_t width) {
+  if (eight_bit(linear.precision))
+    elementwise(OperatorKind::cast, pass, linear.name + " cast", rows(linear) * width, 4);
+}
+
+void LayerWriter::linear_forward(const Linear& linear) {
+  quantise(linear, Pass::forward, linear.in);
+  compute(OperatorKind::gemm, Pass::forward, linear.precision, linear.name,
+          GemmShape{rows(linear), linear.out, linear.in, 1, false});
+}
+
+void LayerWriter::linear_dgrad(const Linear& linear) {
+  quantise(linear, Pass::dgrad, linear.out);
+  compute(OperatorKind::gemm, Pass::dgrad, linear.precision, linear.name,
+          GemmShape{rows(linear), linear.in, linear.out, 1, false});
+}
+
+void LayerWriter::linear_wgrad(const Linear& linear) {
+  const bool fp32 = training_.grad_reduce_dtype == Precision::fp32;
+  compute(OperatorKind::gemm, Pass::wgrad, linear.precision, linear.name,
+          GemmShape{linear.out, linear.in, rows(linear), 1, fp32});
+  gradients(linear.parameters());
+}
+
+void LayerWriter::row_backward(const Linear& linear, BackwardPart part) {
+  if (part != BackwardPart::weight_gradients) linear_dgrad(linear);
+  if (part != BackwardPart::input_gradients) linear_wgrad(linear);
+}
+
+void LayerWriter::column_backward(const Linear& linear, BackwardPart part) {
+  constexpr int kGather = 1;
+  constexpr int kReduce = 2;
+  const bool split = linear.split == MatrixSplit::column && t_ > 1;
+  const bool weights = part != BackwardPart::input_gradients;
+  const bool inputs = part != BackwardPart::weight_gradients;
+  if (split && sequence_parallel_ && weights)
+    collective(Traffic::tensor_parallel, Collective::all_gather, tensor_message(), Work::Kind::start, kGather);
+  if (inputs) linear_dgrad(linear);
+  if (split && inputs) collective(Traffic::tensor_parallel, reduction(), tensor_message(), Work::Kind::start, kReduce);
+  if (split && sequence_parallel_ && weights) join(kGather);
+  if (weights) linear_wgrad(linear);
+  if (split && inputs) join(kReduce);
+}
+
+Moved LayerWriter::norm_traffic() const {
+  if (training_.compiled) return kFusedResidualNorm;
+  return training_.unfused_elementwise && model_.norm == Norm::rms_norm ? kUnfusedRmsNorm : kFusedNorm;
+}
+
+void LayerWriter::norm_forward() {
+  elementwise(OperatorKind::norm, Pass::forward, norm_name(), local_tokens_ * model_.hidden_size,
+              norm_traffic().forward);
+}
+
+void LayerWriter::norm_backward(BackwardPart part) {
+  if (part != BackwardPart::weight_gradients)
+    elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size,
+                norm_traffic().backward);
+  if (part != BackwardPart::input_gradients) gradients(norm_parameters());
+}
+
+void LayerWriter::residual_forward() {
+  const std::int64_t n = local_tokens_ * model_.hidden_size;
+  const bool dropout = model_.dropout > 0;
+  if (training_.compiled && !dropout) return;
+  elementwise(OperatorKind::residual, Pass::forward, dropout ? "dropout_add" : "residual", n, dropout ? 7 : 6);
+}
+
+void LayerWriter::residual_backward() {
+  if (model_.dropout > 0)
+    elementwise(OperatorKind::residual, Pass::backward, "dropout_add", local_tokens_ * model_.hidden_size, 5);
+}
+
+}  // namespace tracecast

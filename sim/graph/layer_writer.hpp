@@ -1,0 +1,197 @@
+/// Writes the work lists of layer.hpp: everything about the run that shapes depend on, worked out once, and the vocabulary
+/// that the lists are written in. Internal to sim/graph; each part of a layer has a file of its own.
+///
+/// layer_writer.cpp        operators, collectives, linear layers, norms and residuals
+/// attention_work.cpp      attention with its projections, context parallelism
+/// feed_forward_work.cpp   the dense feed-forward; operator-wise recomputation
+/// moe_work.cpp            routed and shared experts
+/// model_ends_work.cpp     embedding, output layer, loss
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/graph/layer.hpp"
+
+namespace tracecast {
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// How a weight matrix is divided over the tensor-parallel group.
+enum class MatrixSplit { column, row, replicated };
+
+/// One weight matrix: out x in per rank.
+struct Linear {
+  std::string name;
+  std::int64_t in = 0;   ///< per rank
+  std::int64_t out = 0;  ///< per rank
+  MatrixSplit split = MatrixSplit::replicated;
+  Precision precision = Precision::bf16;
+  bool tied = false;  ///< shares its matrix with the embedding on this rank
+  std::int64_t parameters() const { return tied ? 0 : in * out; }
+};
+
+/// Bytes per element that element-wise work moves forward and backward.
+struct Moved {
+  std::int64_t forward;
+  std::int64_t backward;
+};
+
+class LayerWriter {
+ public:
+  LayerWriter(const Model& model, const Plan& plan, bool recomputed = false)
+      : model_(model),
+        plan_(plan),
+        training_(plan.training),
+        t_(plan.parallel.tp),
+        tokens_(plan.tokens()),
+        sequence_parallel_(plan.parallel.sequence_parallel && plan.parallel.tp > 1),
+        local_tokens_(sequence_parallel_ ? ceil_div(tokens_, t_) : tokens_),
+        element_(2),
+        recomputed_(recomputed) {}
+
+  WorkList take() { return std::move(list_); }
+  void append(WorkList more);
+
+  void compute(OperatorKind kind, Pass pass, Precision precision, std::string name, OperatorShape shape);
+  /// Memory-bound work over `elements` elements that moves `bytes_per_element` bytes for each.
+  void elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
+                   std::int64_t bytes_per_element);
+  void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
+                  int ticket = 0);
+  void join(int ticket);
+  void gradients(std::int64_t parameters, bool expert = false);
+  /// The [T, h] message of tensor parallelism.
+  Bytes tensor_message() const { return Bytes{tokens_ * model_.hidden_size * element_}; }
+  void gather_sequence();
+  Collective reduction() const { return sequence_parallel_ ? Collective::reduce_scatter : Collective::all_reduce; }
+  void reduce_partial_sums();
+
+  // ---- Linear layers ---------------------------------------------------------------------------------------------------
+
+  bool eight_bit(Precision p) const;
+  /// 8-bit and 4-bit inputs are quantised from 16 bit, together with the transposed copy that the weight gradient needs:
+  /// 2 bytes read, 2 written.
+  void quantise(const Linear& linear, Pass pass, std::int64_t width);
+  std::int64_t rows(const Linear& linear) const {
+    return linear.split == MatrixSplit::replicated ? local_tokens_ : tokens_;
+  }
+  void linear_forward(const Linear& linear);
+  void linear_dgrad(const Linear& linear);
+  void linear_wgrad(const Linear& linear);
+  /// Backward of a row-parallel layer: its output gradient has been gathered; the input gradient needs no reduction.
+  void row_backward(const Linear& linear, BackwardPart part);
+  /// Backward of a column-parallel layer: gather the input again beside dgrad, reduce the input gradient beside wgrad.
+  void column_backward(const Linear& linear, BackwardPart part);
+
+  // ---- Norms, residuals ------------------------------------------------------------------------------------------------
+
+  std::int64_t norm_parameters() const { return model_.hidden_size * (model_.norm_bias ? 2 : 1); }
+  std::string norm_name() const { return model_.norm == Norm::rms_norm ? "rms_norm" : "layer_norm"; }
+  Moved norm_traffic() const;
+  /// Read x, write y; with the residual addition fused in (compiled): read two, write two.
+  void norm_forward();
+  /// Read x and dy, write dx; and add the gradient that came past the block.
+  void norm_backward(BackwardPart part);
+  void residual_forward();
+  void residual_backward();
+
+  // ---- Attention: attention_work.cpp -----------------------------------------------------------------------------------
+
+  std::int64_t heads() const { return model_.num_attention_heads / t_; }
+  std::int64_t kv_heads() const { return std::max<std::int64_t>(1, model_.num_query_groups / t_); }
+  std::int64_t qk_dim() const;
+  std::int64_t v_dim() const { return model_.latent_attention ? model_.latent_attention->v_dim : model_.head_dim; }
+  /// The projections before the attention core, in order.
+  std::vector<Linear> attention_inputs() const;
+  Linear attention_output() const;
+  std::int64_t micro_batch() const { return training_.micro_batch_size; }
+  std::int64_t seq() const { return training_.seq_length; }
+  int cp() const { return plan_.parallel.cp; }
+  AttentionShape attention_shape(std::int64_t q_len, std::int64_t kv_len, bool causal) const;
+  void rope(Pass pass);
+  void attention_core(Pass pass);
+  /// Both multiplications of each direction, and softmax with mask and dropout over [b, a, s, s] between them.
+  void unfused_attention(Pass pass);
+  /// Bytes of the keys and values of one context rank.
+  Bytes kv_block() const;
+  /// Keys and values travel round the ring while the block that has arrived is worked on. With the zig-zag split every
+  /// block but the first costs half of a full one. Backward moves keys, values and their gradients.
+  void ring_attention(Pass pass);
+  void gathered_attention(Pass pass);
+  /// Ulysses: heads for sequence and back, four exchanges in each direction.
+  void head_exchange_attention(Pass pass);
+  void qk_norm(Pass pass);
+  void attention_forward();
+  void attention_backward(BackwardPart part, bool recompute_core);
+
+  // ---- Feed-forward: feed_forward_work.cpp -----------------------------------------------------------------------------
+
+  int gamma() const { return model_.gated() ? 2 : 1; }
+  Linear fc1(std::int64_t width) const;
+  Linear fc2(std::int64_t width) const {
+    return {"fc2", width / t_, model_.hidden_size, MatrixSplit::row, training_.dtype};
+  }
+  /// Forward: gated reads two and writes one; backward: gated reads three and writes two.
+  void activation(Pass pass, std::int64_t elements);
+  void dense_forward();
+  void dense_backward(BackwardPart part);
+
+  // ---- Mixture of experts: moe_work.cpp --------------------------------------------------------------------------------
+
+  const MixtureOfExperts& moe() const { return *model_.moe; }
+  int etp() const { return plan_.parallel.etp > 0 ? plan_.parallel.etp : t_; }
+  /// Tokens that one rank brings to the router: tensor ranks hold different ones only with sequence parallelism.
+  std::int64_t routed_tokens() const { return local_tokens_ * moe().topk; }
+  /// Token copies that the experts of one rank work on, load balanced: those of etp ranks together.
+  std::int64_t expert_tokens() const { return routed_tokens() * (sequence_parallel_ ? etp() : 1); }
+  std::int64_t local_experts() const { return std::max<std::int64_t>(1, moe().experts / plan_.parallel.ep); }
+  std::int64_t expert_width() const { return moe().ffn_hidden / etp(); }
+  std::int64_t expert_parameters() const;
+  void exchange_tokens(Precision precision);
+  void return_tokens();
+  void grouped(Pass pass, const std::string& name, std::int64_t out, std::int64_t in);
+  Linear router() const {
+    return {"router", model_.hidden_size, moe().experts, MatrixSplit::replicated, Precision::bf16};
+  }
+  Linear shared_fc1() const;
+  Linear shared_fc2() const;
+  void shared_forward();
+  void shared_backward(BackwardPart part);
+  void moe_forward();
+  void moe_backward(BackwardPart part);
+
+  // ---- Recomputation: feed_forward_work.cpp ----------------------------------------------------------------------------
+
+  /// Half of one matrix multiplication's forward: of two layers one repeats it.
+  void half_forward(Linear linear);
+  /// What torchtitan's op-level option repeats of a layer; attention and every second multiplication are kept.
+  void selected_operators(bool moe_layer);
+
+  // ---- Both ends of the model: model_ends_work.cpp ---------------------------------------------------------------------
+
+  std::int64_t vocab() const { return ceil_div(model_.vocab_size, t_); }
+  Linear output_layer() const;
+  void embedding_forward();
+  void embedding_backward();
+  /// Three all-reduces of one fp32 value per token: maximum, target logit, sum of exponentials.
+  void loss_reductions();
+  void head_forward();
+  void head_backward(BackwardPart part);
+
+ private:
+  const Model& model_;
+  const Plan& plan_;
+  const Training& training_;
+  const int t_;
+  const std::int64_t tokens_;
+  const bool sequence_parallel_;
+  const std::int64_t local_tokens_;
+  const std::int64_t element_;  ///< bytes of an activation
+  bool recomputed_;
+  WorkList list_;
+};
+
+}  // namespace tracecast
