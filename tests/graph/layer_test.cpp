@@ -2,23 +2,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/models.hpp"
+
 using namespace tracecast;
+using tracecast::test::llama3_70b;
 
 namespace {
-
-/// Llama-3 70B on 8 tensor ranks, one sequence of 8192 tokens.
-Model llama_70b() {
-  Model m;
-  m.name = "llama-3-70b";
-  m.num_layers = 80;
-  m.hidden_size = 8192;
-  m.num_attention_heads = 64;
-  m.num_query_groups = 8;
-  m.head_dim = 128;
-  m.ffn_hidden_size = 28672;
-  m.vocab_size = 128256;
-  return m;
-}
 
 Plan plan_of(const Model& model, int tp, bool sequence_parallel, Recompute recompute = Recompute::none, int cp = 1) {
   Parallel parallel;
@@ -81,7 +70,7 @@ CallCount count_calls(const WorkList& list, int ranks) {
 }  // namespace
 
 TEST_CASE("layer: GEMM shapes of Llama-3 70B on 8 tensor ranks (T-A3)", "[oracle][graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, true);
   const WorkList forward = LayerWork(model, plan).forward(0);
   CHECK(std::get<GemmShape>(find(forward, "qkv").shape) == GemmShape{8192, 1280, 8192, 1, false});
@@ -95,7 +84,7 @@ TEST_CASE("layer: GEMM shapes of Llama-3 70B on 8 tensor ranks (T-A3)", "[oracle
 }
 
 TEST_CASE("layer: the backward has one dgrad and one wgrad for every GEMM, of equal FLOPs", "[graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, true);
   const LayerWork work(model, plan);
   CHECK(matrix_flops(work.backward(0, BackwardPart::all, false)) == 2 * matrix_flops(work.forward(0)));
@@ -105,7 +94,7 @@ TEST_CASE("layer: the backward has one dgrad and one wgrad for every GEMM, of eq
 }
 
 TEST_CASE("layer: tensor-parallel traffic of one layer (T-C5)", "[oracle][graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   // Without sequence parallelism: 4 all-reduces of 2 T h bytes, 8 (t-1)/t m on the wire.
   const Plan plain = plan_of(model, 8, false);
   CallCount count = count_calls(LayerWork(model, plain).forward(0), 8);
@@ -125,7 +114,7 @@ TEST_CASE("layer: tensor-parallel traffic of one layer (T-C5)", "[oracle][graph]
 }
 
 TEST_CASE("layer: full recomputation repeats the forward with its collectives, selective only the core", "[graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, false, Recompute::full);
   const CallCount full = count_calls(LayerWork(model, plan).backward(0, BackwardPart::all, true), 8);
   CHECK(full.all_reduce == 4);
@@ -140,7 +129,7 @@ TEST_CASE("layer: full recomputation repeats the forward with its collectives, s
 }
 
 TEST_CASE("layer: ring attention passes each block of keys and values on once (T-C7)", "[oracle][graph]") {
-  Model model = llama_70b();
+  Model model = llama3_70b();
   Parallel parallel;
   parallel.tp = 8;
   parallel.cp = 16;
@@ -163,7 +152,7 @@ TEST_CASE("layer: ring attention passes each block of keys and values on once (T
 }
 
 TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, true);
   const LayerWork work(model, plan);
   // Norm weights are held by every tensor rank, matrices are divided.

@@ -4,28 +4,14 @@
 #include "sim/graph/layer.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/models.hpp"
 
 using namespace tracecast;
+using tracecast::test::llama3_70b;
 using tracecast::testing::small_scenario;
 
-namespace {
-
-Model llama_70b() {
-  Model m;
-  m.num_layers = 80;
-  m.hidden_size = 8192;
-  m.num_attention_heads = 64;
-  m.num_query_groups = 8;
-  m.head_dim = 128;
-  m.ffn_hidden_size = 28672;
-  m.vocab_size = 128256;
-  return m;
-}
-
-}  // namespace
-
 TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message (T-C4)", "[oracle][graph]") {
-  const Model model = llama_70b();
+  const Model model = llama3_70b();
   Parallel parallel;
   parallel.tp = 8;
   Training training;
@@ -89,7 +75,7 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)",
 }
 
 TEST_CASE("traffic: expert dispatch and combine (T-C8)", "[oracle][graph]") {
-  Model model = llama_70b();
+  Model model = llama3_70b();
   model.hidden_size = 7168;
   model.num_attention_heads = 56;
   model.moe = MixtureOfExperts{};

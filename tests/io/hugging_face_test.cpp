@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "tests/model/models.hpp"
+#include "tests/support/models.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/model/models.hpp"
+#include "tests/support/models.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

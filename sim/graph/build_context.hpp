@@ -1,0 +1,81 @@
+/// What every part of the step-graph builder works with: the inputs, the graph in the making, and its names.
+///
+/// The parts: pipeline_messages (between stages), data_parallel (gradients and parameters), end_of_step (norm,
+/// optimizer), rank_connections (ranks, communicators, channels); builder.cpp puts them together.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "sim/graph/groups.hpp"
+#include "sim/graph/layer.hpp"
+#include "sim/graph/parameter_units.hpp"
+#include "sim/graph/pipeline_seats.hpp"
+#include "sim/graph/step_graph.hpp"
+#include "sim/graph/template_writer.hpp"
+
+namespace tracecast {
+
+/// One chunk of one pipeline rank, with its neighbours.
+struct Chunk {
+  int index = 0;
+  Stage stage;
+  std::int32_t receive_forward = -1;  ///< messages; -1: the neighbour is on the same rank, or there is none
+  std::int32_t send_forward = -1;
+  std::int32_t receive_backward = -1;
+  std::int32_t send_backward = -1;
+};
+
+class BuildContext {
+ public:
+  BuildContext(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
+               const Costs& costs, const NetworkModel& network);
+  BuildContext(const BuildContext&) = delete;
+  BuildContext& operator=(const BuildContext&) = delete;
+
+  const Model& model;
+  const Plan& plan;
+  const Schedule& schedule;
+  const Cluster& cluster;
+  const NetworkModel& network;
+  const LayerWork work;
+  const ParameterUnits units;
+  const PipelineSeats seats;
+  const Groups groups;
+  StepGraph graph;
+  CostTable table;
+  const Duration launch;  ///< host time of one operation
+
+  /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this number.
+  EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
+
+  /// What makes two templates of one kind equal.
+  std::string signature(const char* kind, const Chunk& chunk, bool special) const;
+
+  /// The template with this signature, written by `write(TemplateWriter&, Template&)` when it is new.
+  template <class Write>
+  std::int32_t find_template(const std::string& key, std::string name, Phase phase, int chunk, Write write) {
+    const auto [found, added] = templates_.try_emplace(key, static_cast<std::int32_t>(templates_.size()));
+    if (!added) return found->second;
+    Template result;
+    result.name = std::move(name);
+    result.phase = phase;
+    result.chunk = static_cast<std::int16_t>(chunk);
+    TemplateWriter writer(graph, table, result, launch, plan.parallel.tp_comm_overlap);
+    write(writer, result);
+    writer.finish();
+    graph.templates.push_back(std::move(result));
+    return found->second;
+  }
+
+ private:
+  GroupPlacement placement_of(const std::vector<int>& members) const;
+  std::vector<GroupPlacement> slot_placements() const;
+
+  std::map<std::string, std::int32_t> templates_;                     ///< [signature]
+  std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
+};
+
+}  // namespace tracecast

@@ -1,0 +1,120 @@
+#include "sim/graph/end_of_step.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+
+Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
+  Bucket sum;
+  for (const Chunk& chunk : chunks) {
+    const Bucket own = context_.units.stage(chunk.stage);
+    sum.dense += own.dense;
+    sum.expert += own.expert;
+  }
+  return sum;
+}
+
+Operator EndOfStep::work(std::string name, std::int64_t parameters, std::int64_t bytes) const {
+  return {OperatorKind::optimizer, Pass::optimizer, Precision::fp32, std::move(name),
+          ElementwiseShape{parameters, Bytes{parameters * bytes}}};
+}
+
+/// Bytes that the update reads and writes for each parameter (DOMAIN.md 1.3).
+std::int64_t EndOfStep::update_bytes() const {
+  const Training& training = context_.plan.training;
+  const std::int64_t copy = training.dtype == Precision::fp32 || !training.master_weights ? 0 : 2;
+  switch (training.optimizer) {
+    case OptimizerKind::adam:
+      return 28 + copy;
+    case OptimizerKind::momentum:
+      return 20 + copy;
+    case OptimizerKind::sgd:
+      return 12 + copy;
+  }
+  return 0;
+}
+
+std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
+                                        const std::vector<Chunk>& unreduced) {
+  return context_.find_template(fmt::format("reduce {}", pp), "gradient norm", Phase::optimizer, 0,
+                                [&](TemplateWriter& writer, Template&) {
+                                  if (data_.mirrored()) reduce_mirror(writer, chunks);
+                                  for (const Chunk& chunk : unreduced) reduce_chunk(writer, chunk);
+                                  for (EventRef event : reduced) writer.wait(event);
+                                  reduce_embedding(writer, chunks);
+                                  reduce_norm_gradients(writer, chunks);
+                                  gradient_norm(writer, chunks);
+                                });
+}
+
+void EndOfStep::reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const CollectiveCall call{Collective::all_reduce, Bytes{parameters_of(chunks).total() * data_.gradient_bytes()},
+                            Algorithm::automatic, Protocol::automatic};
+  writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
+}
+
+/// All gradients of a chunk at once, when they were not reduced beside the backward.
+void EndOfStep::reduce_chunk(TemplateWriter& writer, const Chunk& chunk) {
+  const Bucket all = context_.units.stage(chunk.stage);
+  const auto reduce = [&](std::int64_t parameters, bool expert) {
+    const int index = expert ? -2 : -1;
+    const EventRef done = context_.rank_event("gradients reduced", chunk.index, index, false);
+    if (parameters > 0 && data_.reduce(writer, parameters, expert,
+                                       context_.rank_event("gradients ready", chunk.index, index, false), done))
+      writer.wait(done);
+  };
+  reduce(all.dense, false);
+  reduce(all.expert, true);
+}
+
+/// Tied embeddings on two stages: their gradients are added up.
+void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  if (!context_.model.tied_embeddings || context_.table.placement(Slot::embedding).ranks <= 1) return;
+  const bool holds = std::any_of(chunks.begin(), chunks.end(),
+                                 [](const Chunk& chunk) { return chunk.stage.embedding || chunk.stage.head; });
+  if (!holds) return;
+  const CollectiveCall call{Collective::all_reduce,
+                            Bytes{context_.work.embedding_parameters() * data_.gradient_bytes()}, Algorithm::automatic,
+                            Protocol::automatic};
+  writer.wait(writer.collective(Lane::embedding, Traffic::embedding, Slot::embedding, call, {writer.mark()}));
+}
+
+/// With sequence parallelism every tensor rank has seen other tokens: norm gradients are added up, all in one call.
+void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  if (!context_.plan.parallel.sequence_parallel || context_.plan.parallel.tp == 1) return;
+  std::int64_t layers = 0;
+  for (const Chunk& chunk : chunks) layers += chunk.stage.num_layers;
+  const std::int64_t per_layer = context_.model.hidden_size * (context_.model.norm_bias ? 4 : 2);
+  const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * data_.gradient_bytes()},
+                            Algorithm::automatic, Protocol::automatic};
+  if (layers > 0)
+    writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call, {writer.mark()}));
+}
+
+void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const std::int64_t own = data_.own_parameters(parameters_of(chunks));
+  if (context_.plan.training.dtype == Precision::fp16) writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
+  writer.compute(work("grad_norm", own, data_.gradient_bytes()));
+  if (context_.plan.world_size > 1) {
+    const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
+    writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
+  }
+  writer.host_sync(writer.mark());
+}
+
+std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
+  return context_.find_template(
+      fmt::format("optimizer {}", pp), "optimizer", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
+        const Bucket all = parameters_of(chunks);
+        writer.compute(work("update", data_.own_parameters(all), update_bytes()));
+        const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.total();
+        writer.compute(work("zero_grad", held, data_.gradient_bytes()));
+        if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
+        for (EventRef event : data_.gather(writer, all, {writer.mark()}, {}, {})) writer.wait(event);
+      });
+}
+
+}  // namespace tracecast

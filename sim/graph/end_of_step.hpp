@@ -1,0 +1,36 @@
+/// The last two templates of a rank's step: what follows the last backward until the host knows the gradient norm, and
+/// the optimizer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/graph/data_parallel.hpp"
+
+namespace tracecast {
+
+class EndOfStep {
+ public:
+  explicit EndOfStep(DataParallel& data) : data_(data), context_(data.context()) {}
+
+  /// Reductions of `unreduced` chunks, embedding and norm gradients, overflow check, gradient norm.
+  /// `reduced`: events of the reductions under way.
+  std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
+                               const std::vector<Chunk>& unreduced);
+  std::int32_t optimizer_template(int pp, const std::vector<Chunk>& chunks);
+
+ private:
+  Bucket parameters_of(const std::vector<Chunk>& chunks) const;
+  Operator work(std::string name, std::int64_t parameters, std::int64_t bytes) const;
+  std::int64_t update_bytes() const;
+  void reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void reduce_chunk(TemplateWriter& writer, const Chunk& chunk);
+  void reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+
+  DataParallel& data_;
+  BuildContext& context_;
+};
+
+}  // namespace tracecast

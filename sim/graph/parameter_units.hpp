@@ -1,0 +1,47 @@
+/// The parameters of a rank in units (what FSDP gathers as one: embedding, layers, head) and in the buckets of
+/// data-parallel all-gathers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/layer.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+
+/// Parameters of consecutive units that are gathered or reduced together, before data-parallel sharding.
+struct Bucket {
+  int first_unit = 0;
+  std::int64_t dense = 0;
+  std::int64_t expert = 0;  ///< of routed experts, which have data-parallel groups of their own
+  std::int64_t total() const { return dense + expert; }
+};
+
+class ParameterUnits {
+ public:
+  ParameterUnits(const Model& model, const Plan& plan, const LayerWork& work)
+      : model_(model), plan_(plan), work_(work) {}
+
+  /// Unit 0 is the embedding if the stage has it, then come the layers, then the head.
+  int count(const Stage& stage) const { return (stage.embedding ? 1 : 0) + stage.num_layers + (stage.head ? 1 : 0); }
+  int layer(const Stage& stage, int layer) const { return (stage.embedding ? 1 : 0) + layer - stage.first_layer; }
+  int head(const Stage& stage) const { return count(stage) - 1; }
+
+  Bucket unit(const Stage& stage, int unit) const;
+  Bucket stage(const Stage& stage) const;
+
+  /// Elements after which a bucket is closed.
+  std::int64_t bucket_size() const;
+  /// Whole units in forward order, closed as soon as a bucket is full.
+  std::vector<Bucket> buckets(const Stage& stage) const;
+
+ private:
+  std::int64_t expert_parameters(int layer) const;
+
+  const Model& model_;
+  const Plan& plan_;
+  const LayerWork& work_;
+};
+
+}  // namespace tracecast

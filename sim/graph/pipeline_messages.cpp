@@ -1,0 +1,110 @@
+#include "sim/graph/pipeline_messages.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+
+void PipelineMessages::add_streams() {
+  for (int chunk = 0; chunk < (looped_ ? 1 : context_.schedule.chunks); ++chunk)
+    for (const char* name : {"pp recv forward", "pp send forward", "pp recv backward", "pp send backward"})
+      context_.graph.streams.push_back({looped_ ? name : fmt::format("{} {}", name, chunk)});
+}
+
+StreamId PipelineMessages::stream(int chunk, ChannelSide side) const {
+  const int first = static_cast<int>(Lane::pipeline) + (looped_ ? 0 : 4 * chunk);
+  return static_cast<StreamId>(first + static_cast<int>(side));
+}
+
+EventRef PipelineMessages::event(int chunk, ChannelSide side) const {
+  return {channel(chunk, side) * context_.schedule.microbatches, 1};
+}
+
+/// A boundary between two pipeline ranks, seen from the first ranks of both; every rank of the node that has its
+/// partner in another node uses the node's NICs at the same time.
+GroupPlacement PipelineMessages::boundary_placement(int from_pp, int to_pp) const {
+  const Cluster& cluster = context_.cluster;
+  const Plan& plan = context_.plan;
+  Coordinates at{};
+  at[Axis::pp] = from_pp;
+  const int from = plan.grid.rank(at);
+  at[Axis::pp] = to_pp;
+  const int to = plan.grid.rank(at);
+  int crossing = 0;
+  const int first = cluster.node_of(from) * cluster.node.gpus;
+  for (int rank = first; rank < std::min(first + cluster.node.gpus, plan.world_size); ++rank) {
+    const int partner = rank + (to - from);
+    crossing += partner >= 0 && partner < plan.world_size && cluster.node_of(partner) != cluster.node_of(rank) ? 1 : 0;
+  }
+  const std::vector<int> pair{std::min(from, to), std::max(from, to)};
+  return place(cluster, pair, std::max(1, crossing));
+}
+
+Bytes PipelineMessages::boundary_tensor() const {
+  return Bytes{context_.plan.tokens() * context_.model.hidden_size * 2};
+}
+
+/// Activations of one micro-batch at a stage boundary: [b, s/C, h], divided over the tensor ranks when they hold
+/// different parts of the sequence.
+Bytes PipelineMessages::boundary_bytes() const {
+  const Parallel& parallel = context_.plan.parallel;
+  const bool divided = parallel.sequence_parallel || parallel.scatter_gather_p2p;
+  return divided ? boundary_tensor() / parallel.tp : boundary_tensor();
+}
+
+std::int32_t PipelineMessages::message(int chunk, ChannelSide side, int from_pp, int to_pp) {
+  const GroupPlacement placement = boundary_placement(from_pp, to_pp);
+  Message candidate{channel(chunk, side), boundary_bytes(), false, {}};
+  candidate.cost = context_.network.cost(
+      {Collective::send_recv, candidate.size, Algorithm::automatic, Protocol::automatic}, placement);
+  std::vector<Message>& messages = context_.graph.messages;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& known = messages[i];
+    if (known.channel == candidate.channel && known.size == candidate.size &&
+        known.cost.duration == candidate.cost.duration)
+      return static_cast<std::int32_t>(i);
+  }
+  messages.push_back(candidate);
+  return static_cast<std::int32_t>(messages.size()) - 1;
+}
+
+Chunk PipelineMessages::chunk(int pp, int index) {
+  Chunk chunk;
+  chunk.index = index;
+  chunk.stage = context_.plan.stages[static_cast<std::size_t>(context_.seats.stage(pp, index))];
+  const Seat before = context_.seats.neighbour(pp, index, -1);
+  const Seat after = context_.seats.neighbour(pp, index, +1);
+  if (before.rank >= 0 && before.rank != pp) {
+    chunk.receive_forward = message(index, ChannelSide::receive_forward, before.rank, pp);
+    chunk.send_backward = message(index, ChannelSide::send_backward, pp, before.rank);
+  }
+  if (after.rank >= 0 && after.rank != pp) {
+    chunk.send_forward = message(index, ChannelSide::send_forward, pp, after.rank);
+    chunk.receive_backward = message(index, ChannelSide::receive_backward, after.rank, pp);
+  }
+  return chunk;
+}
+
+void PipelineMessages::receive(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
+  if (message < 0) return;
+  const EventRef arrived = event(chunk, side);
+  writer.transfer(OpType::receive, stream(chunk, side), message, {}, arrived);
+  writer.wait(arrived);
+  const Parallel& parallel = context_.plan.parallel;
+  if (parallel.sequence_parallel || !parallel.scatter_gather_p2p || parallel.tp == 1) return;
+  const CollectiveCall gather{Collective::all_gather, boundary_tensor(), Algorithm::automatic, Protocol::automatic};
+  writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, gather, {writer.mark()}));
+}
+
+void PipelineMessages::send(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
+  if (message < 0) return;
+  const EventRef computed = event(chunk, side);
+  writer.mark_as(computed);
+  const bool blocking = !context_.plan.parallel.overlap_p2p;
+  const EventRef sent = blocking ? writer.new_local_event() : EventRef{};
+  writer.transfer(OpType::send, stream(chunk, side), message, {computed}, sent);
+  if (blocking) writer.wait(sent);
+}
+
+}  // namespace tracecast
