@@ -1,0 +1,78 @@
+/// Runs any operator of a step graph on this CPU: finds the kernel for its kind, pass and name, and gives it operands.
+///
+/// A step graph says how much work an operator is, not which tensors it has: inputs are random values from one ring of
+/// memory, outputs go to another (arena.hpp). What is computed is the operator's own arithmetic on its own shape; that
+/// the results of one are not the inputs of the next changes no duration on a CPU.
+/// Element-wise shapes are a number of elements; the widths of their rows come from the model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/arena.hpp"
+#include "sim/model/model.hpp"
+#include "sim/model/operators.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast::cpu {
+
+/// Lengths of rows that element-wise operators need.
+struct Widths {
+  std::int64_t hidden = 1;
+  std::int64_t head_dim = 1;
+  std::int64_t heads = 1;
+  std::int64_t sequence = 1;
+  std::int64_t tokens = 1;  ///< of one micro-batch on one rank
+  std::int64_t vocabulary = 1;
+};
+Widths widths_of(const Model& model, const Plan& plan);
+
+/// Floats of inputs and outputs that an operator needs.
+struct Need {
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+};
+Need need_of(const Operator& op, const Widths& widths);
+
+class Driver {
+ public:
+  /// `largest`: over all operators that will be run. Rings are at least `ring_floats` and twice the largest.
+  Driver(const Widths& widths, const Need& largest, std::int64_t ring_floats = kRing);
+
+  void run(const Operator& op);
+
+  /// Bytes that a driver with this largest operator allocates.
+  static std::int64_t memory_bytes(const Widths& widths, const Need& largest, std::int64_t ring_floats = kRing);
+
+  /// 48 MiB: more than the last-level cache of a laptop or of a slice of a server.
+  static constexpr std::int64_t kRing = 12 << 20;
+
+  /// Operands of collectives, from the same rings.
+  float* input(std::int64_t count) { return inputs_.take(count); }
+  float* output(std::int64_t count) { return outputs_.take(count); }
+
+ private:
+  void run_gemm(const Operator& op);
+  void run_attention(const Operator& op);
+  void run_norm(const Operator& op, std::int64_t elements);
+  void run_activation(const Operator& op, std::int64_t elements);
+  void run_softmax(const Operator& op, std::int64_t elements);
+  void run_residual(const Operator& op, std::int64_t elements);
+  void run_embedding(const Operator& op, std::int64_t elements);
+  void run_cross_entropy(const Operator& op, std::int64_t elements);
+  void run_optimizer(const Operator& op, std::int64_t elements);
+  void run_elementwise(const Operator& op, std::int64_t elements);
+  std::uint16_t* narrow(std::int64_t count);
+
+  Widths widths_;
+  Arena inputs_;
+  Arena outputs_;
+  std::vector<std::int32_t> ids_;     ///< random rows of the vocabulary
+  std::vector<float> table_;          ///< [vocabulary, hidden]
+  std::vector<float> statistics_;     ///< of rows: positive, as normalisation leaves them
+  std::vector<float> second_moment_;  ///< never negative, so not from the rings
+  std::vector<std::uint16_t> narrow_;
+  double sink_ = 0;  ///< keeps results that nobody reads from being optimised away
+};
+
+}  // namespace tracecast::cpu
