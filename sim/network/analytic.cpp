@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/result.hpp"
+#include "sim/network/cluster_links.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 
@@ -24,8 +25,6 @@ constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
-constexpr double kWireEfficiency =
-    0.975;  ///< of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309)
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 

@@ -1,0 +1,85 @@
+/// The links of a cluster, numbered by arithmetic, and the way of a flow over them.
+///
+/// A scale-up domain has a link into and out of each GPU, and one into and out of each port towards the fabric. A port is
+/// the NICs next to one GPU (or the GPUs that share one NIC): GPU i of g with p ports uses port floor(i p / g). Each unit of
+/// a tier below the top has one bundle of uplinks and one of downlinks: traffic is split evenly over equal-cost paths, so all
+/// links of a bundle carry the same, and the bundle is one link of their summed capacity. On a rail-optimised fabric every
+/// port index has a leaf switch of its own; rails meet one tier above.
+///
+/// A flow that has to leave by another GPU's port is forwarded over NVLink to that GPU first (PXN).
+///
+/// Capacities are what flows can reach: of a GPU's links NCCL's share (nccl_tuning.hpp), of the wire 97.5 % (cluster.hpp).
+/// Leaves out: PCIe between GPU and NIC, the single links of a mesh (their sum is the GPU's link), routes of dragonflies and
+/// tori beyond their tiers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/network/cluster.hpp"
+
+namespace tracecast {
+
+/// Of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309).
+inline constexpr double kWireEfficiency = 0.975;
+
+using Route = std::vector<std::int32_t>;
+
+class ClusterLinks {
+ public:
+  /// `architecture` is the profile's: it selects NCCL's share of a GPU's links.
+  ClusterLinks(const Cluster& cluster, const std::string& architecture);
+
+  std::int32_t count() const { return count_; }
+  Bandwidth capacity(std::int32_t link) const;
+  /// "node 3 gpu 2 out", "leaf 0 rail 5 up"
+  std::string name(std::int32_t link) const;
+
+  int gpus() const { return gpus_; }    ///< of one domain
+  int ports() const { return ports_; }  ///< of one domain
+  int domain_of(int rank) const { return rank / gpus_; }
+  int port_of(int rank) const { return (rank % gpus_) * ports_ / gpus_; }
+
+  /// The way from one rank to another; between domains over port `rail` of both, -1: over the ports next to them.
+  /// Requires different ranks, and ports where they lie in different domains
+  void append_route(int from, int to, int rail, Route& route) const;
+  /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
+  void append_to_switch(int rank, Route& route) const { route.push_back(gpu_out(rank)); }
+  void append_from_switch(int rank, Route& route) const { route.push_back(gpu_in(rank)); }
+  /// To and from the first switch of the fabric, where the network reduces (SHARP): aggregates above it are small.
+  void append_to_network(int rank, int rail, Route& route) const;
+  void append_from_network(int rank, int rail, Route& route) const;
+
+ private:
+  struct Tier {
+    std::string name;
+    int nodes = 0;          ///< domains of one unit
+    int planes = 1;         ///< switches that do not meet inside a unit: the rails of a leaf
+    std::int32_t base = 0;  ///< number of its first link
+    Bandwidth capacity;     ///< of one bundle
+  };
+
+  std::int32_t gpu_out(int rank) const { return domain_base(domain_of(rank)) + rank % gpus_; }
+  std::int32_t gpu_in(int rank) const { return gpu_out(rank) + gpus_; }
+  std::int32_t port_out(int domain, int port) const { return domain_base(domain) + 2 * gpus_ + port; }
+  std::int32_t port_in(int domain, int port) const { return port_out(domain, port) + ports_; }
+  std::int32_t domain_base(int domain) const { return domain * 2 * (gpus_ + ports_); }
+  static std::int32_t up(const Tier& tier, int domain, int port);
+  /// The GPU next to a port.
+  int home_of(int domain, int port) const;
+  void append_climb(int from_domain, int from_port, int to_domain, int to_port, Route& route) const;
+  void append_forward(int from, int to, Route& route) const;
+
+  int gpus_ = 1;
+  int ports_ = 0;
+  bool rail_optimized_ = false;
+  std::int32_t tiers_base_ = 0;
+  std::int32_t count_ = 0;
+  Bandwidth gpu_capacity_;
+  Bandwidth port_capacity_;
+  std::vector<Tier> tiers_;
+};
+
+}  // namespace tracecast

@@ -1,0 +1,206 @@
+#include "sim/network/collective_flows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "tests/network/small_clusters.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Case {
+  Collective collective;
+  Algorithm algorithm;
+  FlowSchedule (*own)(Bytes, const FlowGroup&) = nullptr;
+};
+
+FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group) {
+  if (each.own != nullptr) return each.own(size, group);
+  return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group);
+}
+
+/// Bytes that each end sends and receives in all.
+struct Traffic {
+  std::vector<std::int64_t> sent;
+  std::vector<std::int64_t> received;
+};
+
+Traffic traffic(const FlowSchedule& schedule, const FlowGroup& group) {
+  Traffic sum;
+  sum.sent.resize(static_cast<std::size_t>(group.network()) + 1);
+  sum.received.resize(sum.sent.size());
+  for (const Round& round : schedule.rounds)
+    for (const Flow& flow : round.flows) {
+      sum.sent[static_cast<std::size_t>(flow.from)] += flow.size.count * round.count;
+      sum.received[static_cast<std::size_t>(flow.to)] += flow.size.count * round.count;
+    }
+  return sum;
+}
+
+/// Who knows of whom at the end: what an end has in its hands at the beginning of a round goes along with its flows.
+std::vector<std::set<std::int32_t>> knowledge(const FlowSchedule& schedule, const FlowGroup& group) {
+  std::vector<std::set<std::int32_t>> knows(static_cast<std::size_t>(group.network()) + 1);
+  for (std::int32_t rank = 0; rank < group.ranks(); ++rank) knows[static_cast<std::size_t>(rank)] = {rank};
+  for (const Round& round : schedule.rounds)
+    for (std::int64_t repeat = 0; repeat < round.count; ++repeat) {
+      const auto before = knows;
+      for (const Flow& flow : round.flows)
+        knows[static_cast<std::size_t>(flow.to)].insert(before[static_cast<std::size_t>(flow.from)].begin(),
+                                                        before[static_cast<std::size_t>(flow.from)].end());
+    }
+  return knows;
+}
+
+FlowGroup group_of(int ranks, int stride = 1) {
+  const Cluster cluster = small_cluster((ranks - 1) * stride + 1);
+  return make_flow_group(ClusterLinks(cluster, "Hopper"), range(ranks, 0, stride));
+}
+
+const std::vector<Case> kEverybodyKnows{{Collective::all_reduce, Algorithm::ring},
+                                        {Collective::all_reduce, Algorithm::tree},
+                                        {Collective::all_reduce, Algorithm::nvls_tree},
+                                        {Collective::all_reduce, Algorithm::collnet_direct},
+                                        {Collective::all_reduce, Algorithm::collnet_chain},
+                                        {Collective::all_gather, Algorithm::ring},
+                                        {Collective::all_gather, Algorithm::collnet_direct},
+                                        {Collective::reduce_scatter, Algorithm::ring},
+                                        {Collective::reduce_scatter, Algorithm::collnet_direct},
+                                        {Collective::all_to_all, Algorithm::direct},
+                                        {Collective::all_reduce, Algorithm::automatic, halving_doubling_all_reduce},
+                                        {Collective::all_to_all, Algorithm::automatic, hierarchical_all_to_all}};
+
+TEST_CASE("After a collective every rank has something of every other", "[property][network]") {
+  for (const Case& each : kEverybodyKnows)
+    for (const int ranks : {2, 8, 16, 24, 56, 64}) {
+      INFO(to_string(each.collective) << " " << to_string(each.algorithm) << " on " << ranks);
+      const FlowGroup group = group_of(ranks);
+      const auto knows = knowledge(schedule_of(each, {64 << 20}, group), group);
+      for (std::int32_t rank = 0; rank < ranks; ++rank)
+        CHECK(knows[static_cast<std::size_t>(rank)].size() == static_cast<std::size_t>(ranks));
+    }
+  for (const int ranks : {2, 3, 8, 13, 16, 31}) {  // one per node
+    INFO("PAT on " << ranks);
+    const FlowGroup group = group_of(ranks, 8);
+    for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter}) {
+      const auto knows = knowledge(schedule_of({collective, Algorithm::pat}, {64 << 20}, group), group);
+      for (std::int32_t rank = 0; rank < ranks; ++rank)
+        CHECK(knows[static_cast<std::size_t>(rank)].size() == static_cast<std::size_t>(ranks));
+    }
+  }
+}
+
+TEST_CASE("A broadcast reaches everybody from rank 0", "[property][network]") {
+  for (const int ranks : {2, 8, 24, 64}) {
+    const FlowGroup group = group_of(ranks);
+    const auto knows = knowledge(schedule_of({Collective::broadcast, Algorithm::ring}, {1 << 20}, group), group);
+    for (std::int32_t rank = 0; rank < ranks; ++rank) CHECK(knows[static_cast<std::size_t>(rank)].count(0) == 1);
+  }
+}
+
+TEST_CASE("Bytes that each rank sends and receives, by the formulas of DOMAIN.md 4.2", "[oracle][network]") {
+  const std::int64_t size = std::int64_t{3} << 30;  // divisible by all group and channel counts below
+  for (const int ranks : {8, 16, 64, 96}) {
+    INFO(ranks << " ranks");
+    const FlowGroup group = group_of(ranks);
+    const auto check = [&](const Case& each, std::int64_t bytes) {
+      INFO(to_string(each.collective) << " " << to_string(each.algorithm));
+      const Traffic sum = traffic(schedule_of(each, {size}, group), group);
+      for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+        CHECK(sum.sent[rank] == bytes);
+        CHECK(sum.received[rank] == bytes);
+      }
+    };
+    check({Collective::all_reduce, Algorithm::ring}, size / ranks * 2 * (ranks - 1));
+    check({Collective::all_gather, Algorithm::ring}, size / ranks * (ranks - 1));
+    check({Collective::reduce_scatter, Algorithm::ring}, size / ranks * (ranks - 1));
+    check({Collective::all_to_all, Algorithm::direct}, size / ranks * (ranks - 1));
+    const std::int64_t nodes = ranks / 8;
+    check({Collective::all_to_all, Algorithm::automatic, hierarchical_all_to_all},
+          size / 8 * 7 + size / nodes * (nodes - 1));
+    if ((ranks & (ranks - 1)) == 0)
+      check({Collective::all_reduce, Algorithm::automatic, halving_doubling_all_reduce},
+            size / ranks * 2 * (ranks - 1));
+    if (ranks == 8) check({Collective::all_reduce, Algorithm::nvls}, size + size / 8);  // S (1 + 1/n)
+  }
+  const FlowGroup nodes = group_of(32, 8);
+  for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter}) {
+    const Traffic sum = traffic(schedule_of({collective, Algorithm::pat}, {size}, nodes), nodes);
+    for (std::size_t rank = 0; rank < 32; ++rank) CHECK(sum.sent[rank] == size / 32 * 31);
+  }
+}
+
+TEST_CASE("A tree passes each edge twice, whatever its shape", "[oracle][network]") {
+  const std::int64_t size = std::int64_t{1} << 30;
+  for (const int ranks : {8, 16, 40, 64}) {
+    const FlowGroup group = group_of(ranks);
+    const Traffic sum = traffic(schedule_of({Collective::all_reduce, Algorithm::tree}, {size}, group), group);
+    std::int64_t sent = 0;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+      sent += sum.sent[rank];
+      CHECK(sum.sent[rank] == sum.received[rank]);  // what goes up comes down
+      CHECK(sum.sent[rank] <= 3 * size);            // at most a parent, and two children or a neighbour
+    }
+    CHECK(sent == 2 * (ranks - 1) * size);
+  }
+}
+
+TEST_CASE("In-network reduction sends the buffer over a node's NICs once each way", "[oracle][network]") {
+  const std::int64_t size = 1 << 30;
+  const FlowGroup group = group_of(64);
+  for (const Algorithm algorithm : {Algorithm::collnet_direct, Algorithm::collnet_chain}) {
+    const Traffic sum = traffic(schedule_of({Collective::all_reduce, algorithm}, {size}, group), group);
+    const auto network = static_cast<std::size_t>(group.network());
+    CHECK(sum.received[network] == 8 * size);  // 8 nodes
+    CHECK(sum.sent[network] == 8 * size);
+  }
+}
+
+TEST_CASE("Rings enter and leave each node by their rail, all NICs alike", "[property][network]") {
+  const Cluster cluster = small_cluster(64);
+  const ClusterLinks links(cluster, "Hopper");
+  const FlowGroup group = make_flow_group(links, range(64));
+  const FlowSchedule ring = schedule_of({Collective::all_reduce, Algorithm::ring}, {1 << 30}, group);
+  REQUIRE(ring.rounds.size() == 1);
+  CHECK(ring.rounds.front().count == 2 * 63);
+  std::vector<std::int64_t> load(static_cast<std::size_t>(links.count()));
+  for (const Flow& flow : ring.rounds.front().flows) {
+    Route route;
+    append_route(links, group, flow, route);
+    for (const std::int32_t link : route) ++load[static_cast<std::size_t>(link)];
+  }
+  Route nics;
+  for (int node = 0; node < 8; ++node)
+    for (int gpu = 0; gpu < 8; ++gpu) links.append_route(8 * node + gpu, (8 * node + gpu + 8) % 64, -1, nics);
+  for (const std::int32_t link : nics)
+    if (links.name(link).find("leaf") == std::string::npos) CHECK(load[static_cast<std::size_t>(link)] == 1);
+  // Each ring passes from every GPU to the next once, over NVLink, also on its way to the NIC.
+  for (int gpu = 0; gpu + 1 < 8; ++gpu) {
+    Route link;
+    links.append_route(gpu, gpu + 1, -1, link);
+    CHECK(load[static_cast<std::size_t>(link.front())] == 8);
+  }
+}
+
+TEST_CASE("Groups on few GPUs of a node use the ports next to them", "[network]") {
+  CHECK(group_of(4, 8).rails == std::vector<std::int32_t>{0});
+  CHECK(group_of(8, 4).rails == std::vector<std::int32_t>{0, 4});
+  const Cluster cluster = small_cluster(32);
+  // Nodes that have no port in common: one channel over whatever is next to its ends.
+  const FlowGroup odd = make_flow_group(ClusterLinks(cluster, "Hopper"), std::vector<int>{0, 9});
+  CHECK(odd.rails == std::vector<std::int32_t>{-1});
+}
+
+TEST_CASE("The critical path of a pipeline is its filling and its segments", "[oracle][network]") {
+  // A chain of 8 ranks, 16 segments: 7 - 1 + 16 rounds of 1/16.
+  const FlowGroup group = group_of(8);
+  const FlowSchedule chain = schedule_of({Collective::broadcast, Algorithm::ring}, {16 * kSegment}, group);
+  CHECK(chain.round_count() == 22);
+  CHECK(chain.critical() == Bytes{22 * kSegment});
+  CHECK(chain.rounds.size() == 13);  // filling, one that stands for 10, draining
+}
+
+}  // namespace
+}  // namespace tracecast
