@@ -114,7 +114,7 @@ class GraphBuilder {
   void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
     const Stage& stage = chunk.stage;
     messages_.receive(writer, chunk.index, ChannelSide::receive_forward, chunk.receive_forward);
-    UnitPrefetch prefetch(data_, writer, stage, false);
+    UnitPrefetch prefetch(data_, writer, chunk, false);
     const auto unit = [&](int index, const WorkList& list) {
       if (waits_for_parameters) data_.wait_for_bucket(writer, chunk, index);
       prefetch.before(index);
@@ -144,7 +144,7 @@ class GraphBuilder {
     const ParameterUnits& units = context_.units;
     const bool inputs = part != BackwardPart::weight_gradients;
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
-    UnitPrefetch prefetch(data_, writer, stage, true);
+    UnitPrefetch prefetch(data_, writer, chunk, true);
     GradientBuckets buckets(data_, writer, chunk.index, reduces);
     const auto unit = [&](int index, const WorkList& list) {
       const int position = units.count(stage) - 1 - index;

@@ -66,11 +66,11 @@ bool DataParallel::reduce(TemplateWriter& writer, std::int64_t parameters, bool 
   return true;
 }
 
-UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Stage& stage, bool backward)
-    : data_(data), writer_(writer), stage_(stage), backward_(backward), active_(data.gathers_units(backward)) {
+UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward)
+    : data_(data), writer_(writer), chunk_(chunk), backward_(backward), active_(data.gathers_units(backward)) {
   if (!active_) return;
   gather(0, {});
-  if (data_.context().units.count(stage_) > 1) gather(1, {writer_.mark()});
+  if (units() > 1) gather(1, {writer_.mark()});
 }
 
 void UnitPrefetch::before(int position) {
@@ -79,13 +79,19 @@ void UnitPrefetch::before(int position) {
 }
 
 void UnitPrefetch::after(int position) {
-  if (active_ && position + 2 < data_.context().units.count(stage_)) gather(position + 2, {writer_.mark()});
+  if (active_ && position + 2 < units()) gather(position + 2, {writer_.mark()});
 }
 
 void UnitPrefetch::gather(int position, const std::vector<EventRef>& after) {
-  const ParameterUnits& units = data_.context().units;
-  const int unit = backward_ ? units.count(stage_) - 1 - position : position;
-  gathered_.push_back(data_.gather(writer_, units.unit(stage_, unit), after, {}, {}));
+  const int unit = backward_ ? units() - 1 - position : position;
+  EventRef dense;
+  EventRef expert;
+  if (units() <= 2) {
+    dense = data_.context().rank_event(backward_ ? "gathered again" : "gathered", chunk_.index, unit, true);
+    expert =
+        data_.context().rank_event(backward_ ? "experts gathered again" : "experts gathered", chunk_.index, unit, true);
+  }
+  gathered_.push_back(data_.gather(writer_, data_.context().units.unit(chunk_.stage, unit), after, dense, expert));
 }
 
 void GradientBuckets::add(const Work& work) {

@@ -56,19 +56,23 @@ class DataParallel {
 };
 
 /// ZeRO-3: parameters of the units of one chunk are gathered one ahead of their use, and at most two at a time.
+///
+/// The first two gathers of a chunk wait for nothing, so those of a chunk with two units or less may run any number of
+/// micro-batches ahead of the computation (a rank that waits for its neighbours): their ends are rank events.
 class UnitPrefetch {
  public:
-  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Stage& stage, bool backward);
+  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward);
   /// Around the compute of the `position`-th unit in order of use.
   void before(int position);
   void after(int position);
 
  private:
+  int units() const { return data_.context().units.count(chunk_.stage); }
   void gather(int position, const std::vector<EventRef>& after);
 
   DataParallel& data_;
   TemplateWriter& writer_;
-  const Stage& stage_;
+  const Chunk& chunk_;
   const bool backward_;
   const bool active_;
   std::vector<std::vector<EventRef>> gathered_;

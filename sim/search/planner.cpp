@@ -1,0 +1,161 @@
+#include "sim/search/planner.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "sim/plan/memory.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+namespace {
+
+int thread_count(int asked) {
+  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// work(i) for every i below count, on threads; each i once.
+template <class Work>
+void parallel_for(std::size_t count, int threads, Work work) {
+  std::atomic<std::size_t> next{0};
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::jthread> pool;
+  for (int t = 1; t < std::min(threads, static_cast<int>(count)); ++t) pool.emplace_back(run);
+  run();
+}
+
+Bytes usable_memory(const Profile& profile, double headroom) {
+  return {static_cast<std::int64_t>(static_cast<double>(profile.memory.count) * (1 - headroom))};
+}
+
+bool faster(const Evaluation& a, const Evaluation& b) {
+  return std::pair(a.step_time_s, a.layout.id) < std::pair(b.step_time_s, b.layout.id);
+}
+
+/// Keeps the `count` fastest.
+void keep_best(std::vector<Evaluation>& best, const Evaluation& each, int count) {
+  best.insert(std::upper_bound(best.begin(), best.end(), each, faster), each);
+  if (static_cast<int>(best.size()) > count) best.pop_back();
+}
+
+Bytes tightest(const std::vector<MemoryByKind>& ranks) {
+  Bytes most;
+  for (const MemoryByKind& each : ranks) most = std::max(most, each.total());
+  return most;
+}
+
+/// Of the layout as it is planned, without simulating it; nothing when plan or schedule refuse it. Schedules that are made
+/// for the times of their stages are made for equal ones here; what they need for certain is known after the simulation.
+std::optional<Bytes> peak_memory_of(const Scenario& scenario) {
+  const Result<Plan> plan =
+      make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  if (!plan) return std::nullopt;
+  const Result<Schedule> schedule =
+      make_schedule(plan->parallel.pp_schedule,
+                    {.ranks = plan->parallel.pp, .microbatches = plan->num_microbatches, .chunks = plan->parallel.vpp});
+  if (!schedule || schedule->stages() != static_cast<int>(plan->stages.size())) return std::nullopt;
+  return tightest(peak_memory(scenario.model, *plan, *schedule));
+}
+
+void copy_times(Evaluation& result, const Forecast& forecast) {
+  result.step_time_s = forecast.step_time_s;
+  result.mfu = forecast.mfu;
+  result.bubble_fraction = forecast.bubble_fraction;
+  result.host_s = forecast.host_s;
+  result.optimizer_s = forecast.optimizer_s;
+  for (const auto& [kind, each] : forecast.compute_s) result.compute_s += each;
+  result.exposed_s = forecast.exposed_s;
+}
+
+}  // namespace
+
+Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom) {
+  Evaluation result;
+  result.layout = layout;
+  result.bound = bound;
+  const Scenario candidate = with_layout(scenario, layout);
+  const Bytes usable = usable_memory(scenario.profile, memory_headroom);
+  const std::optional<Bytes> memory = peak_memory_of(candidate);
+  result.valid = memory.has_value();
+  if (!memory) return result;
+  result.memory = *memory;
+  if (result.memory > usable) return result;
+  const Result<ForecastRun> run = forecast(candidate);
+  result.valid = run.has_value();
+  if (!run) return result;
+  result.memory = tightest(run->forecast.memory);
+  result.fits = result.memory <= usable;
+  if (result.fits) copy_times(result, run->forecast);
+  return result;
+}
+
+std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
+                                                      SearchCounts& counts) {
+  // One piece for every set of layouts whose layers cost the same.
+  const std::int64_t piece = space.layouts_per_layer_cost();
+  const auto pieces = static_cast<std::size_t>(space.size() / piece);
+  std::vector<std::vector<std::pair<Layout, LayoutBound>>> found(pieces);
+  const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(thread_count(threads), space.size() / piece));
+  parallel_for(workers, static_cast<int>(workers), [&](std::size_t worker) {
+    BoundTable table(scenario);
+    for (std::size_t p = worker; p < pieces; p += workers)
+      for (std::int64_t id = static_cast<std::int64_t>(p) * piece; id < (static_cast<std::int64_t>(p) + 1) * piece;
+           ++id) {
+        Layout layout = space.at(id);
+        if (const auto bound = table.bound(layout)) found[p].emplace_back(std::move(layout), *bound);
+      }
+  });
+  std::vector<std::pair<Layout, LayoutBound>> all;
+  for (auto& part : found)
+    all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  counts.layouts += space.size();
+  counts.impossible += space.size() - static_cast<std::int64_t>(all.size());
+  return all;
+}
+
+SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options,
+                    const EvaluateRound& evaluate_round) {
+  SearchResult result;
+  auto layouts = bound_all(scenario, space, options.threads, result.counts);
+  const Bytes memory = usable_memory(scenario.profile, options.memory_headroom);
+  result.counts.out_of_memory += std::erase_if(layouts, [&](const auto& each) { return each.second.memory > memory; });
+  std::sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.step_time, a.first.id) < std::pair(b.second.step_time, b.first.id);
+  });
+  const EvaluateRound on_threads = [&](std::span<const std::pair<Layout, LayoutBound>> round) {
+    std::vector<Evaluation> evaluations(round.size());
+    parallel_for(round.size(), thread_count(options.threads), [&](std::size_t i) {
+      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, options.memory_headroom);
+    });
+    return evaluations;
+  };
+  const EvaluateRound& run = evaluate_round ? evaluate_round : on_threads;
+
+  const auto enough = [&](const LayoutBound& next) {
+    if (options.exhaustive || static_cast<int>(result.best.size()) < options.best) return false;
+    return seconds(next.step_time) > result.best.back().step_time_s;
+  };
+  std::size_t at = 0;
+  while (at < layouts.size() && !enough(layouts[at].second)) {
+    const std::size_t size = std::min(kRound, layouts.size() - at);
+    for (Evaluation& each : run(std::span(layouts).subspan(at, size))) {
+      if (!each.valid) ++result.counts.impossible;
+      if (each.valid && !each.fits) ++result.counts.out_of_memory;
+      if (!each.valid || !each.fits) continue;
+      ++result.counts.simulated;
+      keep_best(result.best, each, options.best);
+      result.simulated.push_back(std::move(each));
+    }
+    at += size;
+  }
+  result.counts.pruned = static_cast<std::int64_t>(layouts.size() - at);
+  std::sort(result.simulated.begin(), result.simulated.end(),
+            [](const Evaluation& a, const Evaluation& b) { return a.layout.id < b.layout.id; });
+  return result;
+}
+
+}  // namespace tracecast

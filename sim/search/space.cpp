@@ -1,0 +1,150 @@
+#include "sim/search/space.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+template <class Value>
+void include(std::vector<Value>& values, Value own) {
+  if (std::find(values.begin(), values.end(), own) != values.end()) return;
+  values.push_back(own);
+  std::sort(values.begin(), values.end());
+}
+
+/// Powers of two up to `most` that satisfy `allowed`.
+template <class Allowed>
+std::vector<int> powers_of_two(int most, Allowed allowed) {
+  std::vector<int> values;
+  for (int value = 1; value <= most; value *= 2)
+    if (allowed(value)) values.push_back(value);
+  return values;
+}
+
+std::vector<int> pipeline_degrees(const Model& model, int ranks) {
+  constexpr int kMostStages = 128;
+  std::vector<int> values;
+  for (int pp = 1; pp <= std::min(kMostStages, model.layers() + 2); ++pp)
+    if (ranks % pp == 0) values.push_back(pp);
+  return values;
+}
+
+/// The value of the next choice, the last list first.
+template <class Value>
+Value next(const std::vector<Value>& values, std::int64_t& id) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  const auto index = static_cast<std::size_t>(id % count);
+  id /= count;
+  return values[index];
+}
+
+std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
+
+const char* name(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
+      return "no recomputation";
+    case Recompute::selective:
+      return "selective recomputation";
+    case Recompute::selective_op:
+      return "op-level recomputation";
+    case Recompute::full:
+      return "full recomputation";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::int64_t SearchSpace::size() const {
+  return count(tp) * count(cp) * count(ep) * count(micro_batch_size) * count(recompute) * layouts_per_layer_cost();
+}
+
+std::int64_t SearchSpace::layouts_per_layer_cost() const {
+  return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage);
+}
+
+Layout SearchSpace::at(std::int64_t id) const {
+  TRACECAST_ASSERT(id >= 0 && id < size(), "a layout's number lies in its space");
+  Layout layout;
+  layout.id = id;
+  layout.zero_stage = next(zero_stage, id);
+  layout.pp_schedule = next(pp_schedule, id);
+  layout.vpp = next(vpp, id);
+  layout.pp = next(pp, id);
+  layout.recompute = next(recompute, id);
+  layout.micro_batch_size = next(micro_batch_size, id);
+  layout.ep = next(ep, id);
+  layout.cp = next(cp, id);
+  layout.tp = next(tp, id);
+  return layout;
+}
+
+SearchSpace default_space(const Scenario& scenario, int ranks) {
+  constexpr std::int64_t kLongSequence = 32 * 1024;
+  const Model& model = scenario.model;
+  const Parallel& parallel = scenario.parallel;
+  const Training& training = scenario.training;
+  SearchSpace space;
+  space.tp = powers_of_two(std::min({16, scenario.cluster.node.gpus, ranks}),
+                           [&](int tp) { return model.num_attention_heads % tp == 0; });
+  space.pp = pipeline_degrees(model, ranks);
+  space.vpp.clear();
+  for (int vpp = 1; vpp <= std::min(8, model.layers() + 2); ++vpp) space.vpp.push_back(vpp);
+  if (training.seq_length >= kLongSequence)
+    space.cp = powers_of_two(16, [&](int cp) { return training.seq_length % (2 * cp) == 0; });
+  if (model.moe) space.ep = powers_of_two(std::min(64, ranks), [&](int ep) { return model.moe->experts % ep == 0; });
+  space.micro_batch_size.clear();
+  for (std::int64_t size = 1; size <= 8; size *= 2)
+    if (training.global_batch_size % size == 0) space.micro_batch_size.push_back(size);
+  space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
+  space.zero_stage = {0, 1, 3};
+  include(space.tp, parallel.tp);
+  include(space.cp, parallel.cp);
+  include(space.ep, parallel.ep);
+  include(space.pp, parallel.pp);
+  include(space.vpp, parallel.vpp);
+  include(space.micro_batch_size, training.micro_batch_size);
+  include(space.recompute, training.recompute);
+  include(space.zero_stage, parallel.zero_stage);
+  return space;
+}
+
+Scenario with_layout(const Scenario& scenario, const Layout& layout) {
+  Scenario result = scenario;
+  Parallel& p = result.parallel;
+  p.tp = layout.tp;
+  p.cp = layout.cp;
+  p.ep = layout.ep;
+  p.pp = layout.pp;
+  p.vpp = layout.vpp;
+  p.dp = 0;
+  p.pp_schedule = layout.pp_schedule;
+  p.zero_stage = layout.zero_stage;
+  p.sequence_parallel = layout.tp > 1;
+  p.pp_layout.clear();
+  const int chunks = layout.pp * layout.vpp;
+  p.account_for_embedding = p.account_for_loss = scenario.model.layers() % chunks != 0;
+  result.training.micro_batch_size = layout.micro_batch_size;
+  result.training.recompute = layout.recompute;
+  return result;
+}
+
+std::string describe(const Layout& layout, int ranks) {
+  std::string text = fmt::format("tp {}, pp {}", layout.tp, layout.pp);
+  if (layout.vpp > 1) text += fmt::format(", vpp {}", layout.vpp);
+  if (!layout.pp_schedule.empty()) text += ", " + layout.pp_schedule;
+  if (layout.cp > 1) text += fmt::format(", cp {}", layout.cp);
+  if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
+  text += fmt::format(", dp {}, micro-batch {}, {}", ranks / (layout.tp * layout.pp * layout.cp),
+                      layout.micro_batch_size, name(layout.recompute));
+  if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
+  return text;
+}
+
+}  // namespace tracecast

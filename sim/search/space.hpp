@@ -1,0 +1,73 @@
+/// The layouts that a search may choose from: a value list for every free choice; the space is their product.
+///
+/// A layout is numbered by its place in that product (mixed radix, the last list fastest), so that it has one number in
+/// every process and every run of the same search.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/io/scenario.hpp"
+#include "sim/model/model.hpp"
+#include "sim/plan/parallel.hpp"
+
+namespace tracecast {
+
+/// One way to lay a job out. Everything else of the scenario stays as it is.
+struct Layout {
+  std::int64_t id = 0;  ///< number in its space
+  int tp = 1;
+  int cp = 1;
+  int ep = 1;
+  std::int64_t micro_batch_size = 1;
+  Recompute recompute = Recompute::none;
+  int pp = 1;
+  int vpp = 1;
+  std::string pp_schedule;  ///< empty: 1f1b, interleaved where vpp > 1
+  int zero_stage = 0;
+  bool operator==(const Layout&) const = default;
+};
+
+/// Values of each choice, in the order in which they are tried. The choices that decide what a layer costs come first.
+struct SearchSpace {
+  std::vector<int> tp{1};
+  std::vector<int> cp{1};
+  std::vector<int> ep{1};
+  std::vector<std::int64_t> micro_batch_size{1};
+  std::vector<Recompute> recompute{Recompute::none};
+  std::vector<int> pp{1};
+  std::vector<int> vpp{1};
+  std::vector<std::string> pp_schedule{""};
+  std::vector<int> zero_stage{1};
+
+  std::int64_t size() const;
+  /// Requires 0 <= id < size()
+  Layout at(std::int64_t id) const;
+  /// Layouts that share all choices up to `recompute`: what a layer costs is the same for them.
+  std::int64_t layouts_per_layer_cost() const;
+  bool operator==(const SearchSpace&) const = default;
+};
+
+/// What a practitioner would try for this scenario on `ranks` GPUs:
+///
+///   tp           powers of two that divide the query heads, up to the GPUs of a scale-up domain, 16 at most
+///   pp           every divisor of ranks that leaves a layer per stage, up to 128
+///   vpp          1 to 8, as far as the layers reach
+///   cp           1; from 32 Ki tokens per sequence on, powers of two up to 16
+///   ep           1; with experts, powers of two that divide them, up to 64
+///   micro-batch  1, 2, 4, 8 as far as they divide the global batch
+///   recompute    none, selective, full
+///   zero_stage   0, 1, 3; and the scenario's own
+/// The scenario's own value of each choice is always among them.
+SearchSpace default_space(const Scenario& scenario, int ranks);
+
+/// The scenario with this layout. dp follows from the ranks; sequence_parallel is on where tp > 1, as every recipe of
+/// Megatron-LM and torchtitan has it; layers are cut evenly where they divide, else embedding and loss count as a layer
+/// each and the first stages take the remainder (stages.hpp).
+Scenario with_layout(const Scenario& scenario, const Layout& layout);
+
+/// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": what differs from 1 or none.
+std::string describe(const Layout& layout, int ranks);
+
+}  // namespace tracecast

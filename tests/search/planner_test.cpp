@@ -1,0 +1,122 @@
+// Bounds that hold, a search that loses nothing, and the same answer for any number of threads.
+#include "sim/search/planner.hpp"
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/base/random.hpp"
+#include "sim/io/files.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+
+Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value();
+}
+
+/// One of a few models on 8 to 64 GPUs with a handful of values for every choice, drawn by number.
+struct Problem {
+  Scenario scenario;
+  SearchSpace space;
+};
+
+Problem problem(int number) {
+  RandomStream random(7, static_cast<std::uint32_t>(number), 0);
+  const auto pick = [&](std::int64_t count) {
+    return static_cast<std::int64_t>(random.uniform() * static_cast<double>(count));
+  };
+  const char* names[] = {"llama2-7b-abci", "korthikanti-22b-selective", "megatron-sc21-18b",
+                         "torchtitan-llama3-8b-128gpu"};
+  const std::int64_t ranks = 8 << pick(4);
+  const std::int64_t batch = ranks * (1 + pick(3));
+  Problem result{
+      shipped(names[pick(4)], {"cluster.world_size=" + std::to_string(ranks), "parallel.tp=1", "parallel.pp=1",
+                               "parallel.vpp=1", "parallel.dp=0", "parallel.sequence_parallel=false",
+                               "training.global_batch_size=" + std::to_string(batch)}),
+      {}};
+  result.space.tp = {1, 2, 4};
+  result.space.pp = {1, 2, 4};
+  result.space.vpp = {1, static_cast<int>(2 + pick(2))};
+  result.space.micro_batch_size = {1, 2};
+  result.space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
+  result.space.zero_stage = {static_cast<int>(pick(2)), 3};
+  if (pick(2) == 1) result.space.pp_schedule = {"", "zb-h1", "gpipe"};
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("search: no simulation undercuts its bound, in time or memory", "[search][property]") {
+  const int number = GENERATE(range(0, 8));
+  INFO("problem " << number);
+  const Problem p = problem(number);
+  const SearchResult all = search(p.scenario, p.space, {.exhaustive = true});
+  REQUIRE(all.counts.simulated > 0);
+  for (const Evaluation& each : all.simulated) {
+    INFO(describe(each.layout, p.scenario.cluster.world_size));
+    CHECK(seconds(each.bound.step_time) <= each.step_time_s);
+    CHECK(each.bound.memory <= each.memory);
+  }
+}
+
+TEST_CASE("search: the bound is near what is simulated", "[search]") {
+  // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
+  const Scenario scenario = shipped("llama3-405b-16k");
+  Layout own;
+  own.tp = 8;
+  own.pp = 16;
+  own.vpp = 8;
+  own.zero_stage = 2;
+  BoundTable table(scenario);
+  const auto bound = table.bound(own);
+  REQUIRE(bound.has_value());
+  const Evaluation simulated = evaluate(scenario, own, *bound, 0);
+  REQUIRE(simulated.fits);
+  CHECK(seconds(bound->step_time) < simulated.step_time_s);
+  CHECK(seconds(bound->step_time) > 0.85 * simulated.step_time_s);
+  CHECK(10 * bound->memory.count > 8 * simulated.memory.count);
+}
+
+TEST_CASE("search: pruned and exhaustive search find the same best layouts", "[search][differential]") {
+  const int number = GENERATE(range(0, 20));
+  INFO("problem " << number);
+  const Problem p = problem(number);
+  const SearchResult pruned = search(p.scenario, p.space, {.best = 3});
+  const SearchResult all = search(p.scenario, p.space, {.best = 3, .exhaustive = true});
+  CHECK(pruned.best == all.best);
+  CHECK(pruned.counts.simulated <= all.counts.simulated);
+  for (const SearchCounts& counts : {pruned.counts, all.counts})
+    CHECK(counts.impossible + counts.out_of_memory + counts.pruned + counts.simulated == counts.layouts);
+}
+
+TEST_CASE("search: one thread or several, the same layouts are simulated", "[search][differential]") {
+  const Problem p = problem(3);
+  const SearchResult one = search(p.scenario, p.space, {.threads = 1});
+  const SearchResult four = search(p.scenario, p.space, {.threads = 4});
+  CHECK(one.simulated == four.simulated);
+  CHECK(one.counts == four.counts);
+}
+
+TEST_CASE("search: memory that has to stay free shuts layouts out", "[search]") {
+  const Problem p = problem(1);
+  const SearchResult all = search(p.scenario, p.space, {.best = 1000, .exhaustive = true});
+  const SearchResult half = search(p.scenario, p.space, {.best = 1000, .memory_headroom = 0.5, .exhaustive = true});
+  CHECK(half.counts.out_of_memory > all.counts.out_of_memory);
+  for (const Evaluation& each : half.best) CHECK(2 * each.memory.count <= p.scenario.profile.memory.count);
+}
+
+TEST_CASE("search: ZeRO-3 over a pipeline of single layers gathers far ahead of a waiting rank", "[search][graph]") {
+  // Found by a search: with one or two units in a chunk, gathers ran more micro-batches ahead than local events can tell.
+  const Scenario scenario = shipped("llama3-405b-16k");
+  Layout layout;
+  layout.pp = 32;
+  layout.vpp = 4;
+  layout.zero_stage = 3;
+  layout.recompute = Recompute::full;
+  CHECK(forecast(with_layout(scenario, layout)).has_value());
+}

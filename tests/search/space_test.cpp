@@ -1,0 +1,77 @@
+// The product of choices: numbers, defaults, what a layout does to a scenario.
+#include "sim/search/space.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+
+Scenario shipped(const std::string& name) {
+  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
+}
+
+template <class Value>
+bool contains(const std::vector<Value>& values, Value value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+TEST_CASE("space: every layout has one number", "[search]") {
+  SearchSpace space;
+  space.tp = {1, 2, 4};
+  space.micro_batch_size = {1, 2};
+  space.pp = {1, 4};
+  space.zero_stage = {0, 1, 3};
+  REQUIRE(space.size() == 3 * 2 * 2 * 3);
+  CHECK(space.layouts_per_layer_cost() == 2 * 3);
+  std::set<std::string> seen;
+  for (std::int64_t id = 0; id < space.size(); ++id) {
+    const Layout layout = space.at(id);
+    CHECK(layout.id == id);
+    seen.insert(describe(layout, 16));
+  }
+  CHECK(seen.size() == static_cast<std::size_t>(space.size()));
+  CHECK(describe(space.at(space.size() - 1), 16) == "tp 4, pp 4, dp 1, micro-batch 2, no recomputation, ZeRO-3");
+}
+
+TEST_CASE("space: the default tries what divides, and what the scenario has", "[search]") {
+  const Scenario scenario = shipped("llama3-405b-16k");
+  const SearchSpace space = default_space(scenario, 16384);
+  CHECK(space.tp == std::vector<int>{1, 2, 4, 8});  // NVLink reaches 8
+  CHECK(space.cp == std::vector<int>{1});           // sequences of 8,192
+  CHECK(space.ep == std::vector<int>{1});
+  CHECK(space.pp == std::vector<int>{1, 2, 4, 8, 16, 32, 64, 128});
+  CHECK(contains(space.vpp, 8));
+  CHECK(contains(space.zero_stage, 2));  // the scenario's own
+
+  const SearchSpace experts = default_space(shipped("llama3-405b-131k-context"), 16384);
+  CHECK(contains(experts.cp, 16));
+}
+
+TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]") {
+  const Scenario scenario = shipped("llama3-405b-16k");
+  Layout layout;
+  layout.tp = 4;
+  layout.pp = 9;
+  layout.vpp = 2;
+  layout.recompute = Recompute::full;
+  const Scenario changed = with_layout(scenario, layout);
+  CHECK(changed.parallel.sequence_parallel);
+  CHECK(changed.parallel.dp == 0);
+  CHECK_FALSE(changed.parallel.account_for_embedding);  // 126 layers on 18 virtual stages: 7 each
+  CHECK(changed.training.recompute == Recompute::full);
+  CHECK(changed.training.global_batch_size == scenario.training.global_batch_size);
+  layout.pp = 16;
+  CHECK(with_layout(scenario, layout).parallel.account_for_embedding);
+}
