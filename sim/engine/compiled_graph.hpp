@@ -6,7 +6,8 @@
 ///
 ///   end = max(ready + sum d,  H + lag),     lag = max over k of (i_k + d_k + ... + d_n)
 ///
-/// since each operation starts at the later of its predecessor's end and its issue.
+/// since each operation starts at the later of its predecessor's end and its issue. Durations of a slow rank are rounded
+/// per operation before they are summed (slowed_runs).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,10 @@ namespace tracecast::engine {
 /// One step of a stream: a run of compute operations, or one transfer.
 struct Step {
   OpType type = OpType::compute;
-  std::int32_t payload = -1;    ///< of a transfer
+  Traffic traffic = Traffic::pipeline;  ///< of a transfer
+  bool eager = false;                   ///< of a message
+  /// Of a collective: its slot of Rank::communicators; of a message: its channel.
+  std::int32_t where = -1;
   std::int32_t first_op = 0;    ///< index into Template::ops
   std::int32_t first_wait = 0;  ///< into CompiledGraph::waits
   std::int32_t wait_count = 0;
@@ -32,31 +36,47 @@ struct Step {
   std::int64_t lag = 0;    ///< ps after it: the earliest end that the host allows
 };
 
-struct CompiledTemplate {
-  std::vector<std::int32_t> first_step;  ///< [stream], and one past the end
-  std::int64_t host_total = 0;           ///< ps of host time to issue it all
-  std::int32_t sync_op = -1;             ///< the host_sync that ends it, if there is one
-  std::vector<std::int64_t> issue;       ///< [op] ps after the template's beginning
+/// What one run of compute operations takes on a slow rank; total and lag as in Step.
+struct Run {
+  std::int64_t total = 0;
+  std::int64_t lag = 0;
 };
 
-/// The items of a program on which one stream has something to do.
-struct StreamProgram {
-  std::vector<std::int32_t> items;
+struct CompiledTemplate {
+  std::int64_t host_total = 0;      ///< ps of host time to issue it all
+  std::int32_t sync_op = -1;        ///< the host_sync that ends it, if there is one
+  std::vector<std::int64_t> issue;  ///< [op] ps after the template's beginning
+};
+
+/// One item of a program. The host issues a program in segments: the items up to a host_sync, those up to the next one …
+struct CompiledItem {
+  std::int32_t template_index = 0;
+  std::int32_t microbatch = 0;
+  std::int32_t segment = 0;
+  std::int32_t first_run = 0;    ///< of the template's compute stream, in the table of slowed_runs
+  std::int64_t host_offset = 0;  ///< ps from the segment's beginning until the host begins this item
 };
 
 struct CompiledProgram {
-  std::vector<StreamProgram> streams;
-  std::vector<std::int64_t> host_base;  ///< [item] ps; only valid up to the first host_sync
-  bool has_sync = false;
+  std::vector<CompiledItem> items;
+  std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items on which it has something to do
+  std::vector<std::int32_t> syncs;                 ///< the items that end with a host_sync
+  std::vector<std::int32_t> templates;             ///< those used, each once, by first use
+  std::int32_t runs = 0;                           ///< entries of the table of slowed_runs
 };
 
 struct CompiledGraph {
+  std::size_t streams = 0;
   std::vector<Step> steps;
+  std::vector<std::int32_t> first_steps;  ///< [template x (streams + 1) + stream]
   std::vector<EventRef> waits;
   std::vector<std::int32_t> members;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;
 
+  std::int32_t first_step(std::int32_t template_index, std::size_t stream) const {
+    return first_steps[static_cast<std::size_t>(template_index) * (streams + 1) + stream];
+  }
   std::span<const EventRef> waits_of(const Step& step) const {
     return {waits.data() + step.first_wait, static_cast<std::size_t>(step.wait_count)};
   }
@@ -66,5 +86,10 @@ struct CompiledGraph {
 };
 
 CompiledGraph compile(const StepGraph& graph);
+
+/// The compute stream's steps of every template that `program` uses, for a rank of this slowness; an item's begin at
+/// CompiledItem::first_run. Entries of steps that do not compute are 0.
+std::vector<Run> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled, const CompiledProgram& program,
+                             std::int32_t slowness);
 
 }  // namespace tracecast::engine

@@ -2,7 +2,8 @@
 ///
 /// No queue where nothing is shared: every stream advances by maximum and addition until it needs a time that is not
 /// known yet; the missing rendezvous remembers who waits, and a stack holds the streams that can go on. The result does
-/// not depend on the order in which ready streams are taken (all merges are maxima), so neither on the stack.
+/// not depend on the order in which ready streams are taken (all merges are maxima), so neither on the stack nor on the
+/// number of threads.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -13,6 +14,7 @@ namespace tracecast {
 
 struct EngineOptions {
   bool record_spans = false;
+  int threads = 1;  ///< share the ranks of large graphs; one thread records spans
 };
 
 /// Errors: a deadlock, told as the circle of ranks and operations that wait for each other.

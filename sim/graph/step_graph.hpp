@@ -140,10 +140,23 @@ struct ChannelEnd {
   bool operator==(const ChannelEnd&) const = default;
 };
 
+/// Slowness of a rank whose operations take what their templates say; a fixed-point number, so that what a slow rank
+/// takes does not depend on how its operations are summed up.
+inline constexpr std::int32_t kFullSpeed = 1 << 20;
+
+/// `duration` x slowness / kFullSpeed, rounded to the nearest picosecond, halves up: exact for any duration >= 0.
+constexpr Duration slowed(Duration duration, std::int32_t slowness) {
+  const std::int64_t whole = duration.picoseconds >> 20;
+  const std::int64_t rest = duration.picoseconds & (kFullSpeed - 1);
+  return {whole * slowness + ((rest * slowness + kFullSpeed / 2) >> 20)};
+}
+
 /// One simulated rank: itself, or the representative of `multiplicity` ranks that do the same.
 struct Rank {
   std::int32_t representative = 0;  ///< global rank number
   std::int32_t multiplicity = 1;
+  /// Time of each compute operation of its compute stream, relative to the template's: see slowed().
+  std::int32_t slowness = kFullSpeed;
   std::int32_t pp_rank = 0;
   std::int32_t program = 0;                 ///< index into StepGraph::programs
   std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators

@@ -1,0 +1,104 @@
+#include "sim/engine/span_recorder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tracecast::engine {
+
+SpanRecorder::SpanRecorder(const State& state)
+    : state_(state),
+      last_(state.streams.size(), -1),
+      cause_(state.streams.size(), -1),
+      event_spans_(state.events.size() + state.local_events.size(), -1),
+      mail_causes_(state.mails.size(), -1),
+      host_causes_(state.segments.size(), -1) {}
+
+void SpanRecorder::arrive(const Place& at, bool host_decided, const Event* decisive) {
+  const auto stream = static_cast<std::size_t>(at.stream);
+  if (host_decided)
+    cause_[stream] = host_cause(at.state->rank, at.what->segment);
+  else
+    cause_[stream] = decisive != nullptr ? span_of(*decisive) : last_[stream];
+}
+
+void SpanRecorder::sent(const Mail& mail, std::int32_t sender) {
+  mail_causes_[static_cast<std::size_t>(&mail - state_.mails.data())] = cause_of(sender);
+}
+
+std::int32_t SpanRecorder::cause_of_mail(const Mail& mail) const {
+  return mail_causes_[static_cast<std::size_t>(&mail - state_.mails.data())];
+}
+
+void SpanRecorder::host_went_on(std::int32_t rank, std::int32_t segment, const Event* decisive) {
+  host_cause(rank, segment) = decisive != nullptr ? span_of(*decisive) : host_cause(rank, segment - 1);
+}
+
+void SpanRecorder::run(const Place& at, const Step& step, std::int64_t ready, const Event* decisive) {
+  const Template& source = state_.source(at);
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.what->template_index)];
+  const Rank& rank = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)];
+  const std::int32_t slowness = at.state->lane == kComputeStream ? rank.slowness : kFullSpeed;
+  std::int64_t clock = ready;
+  std::int32_t cause = decisive != nullptr ? span_of(*decisive) : last_[static_cast<std::size_t>(at.stream)];
+  for (const std::int32_t op : state_.compiled.members_of(step)) {
+    const auto index = static_cast<std::size_t>(op);
+    const std::int64_t issued = at.host_base + used.issue[index];
+    const std::int64_t start = std::max(clock, issued);
+    const std::int64_t end = start + slowed(source.ops[index].duration, slowness).picoseconds;
+    cause = add(at, op, clock, start, end, issued > clock ? host_cause(at.state->rank, at.what->segment) : cause);
+    clock = end;
+  }
+}
+
+void SpanRecorder::transfer(const Place& at, const Step& step, std::int64_t start, std::int64_t end,
+                            std::int32_t cause) {
+  add(at, step.first_op, at.state->arrival, start, end, cause);
+}
+
+void SpanRecorder::recorded(const Event& event, std::int32_t stream) {
+  event_spans_[index_of(event)] = last_[static_cast<std::size_t>(stream)];
+}
+
+std::int32_t SpanRecorder::add(const Place& at, std::int32_t op, std::int64_t arrival, std::int64_t start,
+                               std::int64_t end, std::int32_t cause) {
+  const auto index = static_cast<std::int32_t>(spans_.size());
+  spans_.push_back(
+      {at.state->rank, at.what->template_index, at.what->microbatch, op, {arrival}, {start}, {end}, cause});
+  last_[static_cast<std::size_t>(at.stream)] = index;
+  return index;
+}
+
+std::size_t SpanRecorder::index_of(const Event& event) const {
+  const bool of_rank = &event >= state_.events.data() && &event < state_.events.data() + state_.events.size();
+  return of_rank ? static_cast<std::size_t>(&event - state_.events.data())
+                 : state_.events.size() + static_cast<std::size_t>(&event - state_.local_events.data());
+}
+
+std::int32_t& SpanRecorder::host_cause(std::int32_t rank, std::int32_t segment) {
+  const std::size_t segments = host_causes_.size() / state_.ranks.size();
+  return host_causes_[static_cast<std::size_t>(rank) * segments + static_cast<std::size_t>(segment)];
+}
+
+std::vector<Span> SpanRecorder::sorted() const {
+  std::vector<std::int32_t> order(spans_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  const auto key = [this](std::int32_t i) {
+    const Span& span = spans_[static_cast<std::size_t>(i)];
+    const Template& used = state_.graph.templates[static_cast<std::size_t>(span.template_index)];
+    return std::pair(span.rank, used.ops[static_cast<std::size_t>(span.op)].stream);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+  std::vector<std::int32_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    place[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+  std::vector<Span> sorted;
+  sorted.reserve(order.size());
+  for (const std::int32_t i : order) {
+    Span span = spans_[static_cast<std::size_t>(i)];
+    if (span.cause >= 0) span.cause = place[static_cast<std::size_t>(span.cause)];
+    sorted.push_back(span);
+  }
+  return sorted;
+}
+
+}  // namespace tracecast::engine
