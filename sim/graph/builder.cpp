@@ -76,10 +76,12 @@ class GraphBuilder {
         messages_(context_),
         data_(context_),
         end_(data_),
-        step_overhead_(from_seconds(costs.profile().host.step_overhead)) {}
+        step_overhead_(from_seconds(costs.profile().host.step_overhead +
+                                    plan.world_size * costs.profile().host.step_overhead_per_rank)) {}
 
   StepGraph build(bool unfold) {
-    for (const char* name : {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding"})
+    for (const char* name :
+         {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding", "dp replicas"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
     for (int pp = 0; pp < context_.schedule.ranks; ++pp) add_program(pp);
@@ -147,11 +149,10 @@ class GraphBuilder {
     UnitPrefetch prefetch(data_, writer, chunk, true);
     GradientBuckets buckets(data_, writer, chunk.index, reduces);
     const auto unit = [&](int index, const WorkList& list) {
-      const int position = units.count(stage) - 1 - index;
-      prefetch.before(position);
+      prefetch.before(index);
       writer.write(list, [&](const Work& work) { buckets.add(work); });
       buckets.unit_done();
-      prefetch.after(position);
+      prefetch.after(index);
     };
     if (stage.head) unit(units.head(stage), context_.work.head_backward(part));
     for (int layer = stage.first_layer + stage.num_layers; layer-- > stage.first_layer;)

@@ -1,5 +1,6 @@
 #include "sim/graph/data_parallel.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace tracecast {
@@ -11,9 +12,19 @@ std::int64_t DataParallel::own_parameters(const Bucket& all) const {
   return (all.dense + dense - 1) / dense + (all.expert + expert - 1) / expert;
 }
 
+bool DataParallel::gathers_unit(const Stage& stage, int unit, bool backward) const {
+  if (!active() || !sharded(3)) return false;
+  return !backward || context_.plan.gathers_again(context_.units.is_root(stage, unit));
+}
+
+DataParallel::GatherSlots DataParallel::gather_slots(bool backward) const {
+  const bool smaller = backward && context_.plan.parallel.reshard_group > 0;
+  return smaller ? GatherSlots{Slot::resharded, Slot::expert_resharded} : GatherSlots{};
+}
+
 std::vector<EventRef> DataParallel::gather(TemplateWriter& writer, const Bucket& bucket,
                                            const std::vector<EventRef>& after, EventRef dense_event,
-                                           EventRef expert_event) {
+                                           EventRef expert_event, GatherSlots slots) {
   std::vector<EventRef> events;
   const auto issue = [&](Slot slot, std::int64_t parameters, EventRef event) {
     if (parameters == 0 || context_.table.placement(slot).ranks <= 1) return;
@@ -21,8 +32,8 @@ std::vector<EventRef> DataParallel::gather(TemplateWriter& writer, const Bucket&
                               Protocol::automatic};
     events.push_back(writer.collective(Lane::parameters, Traffic::parameters, slot, call, after, event));
   };
-  issue(Slot::parameters, bucket.dense, dense_event);
-  issue(Slot::expert_parameters, bucket.expert, expert_event);
+  issue(slots.dense, bucket.dense, dense_event);
+  issue(slots.expert, bucket.expert, expert_event);
   return events;
 }
 
@@ -44,54 +55,64 @@ void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, i
   }
 }
 
-bool DataParallel::reduce(TemplateWriter& writer, std::int64_t parameters, bool expert, EventRef ready,
-                          EventRef reduced) {
-  const Slot slot = expert ? Slot::expert_gradients : Slot::gradients;
+EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& bucket) {
+  const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
   const bool group = context_.table.placement(slot).ranks > 1;
-  const bool replicas = !expert && context_.table.placement(Slot::replicas).ranks > 1;
-  if (!group && !replicas) return false;
-  writer.mark_as(ready);
-  const Bytes size{parameters * gradient_bytes()};
+  const bool replicas = !bucket.expert && context_.table.placement(Slot::replicas).ranks > 1;
+  if (!group && !replicas) return {};
+  const auto event = [&](const char* purpose) {
+    return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
+  };
+  EventRef done = event("gradients ready");
+  writer.mark_as(done);
+  const Bytes size{bucket.parameters * gradient_bytes()};
   if (group) {
     const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
-    writer.collective(Lane::gradients, Traffic::gradients, slot,
-                      {what, size, Algorithm::automatic, Protocol::automatic}, {ready},
-                      replicas ? EventRef{} : reduced);
+    done =
+        writer.collective(Lane::gradients, Traffic::gradients, slot,
+                          {what, size, Algorithm::automatic, Protocol::automatic}, {done}, event("gradients reduced"));
   }
   if (replicas) {
     const Bytes shard = size / context_.table.placement(slot).ranks;
-    writer.collective(Lane::gradients, Traffic::gradients, Slot::replicas,
-                      {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic}, {ready}, reduced);
+    done = writer.collective(Lane::replicas, Traffic::gradients, Slot::replicas,
+                             {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic}, {done},
+                             event("gradients replicated"));
   }
-  return true;
+  return done;
 }
 
 UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward)
-    : data_(data), writer_(writer), chunk_(chunk), backward_(backward), active_(data.gathers_units(backward)) {
-  if (!active_) return;
-  gather(0, {});
-  if (units() > 1) gather(1, {writer_.mark()});
+    : data_(data), writer_(writer), chunk_(chunk), backward_(backward), slots_(data.gather_slots(backward)) {
+  for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
+    if (data_.gathers_unit(chunk_.stage, unit, backward)) units_.push_back(unit);
+  if (backward) std::reverse(units_.begin(), units_.end());
+  gather_next({});
+  if (units_.size() > 1) gather_next({writer_.mark()});
 }
 
-void UnitPrefetch::before(int position) {
-  if (!active_) return;
-  for (EventRef event : gathered_[static_cast<std::size_t>(position)]) writer_.wait(event);
+void UnitPrefetch::before(int unit) {
+  if (!waits_for(unit)) return;
+  for (EventRef event : gathered_[used_]) writer_.wait(event);
 }
 
-void UnitPrefetch::after(int position) {
-  if (active_ && position + 2 < units()) gather(position + 2, {writer_.mark()});
+void UnitPrefetch::after(int unit) {
+  if (!waits_for(unit)) return;
+  ++used_;
+  if (gathered_.size() < units_.size() && gathered_.size() < used_ + kInFlight) gather_next({writer_.mark()});
 }
 
-void UnitPrefetch::gather(int position, const std::vector<EventRef>& after) {
-  const int unit = backward_ ? units() - 1 - position : position;
+void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
+  if (gathered_.size() == units_.size()) return;
+  const int unit = units_[gathered_.size()];
   EventRef dense;
   EventRef expert;
-  if (units() <= 2) {
+  if (units_.size() <= kInFlight) {
     dense = data_.context().rank_event(backward_ ? "gathered again" : "gathered", chunk_.index, unit, true);
     expert =
         data_.context().rank_event(backward_ ? "experts gathered again" : "experts gathered", chunk_.index, unit, true);
   }
-  gathered_.push_back(data_.gather(writer_, data_.context().units.unit(chunk_.stage, unit), after, dense, expert));
+  const Bucket bucket = data_.context().units.unit(chunk_.stage, unit);
+  gathered_.push_back(data_.gather(writer_, bucket, after, dense, expert, slots_));
 }
 
 void GradientBuckets::add(const Work& work) {
@@ -114,10 +135,9 @@ void GradientBuckets::flush_all() {
 void GradientBuckets::flush(bool expert) {
   const std::int64_t parameters = std::exchange(expert ? expert_ : dense_, 0);
   if (parameters == 0) return;
-  const bool each = data_.reduces_every_microbatch();
-  const EventRef ready = data_.context().rank_event("gradients ready", chunk_, count_, each);
-  const EventRef reduced = data_.context().rank_event("gradients reduced", chunk_, count_, each);
-  if (data_.reduce(writer_, parameters, expert, ready, reduced)) last_ = {reduced};
+  const EventRef reduced =
+      data_.reduce(writer_, {parameters, expert, chunk_, count_, data_.reduces_every_microbatch()});
+  if (!reduced.none()) last_ = {reduced};
   ++count_;
 }
 

@@ -22,10 +22,8 @@ class DataParallel {
   bool gathers_during_forward() const {
     return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather;
   }
-  /// Unit by unit in every forward (and backward), as FSDP does.
-  bool gathers_units(bool backward) const {
-    return active() && sharded(3) && (!backward || context_.plan.parallel.reshard_after_forward);
-  }
+  /// Is this unit gathered in every forward (or backward), as FSDP does?
+  bool gathers_unit(const Stage& stage, int unit, bool backward) const;
   /// FSDP and ZeRO-3 reduce after every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous.
   bool reduces_every_microbatch() const { return sharded(3) || (sharded(2) && context_.plan.parallel.pp == 1); }
   bool reduces_during_backward(bool last) const {
@@ -38,16 +36,34 @@ class DataParallel {
   std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
 
   /// All-gathers of one bucket, dense and expert parameters apart; the events of those that have a group.
+  struct GatherSlots {
+    Slot dense = Slot::parameters;
+    Slot expert = Slot::expert_parameters;
+  };
+  /// Where a unit is gathered from: after the forward it may lie in smaller groups.
+  GatherSlots gather_slots(bool backward) const;
   std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
-                               EventRef dense_event, EventRef expert_event);
+                               EventRef dense_event = {}, EventRef expert_event = {}) {
+    return gather(writer, bucket, after, dense_event, expert_event, GatherSlots{});
+  }
+  std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
+                               EventRef dense_event, EventRef expert_event, GatherSlots slots);
   /// The gathers of all of a stage's buckets, whose events wait_for_bucket() waits for.
   void gather_buckets(TemplateWriter& writer, const Chunk& chunk);
   /// What follows waits for the bucket that begins with `unit`, if one does.
   void wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, int unit);
 
-  /// Reduction of one bucket: all-reduce, or reduce-scatter when gradients or optimizer states are sharded; with hybrid
-  /// sharding also an all-reduce of the shard over the replicas. Whether there was anybody to reduce with.
-  bool reduce(TemplateWriter& writer, std::int64_t parameters, bool expert, EventRef ready, EventRef reduced);
+  /// Reduction of one bucket, number `index` of its chunk: all-reduce, or reduce-scatter when gradients or optimizer
+  /// states are sharded; with hybrid sharding also an all-reduce of the shard over the replicas, on a stream of its own
+  /// as FSDP has it. The event at its end; none when there is nobody to reduce with.
+  struct GradientBucket {
+    std::int64_t parameters = 0;
+    bool expert = false;
+    int chunk = 0;
+    int index = 0;
+    bool every_microbatch = false;
+  };
+  EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
   BuildContext& context() const { return context_; }
 
@@ -57,25 +73,28 @@ class DataParallel {
 
 /// ZeRO-3: parameters of the units of one chunk are gathered one ahead of their use, and at most two at a time.
 ///
-/// The first two gathers of a chunk wait for nothing, so those of a chunk with two units or less may run any number of
+/// The first two gathers of a pass wait for nothing, so those of a chunk that gathers two units or less may run any number of
 /// micro-batches ahead of the computation (a rank that waits for its neighbours): their ends are rank events.
 class UnitPrefetch {
  public:
   UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward);
-  /// Around the compute of the `position`-th unit in order of use.
-  void before(int position);
-  void after(int position);
+  /// Around the compute of a unit.
+  void before(int unit);
+  void after(int unit);
 
  private:
-  int units() const { return data_.context().units.count(chunk_.stage); }
-  void gather(int position, const std::vector<EventRef>& after);
+  static constexpr std::size_t kInFlight = 2;
+  void gather_next(const std::vector<EventRef>& after);
+  bool waits_for(int unit) const { return used_ < units_.size() && units_[used_] == unit; }
 
   DataParallel& data_;
   TemplateWriter& writer_;
   const Chunk& chunk_;
   const bool backward_;
-  const bool active_;
-  std::vector<std::vector<EventRef>> gathered_;
+  const DataParallel::GatherSlots slots_;
+  std::vector<int> units_;                       ///< those that are gathered, in order of use
+  std::size_t used_ = 0;                         ///< of them
+  std::vector<std::vector<EventRef>> gathered_;  ///< [position in units_]
 };
 
 /// Gradients of one chunk on their way into buckets, inside one backward template.

@@ -60,11 +60,7 @@ void EndOfStep::reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& 
 void EndOfStep::reduce_chunk(TemplateWriter& writer, const Chunk& chunk) {
   const Bucket all = context_.units.stage(chunk.stage);
   const auto reduce = [&](std::int64_t parameters, bool expert) {
-    const int index = expert ? -2 : -1;
-    const EventRef done = context_.rank_event("gradients reduced", chunk.index, index, false);
-    if (parameters > 0 && data_.reduce(writer, parameters, expert,
-                                       context_.rank_event("gradients ready", chunk.index, index, false), done))
-      writer.wait(done);
+    if (parameters > 0) writer.wait(data_.reduce(writer, {parameters, expert, chunk.index, expert ? -2 : -1, false}));
   };
   reduce(all.dense, false);
   reduce(all.expert, true);
@@ -94,14 +90,21 @@ void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<
     writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call, {writer.mark()}));
 }
 
+/// Over all ranks, a barrier across the pipeline.
+void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
+  if (context_.plan.world_size == 1) return;
+  const CollectiveCall call{Collective::all_reduce, size, Algorithm::automatic, Protocol::automatic};
+  writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
+}
+
 void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   const std::int64_t own = data_.own_parameters(parameters_of(chunks));
-  if (context_.plan.training.dtype == Precision::fp16) writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
-  writer.compute(work("grad_norm", own, data_.gradient_bytes()));
-  if (context_.plan.world_size > 1) {
-    const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
-    writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
+  if (context_.plan.training.dtype == Precision::fp16) {
+    writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
+    all_reduce_scalar(writer, Bytes{4});  // has any rank found an overflow?
   }
+  writer.compute(work("grad_norm", own, data_.gradient_bytes()));
+  all_reduce_scalar(writer, Bytes{8});
   writer.host_sync(writer.mark());
 }
 
@@ -113,7 +116,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.total();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
-        for (EventRef event : data_.gather(writer, all, {writer.mark()}, {}, {})) writer.wait(event);
+        for (EventRef event : data_.gather(writer, all, {writer.mark()})) writer.wait(event);
       });
 }
 

@@ -27,6 +27,7 @@ class EndOfStep {
   void reduce_chunk(TemplateWriter& writer, const Chunk& chunk);
   void reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void all_reduce_scalar(TemplateWriter& writer, Bytes size);
   void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
 
   DataParallel& data_;

@@ -25,6 +25,10 @@ std::vector<int> Groups::members(int rank, Slot slot) const {
       return embedding_members(rank);
     case Slot::mirror:
       return mirror_members(rank);
+    case Slot::resharded:
+      return resharded_members(rank, shard_members(rank, false));
+    case Slot::expert_resharded:
+      return resharded_members(rank, expert_members(rank, true));
     case Slot::world:
       break;
   }
@@ -44,6 +48,15 @@ std::vector<int> Groups::shard_members(int rank, bool replicas) const {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (replicas ? i % size == index % size : i / size == index / size) group.push_back(all[i]);
   return group;
+}
+
+/// Neighbours of `all`, in groups of reshard_group (or of as many as divide `all` evenly).
+std::vector<int> Groups::resharded_members(int rank, const std::vector<int>& all) const {
+  if (plan_.parallel.reshard_group == 0) return {rank};
+  const auto size = std::gcd(static_cast<std::size_t>(plan_.parallel.reshard_group), all.size());
+  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(index / size * size);
+  return {first, first + static_cast<std::ptrdiff_t>(size)};
 }
 
 std::vector<int> Groups::expert_members(int rank, bool data) const {

@@ -21,6 +21,7 @@ class Groups {
 
  private:
   std::vector<int> shard_members(int rank, bool replicas) const;
+  std::vector<int> resharded_members(int rank, const std::vector<int>& all) const;
   std::vector<int> expert_members(int rank, bool data) const;
   std::vector<int> embedding_members(int rank) const;
   /// Bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r.

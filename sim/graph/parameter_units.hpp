@@ -27,6 +27,10 @@ class ParameterUnits {
   int count(const Stage& stage) const { return (stage.embedding ? 1 : 0) + stage.num_layers + (stage.head ? 1 : 0); }
   int layer(const Stage& stage, int layer) const { return (stage.embedding ? 1 : 0) + layer - stage.first_layer; }
   int head(const Stage& stage) const { return count(stage) - 1; }
+  /// FSDP's root module holds what no layer holds.
+  bool is_root(const Stage& stage, int unit) const {
+    return (stage.embedding && unit == 0) || (stage.head && unit == head(stage));
+  }
 
   Bucket unit(const Stage& stage, int unit) const;
   Bucket stage(const Stage& stage) const;

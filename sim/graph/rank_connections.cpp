@@ -11,8 +11,9 @@ namespace tracecast {
 namespace {
 
 const char* slot_name(Slot slot) {
-  constexpr const char* kNames[kSlots] = {"tp",        "cp",       "ep",    "dp",        "expert dp", "dp",
-                                          "expert dp", "replicas", "world", "embedding", "mirror"};
+  constexpr const char* kNames[kSlots] = {
+      "tp",    "cp",        "ep",     "dp",        "expert dp",       "dp", "expert dp", "replicas",
+      "world", "embedding", "mirror", "resharded", "expert resharded"};
   return kNames[static_cast<std::size_t>(slot)];
 }
 

@@ -12,7 +12,18 @@ namespace tracecast {
 
 /// The streams of a rank, in the order of StepGraph::streams. Schedules with two chunks going opposite ways get their own
 /// four point-to-point streams per chunk; see pipeline_stream().
-enum class Lane : StreamId { compute, tensor, context, expert, gradients, parameters, global, embedding, pipeline };
+enum class Lane : StreamId {
+  compute,
+  tensor,
+  context,
+  expert,
+  gradients,
+  parameters,
+  global,
+  embedding,
+  replicas,
+  pipeline
+};
 
 /// Slots of Rank::communicators.
 enum class Slot : std::int32_t {
@@ -26,9 +37,11 @@ enum class Slot : std::int32_t {
   replicas,
   world,
   embedding,
-  mirror
+  mirror,
+  resharded,  ///< smaller groups that parameters are resharded to after the forward
+  expert_resharded
 };
-inline constexpr int kSlots = 11;
+inline constexpr int kSlots = 13;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };

@@ -20,6 +20,17 @@ class FieldReader {
   void operator()(const char* key, T& field, const Names<T>& names) const {
     reader_->get(key, field, names);
   }
+  /// A number counts as true and goes into `number`, which true and false leave alone.
+  void operator()(const char* key, bool& field, int& number, Range range) const {
+    const JsonNode* node = reader_->get_node(key);
+    if (node == nullptr) return;
+    if (node->kind == JsonNode::Kind::boolean)
+      field = node->boolean;
+    else if (node->kind != JsonNode::Kind::integer)
+      reader_->error(key, "is neither true nor false nor a count");
+    else if (reader_->get(key, number, static_cast<int>(range.minimum), static_cast<int>(range.maximum)))
+      field = true;
+  }
   template <class T>
   void operator()(const char* key, T& field) const {
     reader_->get(key, field);

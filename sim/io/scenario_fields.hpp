@@ -3,6 +3,7 @@
 
 #include "sim/io/field_limits.hpp"
 #include "sim/plan/parallel.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 
@@ -33,6 +34,15 @@ inline Names<std::string> cp_comm_type_names() {
   return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
 }
 
+inline Names<ShardingStrategy> sharding_strategy_names() {
+  Names<ShardingStrategy> names;
+  for (const ShardingStrategy each :
+       {ShardingStrategy::by_zero_stage, ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+        ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard, ShardingStrategy::hybrid_shard_zero2})
+    names.emplace_back(to_string(each), each);
+  return names;
+}
+
 /// `p` is a Parallel, constant or not.
 template <class Visitor, class P>
 void visit_parallel(Visitor&& visit, P&& p) {
@@ -51,7 +61,9 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("etp", p.etp, kDegreeOrDerived);
   visit("zero_stage", p.zero_stage, Range{0, 3});
   visit("shard_group", p.shard_group, kDegreeOrDerived);
-  visit("reshard_after_forward", p.reshard_after_forward);
+  visit("sharding_strategy", p.sharding_strategy, sharding_strategy_names());
+  visit("reshard_after_forward", p.reshard_after_forward, p.reshard_group, kDegree);
+  visit("reshard_root", p.reshard_root);
   visit("rank_order", p.rank_order);
   visit("overlap_grad_reduce", p.overlap_grad_reduce);
   visit("overlap_param_gather", p.overlap_param_gather);

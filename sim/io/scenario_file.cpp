@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -40,6 +41,7 @@ class ScenarioReader {
     }
     if (required(root, "training")) read_training(root);
     if (required(root, "cluster")) read_cluster(root);
+    fill_shard_group();
     if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
   }
@@ -76,6 +78,15 @@ class ScenarioReader {
       parallel.error("pp_layout", fmt::format("has a stage of {} layers", layers));
       return;
     }
+  }
+
+  /// HYBRID_SHARD without a group: the GPUs of a host, as far as data parallelism has them.
+  void fill_shard_group() {
+    Parallel& p = scenario_.parallel;
+    const bool hybrid = p.sharding_strategy == ShardingStrategy::hybrid_shard ||
+                        p.sharding_strategy == ShardingStrategy::hybrid_shard_zero2;
+    if (!hybrid || p.shard_group != 0) return;
+    p.shard_group = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size) / p.tp;
   }
 
   void read_training(ObjectReader& root) {

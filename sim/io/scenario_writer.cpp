@@ -24,6 +24,12 @@ class FieldWriter {
     for (const auto& [name, value] : names)
       if (value == field) (*object_)[key] = name;
   }
+  void operator()(const char* key, const bool& field, const int& number, Range) const {
+    if (field && number != 0)
+      (*object_)[key] = number;
+    else
+      (*object_)[key] = field;
+  }
   template <class T>
   void operator()(const char* key, const T& field) const {
     (*object_)[key] = field;

@@ -116,19 +116,32 @@ MemoryByKind states(const RankShare& share, const Plan& plan, int weight_version
   return memory;
 }
 
-/// Parameters of the units gathered at one time: the one in work and the one fetched ahead; all of them when they stay
-/// from the forward to the end of the backward.
-std::int64_t gathered_parameters(const RankShare& share, const Parallel& parallel) {
-  if (!parallel.reshard_after_forward) return total(share).total();
+/// The embedding, and the output layer with the final norm.
+bool is_root(const Stage& stage, std::size_t unit, std::size_t units) {
+  return (stage.embedding && unit == 0) || (stage.head && unit + 1 == units);
+}
+
+/// Parameters gathered at one time: all units that stay from the forward to the end of the backward, of the others the
+/// one in work and the one fetched ahead, and what they keep when they are resharded to a smaller group.
+std::int64_t gathered_parameters(const RankShare& share, const Plan& plan) {
+  std::int64_t kept = 0;
+  std::int64_t freed = 0;
   std::int64_t most = 0;
-  for (const auto& units : share.units) {
+  for (std::size_t chunk = 0; chunk < share.units.size(); ++chunk) {
+    const std::vector<RankParameters>& units = share.units[chunk];
     std::int64_t previous = 0;
-    for (const RankParameters& unit : units) {
-      most = std::max(most, previous + unit.total());
-      previous = unit.total();
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (!plan.gathers_again(is_root(share.stages[chunk], i, units.size()))) {
+        kept += units[i].total();
+        continue;
+      }
+      most = std::max(most, previous + units[i].total());
+      previous = units[i].total();
+      freed += units[i].total();
     }
   }
-  return most;
+  const int group = plan.parallel.reshard_group;
+  return kept + most + (group > 0 ? freed / group : 0);
 }
 
 std::int64_t largest_unit(const RankShare& share) {
@@ -151,8 +164,7 @@ Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& sha
         static_cast<double>(largest_unit(share)) * static_cast<double>(element_size(plan.training.grad_reduce_dtype));
   }
   if (plan.parallel.zero_stage == 3) {
-    bytes += static_cast<double>(gathered_parameters(share, plan.parallel)) *
-             static_cast<double>(compute_size(plan.training));
+    bytes += static_cast<double>(gathered_parameters(share, plan)) * static_cast<double>(compute_size(plan.training));
   }
   return to_bytes(bytes);
 }

@@ -11,6 +11,9 @@
 
 namespace tracecast {
 
+/// PyTorch FSDP's names for what zero_stage, reshard_after_forward and shard_group say together; see sharding.hpp.
+enum class ShardingStrategy { by_zero_stage, full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
+
 struct Parallel {
   int tp = 1;
   int pp = 1;
@@ -22,9 +25,13 @@ struct Parallel {
   bool sequence_parallel = false;
   int zero_stage = 0;   ///< 0 none, 1 optimizer states, 2 and gradients, 3 and parameters
   int shard_group = 0;  ///< hybrid sharding: ranks that share one copy; 0: all of dp x cp
-  /// zero_stage 3: parameters are freed between forward and backward. False is FSDP's SHARD_GRAD_OP with zero_stage 2.
+  ShardingStrategy sharding_strategy = ShardingStrategy::by_zero_stage;
+  /// zero_stage 3: parameters are freed between forward and backward. With false (FSDP's SHARD_GRAD_OP) they stay.
   bool reshard_after_forward = true;
-  std::string pp_schedule;             ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
+  int reshard_group = 0;  ///< FSDP2's number in its place: ranks that parameters stay divided over meanwhile; 0: all
+  bool reshard_root =
+      false;                ///< the same for embedding and output layer, the root of FSDP, which keeps them by default
+  std::string pp_schedule;  ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
   std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
   bool account_for_loss = false;

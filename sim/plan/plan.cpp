@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/plan/plan_check.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/plan/stages.hpp"
 
 namespace tracecast {
@@ -152,17 +153,6 @@ void check_context_parallel(PlanCheck& check, const Model& model, const Parallel
   }
 }
 
-void check_sharding(PlanCheck& check, const Parallel& p) {
-  if (p.zero_stage < 0 || p.zero_stage > 3) {
-    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage), "is unknown (allowed: 0 1 2 3)");
-  }
-  if (p.shard_group == 0) return;
-  if (p.zero_stage == 0) {
-    check.fault("parallel.shard_group", fmt::to_string(p.shard_group), "needs parallel.zero_stage 1, 2 or 3");
-  }
-  check.divides("parallel.shard_group", p.shard_group, "dp x cp", std::int64_t{p.dp} * p.cp);
-}
-
 void check_batch(PlanCheck& check, const Parallel& p, const Training& t) {
   const std::int64_t unit = t.micro_batch_size * p.dp;
   if (t.global_batch_size % unit == 0) return;
@@ -209,6 +199,8 @@ std::int64_t Plan::tokens() const { return training.micro_batch_size * training.
 
 int Plan::gradient_group() const { return parallel.dp * parallel.cp; }
 
+bool Plan::gathers_again(bool root) const { return parallel.reshard_after_forward && (!root || parallel.reshard_root); }
+
 int Plan::shard_group() const { return parallel.shard_group > 0 ? parallel.shard_group : gradient_group(); }
 
 Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size) {
@@ -224,6 +216,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   const bool sizes = check_training(check, training);
   if (!degrees || !sizes) return tl::unexpected(check.take());
   fill_defaults(p);
+  apply_strategy(check, p);
 
   const bool dp = fill_dp(check, p, world_size);
   const auto order = parse_rank_order(p.rank_order);

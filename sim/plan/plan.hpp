@@ -69,12 +69,14 @@ struct Plan {
   int gradient_group() const;
   /// Ranks that optimizer states (zero_stage >= 1) are divided by.
   int shard_group() const;
+  /// zero_stage 3: are embedding and output layer (`root`) or the layers gathered again in the backward?
+  bool gathers_again(bool root) const;
 };
 
 /// Checks and completes. Errors (all found are reported, keys as in a scenario file):
 ///   parallel: product tp pp dp cp != world_size; tp does not divide heads, hidden, ffn or the padded vocabulary;
 ///   pp_layout does not sum to the layers; fewer layers than virtual stages; ep does not divide experts, ep etp does
-///   not divide tp cp dp; sequence_parallel without tp; unknown rank_order or zero_stage;
+///   not divide tp cp dp; sequence_parallel without tp; unknown rank_order or zero_stage; those of sharding.hpp;
 ///   training: global_batch_size not divisible by micro_batch_size x dp; seq_length not divisible by cp (2 cp with p2p).
 Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size);
 

@@ -91,6 +91,7 @@ TEST_CASE("builder: ZeRO stages move what DOMAIN.md 3.1 says", "[oracle][graph]"
   const auto bytes = [](int zero, Collective what) {
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.parallel.zero_stage = zero;
+    scenario.parallel.reshard_root = true;
     const ForecastRun result = run(scenario);
     std::int64_t sum = 0;
     for (const ProgramItem& item : result.graph.programs[0])

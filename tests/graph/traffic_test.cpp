@@ -58,6 +58,7 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)",
     scenario.training.global_batch_size = 8;
     scenario.parallel.zero_stage = 3;
     scenario.parallel.reshard_after_forward = reshard;
+    scenario.parallel.reshard_root = reshard;
     const ForecastRun run = forecast(scenario).value();
     std::int64_t sum = 0;
     for (const ProgramItem& item : run.graph.programs[0])

@@ -409,8 +409,16 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   CHECK(full_shard.weights == Bytes{4 * total / 8});
   CHECK(full_shard.gradients == Bytes{4 * total / 8});
   CHECK(full_shard.optimizer == Bytes{8 * total / 8});
-  // The largest pair is the last layer and the output layer with its norm; that is the largest gradient, too.
-  CHECK(full_shard.transient == logits + Bytes{2 * (layer + table + 4096) + 4 * (table + 4096)});
+  // Two layers, and the root: embedding and output layer with its norm, whose gradient is the largest.
+  CHECK(full_shard.transient == logits + Bytes{2 * (2 * layer + 2 * table + 4096) + 4 * (table + 4096)});
+  parallel.reshard_group = 4;  // between forward and backward every rank keeps a quarter of the layers
+  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
+        full_shard.transient + Bytes{2 * 32 * layer / 4});
+  parallel.reshard_group = 0;
+  // With the root freed, too, the largest pair is the last layer and the output layer.
+  parallel.reshard_root = true;
+  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
+        logits + Bytes{2 * (layer + table + 4096) + 4 * (table + 4096)});
 
   parallel.reshard_after_forward = false;
   CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == logits + Bytes{2 * total + 4 * (table + 4096)});

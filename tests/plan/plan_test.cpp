@@ -31,6 +31,9 @@ std::string message(const Model& model, const Parallel& parallel, const Training
   return plan ? "valid" : to_string(plan.error());
 }
 
+/// Of eight data-parallel ranks.
+std::string sharding_message(const Parallel& parallel) { return message(llama3_8b(), parallel, training(2048, 64), 8); }
+
 std::vector<int> layers(const Plan& plan) {
   std::vector<int> counts;
   for (const Stage& stage : plan.stages) counts.push_back(stage.num_layers);
@@ -241,6 +244,45 @@ TEST_CASE("expert parallelism: E divides the experts, E t_e divides t C D", "[er
   CHECK(message(mixtral_8x7b(), parallel, training(4096, 255), 12) ==
         "parallel.etp = 3: does not divide model.moe.ffn_hidden = 14336 (allowed: 1 2 4 7 8 14 16 28 32 56 64 112 128 "
         "224 256 448 512 896 1024 1792 2048 3584 7168 14336)");
+}
+
+TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan]") {
+  Parallel parallel;
+  parallel.sharding_strategy = ShardingStrategy::full_shard;
+  parallel.zero_stage = 2;
+  CHECK(sharding_message(parallel) ==
+        "parallel.zero_stage = 2: contradicts parallel.sharding_strategy = FULL_SHARD (allowed: 3)");
+  parallel.zero_stage = 3;
+  parallel.shard_group = 4;
+  CHECK(sharding_message(parallel) ==
+        "parallel.shard_group = 4: contradicts parallel.sharding_strategy = FULL_SHARD (allowed: 0; or HYBRID_SHARD)");
+  parallel.shard_group = 0;
+  parallel.reshard_after_forward = false;
+  CHECK(sharding_message(parallel) ==
+        "parallel.reshard_after_forward = false: contradicts parallel.sharding_strategy = FULL_SHARD (SHARD_GRAD_OP "
+        "keeps the parameters)");
+  parallel.reshard_after_forward = true;
+  parallel.sharding_strategy = ShardingStrategy::hybrid_shard;
+  CHECK(sharding_message(parallel) ==
+        "parallel.sharding_strategy = HYBRID_SHARD: needs parallel.shard_group, the ranks that share one copy (as a "
+        "rule a node's)");
+  parallel.sharding_strategy = ShardingStrategy::shard_grad_op;
+  parallel.reshard_group = 2;
+  CHECK(sharding_message(parallel) ==
+        "parallel.reshard_after_forward = 2: contradicts parallel.sharding_strategy = SHARD_GRAD_OP, which does not "
+        "reshard");
+  parallel.sharding_strategy = ShardingStrategy::by_zero_stage;
+  for (const int group : {1, 3, 8, 16}) {
+    parallel.reshard_group = group;
+    CHECK(sharding_message(parallel) ==
+          "parallel.reshard_after_forward = " + std::to_string(group) +
+              ": is no smaller group of the 8 ranks that share a copy (allowed: true, false, or a divisor of 8 between "
+              "2 and 4)");
+  }
+  parallel.reshard_group = 4;
+  CHECK(sharding_message(parallel) == "valid");
+  parallel.zero_stage = 2;
+  CHECK(sharding_message(parallel) == "parallel.reshard_after_forward = 4: needs parallel.zero_stage 3");
 }
 
 TEST_CASE("sharding, batches, context and positions are checked", "[error][plan]") {

@@ -1,0 +1,89 @@
+#include "sim/plan/sharding.hpp"
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+bool is_hybrid(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::hybrid_shard || strategy == ShardingStrategy::hybrid_shard_zero2;
+}
+
+bool keeps_parameters(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::shard_grad_op || strategy == ShardingStrategy::hybrid_shard_zero2;
+}
+
+/// What the other keys may not say beside the strategy.
+void check_strategy(PlanCheck& check, const Parallel& p, int zero_stage) {
+  const std::string name = to_string(p.sharding_strategy);
+  if (p.zero_stage != 0 && p.zero_stage != zero_stage)
+    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),
+                fmt::format("contradicts parallel.sharding_strategy = {} (allowed: {})", name, zero_stage));
+  if (is_hybrid(p.sharding_strategy)) {
+    if (p.shard_group == 0)
+      check.fault("parallel.sharding_strategy", name,
+                  "needs parallel.shard_group, the ranks that share one copy (as a rule a node's)");
+  } else if (p.shard_group != 0) {
+    check.fault("parallel.shard_group", fmt::to_string(p.shard_group),
+                fmt::format("contradicts parallel.sharding_strategy = {} (allowed: 0; or HYBRID_SHARD)", name));
+  }
+  if (!p.reshard_after_forward && !keeps_parameters(p.sharding_strategy))
+    check.fault("parallel.reshard_after_forward", "false",
+                fmt::format("contradicts parallel.sharding_strategy = {} (SHARD_GRAD_OP keeps the parameters)", name));
+  if (p.reshard_group != 0 && (keeps_parameters(p.sharding_strategy) || zero_stage == 0))
+    check.fault("parallel.reshard_after_forward", fmt::to_string(p.reshard_group),
+                fmt::format("contradicts parallel.sharding_strategy = {}, which does not reshard", name));
+}
+
+}  // namespace
+
+const char* to_string(ShardingStrategy strategy) {
+  switch (strategy) {
+    case ShardingStrategy::by_zero_stage:
+      return "by_zero_stage";
+    case ShardingStrategy::full_shard:
+      return "FULL_SHARD";
+    case ShardingStrategy::shard_grad_op:
+      return "SHARD_GRAD_OP";
+    case ShardingStrategy::no_shard:
+      return "NO_SHARD";
+    case ShardingStrategy::hybrid_shard:
+      return "HYBRID_SHARD";
+    case ShardingStrategy::hybrid_shard_zero2:
+      return "_HYBRID_SHARD_ZERO2";
+  }
+  return "";
+}
+
+void apply_strategy(PlanCheck& check, Parallel& p) {
+  if (p.sharding_strategy == ShardingStrategy::by_zero_stage) return;
+  const int zero_stage = p.sharding_strategy == ShardingStrategy::no_shard ? 0 : 3;
+  check_strategy(check, p, zero_stage);
+  p.zero_stage = zero_stage;
+  if (keeps_parameters(p.sharding_strategy)) p.reshard_after_forward = false;
+}
+
+void check_sharding(PlanCheck& check, const Parallel& p) {
+  if (p.zero_stage < 0 || p.zero_stage > 3) {
+    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage), "is unknown (allowed: 0 1 2 3)");
+  }
+  const int all = p.dp * p.cp;
+  if (p.shard_group != 0) {
+    if (p.zero_stage == 0) {
+      check.fault("parallel.shard_group", fmt::to_string(p.shard_group), "needs parallel.zero_stage 1, 2 or 3");
+    }
+    if (!check.divides("parallel.shard_group", p.shard_group, "dp x cp", all)) return;
+  }
+  if (p.reshard_group == 0) return;
+  const int group = p.shard_group != 0 ? p.shard_group : all;
+  if (p.zero_stage != 3) {
+    check.fault("parallel.reshard_after_forward", fmt::to_string(p.reshard_group), "needs parallel.zero_stage 3");
+  } else if (p.reshard_group < 2 || p.reshard_group >= group || group % p.reshard_group != 0) {
+    check.fault("parallel.reshard_after_forward", fmt::to_string(p.reshard_group),
+                fmt::format("is no smaller group of the {} ranks that share a copy (allowed: true, false, or a divisor "
+                            "of {} between 2 and {})",
+                            group, group, group / 2));
+  }
+}
+
+}  // namespace tracecast

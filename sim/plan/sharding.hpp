@@ -1,0 +1,30 @@
+/// What data parallelism divides, under PyTorch FSDP's names:
+///
+///   strategy              zero_stage  reshard_after_forward  shard_group     collectives of each micro-batch
+///   FULL_SHARD                3       true or a number       all             gather, gather, reduce-scatter
+///   SHARD_GRAD_OP             3       false                  all             gather, reduce-scatter
+///   NO_SHARD                  0                                              all-reduce, once in a step
+///   HYBRID_SHARD              3       true or a number       a node's GPUs   as FULL_SHARD inside, all-reduce of a shard
+///   _HYBRID_SHARD_ZERO2       3       false                  a node's GPUs   as SHARD_GRAD_OP inside, the same
+///
+/// FSDP shards the parameters under SHARD_GRAD_OP too: they are whole only from the forward to the end of the backward.
+/// DeepSpeed's stage 2, which keeps whole parameters all the time, is zero_stage 2 by itself.
+/// Source: PyTorch torch.distributed.fsdp.ShardingStrategy and fully_shard; DOMAIN.md 2.2
+#pragma once
+
+#include "sim/plan/parallel.hpp"
+#include "sim/plan/plan_check.hpp"
+
+namespace tracecast {
+
+const char* to_string(ShardingStrategy strategy);
+
+/// Sets zero_stage, reshard_after_forward and shard_group as the strategy says. Faults: a zero_stage, shard_group or
+/// reshard_after_forward beside it that says otherwise; hybrid sharding without a group.
+void apply_strategy(PlanCheck& check, Parallel& parallel);
+
+/// Faults: unknown zero_stage; a shard_group that does not divide dp x cp or has nothing to shard; a number in
+/// reshard_after_forward that does not divide the shard group or is not smaller.   Requires dp filled in.
+void check_sharding(PlanCheck& check, const Parallel& parallel);
+
+}  // namespace tracecast
