@@ -7,6 +7,7 @@ namespace tracecast::cli {
 
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
+Run add_plan(CLI::App& app);
 Run add_predict(CLI::App& app);
 Run add_schedule(CLI::App& app);
 

@@ -11,6 +11,7 @@ std::span<const Command> commands() {
        "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_collective},
       {"schedule", "draw a pipeline schedule and count what it costs",
        "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_schedule},
+      {"plan", "find the best layouts, GPU counts and machines for a job", "plan llama3-405b-1024 --best 3", add_plan},
       {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
   };

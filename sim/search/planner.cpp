@@ -117,6 +117,20 @@ std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, 
   return all;
 }
 
+EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
+  return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom](Round round) {
+    std::vector<Evaluation> evaluations(round.size());
+    parallel_for(round.size(), threads, [&](std::size_t i) {
+      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom);
+    });
+    return evaluations;
+  };
+}
+
+SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options) {
+  return search(scenario, space, options, evaluate_on_threads(scenario, options));
+}
+
 SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options,
                     const EvaluateRound& evaluate_round) {
   SearchResult result;
@@ -126,15 +140,6 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
   std::sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.step_time, a.first.id) < std::pair(b.second.step_time, b.first.id);
   });
-  const EvaluateRound on_threads = [&](std::span<const std::pair<Layout, LayoutBound>> round) {
-    std::vector<Evaluation> evaluations(round.size());
-    parallel_for(round.size(), thread_count(options.threads), [&](std::size_t i) {
-      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, options.memory_headroom);
-    });
-    return evaluations;
-  };
-  const EvaluateRound& run = evaluate_round ? evaluate_round : on_threads;
-
   const auto enough = [&](const LayoutBound& next) {
     if (options.exhaustive || static_cast<int>(result.best.size()) < options.best) return false;
     return seconds(next.step_time) > result.best.back().step_time_s;
@@ -142,7 +147,7 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
   std::size_t at = 0;
   while (at < layouts.size() && !enough(layouts[at].second)) {
     const std::size_t size = std::min(kRound, layouts.size() - at);
-    for (Evaluation& each : run(std::span(layouts).subspan(at, size))) {
+    for (Evaluation& each : evaluate_round(std::span(layouts).subspan(at, size))) {
       if (!each.valid) ++result.counts.impossible;
       if (each.valid && !each.fits) ++result.counts.out_of_memory;
       if (!each.valid || !each.fits) continue;

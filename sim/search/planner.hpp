@@ -65,15 +65,19 @@ struct SearchResult {
   SearchCounts counts;
 };
 
-/// Runs evaluate for a round; the default does so on threads. MPI and a stored search put theirs in place of it.
-using EvaluateRound = std::function<std::vector<Evaluation>(std::span<const std::pair<Layout, LayoutBound>>)>;
+/// Evaluates the layouts of one round, in their order. Composable: threads, processes, a store of results.
+using Round = std::span<const std::pair<Layout, LayoutBound>>;
+using EvaluateRound = std::function<std::vector<Evaluation>(Round)>;
+/// The scenario must outlive it.
+EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 
 /// Number of layouts of a round.
 inline constexpr std::size_t kRound = 32;
 
 /// Requires a scenario whose cluster is sized.
 SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options,
-                    const EvaluateRound& evaluate_round = {});
+                    const EvaluateRound& evaluate_round);
+SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options);
 
 /// Bounds of the whole space, by number; nothing where a layout is impossible. On `threads` threads.
 std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,

@@ -1,0 +1,15 @@
+/// Reader of scenarios/economics/<name>.json: prices and power (docs/formats/economics.md).
+#pragma once
+
+#include <filesystem>
+
+#include "sim/base/result.hpp"
+#include "sim/search/economics.hpp"
+
+namespace tracecast {
+
+/// Bands are [low, typical, high], ascending, not negative.
+/// Errors: those of the JSON reader; a band that is none; unknown keys. All of them, with lines.
+Result<Economics> read_economics(const std::filesystem::path& path);
+
+}  // namespace tracecast

@@ -1,0 +1,133 @@
+#include "sim/io/search_store.hpp"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+namespace tracecast {
+namespace {
+
+constexpr const char* kSchema =
+    "create table if not exists layouts("
+    "problem text not null, id integer not null, tp integer, cp integer, ep integer, micro_batch_size integer,"
+    "recompute integer, pp integer, vpp integer, pp_schedule text, zero_stage integer,"
+    "bound_ps integer, bound_bytes integer, valid integer, fits integer, memory_bytes integer, step_time_s real,"
+    "mfu real, bubble_fraction real, host_s real, optimizer_s real, compute_s real,"
+    "exposed0_s real, exposed1_s real, exposed2_s real, exposed3_s real, exposed4_s real, exposed5_s real,"
+    "exposed6_s real, exposed7_s real, primary key(problem, id)) without rowid";
+static_assert(kTrafficKinds == 8, "one column for each kind of traffic");
+
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+Statement prepare(sqlite3* database, const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
+  return Statement(statement);
+}
+
+/// Numbers of an evaluation, in the order of their columns.
+std::array<double*, 6> numbers(Evaluation& e) {
+  return {&e.step_time_s, &e.mfu, &e.bubble_fraction, &e.host_s, &e.optimizer_s, &e.compute_s};
+}
+
+}  // namespace
+
+void SearchStore::Close::operator()(sqlite3* database) const { sqlite3_close(database); }
+
+Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
+  sqlite3* database = nullptr;
+  const int code = sqlite3_open(path.c_str(), &database);
+  SearchStore store(database);
+  if (code == SQLITE_OK) store.run(kSchema);
+  // A file that is no database, or has another table of this name, shows when it is first read.
+  const bool readable = code == SQLITE_OK && store.failure_.empty() &&
+                        prepare(database, "select exposed7_s from layouts where problem = ? and id = ?") != nullptr;
+  if (readable) return store;
+  return fail(
+      {.file = path.string(),
+       .line = 0,
+       .key = "",
+       .value = "",
+       .message = fmt::format("is no database of search results that can be written ({})", sqlite3_errmsg(database))});
+}
+
+bool SearchStore::run(const char* sql) {
+  const bool done = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK;
+  if (!done && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
+  return done;
+}
+
+bool SearchStore::read(const std::string& problem, Evaluation& e) {
+  const Statement statement =
+      prepare(database_.get(),
+              "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
+              "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s "
+              "from layouts where problem = ? and id = ?");
+  if (!statement) return false;
+  sqlite3_bind_text(statement.get(), 1, problem.data(), static_cast<int>(problem.size()), SQLITE_STATIC);
+  sqlite3_bind_int64(statement.get(), 2, e.layout.id);
+  if (sqlite3_step(statement.get()) != SQLITE_ROW) return false;
+  int column = 0;
+  e.valid = sqlite3_column_int(statement.get(), column++) != 0;
+  e.fits = sqlite3_column_int(statement.get(), column++) != 0;
+  e.memory.count = sqlite3_column_int64(statement.get(), column++);
+  for (double* number : numbers(e)) *number = sqlite3_column_double(statement.get(), column++);
+  for (double& exposed : e.exposed_s) exposed = sqlite3_column_double(statement.get(), column++);
+  return true;
+}
+
+void SearchStore::write(const std::string& problem, const std::vector<Evaluation>& evaluations) {
+  if (evaluations.empty() || !run("begin immediate")) return;
+  const Statement statement =
+      prepare(database_.get(),
+              "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  sqlite3_stmt* row = statement.get();
+  for (Evaluation e : evaluations) {
+    int column = 1;
+    const auto integer = [&](std::int64_t value) { sqlite3_bind_int64(row, column++, value); };
+    const auto text = [&](const std::string& value) {
+      sqlite3_bind_text(row, column++, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
+    };
+    text(problem);
+    for (const std::int64_t value :
+         {e.layout.id, std::int64_t{e.layout.tp}, std::int64_t{e.layout.cp}, std::int64_t{e.layout.ep},
+          e.layout.micro_batch_size, static_cast<std::int64_t>(e.layout.recompute), std::int64_t{e.layout.pp},
+          std::int64_t{e.layout.vpp}})
+      integer(value);
+    text(e.layout.pp_schedule);
+    for (const std::int64_t value : {std::int64_t{e.layout.zero_stage}, e.bound.step_time.picoseconds,
+                                     e.bound.memory.count, std::int64_t{e.valid}, std::int64_t{e.fits}, e.memory.count})
+      integer(value);
+    for (const double* number : numbers(e)) sqlite3_bind_double(row, column++, *number);
+    for (const double exposed : e.exposed_s) sqlite3_bind_double(row, column++, exposed);
+    if (sqlite3_step(row) != SQLITE_DONE && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
+    sqlite3_reset(row);
+  }
+  run("commit");
+}
+
+EvaluateRound SearchStore::remembering(std::string problem, EvaluateRound inner) {
+  return [this, problem = std::move(problem), inner = std::move(inner)](Round round) {
+    std::vector<Evaluation> evaluations(round.size());
+    std::vector<std::pair<Layout, LayoutBound>> unknown;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      evaluations[i].layout = round[i].first;
+      evaluations[i].bound = round[i].second;
+      if (read(problem, evaluations[i])) continue;
+      unknown.push_back(round[i]);
+      places.push_back(i);
+    }
+    std::vector<Evaluation> added = inner(unknown);
+    write(problem, added);
+    for (std::size_t i = 0; i < added.size(); ++i) evaluations[places[i]] = std::move(added[i]);
+    return evaluations;
+  };
+}
+
+}  // namespace tracecast

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/io/scenario_fields.hpp"
+#include "sim/report/plan_report.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string name(Recompute recompute) {
+  for (const auto& [text, value] : recompute_names())
+    if (value == recompute) return text;
+  return "";
+}
+
+int data_parallel(const Layout& layout, int gpus) { return gpus / (layout.tp * layout.cp * layout.pp); }
+
+Json layout_json(const Layout& l, int gpus) {
+  return {{"id", l.id},
+          {"tp", l.tp},
+          {"cp", l.cp},
+          {"ep", l.ep},
+          {"pp", l.pp},
+          {"vpp", l.vpp},
+          {"dp", data_parallel(l, gpus)},
+          {"micro_batch_size", l.micro_batch_size},
+          {"recompute", name(l.recompute)},
+          {"pp_schedule", l.pp_schedule},
+          {"zero_stage", l.zero_stage}};
+}
+
+Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
+
+Json counts_json(const SearchCounts& counts) {
+  return {{"layouts", counts.layouts},
+          {"impossible", counts.impossible},
+          {"out_of_memory", counts.out_of_memory},
+          {"pruned", counts.pruned},
+          {"simulated", counts.simulated}};
+}
+
+Json offer_json(const CapacityPlan& plan, std::size_t index) {
+  const Offer& offer = plan.offers[index];
+  const MachineChoice& machine = plan.machines[static_cast<std::size_t>(offer.machine)].choice;
+  const Evaluation& e = offer.evaluation;
+  Json parts = Json::object();
+  for (const auto& [part, seconds] : step_parts(e)) parts[part] = seconds;
+  Json out = {{"topology", machine.topology},
+              {"gpus", machine.gpus},
+              {"layout", layout_json(e.layout, machine.gpus)},
+              {"step_time_s", e.step_time_s},
+              {"bound_s", seconds(e.bound.step_time)},
+              {"mfu", e.mfu},
+              {"tokens_per_s", offer.tokens_per_s},
+              {"tokens_per_s_per_gpu", offer.tokens_per_s_per_gpu},
+              {"memory_gib", gib(e.memory)},
+              {"goodput", machine.goodput},
+              {"parts_s", parts},
+              {"meets_constraints", offer.misses.empty()}};
+  if (!offer.misses.empty()) out["misses"] = offer.misses;
+  if (offer.days > 0) out["days"] = offer.days;
+  if (offer.cost_usd) out["cost_usd"] = band(*offer.cost_usd);
+  if (offer.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*offer.usd_per_million_tokens);
+  if (offer.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*offer.energy_mwh);
+  const Difference& why = plan.runners_up[index];
+  out["slower_by"] = why.slower_by;
+  if (!why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  return out;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanReport& report) {
+  const CapacityPlan& plan = report.plan;
+  Json machines = Json::array();
+  for (const MachineOutcome& machine : plan.machines)
+    machines.push_back({{"topology", machine.choice.topology},
+                        {"gpus", machine.choice.gpus},
+                        {"goodput", machine.choice.goodput},
+                        {"counts", counts_json(machine.result.counts)}});
+  Json offers = Json::array();
+  for (std::size_t i = 0; i < plan.offers.size(); ++i) offers.push_back(offer_json(plan, i));
+  Json upgrades = Json::array();
+  for (const Upgrade& each : report.upgrades)
+    upgrades.push_back({{"what", each.what},
+                        {"step_time_s", each.step_time_s},
+                        {"faster_by", each.faster_by},
+                        {"layout", each.layout}});
+  const Json out = {{"scenario", report.scenario},
+                    {"objective", to_string(plan.objective)},
+                    {"tokens", plan.target.tokens},
+                    {"failures", report.failures},
+                    {"economics", report.economics},
+                    {"machines", machines},
+                    {"offers", offers},
+                    {"pareto", plan.pareto},
+                    {"limit", plan.limit},
+                    {"upgrades", upgrades}};
+  return out.dump(2) + "\n";
+}
+
+std::string plan_csv(const CapacityPlan& plan) {
+  std::string text =
+      "topology,gpus,id,tp,cp,ep,pp,vpp,dp,micro_batch_size,recompute,pp_schedule,zero_stage,bound_s,step_time_s,mfu,"
+      "memory_gib\n";
+  for (const MachineOutcome& machine : plan.machines)
+    for (const Evaluation& e : machine.result.simulated) {
+      const Layout& l = e.layout;
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", machine.choice.topology,
+                          machine.choice.gpus, l.id, l.tp, l.cp, l.ep, l.pp, l.vpp,
+                          data_parallel(l, machine.choice.gpus), l.micro_batch_size, name(l.recompute), l.pp_schedule,
+                          l.zero_stage, seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
+    }
+  return text;
+}
+
+}  // namespace tracecast

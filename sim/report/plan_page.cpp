@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/report/plan_report.hpp"
+
+namespace tracecast {
+namespace {
+
+std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
+
+const MachineOutcome& machine_of(const CapacityPlan& plan, const Offer& offer) {
+  return plan.machines[static_cast<std::size_t>(offer.machine)];
+}
+
+/// 92.4 million USD (61.3 to 154)
+std::string money(const Range3& usd) {
+  const bool millions = usd.typical >= 1e6;
+  const Range3 shown = millions ? usd * 1e-6 : usd;
+  return fmt::format("{} {}USD ({} to {})", number(shown.typical, 3), millions ? "million " : "", number(shown.low, 3),
+                     number(shown.high, 3));
+}
+
+std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
+  SearchCounts sum;
+  for (const MachineOutcome& machine : plan.machines) {
+    const SearchCounts& own = machine.result.counts;
+    sum.layouts += own.layouts;
+    sum.impossible += own.impossible;
+    sum.out_of_memory += own.out_of_memory;
+    sum.pruned += own.pruned;
+    sum.simulated += own.simulated;
+  }
+  const auto count = [](std::int64_t value) { return number(static_cast<double>(value), 1); };
+  return fmt::format("{} layouts{}{} impossible{}{} do not fit{}{} cannot win{}{} simulated", count(sum.layouts),
+                     separator(style), count(sum.impossible), separator(style), count(sum.out_of_memory),
+                     separator(style), count(sum.pruned), separator(style), count(sum.simulated));
+}
+
+std::string offer_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {
+  const CapacityPlan& plan = report.plan;
+  const Offer& offer = plan.offers[index];
+  const MachineOutcome& machine = machine_of(plan, offer);
+  const Evaluation& e = offer.evaluation;
+  const std::string rank = fmt::format("{:2} ", index + 1);
+  std::string text =
+      fmt::format("{}{}\n", paint(rank, index == 0 ? Colour::green : Colour::grey, style),
+                  paint(fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), style.unicode ? "×" : "x",
+                                    machine.choice.topology, separator(style), describe(e.layout, machine.choice.gpus)),
+                        Colour::bold, style));
+  std::string facts = fmt::format("step {}{}MFU {:.1f} %{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB",
+                                  to_text(from_seconds(e.step_time_s)), separator(style), 100 * e.mfu, separator(style),
+                                  number(offer.tokens_per_s_per_gpu), separator(style), gib(e.memory),
+                                  gib(machine.choice.scenario.profile.memory));
+  text += paragraph("   ", facts, style);
+  std::string job;
+  const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
+  if (offer.days > 0)
+    add(fmt::format("{} days at {:.1f} % goodput", number(offer.days, 3), 100 * machine.choice.goodput));
+  if (offer.cost_usd) add(money(*offer.cost_usd));
+  if (!offer.cost_usd && offer.usd_per_million_tokens)
+    add(money(*offer.usd_per_million_tokens) + " per million tokens");
+  if (offer.energy_mwh && offer.days > 0)
+    add(fmt::format("{} MWh ({} to {})", number(offer.energy_mwh->typical, 3), number(offer.energy_mwh->low, 3),
+                    number(offer.energy_mwh->high, 3)));
+  if (!job.empty()) text += paragraph("   ", job, style);
+  if (!offer.misses.empty()) text += paragraph("   ", paint("misses: " + offer.misses, Colour::red, style), style);
+  const Difference& why = plan.runners_up[index];
+  if (index > 0 && !why.cause.empty())
+    text += paragraph("   ",
+                      fmt::format("{:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
+                                  to_text(from_seconds(why.seconds))),
+                      style);
+  return text;
+}
+
+std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
+  std::string text;
+  for (const int index : plan.pareto) {
+    const Offer& offer = plan.offers[static_cast<std::size_t>(index)];
+    const MachineOutcome& machine = machine_of(plan, offer);
+    text += fmt::format(
+        "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), style.unicode ? "×" : "x",
+        pad_right(machine.choice.topology, 20), pad_left(to_text(from_seconds(offer.evaluation.step_time_s)), 8),
+        offer.days > 0 ? fmt::format("  {} days", pad_left(number(offer.days, 3), 6)) : "",
+        offer.usd_per_million_tokens
+            ? fmt::format("  {} USD per million tokens", number(offer.usd_per_million_tokens->typical, 3))
+            : "");
+  }
+  return text;
+}
+
+std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle& style) {
+  std::string text;
+  for (const Upgrade& each : upgrades) {
+    const double gain = std::max(0.0, each.faster_by);
+    text += fmt::format("  {} {} {:5.1f} %{}\n", pad_right(each.what, 22), bar(gain, 20, style), 100 * each.faster_by,
+                        each.layout.empty() ? "" : "  with " + each.layout);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_page(const PlanReport& report, const TextStyle& style) {
+  const CapacityPlan& plan = report.plan;
+  std::string text =
+      paint(fmt::format("{}: best layouts by {}", report.scenario, to_string(plan.objective)), Colour::bold, style) +
+      "\n" + paragraph("  ", counts_line(plan, style), style);
+  if (plan.offers.empty()) return text + "\nNo layout fits.\n";
+  text += "\n" + heading("Best layouts", style) + "\n";
+  for (std::size_t i = 0; i < plan.offers.size(); ++i) text += offer_lines(report, i, style);
+  text += "\n" + heading("What the best step is made of", style) + "\n" + paragraph("  ", plan.limit, style);
+  if (!report.upgrades.empty())
+    text +=
+        "\n" + heading("What would shorten it, searched anew", style) + "\n" + upgrade_lines(report.upgrades, style);
+  if (plan.pareto.size() > 1)
+    text += "\n" + heading("Not beaten in both time and expense", style) + "\n" + front_lines(plan, style);
+  std::string basis;
+  if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
+  if (!report.economics.empty()) basis += fmt::format("Money and energy: {}, low to high. ", report.economics);
+  if (!basis.empty()) text += "\n" + paragraph("  ", basis, style);
+  return text;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,27 @@
+/// What `plan` says: a page, one JSON object, and a CSV of every layout that was simulated. docs/formats/plan.md
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/text.hpp"
+#include "sim/search/capacity.hpp"
+
+namespace tracecast {
+
+struct PlanReport {
+  std::string scenario;
+  std::string failures;   ///< failure model behind the goodput; empty: none
+  std::string economics;  ///< assumption set behind money and energy
+  CapacityPlan plan;
+  std::vector<Upgrade> upgrades;  ///< of the best offer's machine, most helpful first
+};
+
+std::string plan_page(const PlanReport& report, const TextStyle& style);
+/// Newline at the end.
+std::string plan_json(const PlanReport& report);
+/// A header, then one line for each simulated layout, by machine and number of the layout. The same bytes for the same
+/// search, however it was run.
+std::string plan_csv(const CapacityPlan& plan);
+
+}  // namespace tracecast

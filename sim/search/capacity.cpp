@@ -1,0 +1,218 @@
+#include "sim/search/capacity.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kSecondsPerDay = 86400;
+
+double value(const Offer& offer, const CapacityPlan& plan) {
+  const double unknown = std::numeric_limits<double>::infinity();
+  switch (plan.objective) {
+    case Objective::time:
+      return offer.evaluation.step_time_s / plan.machines[static_cast<std::size_t>(offer.machine)].choice.goodput;
+    case Objective::throughput:
+      return -offer.tokens_per_s_per_gpu;
+    case Objective::cost:
+      return offer.usd_per_million_tokens ? offer.usd_per_million_tokens->typical : unknown;
+    case Objective::energy:
+      return offer.energy_mwh ? offer.energy_mwh->typical : unknown;
+    case Objective::gpus:
+      return plan.machines[static_cast<std::size_t>(offer.machine)].choice.gpus;
+  }
+  return unknown;
+}
+
+std::string missed(const Offer& offer, const JobTarget& target) {
+  if (target.days > 0 && target.tokens > 0 && offer.days > target.days)
+    return fmt::format("takes {:.1f} days, not {:g}", offer.days, target.days);
+  if (target.budget_usd > 0 && offer.cost_usd && offer.cost_usd->typical > target.budget_usd)
+    return fmt::format("costs {:.0f} USD, not {:.0f}", offer.cost_usd->typical, target.budget_usd);
+  if (target.budget_usd > 0 && !offer.cost_usd) return "has no known price";
+  return "";
+}
+
+Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evaluation, const JobTarget& target,
+               const Economics* economics) {
+  Offer offer;
+  offer.machine = machine;
+  offer.evaluation = evaluation;
+  const Training& training = choice.scenario.training;
+  const double tokens_per_step =
+      static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
+  offer.tokens_per_s = tokens_per_step / evaluation.step_time_s;
+  offer.tokens_per_s_per_gpu = offer.tokens_per_s / choice.gpus;
+  const double progress = offer.tokens_per_s * choice.goodput;
+  if (target.tokens > 0) offer.days = target.tokens / progress / kSecondsPerDay;
+  if (economics == nullptr) return offer;
+  const std::string& gpu = choice.scenario.profile.name;
+  const double gpu_hours_per_token = choice.gpus / progress / 3600;
+  if (const auto price = economics->price_per_gpu_hour(gpu)) {
+    offer.usd_per_million_tokens = *price * (gpu_hours_per_token * 1e6);
+    if (target.tokens > 0) offer.cost_usd = *price * (gpu_hours_per_token * target.tokens);
+  }
+  if (const auto kilowatts = economics->kilowatts_per_gpu(gpu)) {
+    const double tokens = target.tokens > 0 ? target.tokens : 1e6;
+    offer.energy_mwh = *kilowatts * (gpu_hours_per_token * tokens / 1000);
+  }
+  return offer;
+}
+
+/// Against the first: the heading that grew most.
+Difference difference(const Offer& offer, const Offer& first) {
+  Difference result;
+  result.slower_by = offer.evaluation.step_time_s / first.evaluation.step_time_s - 1;
+  if (offer.machine != first.machine) return result;
+  const auto own = step_parts(offer.evaluation);
+  const auto best = step_parts(first.evaluation);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double more = own[i].second - best[i].second;
+    if (more <= result.seconds) continue;
+    result.seconds = more;
+    result.cause = own[i].first;
+  }
+  return result;
+}
+
+/// None is both faster and cheaper (or smaller, where prices are not known).
+std::vector<int> pareto_front(const CapacityPlan& plan) {
+  const auto choice = [&](const Offer& offer) -> const MachineChoice& {
+    return plan.machines[static_cast<std::size_t>(offer.machine)].choice;
+  };
+  const auto time = [&](const Offer& offer) { return offer.evaluation.step_time_s / choice(offer).goodput; };
+  const bool priced = std::all_of(plan.offers.begin(), plan.offers.end(),
+                                  [](const Offer& offer) { return offer.usd_per_million_tokens.has_value(); });
+  const auto expense = [&](const Offer& offer) {
+    return priced ? offer.usd_per_million_tokens->typical : choice(offer).gpus;
+  };
+  std::vector<int> front;
+  for (std::size_t i = 0; i < plan.offers.size(); ++i) {
+    const double own_time = time(plan.offers[i]);
+    const double own_expense = expense(plan.offers[i]);
+    const bool beaten = std::any_of(plan.offers.begin(), plan.offers.end(), [&](const Offer& other) {
+      const double t = time(other);
+      const double e = expense(other);
+      return t <= own_time && e <= own_expense && (t < own_time || e < own_expense);
+    });
+    if (!beaten) front.push_back(static_cast<int>(i));
+  }
+  return front;
+}
+
+std::string limit_of(const Evaluation& best) {
+  auto parts = step_parts(best);
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, seconds] : parts) {
+    const double share = seconds / best.step_time_s;
+    if (share < 0.005) break;
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name, 100 * share);
+  }
+  return text;
+}
+
+struct UpgradeRule {
+  const char* what;
+  void (*apply)(Scenario&);
+};
+
+void scale(Bandwidth& rate, double factor) {
+  rate.bytes_per_second = static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * factor);
+}
+
+constexpr UpgradeRule kUpgrades[] = {
+    {"2x NIC rate", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
+    {"2x NVLink rate", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
+    {"1.5x GPU memory", [](Scenario& s) { s.profile.memory.count = s.profile.memory.count / 2 * 3; }},
+    {"1.5x memory bandwidth", [](Scenario& s) { s.profile.memory_bandwidth *= 1.5; }},
+    {"1.5x tensor-core rate",
+     [](Scenario& s) {
+       for (auto& [precision, flops] : s.profile.peak_flops) flops *= 1.5;
+     }},
+    {"no host overhead",
+     [](Scenario& s) { s.profile.host.launch = s.profile.host.graph_launch = s.profile.host.step_overhead = 0; }},
+};
+
+}  // namespace
+
+const char* to_string(Objective objective) {
+  switch (objective) {
+    case Objective::time:
+      return "time";
+    case Objective::throughput:
+      return "throughput";
+    case Objective::cost:
+      return "cost";
+    case Objective::energy:
+      return "energy";
+    case Objective::gpus:
+      return "gpus";
+  }
+  return "";
+}
+
+std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation) {
+  std::vector<std::pair<std::string, double>> parts;
+  parts.emplace_back("compute", evaluation.compute_s);
+  for (std::size_t kind = 0; kind < evaluation.exposed_s.size(); ++kind) {
+    std::string name = fmt::format("exposed {}", to_string(static_cast<Traffic>(kind)));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    parts.emplace_back(std::move(name), evaluation.exposed_s[kind]);
+  }
+  parts.emplace_back("pipeline bubble", evaluation.bubble_fraction * evaluation.step_time_s);
+  parts.emplace_back("host", evaluation.host_s);
+  parts.emplace_back("optimizer", evaluation.optimizer_s);
+  return parts;
+}
+
+CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
+                         const Economics* economics) {
+  CapacityPlan plan;
+  plan.objective = objective;
+  plan.target = target;
+  plan.machines = std::move(machines);
+  for (std::size_t m = 0; m < plan.machines.size(); ++m)
+    for (const Evaluation& each : plan.machines[m].result.best) {
+      Offer offer = offer_of(static_cast<int>(m), plan.machines[m].choice, each, target, economics);
+      offer.misses = missed(offer, target);
+      plan.offers.push_back(std::move(offer));
+    }
+  const auto key = [&](const Offer& offer) {
+    return std::tuple(!offer.misses.empty(), value(offer, plan), offer.evaluation.step_time_s, offer.machine,
+                      offer.evaluation.layout.id);
+  };
+  std::sort(plan.offers.begin(), plan.offers.end(), [&](const Offer& a, const Offer& b) { return key(a) < key(b); });
+  plan.pareto = pareto_front(plan);
+  for (const Offer& offer : plan.offers) plan.runners_up.push_back(difference(offer, plan.offers.front()));
+  if (!plan.offers.empty()) plan.limit = limit_of(plan.offers.front().evaluation);
+  return plan;
+}
+
+std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
+                                  const SearchOptions& options) {
+  SearchOptions one = options;
+  one.best = 1;
+  std::vector<Upgrade> upgrades;
+  for (const UpgradeRule& rule : kUpgrades) {
+    Scenario scenario = machine.scenario;
+    rule.apply(scenario);
+    const SearchResult found = search(scenario, space, one);
+    if (found.best.empty()) continue;
+    const Evaluation& winner = found.best.front();
+    upgrades.push_back({rule.what, winner.step_time_s, 1 - winner.step_time_s / best.step_time_s,
+                        winner.layout == best.layout ? "" : describe(winner.layout, machine.gpus)});
+  }
+  std::stable_sort(upgrades.begin(), upgrades.end(),
+                   [](const Upgrade& a, const Upgrade& b) { return a.step_time_s < b.step_time_s; });
+  return upgrades;
+}
+
+}  // namespace tracecast

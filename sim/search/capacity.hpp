@@ -1,0 +1,97 @@
+/// Capacity planning: the best layouts on every machine under consideration, what each means for the whole job, and which
+/// of them to take.
+///
+/// Every (topology, number of GPUs) is searched on its own (planner.hpp): on one machine all objectives fall with the step
+/// time, so its fastest layouts are its best ones by any of them. Between machines the objective decides.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/search/economics.hpp"
+#include "sim/search/planner.hpp"
+
+namespace tracecast {
+
+enum class Objective {
+  time,        ///< shortest time to train the tokens
+  throughput,  ///< most tokens per second and GPU
+  cost,        ///< least money for the tokens
+  energy,      ///< least energy for the tokens
+  gpus,        ///< fewest GPUs that meet the constraints; ties by time
+};
+const char* to_string(Objective objective);
+
+/// What is asked of the whole job. 0: not asked.
+struct JobTarget {
+  double tokens = 0;
+  double days = 0;        ///< to finish in
+  double budget_usd = 0;  ///< at the typical price
+};
+
+/// One machine under consideration: a scenario sized for it.
+struct MachineChoice {
+  std::string topology;
+  int gpus = 0;
+  Scenario scenario;
+  double goodput = 1;  ///< share of the wall time in which training goes on
+};
+
+/// One layout on one machine, and what the job takes there.
+struct Offer {
+  int machine = 0;  ///< index into CapacityPlan::machines
+  Evaluation evaluation;
+  double tokens_per_s = 0;  ///< while it trains
+  double tokens_per_s_per_gpu = 0;
+  double days = 0;  ///< wall time for the tokens, goodput included
+  std::optional<Range3> cost_usd;
+  std::optional<Range3> energy_mwh;
+  std::optional<Range3> usd_per_million_tokens;
+  std::string misses;  ///< which constraint it does not meet; empty: all are met
+};
+
+/// Why an offer is not the first: what of its step takes longer per token of the batch.
+struct Difference {
+  std::string cause;     ///< "exposed tensor parallel", "pipeline bubble", "compute", …
+  double seconds = 0;    ///< per step, more than the first
+  double slower_by = 0;  ///< share: whole step against the first
+};
+
+/// A better machine, searched anew.
+struct Upgrade {
+  std::string what;  ///< "2x NIC rate"
+  double step_time_s = 0;
+  double faster_by = 0;  ///< share of the step that it saves
+  std::string layout;    ///< when another layout is best there; empty: the same
+};
+
+struct MachineOutcome {
+  MachineChoice choice;
+  SearchResult result;
+};
+
+struct CapacityPlan {
+  Objective objective = Objective::time;
+  JobTarget target;
+  std::vector<MachineOutcome> machines;
+  std::vector<Offer> offers;  ///< best first; those that miss a constraint come last
+  std::vector<int> pareto;    ///< offers that none beats in both time and (money, or else GPUs), by GPUs
+  std::vector<Difference>
+      runners_up;     ///< [i]: of offers[i] against offers[0]; only on the same machine, else empty cause
+  std::string limit;  ///< what the best layout's step is made of, largest part first
+};
+
+/// Ranks what searches found. Requires a result for every machine.
+CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
+                         const Economics* economics);
+
+/// The step of an evaluation by heading: compute, exposed communication by traffic, bubble, host, optimizer. Means over
+/// ranks; they sum to the step time.
+std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation);
+
+/// What would help: each upgrade is applied to the machine of the best offer and the space searched again.
+std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
+                                  const SearchOptions& options);
+
+}  // namespace tracecast

@@ -1,0 +1,102 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/random.hpp"
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+using nlohmann::json;
+
+namespace {
+
+json answer(const Sandbox& sandbox, const std::string& arguments) {
+  const Outcome outcome = sandbox.run("tracecast plan --json " + arguments);
+  INFO(arguments << ": " << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return json::parse(outcome.out);
+}
+
+std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
+  const Outcome outcome = sandbox.run("tracecast plan " + arguments);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  return outcome.err;
+}
+
+/// A search of a few hundred layouts.
+const std::string kSmall =
+    "plan llama2-7b-abci --tp 1,2,4 --pp 1,2,4 --vpp 1,2 --micro-batch 1,2 --zero 1,3 --exhaustive --no-upgrades "
+    "--failures none ";
+
+}  // namespace
+
+TEST_CASE("plan: finds the layout that Meta trained with, and says what it would cost", "[e2e][search]") {
+  const Sandbox sandbox;
+  const json plan = answer(sandbox, "llama3-405b-16k --gpus 8192..16384 --tokens 15.6T --best 2 --tp 4,8 --vpp 4,8");
+  REQUIRE(plan["offers"].size() == 4);
+  const json& first = plan["offers"][0];
+  CHECK(first["gpus"] == 16384);
+  CHECK(first["layout"]["tp"] == 8);
+  CHECK(first["layout"]["pp"] == 16);
+  CHECK(first["layout"]["dp"] == 128);
+  CHECK(first["memory_gib"] < 79.7);
+  CHECK(first["step_time_s"].get<double>() >= first["bound_s"].get<double>());
+  double parts = 0;
+  for (const auto& [name, seconds] : first["parts_s"].items()) parts += seconds.get<double>();
+  CHECK(parts == Approx(first["step_time_s"].get<double>()));
+  // 15.6e12 tokens: at goodput g they take tokens / (g x tokens per second).
+  const double days = 15.6e12 / (first["tokens_per_s"].get<double>() * first["goodput"].get<double>()) / 86400;
+  CHECK(first["days"].get<double>() == Approx(days));
+  CHECK(first["cost_usd"]["typical"].get<double>() == Approx(days * 24 * 16384 * 3));
+  CHECK(plan["upgrades"].size() == 6);
+  for (const json& machine : plan["machines"]) {
+    const json& counts = machine["counts"];
+    CHECK(counts["layouts"] == counts["impossible"].get<int>() + counts["out_of_memory"].get<int>() +
+                                   counts["pruned"].get<int>() + counts["simulated"].get<int>());
+  }
+}
+
+TEST_CASE("plan: constraints decide, and an answer of no has its exit code", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llama3-405b-16k --gpus 4096..16384 --tokens 15.6T --best 1 --no-upgrades --tp 8 --zero 2 --recompute none,full ";
+  const json fewest = answer(sandbox, job + "--objective gpus --days 200");
+  CHECK(fewest["offers"][0]["gpus"] == 8192);  // 4,096 take longer
+  CHECK(fewest["offers"][2]["meets_constraints"] == false);
+  const Outcome no = sandbox.run("tracecast plan " + job + "--days 10");
+  CHECK(no.code == 1);
+  CHECK(no.out.find("misses: takes") != std::string::npos);
+  const json priced = answer(sandbox, job + "--price 10 --objective cost");
+  CHECK(priced["offers"][0]["cost_usd"]["low"] == priced["offers"][0]["cost_usd"]["high"]);
+}
+
+TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
+  const Sandbox sandbox;
+  CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
+        "--gpus = 16..x: is no number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --objective speed") ==
+        "--objective = speed: is no objective (allowed: time throughput cost energy gpus)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==
+        "--tokens = 3X: is no number of tokens (allowed: 2T, 300B, 15.6e12)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --recompute some") ==
+        "--recompute = some: is no recomputation (allowed: none selective selective_op full)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
+        "--schedule = 2f2b: is no schedule (see tracecast schedule --help)\n");
+  CHECK(complaint(sandbox, "pipeline-1f1b --days 3").starts_with("--tokens: is needed for --days and --budget"));
+}
+
+TEST_CASE("plan: a search killed twenty times resumes, and its export is the same to the byte", "[e2e][search]") {
+  const Sandbox sandbox;
+  REQUIRE(sandbox.run("tracecast " + kSmall + "--csv whole.csv").code == 0);
+  RandomStream random(11, 0, 0);
+  for (int kill = 0; kill < 20; ++kill)
+    sandbox.run(fmt::format("timeout -s KILL {:.3f} tracecast {} --out results.db --csv killed.csv",
+                            0.01 + 0.05 * random.uniform(), kSmall));
+  REQUIRE(sandbox.run("tracecast " + kSmall + "--out results.db --csv resumed.csv").code == 0);
+  CHECK(sandbox.run("cmp whole.csv resumed.csv").code == 0);
+  CHECK(sandbox.run("test $(wc -l < whole.csv) -gt 100").code == 0);
+}

@@ -1,0 +1,77 @@
+// Results in a database: given back as they were, for the problem they were made for, and from no other file.
+#include "sim/io/search_store.hpp"
+
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// Layouts 0 to count - 1 and what an evaluation of them would say.
+std::vector<std::pair<Layout, LayoutBound>> layouts(int count) {
+  std::vector<std::pair<Layout, LayoutBound>> round(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    auto& [layout, bound] = round[static_cast<std::size_t>(i)];
+    layout.id = i;
+    layout.tp = 1 + i;
+    layout.pp_schedule = i % 2 == 0 ? "" : "zb-h1";
+    bound.step_time.picoseconds = 1000 + i;
+  }
+  return round;
+}
+
+std::vector<Evaluation> evaluations(Round round) {
+  std::vector<Evaluation> result;
+  for (const auto& [layout, bound] : round) {
+    Evaluation e;
+    e.layout = layout;
+    e.bound = bound;
+    e.valid = layout.id % 3 != 0;
+    e.fits = layout.id % 3 == 1;
+    e.memory.count = 1LL << 40;
+    e.step_time_s = 1.0 / static_cast<double>(3 + layout.id);
+    e.exposed_s[7] = 1e-300;
+    result.push_back(e);
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("search store: what was stored comes back to the bit, and is not evaluated again", "[io][search]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "store.db";
+  const auto round = layouts(7);
+  {
+    SearchStore store = SearchStore::open(file).value();
+    CHECK(store.remembering("problem", evaluations)(std::span(round).first(4)) ==
+          evaluations(std::span(round).first(4)));
+  }
+  SearchStore store = SearchStore::open(file).value();
+  std::size_t asked = 0;
+  const EvaluateRound counting = [&](Round unknown) {
+    asked += unknown.size();
+    return evaluations(unknown);
+  };
+  CHECK(store.remembering("problem", counting)(round) == evaluations(round));
+  CHECK(asked == 3);
+  store.remembering("another problem", counting)(round);
+  CHECK(asked == 3 + 7);
+  CHECK(store.failure().empty());
+}
+
+TEST_CASE("search store: a file that is something else is refused", "[io][search][error]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "no.db";
+  std::ofstream(file) << "certainly not a database, but long enough to be looked at as one\n";
+  const auto refused = SearchStore::open(file);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(to_string(refused.error())
+            .find("is no database of search results that can be written (file is not a database)") !=
+        std::string::npos);
+  CHECK_FALSE(SearchStore::open("/no/such/folder/results.db").has_value());
+}

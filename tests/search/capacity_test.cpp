@@ -1,0 +1,108 @@
+// Offers between machines: what they cost, which constraint they miss, which of them nothing beats.
+#include "sim/search/capacity.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+Evaluation evaluation(double step_s, double exposed_tensor_s, double bubble) {
+  Evaluation e;
+  e.fits = true;
+  e.step_time_s = step_s;
+  e.bubble_fraction = bubble;
+  e.exposed_s[static_cast<std::size_t>(Traffic::tensor_parallel)] = exposed_tensor_s;
+  e.compute_s = step_s * (1 - bubble) - exposed_tensor_s;
+  return e;
+}
+
+/// A step is 1,000 sequences of 1,000 tokens.
+MachineOutcome machine(const std::string& gpu, int gpus, std::vector<Evaluation> best) {
+  MachineOutcome outcome;
+  outcome.choice.topology = gpu + "-machine";
+  outcome.choice.gpus = gpus;
+  outcome.choice.scenario.profile.name = gpu;
+  outcome.choice.scenario.training.global_batch_size = 1000;
+  outcome.choice.scenario.training.seq_length = 1000;
+  outcome.result.best = std::move(best);
+  return outcome;
+}
+
+Economics prices() {
+  Economics economics;
+  economics.gpus["fast"] = {Range3{2, 3, 4}, 1000};
+  economics.gpus["slow"] = {Range3{0.5, 1, 1.5}, 400};
+  economics.node_power = {1, 1.5, 2};
+  economics.network_watts = {0, 50, 100};
+  economics.pue = {1, 1.2, 1.5};
+  return economics;
+}
+
+}  // namespace
+
+TEST_CASE("economics: power of a GPU is its node's share, the network's and the building's", "[search][oracle]") {
+  const Economics economics = prices();
+  const Range3 power = economics.kilowatts_per_gpu("fast").value();
+  CHECK(power.low == Approx(1.0));  // 1000 W x 1
+  CHECK(power.typical == Approx((1500 + 50) * 1.2 / 1000));
+  CHECK(power.high == Approx((2000 + 100) * 1.5 / 1000));
+  CHECK_FALSE(economics.kilowatts_per_gpu("other").has_value());
+  CHECK_FALSE(economics.price_per_gpu_hour("other").has_value());
+}
+
+TEST_CASE("capacity: days, money and energy of a job by hand", "[search][oracle]") {
+  // 1e6 tokens in 10 s on 100 GPUs: 1e5 tokens/s. 8.64e9 tokens are one day, 2,400 GPU-hours, at half goodput twice that.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines.front().choice.goodput = 0.5;
+  const Economics economics = prices();
+  const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 8.64e9}, &economics);
+  const Offer& offer = plan.offers.front();
+  CHECK(offer.tokens_per_s == Approx(1e5));
+  CHECK(offer.tokens_per_s_per_gpu == Approx(1e3));
+  CHECK(offer.days == Approx(2));
+  CHECK(offer.cost_usd->typical == Approx(4800 * 3));
+  CHECK(offer.cost_usd->low == Approx(4800 * 2));
+  CHECK(offer.usd_per_million_tokens->typical == Approx(4800.0 * 3 / 8640));
+  CHECK(offer.energy_mwh->typical == Approx(4800 * 1.86 / 1000));
+  CHECK(plan.limit == "compute 80 %, exposed tensor parallel 10 %, pipeline bubble 10 %");
+}
+
+TEST_CASE("capacity: the objective decides between machines", "[search]") {
+  // fast: 3 USD x 100 GPUs x 10 s; slow: 1 USD x 200 GPUs x 12 s: later, but cheaper.
+  const std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1), evaluation(11, 1.9, 0.1)}),
+                                             machine("slow", 200, {evaluation(12, 1, 0.1)})};
+  const Economics economics = prices();
+  const auto first = [&](Objective objective) {
+    return rank_offers(machines, objective, {.tokens = 1e12}, &economics).offers.front().machine;
+  };
+  CHECK(first(Objective::time) == 0);
+  CHECK(first(Objective::throughput) == 0);
+  CHECK(first(Objective::cost) == 1);
+  CHECK(first(Objective::energy) == 0);  // 1.86 kW x 1000 GPU-s against 0.78 kW x 2400
+  CHECK(first(Objective::gpus) == 0);
+
+  const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 1e12}, &economics);
+  CHECK(plan.pareto == std::vector<int>{0, 2});  // the second of the fast machine is beaten by its first
+  CHECK(plan.runners_up[1].slower_by == Approx(0.1));
+  CHECK(plan.runners_up[1].cause == "exposed tensor parallel");
+  CHECK(plan.runners_up[1].seconds == Approx(0.9));
+  CHECK(plan.runners_up[2].cause.empty());  // another machine: parts do not compare
+}
+
+TEST_CASE("capacity: offers that miss a constraint come last and say which", "[search]") {
+  const std::vector<MachineOutcome> machines{machine("slow", 200, {evaluation(12, 1, 0.1)}),
+                                             machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  const Economics economics = prices();
+  // 1e12 tokens: slow 138.9 days, fast 115.7.
+  const CapacityPlan in_time = rank_offers(machines, Objective::cost, {.tokens = 1e12, .days = 120}, &economics);
+  CHECK(in_time.offers[0].machine == 1);
+  CHECK(in_time.offers[0].misses.empty());
+  CHECK(in_time.offers[1].misses == "takes 138.9 days, not 120");
+  const CapacityPlan cheap =
+      rank_offers(machines, Objective::time, {.tokens = 1e12, .budget_usd = 700'000}, &economics);
+  CHECK(cheap.offers[0].machine == 0);
+  CHECK(cheap.offers[1].misses == "costs 833333 USD, not 700000");
+  const CapacityPlan unknown = rank_offers(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
+  CHECK(unknown.offers[0].misses == "has no known price");
+}

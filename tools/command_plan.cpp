@@ -1,0 +1,340 @@
+/// `tracecast plan`: the best layouts, numbers of GPUs and machines for a job.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/economics_file.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/scenario_fields.hpp"
+#include "sim/io/search_store.hpp"
+#include "sim/report/goodput_report.hpp"
+#include "sim/report/plan_report.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string gpus;
+  std::vector<std::string> topologies;
+  std::vector<int> tp, cp, ep, pp, vpp, zero;
+  std::vector<std::int64_t> micro_batch;
+  std::vector<std::string> recompute;
+  std::vector<std::string> schedules;
+  std::string objective = "time";
+  std::string tokens;
+  double days = 0;
+  double budget = 0;
+  std::string economics = "rental-2026";
+  double price = 0;
+  std::string failures = "llama3-54-days";
+  SearchOptions search;
+  bool no_upgrades = false;
+  std::string csv;
+  std::string out;
+  bool json = false;
+};
+
+tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
+  return fail(Diagnostic{"", 0, key, value, message});
+}
+
+/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is one.
+Result<std::vector<int>> parse_gpus(const std::string& text) {
+  const auto refuse = [&] {
+    return wrong("--gpus", text, "is no number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)");
+  };
+  const auto number = [](std::string_view part, int& value) {
+    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= (1 << 22);
+  };
+  std::vector<int> values;
+  if (const std::size_t dots = text.find(".."); dots != std::string::npos) {
+    int first = 0;
+    int last = 0;
+    if (!number(std::string_view(text).substr(0, dots), first) ||
+        !number(std::string_view(text).substr(dots + 2), last))
+      return refuse();
+    if (first > last) return refuse();
+    for (std::int64_t gpus = first; gpus <= last; gpus *= 2) values.push_back(static_cast<int>(gpus));
+    return values;
+  }
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    int value = 0;
+    if (!number(std::string_view(text).substr(begin, end - begin), value)) return refuse();
+    values.push_back(value);
+    begin = end + 1;
+  }
+  return values;
+}
+
+/// "2T", "15.6T", "300B", "1e12".
+Result<double> parse_tokens(const std::string& text) {
+  if (text.empty()) return 0.0;
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const double factor = unit.empty()  ? 1
+                        : unit == "K" ? 1e3
+                        : unit == "M" ? 1e6
+                        : unit == "B" ? 1e9
+                        : unit == "T" ? 1e12
+                                      : 0;
+  if (code == std::errc{} && factor > 0 && value * factor >= 1 && value * factor <= 9e18) return value * factor;
+  return wrong("--tokens", text, "is no number of tokens (allowed: 2T, 300B, 15.6e12)");
+}
+
+Result<Objective> parse_objective(const std::string& text) {
+  for (const Objective each :
+       {Objective::time, Objective::throughput, Objective::cost, Objective::energy, Objective::gpus})
+    if (text == to_string(each)) return each;
+  return wrong("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
+}
+
+/// What the user fixed in place of the default choices.
+Result<void> restrict(SearchSpace& space, const Options& options) {
+  const auto take = [](auto& values, const auto& given) {
+    if (!given.empty()) values.assign(given.begin(), given.end());
+  };
+  take(space.tp, options.tp);
+  take(space.cp, options.cp);
+  take(space.ep, options.ep);
+  take(space.pp, options.pp);
+  take(space.vpp, options.vpp);
+  take(space.zero_stage, options.zero);
+  take(space.micro_batch_size, options.micro_batch);
+  for (const std::string& name : options.schedules)
+    if (find_schedule(name) == nullptr)
+      return wrong("--schedule", name, "is no schedule (see tracecast schedule --help)");
+  take(space.pp_schedule, options.schedules);
+  if (options.recompute.empty()) return {};
+  space.recompute.clear();
+  for (const std::string& name : options.recompute) {
+    const Names<Recompute> names = recompute_names();
+    const auto found = std::find_if(names.begin(), names.end(), [&](const auto& each) { return each.first == name; });
+    if (found == names.end())
+      return wrong("--recompute", name, "is no recomputation (allowed: none selective selective_op full)");
+    space.recompute.push_back(found->second);
+  }
+  return {};
+}
+
+Result<std::vector<MachineChoice>> machines(const Options& options, const DataPaths& data) {
+  const Result<fs::path> path = find_file(options.scenario, data.scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  std::vector<int> sizes{0};
+  if (!options.gpus.empty()) {
+    const Result<std::vector<int>> parsed = parse_gpus(options.gpus);
+    if (!parsed) return tl::unexpected(parsed.error());
+    sizes = *parsed;
+  }
+  const std::vector<std::string> as_it_is{""};
+  std::vector<MachineChoice> choices;
+  for (const std::string& topology : options.topologies.empty() ? as_it_is : options.topologies)
+    for (const int gpus : sizes) {
+      std::vector<std::string> overrides = options.overrides;
+      if (!topology.empty()) overrides.push_back("cluster.topology=" + topology);
+      if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
+      Result<Scenario> scenario = read_scenario(*path, data, overrides);
+      if (!scenario) return tl::unexpected(scenario.error());
+      MachineChoice choice;
+      choice.topology = scenario->topology;
+      choice.gpus = scenario->cluster.world_size;
+      choice.scenario = std::move(*scenario);
+      choices.push_back(std::move(choice));
+    }
+  return choices;
+}
+
+/// The share of the wall time in which the best layout of a machine trains, from simulated histories of 30 days.
+Result<double> goodput_of(const MachineChoice& machine, const Layout& best, const FailureFile& failures, int threads) {
+  GoodputRequest request;
+  request.scenario = with_layout(machine.scenario, best);
+  request.failures = failures;
+  request.days = 30;
+  request.find_best_interval = false;
+  request.options.threads = threads;
+  request.options.max_histories = 256;
+  request.options.half_width = 0.005;
+  const Result<GoodputReport> report = forecast_goodput(request);
+  if (!report) return tl::unexpected(report.error());
+  return report->goodput.goodput.mean;
+}
+
+/// What a stored evaluation depends on.
+std::string problem_key(const MachineChoice& machine, const SearchOptions& options) {
+  return fmt::format("{}\n{}\n{} GPUs\nheadroom {}", to_json(machine.scenario), to_json(machine.scenario.profile),
+                     machine.gpus, options.memory_headroom);
+}
+
+struct Request {
+  Options options;
+  Objective objective = Objective::time;
+  JobTarget target;
+  std::vector<MachineChoice> machines;
+  std::vector<SearchSpace> spaces;
+  Economics economics;
+  std::optional<FailureFile> failures;
+};
+
+Result<Economics> load_economics(const Options& options, const DataPaths& data, const std::vector<MachineChoice>& all) {
+  const Result<fs::path> path = find_file(options.economics, data.scenarios / "economics", "economics file");
+  if (!path) return tl::unexpected(path.error());
+  Result<Economics> economics = read_economics(*path);
+  if (economics && options.price > 0)
+    for (const MachineChoice& machine : all)
+      economics->gpus[machine.scenario.profile.name].price = Range3{options.price, options.price, options.price};
+  return economics;
+}
+
+Result<Request> load(const Options& options) {
+  Request request;
+  request.options = options;
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<Objective> objective = parse_objective(options.objective);
+  if (!objective) return tl::unexpected(objective.error());
+  request.objective = *objective;
+  const Result<double> tokens = parse_tokens(options.tokens);
+  if (!tokens) return tl::unexpected(tokens.error());
+  request.target = {*tokens, options.days, options.budget};
+  Result<std::vector<MachineChoice>> choices = machines(options, *data);
+  if (!choices) return tl::unexpected(choices.error());
+  request.machines = std::move(*choices);
+  if (request.target.tokens <= 0)
+    request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
+  if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
+    return wrong("--tokens", "", "is needed for --days and --budget, since the scenario has no training.train_tokens");
+  for (const MachineChoice& machine : request.machines) {
+    SearchSpace space = default_space(machine.scenario, machine.gpus);
+    if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
+    request.spaces.push_back(std::move(space));
+  }
+  Result<Economics> economics = load_economics(options, *data, request.machines);
+  if (!economics) return tl::unexpected(economics.error());
+  request.economics = std::move(*economics);
+  if (options.failures == "none") return request;
+  const Result<fs::path> failures = find_file(options.failures, data->scenarios / "failures", "failure model");
+  if (!failures) return tl::unexpected(failures.error());
+  Result<FailureFile> read = read_failure_file(*failures);
+  if (!read) return tl::unexpected(read.error());
+  request.failures = std::move(*read);
+  return request;
+}
+
+Result<PlanReport> make_report(Request request, const Context& context) {
+  const Options& options = request.options;
+  std::optional<SearchStore> store;
+  if (!options.out.empty()) {
+    Result<SearchStore> opened = SearchStore::open(options.out);
+    if (!opened) return tl::unexpected(opened.error());
+    store = std::move(*opened);
+  }
+  Progress progress("searching", context.show_progress);
+  std::vector<MachineOutcome> outcomes;
+  for (std::size_t m = 0; m < request.machines.size(); ++m) {
+    MachineChoice& machine = request.machines[m];
+    progress.update(static_cast<double>(m), static_cast<double>(request.machines.size()));
+    EvaluateRound evaluate_round = evaluate_on_threads(machine.scenario, options.search);
+    if (store) evaluate_round = store->remembering(problem_key(machine, options.search), evaluate_round);
+    SearchResult result = search(machine.scenario, request.spaces[m], options.search, evaluate_round);
+    if (request.failures && request.target.tokens > 0 && !result.best.empty()) {
+      const Result<double> goodput =
+          goodput_of(machine, result.best.front().layout, *request.failures, options.search.threads);
+      if (!goodput) return tl::unexpected(goodput.error());
+      machine.goodput = *goodput;
+    }
+    outcomes.push_back({machine, std::move(result)});
+  }
+  if (store && !store->failure().empty()) return wrong("--out", options.out, store->failure());
+  PlanReport report;
+  report.scenario = request.machines.front().scenario.name;
+  report.economics = request.economics.name;
+  report.plan = rank_offers(std::move(outcomes), request.objective, request.target, &request.economics);
+  if (request.failures && request.target.tokens > 0) report.failures = request.failures->model.name;
+  if (options.no_upgrades || report.plan.offers.empty()) return report;
+  const Offer& first = report.plan.offers.front();
+  const auto m = static_cast<std::size_t>(first.machine);
+  report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search);
+  return report;
+}
+
+Result<ExitCode> plan(const Options& options, const Context& context) {
+  Result<Request> request = load(options);
+  if (!request) return tl::unexpected(request.error());
+  const Result<PlanReport> report = make_report(std::move(*request), context);
+  if (!report) return tl::unexpected(report.error());
+  if (!options.csv.empty())
+    if (const Result<void> written = write_file(options.csv, plan_csv(report->plan)); !written)
+      return tl::unexpected(written.error());
+  fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
+  const bool met = !report->plan.offers.empty() && report->plan.offers.front().misses.empty();
+  return met ? ExitCode::done : ExitCode::no;
+}
+
+}  // namespace
+
+Run add_plan(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  const auto list = [&app](const std::string& name, auto& values, const std::string& text) {
+    app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
+  };
+  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  app.add_option("--gpus", options->gpus, "how many: 1024, a list 256,384, or 256..16384, which doubles")
+      ->type_name("GPUS");
+  list("--topology", options->topologies, "machines to compare: files or shipped names");
+  list("--tp", options->tp, "tensor-parallel degrees to try (default: what divides)");
+  list("--pp", options->pp, "pipeline degrees");
+  list("--vpp", options->vpp, "model chunks per pipeline rank");
+  list("--cp", options->cp, "context-parallel degrees");
+  list("--ep", options->ep, "expert-parallel degrees");
+  list("--micro-batch", options->micro_batch, "micro-batch sizes");
+  list("--recompute", options->recompute, "none, selective, selective_op, full");
+  list("--zero", options->zero, "ZeRO stages, 0 to 3");
+  list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
+  app.add_option("--objective", options->objective, "time, throughput, cost, energy or gpus")->capture_default_str();
+  app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
+      ->type_name("TOKENS");
+  app.add_option("--days", options->days, "to finish in")->check(CLI::PositiveNumber);
+  app.add_option("--budget", options->budget, "US dollars to spend at most")->check(CLI::PositiveNumber);
+  app.add_option("--economics", options->economics, "prices and power: a file, or the name of one that is shipped")
+      ->capture_default_str();
+  app.add_option("--price", options->price, "US dollars per GPU-hour, in place of the file's")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--failures", options->failures, "failure model for the goodput, or none")->capture_default_str();
+  app.add_option("--headroom", options->search.memory_headroom, "share of the GPU memory to leave free")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  app.add_option("--best", options->search.best, "layouts to find on every machine")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--threads", options->search.threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
+  app.add_flag("--no-upgrades", options->no_upgrades, "do not try better machines");
+  app.add_option("--out", options->out, "keep results in this SQLite file; a search that was killed goes on from it")
+      ->type_name("FILE");
+  app.add_option("--csv", options->csv, "write every simulated layout there")->type_name("FILE");
+  app.add_option("--set", options->overrides, "replace a value of the scenario; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  return [options](const Context& context) { return plan(*options, context); };
+}
+
+}  // namespace tracecast::cli
