@@ -151,9 +151,10 @@ double Costs::in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      const double rate = eight_bits(op.precision)           ? factors.gemm_fp8
-                          : op.precision == Precision::nvfp4 ? factors.gemm_fp4
-                                                             : factors.gemm;
+      const double rate = op.precision == Precision::fp8_block ? factors.gemm_fp8_block
+                          : eight_bits(op.precision)           ? factors.gemm_fp8
+                          : op.precision == Precision::nvfp4   ? factors.gemm_fp4
+                                                               : factors.gemm;
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
     case OperatorKind::attention:

@@ -48,22 +48,7 @@ std::int64_t whole_waves(std::int64_t m, std::int64_t n, std::int64_t tile_m, st
 }
 
 GemmElements gemm_elements(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return {4, 4};
-    case Precision::fp16:
-    case Precision::bf16:
-      return {2, 2};
-    case Precision::fp8:
-      return {1, 2};
-    case Precision::fp8_block:
-      return {1 + 4.0 / 128, 2};  // one fp32 scale per 128 elements
-    case Precision::mxfp8:
-      return {1 + 1.0 / 32, 2};  // one 8-bit scale per 32
-    case Precision::nvfp4:
-      return {0.5 + 1.0 / 16, 2};  // one 8-bit scale per 16
-  }
-  TRACECAST_ASSERT(false, "every precision has an element size");
+  return {quantised_size(precision), precision == Precision::fp32 ? 4.0 : 2.0};
 }
 
 double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements) {

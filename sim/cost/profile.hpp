@@ -81,8 +81,9 @@ struct MeasuredOperator {
 /// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
 /// The optimizer has none: its efficiency is measured in training.
 struct InTraining {
-  double gemm = 1;  ///< 16 and 32 bit, dense and grouped
-  double gemm_fp8 = 1;
+  double gemm = 1;      ///< 16 and 32 bit, dense and grouped
+  double gemm_fp8 = 1;  ///< per-tensor scales, and mxfp8
+  double gemm_fp8_block = 1;
   double gemm_fp4 = 1;
   double weight_gradient = 1;  ///< on top of the above, for wgrad
   double attention = 1;        ///< fused

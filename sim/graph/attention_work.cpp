@@ -17,7 +17,7 @@ std::int64_t LayerWriter::qk_dim() const {
 }
 
 std::vector<Linear> LayerWriter::attention_inputs() const {
-  const Precision p = training_.dtype;
+  const Precision p = precision_of(LinearPart::attention);
   const std::int64_t h = model_.hidden_size;
   if (!model_.latent_attention)
     return {{"qkv", h, heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()), MatrixSplit::column, p}};
@@ -35,7 +35,7 @@ std::vector<Linear> LayerWriter::attention_inputs() const {
 }
 
 Linear LayerWriter::attention_output() const {
-  return {"proj", heads() * v_dim(), model_.hidden_size, MatrixSplit::row, training_.dtype};
+  return {"proj", heads() * v_dim(), model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::attention)};
 }
 
 AttentionShape LayerWriter::attention_shape(std::int64_t q_len, std::int64_t kv_len, bool causal) const {
@@ -47,7 +47,7 @@ AttentionShape LayerWriter::attention_shape(std::int64_t q_len, std::int64_t kv_
           qk_dim(),
           v_dim(),
           causal,
-          model_.sliding_window};
+          model_.window(layer_)};
 }
 
 void LayerWriter::rope(Pass pass) {

@@ -13,7 +13,7 @@ BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Sch
       schedule(schedule_in),
       cluster(cluster_in),
       network(network_in),
-      work(model, plan),
+      work(model, plan, expert_nodes(plan, cluster)),
       units(model, plan, work),
       seats(schedule),
       groups(plan, seats.first().rank, seats.last().rank),
@@ -33,7 +33,7 @@ EventRef BuildContext::rank_event(const char* purpose, int chunk, int index, boo
 std::string BuildContext::signature(const char* kind, const Chunk& chunk, bool special) const {
   std::string layers;
   for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
-    layers += model.is_moe_layer(layer) ? 'm' : 'd';
+    layers += work.kind(layer) + ' ';
   return fmt::format("{} {} {} {}{}{} {} {} {} {}", kind, chunk.index, layers, chunk.stage.embedding, chunk.stage.head,
                      special, chunk.receive_forward, chunk.send_forward, chunk.receive_backward, chunk.send_backward);
 }

@@ -26,14 +26,13 @@ std::vector<EventRef> DataParallel::gather(TemplateWriter& writer, const Bucket&
                                            const std::vector<EventRef>& after, EventRef dense_event,
                                            EventRef expert_event, GatherSlots slots) {
   std::vector<EventRef> events;
-  const auto issue = [&](Slot slot, std::int64_t parameters, EventRef event) {
-    if (parameters == 0 || context_.table.placement(slot).ranks <= 1) return;
-    const CollectiveCall call{Collective::all_gather, Bytes{parameters * parameter_bytes()}, Algorithm::automatic,
-                              Protocol::automatic};
+  const auto issue = [&](Slot slot, Bytes size, EventRef event) {
+    if (size.count == 0 || context_.table.placement(slot).ranks <= 1) return;
+    const CollectiveCall call{Collective::all_gather, size, Algorithm::automatic, Protocol::automatic};
     events.push_back(writer.collective(Lane::parameters, Traffic::parameters, slot, call, after, event));
   };
-  issue(slots.dense, bucket.dense, dense_event);
-  issue(slots.expert, bucket.expert, expert_event);
+  issue(slots.dense, bucket.dense_gathered, dense_event);
+  issue(slots.expert, bucket.expert_gathered, expert_event);
   return events;
 }
 

@@ -33,7 +33,6 @@ class DataParallel {
   /// Parameters whose optimizer states this rank holds.
   std::int64_t own_parameters(const Bucket& all) const;
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
-  std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
 
   /// All-gathers of one bucket, dense and expert parameters apart; the events of those that have a group.
   struct GatherSlots {

@@ -1,19 +1,18 @@
 #include "sim/graph/end_of_step.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 
 Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
   Bucket sum;
-  for (const Chunk& chunk : chunks) {
-    const Bucket own = context_.units.stage(chunk.stage);
-    sum.dense += own.dense;
-    sum.expert += own.expert;
-  }
+  for (const Chunk& chunk : chunks) sum += context_.units.stage(chunk.stage);
   return sum;
 }
 
@@ -22,15 +21,24 @@ Operator EndOfStep::work(std::string name, std::int64_t parameters, std::int64_t
           ElementwiseShape{parameters, Bytes{parameters * bytes}}};
 }
 
+/// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here although
+/// the first forward makes them, after the parameters have been gathered.
+Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
+  const double moved = static_cast<double>(parameters) * (2 + weight_copy_bytes(context_.plan.training.dtype));
+  return {OperatorKind::cast, Pass::optimizer, Precision::bf16, "weight cast",
+          ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
+}
+
 /// Bytes that the update reads and writes for each parameter (DOMAIN.md 1.3).
 std::int64_t EndOfStep::update_bytes() const {
   const Training& training = context_.plan.training;
   const std::int64_t copy = training.dtype == Precision::fp32 || !training.master_weights ? 0 : 2;
+  const std::int64_t state = element_size(training.optimizer_state_dtype);
   switch (training.optimizer) {
     case OptimizerKind::adam:
-      return 28 + copy;
+      return 12 + 4 * state + copy;
     case OptimizerKind::momentum:
-      return 20 + copy;
+      return 12 + 2 * state + copy;
     case OptimizerKind::sgd:
       return 12 + copy;
   }
@@ -115,6 +123,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
         writer.compute(work("update", data_.own_parameters(all), update_bytes()));
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.total();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
+        if (all.quantised > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
         for (EventRef event : data_.gather(writer, all, {writer.mark()})) writer.wait(event);
       });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace tracecast {
 
@@ -91,6 +92,13 @@ std::vector<int> Groups::mirror_members(int rank) const {
   const int other = plan_.grid.rank(at);
   if (other == rank) return {rank};
   return {std::min(rank, other), std::max(rank, other)};
+}
+
+int expert_nodes(const Plan& plan, const Cluster& cluster) {
+  const std::vector<int> members = Groups(plan, 0, 0).members(0, Slot::expert);
+  std::set<int> nodes;
+  for (const int member : members) nodes.insert(cluster.node_of(member));
+  return static_cast<int>(nodes.size());
 }
 
 }  // namespace tracecast

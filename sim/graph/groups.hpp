@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/graph/template_writer.hpp"
+#include "sim/network/cluster.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace tracecast {
@@ -31,5 +32,8 @@ class Groups {
   int first_stage_;
   int last_stage_;
 };
+
+/// Nodes (scale-up domains) that an expert-parallel group has members in.
+int expert_nodes(const Plan& plan, const Cluster& cluster);
 
 }  // namespace tracecast

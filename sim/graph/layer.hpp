@@ -12,6 +12,7 @@
 /// of column-parallel layers is gathered again meanwhile.   Source: DOMAIN.md 1.2, 1.3, 3.3, 3.6, 3.7.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "sim/graph/step_graph.hpp"
@@ -45,10 +46,16 @@ using WorkList = std::vector<Work>;
 /// Which part of the backward pass is wanted.
 enum class BackwardPart { all, input_gradients, weight_gradients };
 
+class LayerWriter;
+
 /// Makes the work lists of one run: every layer of the model under one plan.
 class LayerWork {
  public:
-  LayerWork(const Model& model, const Plan& plan);
+  /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group lies on.
+  LayerWork(const Model& model, const Plan& plan, int expert_nodes = 1);
+
+  /// Layers of one kind have the same work.
+  std::string kind(int layer) const;
 
   WorkList forward(int layer) const;
   /// `recompute`: repeats the forward first (full recomputation) — or the core attention only, when the plan says selective.
@@ -64,10 +71,15 @@ class LayerWork {
   std::int64_t layer_parameters(int layer) const;
   std::int64_t embedding_parameters() const;
   std::int64_t head_parameters() const;
+  /// Of layer_parameters(layer), those that 8- or 4-bit multiplications read: of routed experts, or all others.
+  std::int64_t quantised_parameters(int layer, bool experts) const;
 
  private:
+  LayerWriter writer_of(int layer, bool recomputed = false) const;
+
   const Model& model_;
   const Plan& plan_;
+  int expert_nodes_;
 };
 
 }  // namespace tracecast

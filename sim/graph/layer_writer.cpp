@@ -1,5 +1,6 @@
 #include "sim/graph/layer_writer.hpp"
 
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -64,23 +65,31 @@ void LayerWriter::reduce_partial_sums() {
   if (t_ > 1) collective(Traffic::tensor_parallel, reduction(), tensor_message());
 }
 
-bool LayerWriter::eight_bit(Precision p) const {
-  return p == Precision::fp8 || p == Precision::fp8_block || p == Precision::mxfp8 || p == Precision::nvfp4;
+void LayerWriter::quantise(const std::string& name, Precision precision, Pass pass, std::int64_t elements) {
+  if (!is_narrow(precision)) return;
+  const double moved =
+      static_cast<double>(elements) * (quantised_size(Precision::bf16) + 2 * quantised_size(precision));
+  compute(OperatorKind::cast, pass, Precision::bf16, name + " cast",
+          ElementwiseShape{elements, Bytes{std::llround(moved)}});
 }
 
-void LayerWriter::quantise(const Linear& linear, Pass pass, std::int64_t width) {
-  if (eight_bit(linear.precision))
-    elementwise(OperatorKind::cast, pass, linear.name + " cast", rows(linear) * width, 4);
+void LayerWriter::quantise_weights(const std::string& name, Precision precision, Pass pass, std::int64_t elements) {
+  if (!is_narrow(precision) || plan_.parallel.zero_stage < 3 || training_.fp8_param_gather) return;
+  const double moved = static_cast<double>(elements) * (quantised_size(Precision::bf16) + quantised_size(precision));
+  compute(OperatorKind::cast, pass, Precision::bf16, name + " weight cast",
+          ElementwiseShape{elements, Bytes{std::llround(moved)}});
 }
 
 void LayerWriter::linear_forward(const Linear& linear) {
-  quantise(linear, Pass::forward, linear.in);
+  quantise_weights(linear.name, linear.precision, Pass::forward, linear.in * linear.out);
+  quantise(linear.name, linear.precision, Pass::forward, rows(linear) * linear.in);
   compute(OperatorKind::gemm, Pass::forward, linear.precision, linear.name,
           GemmShape{rows(linear), linear.out, linear.in, 1, false});
 }
 
 void LayerWriter::linear_dgrad(const Linear& linear) {
-  quantise(linear, Pass::dgrad, linear.out);
+  quantise_weights(linear.name, linear.precision, Pass::dgrad, linear.in * linear.out);
+  quantise(linear.name, linear.precision, Pass::dgrad, rows(linear) * linear.out);
   compute(OperatorKind::gemm, Pass::dgrad, linear.precision, linear.name,
           GemmShape{rows(linear), linear.in, linear.out, 1, false});
 }

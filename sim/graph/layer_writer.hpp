@@ -9,11 +9,13 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/graph/layer.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 
@@ -41,15 +43,18 @@ struct Moved {
 
 class LayerWriter {
  public:
-  LayerWriter(const Model& model, const Plan& plan, bool recomputed = false)
+  /// `layer`: whose work it is; -1 at both ends of the model. `expert_nodes`: as in LayerWork.
+  LayerWriter(const Model& model, const Plan& plan, int layer, int expert_nodes, bool recomputed = false)
       : model_(model),
         plan_(plan),
         training_(plan.training),
+        layer_(layer),
+        expert_nodes_(expert_nodes),
         t_(plan.parallel.tp),
         tokens_(plan.tokens()),
         sequence_parallel_(plan.parallel.sequence_parallel && plan.parallel.tp > 1),
         local_tokens_(sequence_parallel_ ? ceil_div(tokens_, t_) : tokens_),
-        element_(2),
+        element_(plan.training.dtype == Precision::fp32 ? 4 : 2),
         recomputed_(recomputed) {}
 
   WorkList take() { return std::move(list_); }
@@ -71,10 +76,13 @@ class LayerWriter {
 
   // ---- Linear layers ---------------------------------------------------------------------------------------------------
 
-  bool eight_bit(Precision p) const;
-  /// 8-bit and 4-bit inputs are quantised from 16 bit, together with the transposed copy that the weight gradient needs:
-  /// 2 bytes read, 2 written.
-  void quantise(const Linear& linear, Pass pass, std::int64_t width);
+  Precision precision_of(LinearPart part) const { return linear_precision(model_, training_, layer_, part); }
+  /// 8-bit and 4-bit operands are quantised from 16 bit, together with the transposed copy that the weight gradient needs:
+  /// 2 bytes read, both copies with their scales written.
+  void quantise(const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+  /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
+  /// are made once per step (end_of_step.hpp).
+  void quantise_weights(const std::string& name, Precision precision, Pass pass, std::int64_t elements);
   std::int64_t rows(const Linear& linear) const {
     return linear.split == MatrixSplit::replicated ? local_tokens_ : tokens_;
   }
@@ -131,9 +139,7 @@ class LayerWriter {
 
   int gamma() const { return model_.gated() ? 2 : 1; }
   Linear fc1(std::int64_t width) const;
-  Linear fc2(std::int64_t width) const {
-    return {"fc2", width / t_, model_.hidden_size, MatrixSplit::row, training_.dtype};
-  }
+  Linear fc2(std::int64_t width) const;
   /// Forward: gated reads two and writes one; backward: gated reads three and writes two.
   void activation(Pass pass, std::int64_t elements);
   void dense_forward();
@@ -143,16 +149,26 @@ class LayerWriter {
 
   const MixtureOfExperts& moe() const { return *model_.moe; }
   int etp() const { return plan_.parallel.etp > 0 ? plan_.parallel.etp : t_; }
-  /// Tokens that one rank brings to the router: tensor ranks hold different ones only with sequence parallelism.
+  int chunks() const { return plan_.parallel.moe_chunks; }
+  /// Token copies that one rank sends: tensor ranks hold different tokens only with sequence parallelism.
   std::int64_t routed_tokens() const { return local_tokens_ * moe().topk; }
-  /// Token copies that the experts of one rank work on, load balanced: those of etp ranks together.
-  std::int64_t expert_tokens() const { return routed_tokens() * (sequence_parallel_ ? etp() : 1); }
+  /// Token copies that the experts of the fullest rank work on: those of etp ranks together.
+  std::int64_t expert_tokens() const;
   std::int64_t local_experts() const { return std::max<std::int64_t>(1, moe().experts / plan_.parallel.ep); }
   std::int64_t expert_width() const { return moe().ffn_hidden / etp(); }
   std::int64_t expert_parameters() const;
-  void exchange_tokens(Precision precision);
-  void return_tokens();
-  void grouped(Pass pass, const std::string& name, std::int64_t out, std::int64_t in);
+  /// What one exchange moves: a copy of a token per expert, or with DeepEP per node (inside one node: per rank).
+  Bytes exchange_size(Precision precision) const;
+  /// `experts` on every chunk of the tokens between its dispatch in `precision` and its way back; the exchanges of other
+  /// chunks, and `beside`, run meanwhile.
+  void exchange_tokens(Precision precision, const std::function<void()>& experts,
+                       const std::function<void()>& beside = {});
+  /// Expert-tensor ranks work on the same tokens.
+  void gather_expert_tokens(Precision precision);
+  void reduce_expert_tokens();
+  /// One multiplication of every local expert, on one of `parts` parts of the tokens.
+  void grouped(Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts);
+  void permute(Pass pass, const std::string& name);
   Linear router() const {
     return {"router", model_.hidden_size, moe().experts, MatrixSplit::replicated, Precision::bf16};
   }
@@ -160,6 +176,7 @@ class LayerWriter {
   Linear shared_fc2() const;
   void shared_forward();
   void shared_backward(BackwardPart part);
+  void expert_weight_gradients();
   void moe_forward();
   void moe_backward(BackwardPart part);
 
@@ -185,6 +202,8 @@ class LayerWriter {
   const Model& model_;
   const Plan& plan_;
   const Training& training_;
+  const int layer_;
+  const int expert_nodes_;
   const int t_;
   const std::int64_t tokens_;
   const bool sequence_parallel_;

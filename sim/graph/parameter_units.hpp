@@ -15,7 +15,11 @@ struct Bucket {
   int first_unit = 0;
   std::int64_t dense = 0;
   std::int64_t expert = 0;  ///< of routed experts, which have data-parallel groups of their own
+  Bytes dense_gathered;     ///< size of the all-gather that brings them
+  Bytes expert_gathered;
+  std::int64_t quantised = 0;  ///< of both, read by 8- or 4-bit multiplications
   std::int64_t total() const { return dense + expert; }
+  Bucket& operator+=(const Bucket& other);  ///< keeps first_unit
 };
 
 class ParameterUnits {
@@ -41,6 +45,11 @@ class ParameterUnits {
   std::vector<Bucket> buckets(const Stage& stage) const;
 
  private:
+  struct Parameters {
+    std::int64_t all = 0;
+    std::int64_t quantised = 0;
+  };
+  Bucket make(int unit, const Parameters& dense, const Parameters& expert) const;
   std::int64_t expert_parameters(int layer) const;
 
   const Model& model_;

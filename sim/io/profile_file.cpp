@@ -110,6 +110,7 @@ void visit(Io& io, T& factors)
 {
   io.optional("gemm", factors.gemm, Range::positive);
   io.optional("gemm_fp8", factors.gemm_fp8, Range::positive);
+  io.optional("gemm_fp8_block", factors.gemm_fp8_block, Range::positive);
   io.optional("gemm_fp4", factors.gemm_fp4, Range::positive);
   io.optional("weight_gradient", factors.weight_gradient, Range::positive);
   io.optional("attention", factors.attention, Range::positive);

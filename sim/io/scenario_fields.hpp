@@ -30,6 +30,11 @@ inline Names<Recompute> recompute_names() {
 inline Names<OptimizerKind> optimizer_names() {
   return {{"adam", OptimizerKind::adam}, {"sgd", OptimizerKind::sgd}, {"momentum", OptimizerKind::momentum}};
 }
+inline Names<Precision> optimizer_state_precision_names() {
+  return {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}};
+}
+inline Names<Precision> dispatch_precision_names() { return {{"bf16", Precision::bf16}, {"fp8", Precision::fp8}}; }
+inline Names<std::string> moe_dispatcher_names() { return {{"alltoall", "alltoall"}, {"deepep", "deepep"}}; }
 inline Names<std::string> cp_comm_type_names() {
   return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
 }
@@ -71,6 +76,9 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("scatter_gather_p2p", p.scatter_gather_p2p);
   visit("tp_comm_overlap", p.tp_comm_overlap);
   visit("ddp_bucket_size", p.ddp_bucket_size, kCount);
+  visit("moe_dispatcher", p.moe_dispatcher, moe_dispatcher_names());
+  visit("moe_chunks", p.moe_chunks, kDegree);
+  visit("moe_shared_overlap", p.moe_shared_overlap);
 }
 
 /// `t` is a Training, constant or not.
@@ -81,9 +89,18 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("global_batch_size", t.global_batch_size, kLength);
   visit("dtype", t.dtype, precision_names());
   visit("grad_reduce_dtype", t.grad_reduce_dtype, reduction_precision_names());
+  visit("bf16_linears", t.bf16_linears);
+  visit("bf16_layers_start", t.bf16_layers_start, kDegreeOrDerived);
+  visit("bf16_layers_end", t.bf16_layers_end, kDegreeOrDerived);
+  visit("fp8_param_gather", t.fp8_param_gather);
+  visit("optimizer_state_dtype", t.optimizer_state_dtype, optimizer_state_precision_names());
+  visit("moe_dispatch_dtype", t.moe_dispatch_dtype, dispatch_precision_names());
+  visit("expert_imbalance", t.expert_imbalance);
+  visit("expert_capacity_factor", t.expert_capacity_factor);
   visit("recompute", t.recompute, recompute_names());
   visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
   visit("flash_attention", t.flash_attention);
+  visit("attention_kernel", t.attention_kernel);
   visit("optimizer", t.optimizer, optimizer_names());
   visit("master_weights", t.master_weights);
   visit("cuda_graphs", t.cuda_graphs);

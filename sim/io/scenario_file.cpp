@@ -3,7 +3,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "sim/cost/attention.hpp"
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -44,6 +46,18 @@ class ScenarioReader {
     fill_shard_group();
     if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
+    check_attention_kernel();
+  }
+
+  /// Only the profile knows which kernels there are.
+  void check_attention_kernel() {
+    const std::string& kernel = scenario_.training.attention_kernel;
+    const std::vector<std::string> known = attention_kernels(scenario_.profile);
+    if (kernel.empty() || known.empty() || std::find(known.begin(), known.end(), kernel) != known.end()) return;
+    const KeyPlace& place = scenario_.places["training.attention_kernel"];
+    errors_->push_back(
+        {place.file, place.line, "training.attention_kernel", place.value,
+         fmt::format("is no kernel of the profile {} (allowed: {})", scenario_.profile.name, fmt::join(known, " "))});
   }
 
   static bool required(ObjectReader& root, const std::string& key) {

@@ -93,16 +93,11 @@ void check_experts(ModelCheck& check, const Model& model) {
   }
 }
 
-/// Every n-th layer attends globally, the others within the window.
-bool is_windowed(const Model& model, int layer) {
-  if (model.sliding_window == 0) return false;
-  return model.global_layer_interval == 0 || (layer + 1) % model.global_layer_interval != 0;
-}
-
 /// Keys that a query attends to on average. `masked`: the later half is cut off by the causal mask.
 double attended_keys(const Model& model, int layer, std::int64_t seq_length, bool masked) {
   const double keys = static_cast<double>(seq_length) * (masked ? 0.5 : 1.0);
-  return is_windowed(model, layer) ? std::min(keys, static_cast<double>(model.sliding_window)) : keys;
+  const std::int64_t window = model.window(layer);
+  return window > 0 ? std::min(keys, static_cast<double>(window)) : keys;
 }
 
 /// Sum of the head sizes of query-key and score-value products, all heads.
@@ -146,6 +141,11 @@ void add(ParameterCount& count, const std::vector<ParameterGroup>& groups) {
 bool Model::is_moe_layer(int layer) const {
   if (!moe || layer < moe->leading_dense_layers) return false;
   return (layer - moe->leading_dense_layers) % moe->layer_interval == moe->layer_interval - 1;
+}
+
+std::int64_t Model::window(int layer) const {
+  const bool global = global_layer_interval > 0 && (layer + 1) % global_layer_interval == 0;
+  return layer < 0 || global ? 0 : sliding_window;
 }
 
 ParameterCount parameter_count(const Model& model) {

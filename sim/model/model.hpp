@@ -78,6 +78,8 @@ struct Model {
   /// All layers, an encoder's first: the numbers that `layer` runs over here and in Stage.
   int layers() const { return encoder_layers + num_layers; }
   bool is_moe_layer(int layer) const;
+  /// Sliding window of a layer, 0 where it attends to everything. Both ends of the model (layer -1) have none.
+  std::int64_t window(int layer) const;
 };
 
 /// Parameters of one part of the model, all ranks together.

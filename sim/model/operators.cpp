@@ -77,6 +77,21 @@ std::int64_t element_size(Precision precision) {
   return 0;
 }
 
+bool is_narrow(Precision precision) { return element_size(precision) == 1; }
+
+double quantised_size(Precision precision) {
+  switch (precision) {
+    case Precision::fp8_block:
+      return 1 + 4.0 / 128;
+    case Precision::mxfp8:
+      return 1 + 1.0 / 32;
+    case Precision::nvfp4:
+      return 0.5 + 1.0 / 16;
+    default:
+      return static_cast<double>(element_size(precision));
+  }
+}
+
 const char* to_string(Precision precision) {
   switch (precision) {
     case Precision::fp32:

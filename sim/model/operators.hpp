@@ -15,6 +15,11 @@ namespace tracecast {
 enum class Precision { fp32, fp16, bf16, fp8, fp8_block, mxfp8, nvfp4 };
 /// Bytes of one element as it is moved by a collective or kept in memory (4-bit formats are rounded up to 1).
 std::int64_t element_size(Precision precision);
+/// 8 or 4 bits: operands are quantised from 16 bit, results leave in 16 bit.
+bool is_narrow(Precision precision);
+/// Bytes of one quantised element with its share of the scales: fp8_block an fp32 scale per 128 elements, mxfp8 8 bits per
+/// 32, nvfp4 8 bits per 16. For 16 and 32 bit the element itself.   Source: OCP MX 1.0; DeepSeek-V3 3.3; NVIDIA NVFP4.
+double quantised_size(Precision precision);
 const char* to_string(Precision precision);
 
 enum class OperatorKind {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/plan/expert_routing.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -76,7 +78,7 @@ TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
 double expert_rows(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
   const double spread = p.sequence_parallel ? static_cast<double>(p.etp) / p.tp : 1;
-  return model.moe->topk * spread;
+  return model.moe->topk * spread * expert_load(plan.training);
 }
 
 /// Up (and gate) results and the activation's, of a feed-forward `width` wide.

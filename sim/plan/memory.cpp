@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/plan/activations.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
 
 namespace tracecast {
@@ -104,13 +105,22 @@ RankParameters total(const RankShare& share) {
   return sum;
 }
 
+/// Quantised copies of the weights, kept from one micro-batch to the next; without the 16-bit ones where those are not kept.
+/// With zero_stage 3 they come and go with the gathered weights.
+Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
+  if (plan.parallel.zero_stage == 3) return {};
+  const double wide = plan.training.fp8_param_gather ? static_cast<double>(compute_size(plan.training)) : 0;
+  const auto count = static_cast<double>(parameters.quantised + parameters.quantised_experts);
+  return {std::llround(count * (weight_copy_bytes(plan.training.dtype) - wide))};
+}
+
 MemoryByKind states(const RankShare& share, const Plan& plan, int weight_versions) {
   const RankParameters parameters = total(share);
   const int stage = plan.parallel.zero_stage;
   const MemoryByKind dense = model_states(parameters.dense, plan.training, stage, plan.shard_group());
   const MemoryByKind experts = model_states(parameters.experts, plan.training, stage, expert_shard_group(plan));
   MemoryByKind memory;
-  memory.weights = (dense.weights + experts.weights) * weight_versions;
+  memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
   memory.gradients = dense.gradients + experts.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
   return memory;
@@ -121,27 +131,37 @@ bool is_root(const Stage& stage, std::size_t unit, std::size_t units) {
   return (stage.embedding && unit == 0) || (stage.head && unit + 1 == units);
 }
 
+/// A unit as it has been gathered: in 16 bit with one quantised copy, or quantised only.
+double gathered_bytes(const RankParameters& unit, const Plan& plan) {
+  const auto all = static_cast<double>(unit.total());
+  const auto quantised = static_cast<double>(unit.quantised + unit.quantised_experts);
+  const auto wide = static_cast<double>(compute_size(plan.training));
+  return (plan.training.fp8_param_gather ? all - quantised : all) * wide +
+         quantised * quantised_size(plan.training.dtype);
+}
+
 /// Parameters gathered at one time: all units that stay from the forward to the end of the backward, of the others the
 /// one in work and the one fetched ahead, and what they keep when they are resharded to a smaller group.
-std::int64_t gathered_parameters(const RankShare& share, const Plan& plan) {
-  std::int64_t kept = 0;
-  std::int64_t freed = 0;
-  std::int64_t most = 0;
+double gathered_bytes(const RankShare& share, const Plan& plan) {
+  double kept = 0;
+  double freed = 0;
+  double most = 0;
   for (std::size_t chunk = 0; chunk < share.units.size(); ++chunk) {
     const std::vector<RankParameters>& units = share.units[chunk];
-    std::int64_t previous = 0;
+    double previous = 0;
     for (std::size_t i = 0; i < units.size(); ++i) {
+      const double own = gathered_bytes(units[i], plan);
       if (!plan.gathers_again(is_root(share.stages[chunk], i, units.size()))) {
-        kept += units[i].total();
+        kept += own;
         continue;
       }
-      most = std::max(most, previous + units[i].total());
-      previous = units[i].total();
-      freed += units[i].total();
+      most = std::max(most, previous + own);
+      previous = own;
+      freed += own;
     }
   }
   const int group = plan.parallel.reshard_group;
-  return kept + most + (group > 0 ? freed / group : 0);
+  return kept + most + (group > 0 ? std::ceil(freed / group) : 0);
 }
 
 std::int64_t largest_unit(const RankShare& share) {
@@ -163,9 +183,7 @@ Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& sha
     bytes +=
         static_cast<double>(largest_unit(share)) * static_cast<double>(element_size(plan.training.grad_reduce_dtype));
   }
-  if (plan.parallel.zero_stage == 3) {
-    bytes += static_cast<double>(gathered_parameters(share, plan)) * static_cast<double>(compute_size(plan.training));
-  }
+  if (plan.parallel.zero_stage == 3) bytes += gathered_bytes(share, plan);
   return to_bytes(bytes);
 }
 
@@ -234,13 +252,14 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
 
 StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
   const std::int64_t states = optimizer_states(training.optimizer);
-  if (training.dtype == Precision::fp32) return {4, 4, 4 * states};
+  const std::int64_t state = element_size(training.optimizer_state_dtype);
+  if (training.dtype == Precision::fp32) return {4, 4, state * states};
   const std::int64_t gradients = element_size(training.grad_reduce_dtype);
   if (!training.master_weights) return {2, gradients, 2 * states};
-  if (zero_stage == 3) return {4, 4, 4 * states};
+  if (zero_stage == 3) return {4, 4, state * states};
   const bool copies_gradients =
       training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) && zero_stage < 2;
-  return {2, gradients, 4 + 4 * states + (copies_gradients ? 4 : 0)};
+  return {2, gradients, 4 + state * states + (copies_gradients ? 4 : 0)};
 }
 
 MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards) {

@@ -43,6 +43,11 @@ struct Parallel {
   bool tp_comm_overlap = false;     ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   std::string cp_comm_type = "p2p";  ///< p2p (ring), all_gather, a2a
+  /// How tokens reach their experts. alltoall: a copy per expert (Megatron-LM's and torchtitan's default). deepep: a copy
+  /// per node, forwarded inside it (DeepEP; the reach of a token is limited by the model's routing groups).
+  std::string moe_dispatcher = "alltoall";
+  int moe_chunks = 1;  ///< parts of a micro-batch; the exchange of one runs beside the experts' work on another
+  bool moe_shared_overlap = false;  ///< shared experts run beside the exchange (Megatron's --moe-shared-expert-overlap)
   bool operator==(const Parallel&) const = default;
 };
 
@@ -60,9 +65,21 @@ struct Training {
   std::int64_t global_batch_size = 0;
   Precision dtype = Precision::bf16;              ///< of the matrix multiplications
   Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
+  /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
+  /// Embedding, router, output layer, norms and attention itself always do (DeepSeek-V3 3.3, Transformer Engine).
+  std::vector<std::string> bf16_linears;
+  int bf16_layers_start =
+      0;  ///< the same for all linear layers of the first layers (Megatron's --first-last-layers-bf16)
+  int bf16_layers_end = 0;
+  bool fp8_param_gather = false;  ///< parameters are kept and gathered quantised, without a 16-bit copy
+  Precision optimizer_state_dtype = Precision::fp32;  ///< of momentum and variance (bf16 in DeepSeek-V3)
+  Precision moe_dispatch_dtype = Precision::bf16;     ///< of tokens on their way to experts; the way back is bf16
+  double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
+  double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: none are
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
   bool flash_attention = true;
+  std::string attention_kernel;  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
   bool master_weights = true;  ///< fp32 copy of 16-bit parameters in the optimizer
   bool cuda_graphs = false;    ///< no launch cost per operator

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/sharding.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/stages.hpp"
 
 namespace tracecast {
@@ -53,6 +55,47 @@ bool check_training(PlanCheck& check, const Training& t) {
     good = false;
   }
   return good;
+}
+
+void check_precision(PlanCheck& check, const Model& model, const Training& t) {
+  const std::vector<std::string> parts = linear_part_names();
+  for (const std::string& part : t.bf16_linears) {
+    if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+    check.fault("training.bf16_linears", part, fmt::format("is unknown (allowed: {})", fmt::join(parts, " ")));
+  }
+  check.at_least("training.bf16_layers_start", t.bf16_layers_start, 0);
+  check.at_least("training.bf16_layers_end", t.bf16_layers_end, 0);
+  if (std::int64_t{t.bf16_layers_start} + t.bf16_layers_end > model.layers() + model.mtp_layers) {
+    check.fault("training.bf16_layers_start", fmt::to_string(t.bf16_layers_start),
+                fmt::format("and bf16_layers_end = {} are more than the {} layers", t.bf16_layers_end,
+                            model.layers() + model.mtp_layers));
+  }
+  if (t.fp8_param_gather && !is_narrow(t.dtype)) {
+    check.fault("training.fp8_param_gather", "true",
+                fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
+  }
+}
+
+void check_routing(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  if (!(t.expert_imbalance >= 1)) {
+    check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance), "is not at least 1");
+  }
+  if (!(t.expert_capacity_factor >= 0)) {
+    check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "is not at least 0");
+  }
+  check.at_least("parallel.moe_chunks", p.moe_chunks, 1);
+  if (model.moe) return;
+  const auto needs_experts = [&](bool set, const char* key, std::string value) {
+    if (set) check.fault(key, std::move(value), "needs a model with experts");
+  };
+  needs_experts(p.moe_dispatcher != "alltoall", "parallel.moe_dispatcher", p.moe_dispatcher);
+  needs_experts(p.moe_chunks > 1, "parallel.moe_chunks", fmt::to_string(p.moe_chunks));
+  needs_experts(p.moe_shared_overlap, "parallel.moe_shared_overlap", "true");
+  needs_experts(t.moe_dispatch_dtype != Precision::bf16, "training.moe_dispatch_dtype",
+                to_string(t.moe_dispatch_dtype));
+  needs_experts(t.expert_imbalance > 1, "training.expert_imbalance", fmt::to_string(t.expert_imbalance));
+  needs_experts(t.expert_capacity_factor > 0, "training.expert_capacity_factor",
+                fmt::to_string(t.expert_capacity_factor));
 }
 
 /// Fills in dp, or checks it: tp cp pp dp is the number of ranks.
@@ -225,6 +268,8 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   check_context_parallel(check, model, p, training);
   check_pipeline(check, p);
   check_positions(check, model, training);
+  check_precision(check, model, training);
+  check_routing(check, model, p, training);
   if (dp) {
     check_expert_parallel(check, model, p);
     check_sharding(check, p);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/plan/precision.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -26,6 +28,8 @@ std::int64_t share(const ParameterGroup& group, const Model& model, const Parall
 RankParameters& RankParameters::operator+=(const RankParameters& other) {
   dense += other.dense;
   experts += other.experts;
+  quantised += other.quantised;
+  quantised_experts += other.quantised_experts;
   return *this;
 }
 
@@ -38,6 +42,22 @@ RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const 
   return parameters;
 }
 
+RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
+                                     int layer) {
+  RankParameters parameters = rank_parameters(groups, model, plan.parallel);
+  for (const ParameterGroup& group : groups) {
+    const bool linear = group.matrix && (group.part == Part::attention || group.part == Part::mlp);
+    const bool expert = group.matrix && group.part == Part::expert;
+    if (!linear && !expert) continue;
+    const LinearPart part = expert                          ? LinearPart::experts
+                            : group.part == Part::attention ? LinearPart::attention
+                                                            : LinearPart::mlp;
+    if (!is_narrow(linear_precision(model, plan.training, layer, part))) continue;
+    (expert ? parameters.quantised_experts : parameters.quantised) += share(group, model, plan.parallel);
+  }
+  return parameters;
+}
+
 std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
   std::vector<RankParameters> units;
   const auto add = [&](const std::vector<ParameterGroup>& groups) {
@@ -45,10 +65,12 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
   };
   if (stage.embedding) add(embedding_parameter_groups(model));
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
-    add(layer_parameter_groups(model, layer));
+    units.push_back(layer_rank_parameters(layer_parameter_groups(model, layer), model, plan, layer));
   }
   if (!stage.head) return units;
-  for (int layer = 0; layer < model.mtp_layers; ++layer) add(mtp_parameter_groups(model));
+  for (int layer = model.layers(); layer < model.layers() + model.mtp_layers; ++layer) {
+    units.push_back(layer_rank_parameters(mtp_parameter_groups(model), model, plan, layer));
+  }
   std::vector<ParameterGroup> head = head_parameter_groups(model);
   if (model.tied_embeddings && !shares_table) {
     head.push_back({Part::output, Split::tensor, model.vocab_size * model.hidden_size, true});

@@ -18,12 +18,18 @@ namespace tracecast {
 struct RankParameters {
   std::int64_t dense = 0;
   std::int64_t experts = 0;
+  std::int64_t quantised = 0;          ///< of `dense`, read by 8- or 4-bit multiplications (precision.hpp)
+  std::int64_t quantised_experts = 0;  ///< of `experts`
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   bool operator==(const RankParameters&) const = default;
 };
 
 RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Parallel& parallel);
+
+/// The same of layer `layer`, with the quantised ones counted.
+RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
+                                     int layer);
 
 /// The parts of a stage in the order they run, each what FSDP gathers as one unit: the embedding, every layer,
 /// multi-token-prediction layers, and the output layer with the final norm. A tied output layer on another stage than

@@ -173,7 +173,7 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   };
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
-  const Costs costs(scenario.profile);
+  const Costs costs(scenario.profile, scenario.training.attention_kernel);
   const std::unique_ptr<NetworkModel> network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
   if (!schedule) return place_errors(std::move(schedule.error()));

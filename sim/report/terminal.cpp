@@ -13,6 +13,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/report/explain.hpp"
 #include "sim/report/perfetto.hpp"
+#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {
@@ -289,6 +290,9 @@ std::vector<std::string> assumptions(const Scenario& s, const Forecast& f, const
   lines.push_back(fmt::format(
       "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
       in.gemm, in.attention, in.memory, fitted(in.fit)));
+  lines.push_back(precision_text(s.model, s.training));
+  lines.push_back(attention_text(s.training, s.profile));
+  if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (!s.cluster.tuning.data.empty()) {
     lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
                                 percent(s.cluster.tuning.residual)));

@@ -46,7 +46,7 @@ Result<TimedSchedule> timed_schedule(const Scenario& scenario) {
   const auto place = [&](Error error) { return tl::unexpected<Error>(located(std::move(error), scenario)); };
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place(std::move(plan.error()));
-  const Costs costs(scenario.profile);
+  const Costs costs(scenario.profile, scenario.training.attention_kernel);
   const std::unique_ptr<NetworkModel> network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
   if (!schedule) return place(std::move(schedule.error()));

@@ -75,6 +75,7 @@ TEST_CASE("costs: every class of operator has its factor in training", "[cost]")
   const Costs isolated(profile);
   profile.in_training = {.gemm = 2,
                          .gemm_fp8 = 3,
+                         .gemm_fp8_block = 3.5,
                          .gemm_fp4 = 4,
                          .weight_gradient = 5,
                          .attention = 6,
@@ -91,6 +92,7 @@ TEST_CASE("costs: every class of operator has its factor in training", "[cost]")
   CHECK(factor(gemm(2560, Pass::wgrad)) == Approx(10));
   CHECK(factor(gemm(2560, Pass::forward, Precision::fp8)) == Approx(3));
   CHECK(factor(gemm(2560, Pass::forward, Precision::mxfp8)) == Approx(3));
+  CHECK(factor(gemm(2560, Pass::forward, Precision::fp8_block)) == Approx(3.5));
   CHECK(factor(gemm(2560, Pass::forward, Precision::nvfp4)) == Approx(4));
   const Operator attention{OperatorKind::attention, Pass::forward, Precision::bf16, "",
                            AttentionShape{1, 4096, 4096, 8, 8, 128, 128, true, 0}};

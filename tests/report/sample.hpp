@@ -12,7 +12,9 @@ inline Scenario scenario() {
   s.model.name = "Sample 7B";
   s.parallel.tp = 2;
   s.parallel.pp = 4;
-  s.training = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 16};
+  s.training.seq_length = 4096;
+  s.training.micro_batch_size = 1;
+  s.training.global_batch_size = 16;
   s.training.train_tokens = 1'000'000'000'000;
   s.cluster.name = "dgx-h100";
   s.cluster.world_size = 16;

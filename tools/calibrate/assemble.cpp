@@ -85,6 +85,10 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   factors.gemm_fp8 = factors.gemm;
   if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8))
     factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8 * further_gemm;
+  // The rows that A4's share was found on name no kind of scales; block scales are fitted apart and start from the same share.
+  factors.gemm_fp8_block = factors.gemm_fp8;
+  if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8_block))
+    factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8 * further_gemm;
   factors.gemm_fp4 = factors.gemm_fp8;
   if (achieved.gemm_fp4 > 0 && profile.gemm.contains(Precision::nvfp4))
     factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4 * further_gemm;
@@ -201,6 +205,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.host = base.host;
   profile.in_training.gemm *= gpu.in_training_gemm;
   profile.in_training.gemm_fp8 *= gpu.in_training_gemm;
+  profile.in_training.gemm_fp8_block *= gpu.in_training_gemm;
   profile.in_training.gemm_fp4 *= gpu.in_training_gemm;
   profile.in_training.attention *= gpu.in_training_gemm;
   for (auto& [precision, model] : profile.gemm) {

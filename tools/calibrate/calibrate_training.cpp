@@ -46,6 +46,7 @@ void apply(const TrainingFit& fit, Profile& profile) {
   InTraining& factors = profile.in_training;
   factors.gemm *= fit.gemm;
   factors.gemm_fp8 *= fit.gemm;
+  factors.gemm_fp8_block *= fit.gemm;
   factors.gemm_fp4 *= fit.gemm;
   factors.attention *= fit.attention;
   factors.memory *= fit.memory;

@@ -29,6 +29,7 @@ double step_time(Scenario scenario, const TrainingFit& fit) {
   InTraining& factors = scenario.profile.in_training;
   factors.gemm *= fit.gemm;
   factors.gemm_fp8 *= fit.gemm;
+  factors.gemm_fp8_block *= fit.gemm;
   factors.gemm_fp4 *= fit.gemm;
   factors.attention *= fit.attention;
   factors.memory *= fit.memory;

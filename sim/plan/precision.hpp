@@ -1,0 +1,29 @@
+/// Which linear layers compute in which precision.
+///
+/// `training.dtype` is that of the linear layers of attention, feed-forward and experts. Where it has 8 or 4 bits, the
+/// embedding, the router, the output layer, norms, softmax and the attention core stay in 16 bit, and so do the linear
+/// layers that `bf16_linears`, `bf16_layers_start` and `bf16_layers_end` name.
+/// Source: DeepSeek-V3 (arXiv 2412.19437) 3.3.1; Transformer Engine; Megatron-LM --first-last-layers-bf16
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/model/model.hpp"
+#include "sim/plan/parallel.hpp"
+
+namespace tracecast {
+
+/// Linear layers that a scenario names together in `bf16_linears`. Shared experts belong to mlp.
+enum class LinearPart { attention, mlp, experts };
+std::vector<std::string> linear_part_names();
+
+/// Of the linear layers of `part` in layer `layer`.
+Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part);
+
+/// Bytes of the quantised copies of one weight that forward and backward read: by rows for the output and the input
+/// gradient by columns, each with its scales. 0 in 16 and 32 bit.   Source: Transformer Engine (row-wise and column-wise
+/// data of a quantised tensor, kept from one micro-batch to the next)
+double weight_copy_bytes(Precision precision);
+
+}  // namespace tracecast

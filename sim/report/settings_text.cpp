@@ -1,0 +1,50 @@
+#include "sim/report/settings_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/cost/attention.hpp"
+#include "sim/plan/expert_routing.hpp"
+
+namespace tracecast {
+
+std::string precision_text(const Model& model, const Training& training) {
+  std::string text = fmt::format("precision: linear layers {}", to_string(training.dtype));
+  if (is_narrow(training.dtype)) {
+    std::vector<std::string> wide;
+    if (!training.bf16_linears.empty())
+      wide.push_back(fmt::format("those of {}", fmt::join(training.bf16_linears, " and ")));
+    if (training.bf16_layers_start > 0) wide.push_back(fmt::format("the first {} layers", training.bf16_layers_start));
+    if (training.bf16_layers_end > 0) wide.push_back(fmt::format("the last {} layers", training.bf16_layers_end));
+    if (!wide.empty()) text += fmt::format(" but {} (bf16)", fmt::join(wide, ", "));
+    text += fmt::format("; embedding,{} output layer, norms and attention bf16", model.moe ? " router," : "");
+    text += training.fp8_param_gather ? "; no 16-bit copy of quantised weights"
+                                      : "; quantised copies beside 16-bit weights";
+  }
+  return text + fmt::format("; gradients {}, optimizer states {}", to_string(training.grad_reduce_dtype),
+                            to_string(training.optimizer_state_dtype));
+}
+
+std::string attention_text(const Training& training, const Profile& profile) {
+  if (!training.flash_attention) return "attention: unfused, scores and softmax pass through memory";
+  const std::vector<std::string> kernels = attention_kernels(profile);
+  const std::string kernel = !training.attention_kernel.empty() ? training.attention_kernel
+                             : kernels.empty()                  ? "unknown"
+                                                                : kernels.front();
+  return fmt::format("attention: fused, kernel {}", kernel);
+}
+
+std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {
+  if (!model.moe) return "";
+  std::string text = fmt::format("experts: {} of {} per token, the fullest rank has {:g} times the mean",
+                                 model.moe->topk, model.moe->experts, expert_load(training));
+  text +=
+      fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype), parallel.moe_dispatcher);
+  if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);
+  if (model.moe->shared_ffn_hidden > 0)
+    text +=
+        parallel.moe_shared_overlap ? "; shared experts beside the exchange" : "; shared experts after the exchange";
+  return text;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,20 @@
+/// What a forecast assumed about precision, attention and experts, in sentences: nothing that costs time stays unsaid.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/io/scenario.hpp"
+
+namespace tracecast {
+
+/// "linear layers in fp8_block but attention's (bf16); embedding, router, …": which tensors have which precision.
+std::string precision_text(const Model& model, const Training& training);
+
+/// "fused, kernel cudnn", or that scores pass through memory.
+std::string attention_text(const Training& training, const Profile& profile);
+
+/// How tokens are routed and moved; empty for models without experts.
+std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);
+
+}  // namespace tracecast

@@ -1,0 +1,221 @@
+// The work list of a layer with experts: exchanges, grouped multiplications, casts.
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/graph/layer.hpp"
+#include "sim/plan/expert_routing.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// One DeepSeek-V3 layer with 64 expert-parallel ranks, each with one sequence of 8192 tokens.
+Model deepseek_layer() {
+  Model m;
+  m.num_layers = 1;
+  m.hidden_size = 7168;
+  m.num_attention_heads = 128;
+  m.num_query_groups = 128;
+  m.head_dim = 192;
+  m.ffn_hidden_size = 18432;
+  m.vocab_size = 129280;
+  m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
+  MixtureOfExperts moe;
+  moe.experts = 256;
+  moe.topk = 8;
+  moe.ffn_hidden = 2048;
+  moe.shared_ffn_hidden = 2048;
+  moe.routing_groups = 8;
+  moe.routing_group_limit = 4;
+  m.moe = moe;
+  return m;
+}
+
+struct Settings {
+  Parallel parallel;
+  Training training;
+  Settings() {
+    parallel.ep = 64;
+    training.seq_length = 8192;
+    training.global_batch_size = 64;
+  }
+};
+
+Plan plan_of(const Model& model, const Settings& settings) {
+  const auto plan = make_plan(model, settings.parallel, settings.training, 64);
+  if (!plan) FAIL(to_string(plan.error()));
+  return *plan;
+}
+
+std::vector<std::int64_t> exchanges(const WorkList& list) {
+  std::vector<std::int64_t> sizes;
+  for (const Work& work : list)
+    if (work.call.collective == Collective::all_to_all && work.call.size.count > 0)
+      sizes.push_back(work.call.size.count);
+  return sizes;
+}
+
+double grouped_flops(const WorkList& list) {
+  double sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm) sum += flops(work.op).count;
+  return sum;
+}
+
+std::size_t position(const WorkList& list, const std::string& name) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i].kind == Work::Kind::compute && list[i].op.name == name) return i;
+  FAIL("no operator " << name);
+  return 0;
+}
+
+std::size_t position(const WorkList& list, Work::Kind kind, std::size_t from = 0) {
+  for (std::size_t i = from; i < list.size(); ++i)
+    if (list[i].kind == kind) return i;
+  FAIL("not found");
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("moe: dispatch in fp8 and the way back in bf16 (T-C8)", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.training.moe_dispatch_dtype = Precision::fp8;
+  const Plan plan = plan_of(model, settings);
+  const LayerWork work(model, plan, 8);
+  const std::vector<std::int64_t> forward = exchanges(work.forward(0));
+  REQUIRE(forward.size() == 2);
+  // What leaves a rank: 63/64 of T K h e.
+  CHECK(static_cast<double>(forward[0]) * 63 / 64 == Approx(462.4e6).epsilon(1e-4));
+  CHECK(static_cast<double>(forward[1]) * 63 / 64 == Approx(924.8e6).epsilon(1e-4));
+  CHECK(exchanges(work.backward(0, BackwardPart::all, false)) == forward);
+  CHECK(exchanges(work.backward(0, BackwardPart::weight_gradients, false)).empty());
+}
+
+TEST_CASE("moe: DeepEP sends a token once per node that it reaches", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.parallel.moe_dispatcher = "deepep";
+  const Plan plan = plan_of(model, settings);
+  const double copies = nodes_reached(*model.moe, 8);
+  CHECK(static_cast<double>(exchanges(LayerWork(model, plan, 8).forward(0)).front()) ==
+        Approx(8192 * copies * 7168 * 2).epsilon(1e-4));
+  // Inside one node: once per rank; 8 experts of 256 on 64 ranks lie on a few less than 8.
+  const auto inside = static_cast<double>(exchanges(LayerWork(model, plan, 1).forward(0)).front());
+  CHECK(inside > 7 * 8192.0 * 7168 * 2);
+  CHECK(inside < 8 * 8192.0 * 7168 * 2);
+}
+
+TEST_CASE("moe: imbalance multiplies what is exchanged and what the experts do", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  const Plan balanced = plan_of(model, settings);
+  settings.training.expert_imbalance = 1.5;
+  const Plan uneven = plan_of(model, settings);
+  const WorkList even_work = LayerWork(model, balanced).forward(0);
+  const WorkList uneven_work = LayerWork(model, uneven).forward(0);
+  CHECK(grouped_flops(uneven_work) == 1.5 * grouped_flops(even_work));
+  CHECK(2 * exchanges(uneven_work).front() == 3 * exchanges(even_work).front());
+  // T K tokens in all, three matrices of h x f_e: 6 T K h f_e forward.
+  CHECK(grouped_flops(even_work) == 6.0 * 8192 * 8 * 7168 * 2048);
+}
+
+TEST_CASE("moe: chunks exchange the same bytes in more pieces, one ahead of the experts", "[graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  const WorkList whole = LayerWork(model, plan_of(model, settings)).forward(0);
+  settings.parallel.moe_chunks = 4;
+  const Plan plan = plan_of(model, settings);
+  const WorkList chunked = LayerWork(model, plan).forward(0);
+  CHECK(exchanges(chunked) == std::vector<std::int64_t>(8, exchanges(whole).front() / 4));
+  CHECK(grouped_flops(chunked) == grouped_flops(whole));
+  // The second dispatch is under way before the first chunk's experts.
+  const std::size_t second = position(chunked, Work::Kind::start, position(chunked, Work::Kind::start) + 1);
+  CHECK(second < position(chunked, "expert_fc1"));
+  CHECK(grouped_flops(LayerWork(model, plan).backward(0, BackwardPart::all, false)) == 2 * grouped_flops(chunked));
+}
+
+TEST_CASE("moe: shared experts after the exchange, or beside it", "[graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  const WorkList after = LayerWork(model, plan_of(model, settings)).forward(0);
+  CHECK(position(after, "shared_fc1") > position(after, "expert_fc2"));
+  settings.parallel.moe_shared_overlap = true;
+  const WorkList beside = LayerWork(model, plan_of(model, settings)).forward(0);
+  CHECK(position(beside, "shared_fc1") > position(beside, Work::Kind::start));
+  CHECK(position(beside, "shared_fc2") < position(beside, Work::Kind::join));
+  CHECK(after.size() == beside.size());
+}
+
+TEST_CASE("moe: leading dense layers have no exchange", "[graph][moe]") {
+  Model model = deepseek_layer();
+  model.num_layers = 4;
+  model.moe->leading_dense_layers = 3;
+  const Settings settings;
+  const Plan plan = plan_of(model, settings);
+  const LayerWork work(model, plan);
+  CHECK(exchanges(work.forward(2)).empty());
+  CHECK(exchanges(work.forward(3)).size() == 2);
+  CHECK(work.kind(2) != work.kind(3));
+  CHECK(work.kind(0) == work.kind(2));
+}
+
+TEST_CASE("precision: casts and multiplications of an fp8 layer, and what stays in bf16", "[graph][precision]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.training.dtype = Precision::fp8_block;
+  const Plan plan = plan_of(model, settings);
+  double cast_bytes = 0;
+  for (const Work& work : LayerWork(model, plan).forward(0)) {
+    if (work.kind != Work::Kind::compute) continue;
+    const Operator& op = work.op;
+    if (op.kind == OperatorKind::cast && op.name.starts_with("expert"))
+      cast_bytes += static_cast<double>(std::get<ElementwiseShape>(op.shape).traffic.count);
+    if (op.kind == OperatorKind::gemm)
+      CHECK(op.precision == (op.name == "router" ? Precision::bf16 : Precision::fp8_block));
+    if (op.kind == OperatorKind::grouped_gemm) CHECK(op.precision == Precision::fp8_block);
+    if (op.kind == OperatorKind::attention) CHECK(op.precision == Precision::bf16);
+  }
+  // Inputs of both matrices: T K (h + f_e) elements, 2 bytes read and two copies of 1 + 4/128 written.
+  CHECK(cast_bytes == 8192.0 * 8 * (7168 + 2048) * (2 + 2 * 1.03125));
+}
+
+TEST_CASE("precision: ZeRO-3 quantises gathered weights for every use", "[graph][precision]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.training.dtype = Precision::fp8;
+  const auto weight_casts = [&] {
+    int count = 0;
+    const Plan plan = plan_of(model, settings);
+    for (const Work& work : LayerWork(model, plan).forward(0))
+      count += work.kind == Work::Kind::compute && work.op.name.ends_with(" weight cast") ? 1 : 0;
+    return count;
+  };
+  CHECK(weight_casts() == 0);
+  settings.parallel.zero_stage = 3;
+  CHECK(weight_casts() == 5 + 2 + 2);  // latent attention, experts, shared experts
+  settings.training.fp8_param_gather = true;
+  CHECK(weight_casts() == 0);
+}
+
+TEST_CASE("layer: only windowed layers attend within the window", "[graph]") {
+  Model model = deepseek_layer();
+  model.latent_attention.reset();
+  model.moe.reset();
+  model.num_layers = 4;
+  model.sliding_window = 128;
+  model.global_layer_interval = 2;
+  Settings settings;
+  settings.parallel.ep = 1;
+  const Plan plan = plan_of(model, settings);
+  const LayerWork work(model, plan);
+  const auto window = [&](int layer) {
+    const WorkList list = work.forward(layer);
+    return std::get<AttentionShape>(list[position(list, "attention")].op.shape).window;
+  };
+  CHECK(window(0) == 128);
+  CHECK(window(1) == 0);
+  CHECK(work.kind(0) != work.kind(1));
+}

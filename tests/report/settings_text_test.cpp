@@ -1,0 +1,52 @@
+#include "sim/report/settings_text.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+TEST_CASE("settings text: precision names what stays wide", "[report][precision]") {
+  Model model;
+  Training training;
+  CHECK(precision_text(model, training) == "precision: linear layers bf16; gradients fp32, optimizer states fp32");
+  training.dtype = Precision::fp8_block;
+  training.bf16_linears = {"attention"};
+  training.bf16_layers_end = 2;
+  training.optimizer_state_dtype = Precision::bf16;
+  model.moe.emplace();
+  CHECK(
+      precision_text(model, training) ==
+      "precision: linear layers fp8_block but those of attention, the last 2 layers (bf16); embedding, router, output "
+      "layer, norms and attention bf16; quantised copies beside 16-bit weights; gradients fp32, optimizer states bf16");
+}
+
+TEST_CASE("settings text: attention and its kernel", "[report]") {
+  Profile profile;
+  profile.attention.resize(2);
+  profile.attention[0].kernel = "cudnn";
+  profile.attention[1].kernel = "fa2";
+  Training training;
+  CHECK(attention_text(training, profile) == "attention: fused, kernel cudnn");
+  training.attention_kernel = "fa2";
+  CHECK(attention_text(training, profile) == "attention: fused, kernel fa2");
+  training.flash_attention = false;
+  CHECK(attention_text(training, profile) == "attention: unfused, scores and softmax pass through memory");
+}
+
+TEST_CASE("settings text: routing of experts", "[report][moe]") {
+  Model model;
+  Parallel parallel;
+  Training training;
+  CHECK(routing_text(model, parallel, training).empty());
+  model.moe.emplace();
+  model.moe->experts = 256;
+  model.moe->topk = 8;
+  model.moe->shared_ffn_hidden = 2048;
+  training.expert_imbalance = 1.25;
+  training.moe_dispatch_dtype = Precision::fp8;
+  parallel.moe_dispatcher = "deepep";
+  parallel.moe_chunks = 2;
+  CHECK(
+      routing_text(model, parallel, training) ==
+      "experts: 8 of 256 per token, the fullest rank has 1.25 times the mean; tokens dispatched in fp8 by deepep, in 2 "
+      "chunks; shared experts after the exchange");
+}
