@@ -14,6 +14,8 @@ std::span<const Command> commands() {
       {"plan", "find the best layouts, GPU counts and machines for a job", "plan llama3-405b-1024 --best 3", add_plan},
       {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
+      {"scaling", "compute of a model and its tokens, compute-optimal sizes, days on a machine",
+       "scaling --parameters 175e9 --tokens 300e9 --topology dgx-a100 --gpus 1024 --days 34", add_scaling},
   };
   return kCommands;
 }

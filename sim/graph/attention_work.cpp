@@ -19,23 +19,50 @@ std::int64_t LayerWriter::qk_dim() const {
 std::vector<Linear> LayerWriter::attention_inputs() const {
   const Precision p = precision_of(LinearPart::attention);
   const std::int64_t h = model_.hidden_size;
-  if (!model_.latent_attention)
-    return {{"qkv", h, heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()), MatrixSplit::column, p}};
-  const LatentAttention& mla = *model_.latent_attention;
   std::vector<Linear> list;
-  if (mla.q_rank > 0) {
-    list.push_back({"q_down", h, mla.q_rank, MatrixSplit::replicated, p});
-    list.push_back({"q_up", mla.q_rank, heads() * qk_dim(), MatrixSplit::column, p});
-  } else {
-    list.push_back({"q", h, heads() * qk_dim(), MatrixSplit::column, p});
+  const auto add = [&](const char* name, std::int64_t in, std::int64_t out, MatrixSplit split) {
+    list.push_back(tuned({name, in, out, split, p}, "qkv"));
+  };
+  if (!model_.latent_attention) {
+    add("qkv", h, heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()), MatrixSplit::column);
+    return list;
   }
-  list.push_back({"kv_down", h, mla.kv_rank + mla.rope_dim, MatrixSplit::replicated, p});
-  list.push_back({"kv_up", mla.kv_rank, heads() * (mla.nope_dim + mla.v_dim), MatrixSplit::column, p});
+  const LatentAttention& mla = *model_.latent_attention;
+  if (mla.q_rank > 0) {
+    add("q_down", h, mla.q_rank, MatrixSplit::replicated);
+    add("q_up", mla.q_rank, heads() * qk_dim(), MatrixSplit::column);
+  } else {
+    add("q", h, heads() * qk_dim(), MatrixSplit::column);
+  }
+  add("kv_down", h, mla.kv_rank + mla.rope_dim, MatrixSplit::replicated);
+  add("kv_up", mla.kv_rank, heads() * (mla.nope_dim + mla.v_dim), MatrixSplit::column);
   return list;
 }
 
 Linear LayerWriter::attention_output() const {
-  return {"proj", heads() * v_dim(), model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::attention)};
+  return tuned({"proj", heads() * v_dim(), model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::attention)},
+               "proj");
+}
+
+bool LayerWriter::causal() const { return layer_ >= model_.encoder_layers; }
+bool LayerWriter::attends_encoder() const { return model_.encoder_layers > 0 && layer_ >= model_.encoder_layers; }
+
+Linear LayerWriter::cross_query() const {
+  return tuned(
+      {"cross_q", model_.hidden_size, heads() * qk_dim(), MatrixSplit::column, precision_of(LinearPart::attention)},
+      "qkv");
+}
+
+Linear LayerWriter::cross_key_value() const {
+  return tuned({"cross_kv", model_.hidden_size, kv_heads() * (qk_dim() + v_dim()), MatrixSplit::column,
+                precision_of(LinearPart::attention)},
+               "qkv");
+}
+
+Linear LayerWriter::cross_output() const {
+  Linear linear = attention_output();
+  linear.name = "cross_proj";
+  return linear;
 }
 
 AttentionShape LayerWriter::attention_shape(std::int64_t q_len, std::int64_t kv_len, bool causal) const {
@@ -57,13 +84,13 @@ void LayerWriter::rope(Pass pass) {
               pass == Pass::forward ? moved.forward : moved.backward);
 }
 
-void LayerWriter::attention_core(Pass pass) {
+void LayerWriter::attention_core(Pass pass, bool causal) {
   if (!training_.flash_attention) return unfused_attention(pass);
   if (cp() == 1)
-    return compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq(), seq(), true));
-  if (plan_.parallel.cp_comm_type == "all_gather") return gathered_attention(pass);
-  if (plan_.parallel.cp_comm_type == "a2a") return head_exchange_attention(pass);
-  ring_attention(pass);
+    return compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq(), seq(), causal));
+  if (plan_.parallel.cp_comm_type == "all_gather") return gathered_attention(pass, causal);
+  if (plan_.parallel.cp_comm_type == "a2a") return head_exchange_attention(pass, causal);
+  ring_attention(pass, causal);
 }
 
 void LayerWriter::unfused_attention(Pass pass) {
@@ -91,31 +118,32 @@ Bytes LayerWriter::kv_block() const {
   return Bytes{micro_batch() * (seq() / cp()) * width * element_};
 }
 
-void LayerWriter::ring_attention(Pass pass) {
+void LayerWriter::ring_attention(Pass pass, bool causal) {
   const std::int64_t q = seq() / cp();
   const Bytes moved = pass == Pass::forward ? kv_block() : 2 * kv_block();
   for (int block = 0; block < cp(); ++block) {
     const bool more = block + 1 < cp();
     if (more) collective(Traffic::context_parallel, Collective::send_recv, moved, Work::Kind::start, 10 + block);
-    const AttentionShape shape = block == 0 ? attention_shape(q, q, true) : attention_shape(q, q / 2, false);
+    const AttentionShape shape =
+        block == 0 || !causal ? attention_shape(q, q, causal) : attention_shape(q, q / 2, false);
     compute(OperatorKind::attention, pass, Precision::bf16, "attention", shape);
     if (more) join(10 + block);
   }
 }
 
-void LayerWriter::gathered_attention(Pass pass) {
+void LayerWriter::gathered_attention(Pass pass, bool causal) {
   collective(Traffic::context_parallel, Collective::all_gather, kv_block() * cp());
-  compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq() / cp(), seq(), true));
+  compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq() / cp(), seq(), causal));
   if (pass != Pass::forward) collective(Traffic::context_parallel, Collective::reduce_scatter, kv_block() * cp());
 }
 
-void LayerWriter::head_exchange_attention(Pass pass) {
+void LayerWriter::head_exchange_attention(Pass pass, bool causal) {
   const std::int64_t rows_here = micro_batch() * (seq() / cp()) * element_;
   const Bytes inputs{rows_here * (heads() * qk_dim() + kv_heads() * (qk_dim() + v_dim()))};
   const Bytes output{rows_here * heads() * v_dim()};
   const bool forward = pass == Pass::forward;
   collective(Traffic::context_parallel, Collective::all_to_all, forward ? inputs : output);
-  AttentionShape shape = attention_shape(seq(), seq(), true);
+  AttentionShape shape = attention_shape(seq(), seq(), causal);
   shape.heads = std::max<std::int64_t>(1, shape.heads / cp());
   shape.kv_heads = std::max<std::int64_t>(1, shape.kv_heads / cp());
   compute(OperatorKind::attention, pass, Precision::bf16, "attention", shape);
@@ -134,24 +162,57 @@ void LayerWriter::attention_forward() {
   for (const Linear& linear : attention_inputs()) linear_forward(linear);
   qk_norm(Pass::forward);
   rope(Pass::forward);
-  attention_core(Pass::forward);
+  attention_core(Pass::forward, causal());
   linear_forward(attention_output());
+  reduce_partial_sums();
+  residual_forward();
+  if (attends_encoder()) cross_attention_forward();
+}
+
+void LayerWriter::cross_attention_forward() {
+  norm_forward();
+  gather_sequence();
+  linear_forward(cross_query());
+  gather_sequence();  // the encoder's result
+  linear_forward(cross_key_value());
+  attention_core(Pass::forward, false);
+  linear_forward(cross_output());
   reduce_partial_sums();
   residual_forward();
 }
 
+void LayerWriter::core_backward(bool causal, bool recompute) {
+  if (recompute) {
+    recomputed_ = true;
+    attention_core(Pass::forward, causal);
+    recomputed_ = false;
+  }
+  attention_core(Pass::backward, causal);
+}
+
+/// The encoder's result gets a gradient from every decoder layer; they are added up.
+void LayerWriter::cross_attention_backward(BackwardPart part, bool recompute_core) {
+  const bool inputs = part != BackwardPart::weight_gradients;
+  residual_backward();
+  gather_sequence();
+  row_backward(cross_output(), part);
+  if (inputs) core_backward(false, recompute_core);
+  column_backward(cross_key_value(), part);
+  if (inputs)
+    elementwise(OperatorKind::residual, Pass::backward, "encoder gradient", local_tokens_ * model_.hidden_size,
+                3 * element_);
+  column_backward(cross_query(), part);
+  norm_backward(part);
+}
+
 void LayerWriter::attention_backward(BackwardPart part, bool recompute_core) {
   const bool inputs = part != BackwardPart::weight_gradients;
+  if (attends_encoder()) cross_attention_backward(part, recompute_core);
   residual_backward();
   gather_sequence();
   row_backward(attention_output(), part);
   if (inputs) {
-    if (recompute_core) {
-      recomputed_ = true;
-      attention_core(Pass::forward);
-      recomputed_ = false;
-    }
-    attention_core(Pass::backward);
+    core_backward(causal(), recompute_core);
     rope(Pass::backward);
     qk_norm(Pass::backward);
   }

@@ -6,10 +6,10 @@
 namespace tracecast {
 
 std::int64_t DataParallel::own_parameters(const Bucket& all) const {
-  if (!sharded(1)) return all.total();
+  if (!sharded(1)) return all.trained();
   const int dense = context_.table.placement(Slot::gradients).ranks;
   const int expert = context_.table.placement(Slot::expert_gradients).ranks;
-  return (all.dense + dense - 1) / dense + (all.expert + expert - 1) / expert;
+  return (all.trained_dense + dense - 1) / dense + (all.trained_expert + expert - 1) / expert;
 }
 
 bool DataParallel::gathers_unit(const Stage& stage, int unit, bool backward) const {
@@ -47,9 +47,9 @@ void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, i
   const std::vector<Bucket> buckets = context_.units.buckets(chunk.stage);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (buckets[i].first_unit != unit) continue;
-    if (buckets[i].dense > 0 && context_.table.placement(Slot::parameters).ranks > 1)
+    if (buckets[i].dense_gathered.count > 0 && context_.table.placement(Slot::parameters).ranks > 1)
       writer.wait(context_.rank_event("parameters", chunk.index, static_cast<int>(i), false));
-    if (buckets[i].expert > 0 && context_.table.placement(Slot::expert_parameters).ranks > 1)
+    if (buckets[i].expert_gathered.count > 0 && context_.table.placement(Slot::expert_parameters).ranks > 1)
       writer.wait(context_.rank_event("expert parameters", chunk.index, static_cast<int>(i), false));
   }
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -25,7 +26,7 @@ Operator EndOfStep::work(std::string name, std::int64_t parameters, std::int64_t
 /// the first forward makes them, after the parameters have been gathered.
 Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
   const double moved = static_cast<double>(parameters) * (2 + weight_copy_bytes(context_.plan.training.dtype));
-  return {OperatorKind::cast, Pass::optimizer, Precision::bf16, "weight cast",
+  return {OperatorKind::optimizer, Pass::optimizer, Precision::bf16, "weight cast",
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }
 
@@ -59,7 +60,7 @@ std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks
 }
 
 void EndOfStep::reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
-  const CollectiveCall call{Collective::all_reduce, Bytes{parameters_of(chunks).total() * data_.gradient_bytes()},
+  const CollectiveCall call{Collective::all_reduce, Bytes{parameters_of(chunks).trained() * data_.gradient_bytes()},
                             Algorithm::automatic, Protocol::automatic};
   writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
 }
@@ -70,13 +71,15 @@ void EndOfStep::reduce_chunk(TemplateWriter& writer, const Chunk& chunk) {
   const auto reduce = [&](std::int64_t parameters, bool expert) {
     if (parameters > 0) writer.wait(data_.reduce(writer, {parameters, expert, chunk.index, expert ? -2 : -1, false}));
   };
-  reduce(all.dense, false);
-  reduce(all.expert, true);
+  reduce(all.trained_dense, false);
+  reduce(all.trained_expert, true);
 }
 
-/// Tied embeddings on two stages: their gradients are added up.
+/// Tied embeddings on two stages, or a second table for multi-token prediction: their gradients are added up.
 void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
-  if (!context_.model.tied_embeddings || context_.table.placement(Slot::embedding).ranks <= 1) return;
+  const bool copies = context_.model.tied_embeddings || context_.model.mtp_layers > 0;
+  if (!copies || !trains_embedding(context_.plan.training) || context_.table.placement(Slot::embedding).ranks <= 1)
+    return;
   const bool holds = std::any_of(chunks.begin(), chunks.end(),
                                  [](const Chunk& chunk) { return chunk.stage.embedding || chunk.stage.head; });
   if (!holds) return;
@@ -90,7 +93,9 @@ void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk
 void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   if (!context_.plan.parallel.sequence_parallel || context_.plan.parallel.tp == 1) return;
   std::int64_t layers = 0;
-  for (const Chunk& chunk : chunks) layers += chunk.stage.num_layers;
+  for (const Chunk& chunk : chunks)
+    for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
+      layers += trains_weights(context_.model, context_.plan.training, layer) ? 1 : 0;
   const std::int64_t per_layer = context_.model.hidden_size * (context_.model.norm_bias ? 4 : 2);
   const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * data_.gradient_bytes()},
                             Algorithm::automatic, Protocol::automatic};
@@ -121,7 +126,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
       fmt::format("optimizer {}", pp), "optimizer", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         writer.compute(work("update", data_.own_parameters(all), update_bytes()));
-        const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.total();
+        const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;

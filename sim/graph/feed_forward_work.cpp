@@ -11,11 +11,12 @@ constexpr Moved kUnfusedGate{10, 18};
 }  // namespace
 
 Linear LayerWriter::fc1(std::int64_t width) const {
-  return {"fc1", model_.hidden_size, gamma() * width / t_, MatrixSplit::column, precision_of(LinearPart::mlp)};
+  return tuned({"fc1", model_.hidden_size, gamma() * width / t_, MatrixSplit::column, precision_of(LinearPart::mlp)},
+               "fc1");
 }
 
 Linear LayerWriter::fc2(std::int64_t width) const {
-  return {"fc2", width / t_, model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::mlp)};
+  return tuned({"fc2", width / t_, model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::mlp)}, "fc2");
 }
 
 void LayerWriter::activation(Pass pass, std::int64_t elements) {

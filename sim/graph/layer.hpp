@@ -46,7 +46,14 @@ using WorkList = std::vector<Work>;
 /// Which part of the backward pass is wanted.
 enum class BackwardPart { all, input_gradients, weight_gradients };
 
+/// Trained parameters of one rank: of routed experts, and all others.
+struct Trained {
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+};
+
 class LayerWriter;
+struct Linear;
 
 /// Makes the work lists of one run: every layer of the model under one plan.
 class LayerWork {
@@ -63,7 +70,8 @@ class LayerWork {
 
   WorkList embedding_forward() const;
   WorkList embedding_backward() const;
-  /// Final norm, output layer, cross-entropy.
+  /// Final norm, output layer, cross-entropy; and the same for every multi-token-prediction module after its layer
+  /// (DeepSeek-V3, arXiv 2412.19437, 2.2): next words looked up, two norms, 2h -> h projection, a transformer layer.
   WorkList head_forward() const;
   WorkList head_backward(BackwardPart part) const;
 
@@ -71,10 +79,22 @@ class LayerWork {
   std::int64_t layer_parameters(int layer) const;
   std::int64_t embedding_parameters() const;
   std::int64_t head_parameters() const;
+  /// Of the routed experts in layer_parameters(layer) and head_parameters().
+  std::int64_t expert_parameters(int layer) const;
+  std::int64_t head_expert_parameters() const;
+  /// What gets gradients, announced by the `gradients` entries of a backward.
+  Trained trained(int layer) const;
+  Trained trained_embedding() const;
+  Trained trained_head() const;
   /// Of layer_parameters(layer), those that 8- or 4-bit multiplications read: of routed experts, or all others.
   std::int64_t quantised_parameters(int layer, bool experts) const;
 
  private:
+  /// All but routed experts.
+  std::vector<Linear> linears(int layer) const;
+  std::int64_t layer_norms(int layer) const;
+  bool begins_decoder(int layer) const;
+  bool copies_table() const;
   LayerWriter writer_of(int layer, bool recomputed = false) const;
 
   const Model& model_;

@@ -85,6 +85,7 @@ void LayerWriter::linear_forward(const Linear& linear) {
   quantise(linear.name, linear.precision, Pass::forward, rows(linear) * linear.in);
   compute(OperatorKind::gemm, Pass::forward, linear.precision, linear.name,
           GemmShape{rows(linear), linear.out, linear.in, 1, false});
+  adapter_forward(linear);
 }
 
 void LayerWriter::linear_dgrad(const Linear& linear) {
@@ -92,13 +93,54 @@ void LayerWriter::linear_dgrad(const Linear& linear) {
   quantise(linear.name, linear.precision, Pass::dgrad, rows(linear) * linear.out);
   compute(OperatorKind::gemm, Pass::dgrad, linear.precision, linear.name,
           GemmShape{rows(linear), linear.in, linear.out, 1, false});
+  adapter_dgrad(linear);
 }
 
 void LayerWriter::linear_wgrad(const Linear& linear) {
   const bool fp32 = training_.grad_reduce_dtype == Precision::fp32;
-  compute(OperatorKind::gemm, Pass::wgrad, linear.precision, linear.name,
-          GemmShape{linear.out, linear.in, rows(linear), 1, fp32});
-  gradients(linear.parameters());
+  if (!linear.frozen)
+    compute(OperatorKind::gemm, Pass::wgrad, linear.precision, linear.name,
+            GemmShape{linear.out, linear.in, rows(linear), 1, fp32});
+  adapter_wgrad(linear);
+  gradients(linear.trained());
+}
+
+Linear LayerWriter::tuned(Linear linear, const std::string& target) const {
+  linear.frozen = !trains_weights();
+  if (has_adapter(training_, target)) linear.adapter_rank = training_.lora_rank;
+  return linear;
+}
+
+/// B (A x), added to the matrix's own result.
+void LayerWriter::adapter_forward(const Linear& linear) {
+  if (linear.adapter_rank == 0) return;
+  const std::int64_t r = linear.adapter_rank;
+  compute(OperatorKind::gemm, Pass::forward, Precision::bf16, linear.name + " lora_a",
+          GemmShape{rows(linear), r, linear.in, 1, false});
+  compute(OperatorKind::gemm, Pass::forward, Precision::bf16, linear.name + " lora_b",
+          GemmShape{rows(linear), linear.out, r, 1, false});
+  elementwise(OperatorKind::residual, Pass::forward, linear.name + " lora_add", rows(linear) * linear.out,
+              3 * element_);
+}
+
+void LayerWriter::adapter_dgrad(const Linear& linear) {
+  if (linear.adapter_rank == 0) return;
+  const std::int64_t r = linear.adapter_rank;
+  compute(OperatorKind::gemm, Pass::dgrad, Precision::bf16, linear.name + " lora_b",
+          GemmShape{rows(linear), r, linear.out, 1, false});
+  compute(OperatorKind::gemm, Pass::dgrad, Precision::bf16, linear.name + " lora_a",
+          GemmShape{rows(linear), linear.in, r, 1, false});
+  elementwise(OperatorKind::residual, Pass::backward, linear.name + " lora_add", rows(linear) * linear.in,
+              3 * element_);
+}
+
+void LayerWriter::adapter_wgrad(const Linear& linear) {
+  if (linear.adapter_rank == 0) return;
+  const bool fp32 = training_.grad_reduce_dtype == Precision::fp32;
+  compute(OperatorKind::gemm, Pass::wgrad, Precision::bf16, linear.name + " lora_b",
+          GemmShape{linear.out, linear.adapter_rank, rows(linear), 1, fp32});
+  compute(OperatorKind::gemm, Pass::wgrad, Precision::bf16, linear.name + " lora_a",
+          GemmShape{linear.adapter_rank, linear.in, rows(linear), 1, fp32});
 }
 
 void LayerWriter::row_backward(const Linear& linear, BackwardPart part) {
@@ -110,7 +152,7 @@ void LayerWriter::column_backward(const Linear& linear, BackwardPart part) {
   constexpr int kGather = 1;
   constexpr int kReduce = 2;
   const bool split = linear.split == MatrixSplit::column && t_ > 1;
-  const bool weights = part != BackwardPart::input_gradients;
+  const bool weights = part != BackwardPart::input_gradients && (!linear.frozen || linear.adapter_rank > 0);
   const bool inputs = part != BackwardPart::weight_gradients;
   if (split && sequence_parallel_ && weights)
     collective(Traffic::tensor_parallel, Collective::all_gather, tensor_message(), Work::Kind::start, kGather);
@@ -135,7 +177,7 @@ void LayerWriter::norm_backward(BackwardPart part) {
   if (part != BackwardPart::weight_gradients)
     elementwise(OperatorKind::norm, Pass::backward, norm_name(), local_tokens_ * model_.hidden_size,
                 norm_traffic().backward);
-  if (part != BackwardPart::input_gradients) gradients(norm_parameters());
+  if (part != BackwardPart::input_gradients && trains_weights()) gradients(norm_parameters());
 }
 
 void LayerWriter::residual_forward() {

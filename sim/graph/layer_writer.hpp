@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sim/graph/layer.hpp"
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -31,8 +32,12 @@ struct Linear {
   std::int64_t out = 0;  ///< per rank
   MatrixSplit split = MatrixSplit::replicated;
   Precision precision = Precision::bf16;
-  bool tied = false;  ///< shares its matrix with the embedding on this rank
-  std::int64_t parameters() const { return tied ? 0 : in * out; }
+  bool tied = false;    ///< shares its matrix with the embedding on this rank, or with another use of the output layer
+  bool frozen = false;  ///< passes gradients on, but has no weight gradient
+  std::int64_t adapter_rank = 0;  ///< of LoRA adapters beside it (plan/fine_tuning.hpp); 0: none
+  std::int64_t parameters() const { return (tied ? 0 : in * out) + adapters(); }
+  std::int64_t adapters() const { return adapter_rank * (in + out); }
+  std::int64_t trained() const { return (tied || frozen ? 0 : in * out) + adapters(); }
 };
 
 /// Bytes per element that element-wise work moves forward and backward.
@@ -83,6 +88,12 @@ class LayerWriter {
   /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
   /// are made once per step (end_of_step.hpp).
   void quantise_weights(const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+  /// Freezes `linear` and gives it adapters as the training settings want it for `target` ("qkv", "proj", "fc1", "fc2").
+  Linear tuned(Linear linear, const std::string& target) const;
+  void adapter_forward(const Linear& linear);
+  void adapter_dgrad(const Linear& linear);
+  void adapter_wgrad(const Linear& linear);
+  bool trains_weights() const { return tracecast::trains_weights(model_, training_, layer_); }
   std::int64_t rows(const Linear& linear) const {
     return linear.split == MatrixSplit::replicated ? local_tokens_ : tokens_;
   }
@@ -120,17 +131,27 @@ class LayerWriter {
   int cp() const { return plan_.parallel.cp; }
   AttentionShape attention_shape(std::int64_t q_len, std::int64_t kv_len, bool causal) const;
   void rope(Pass pass);
-  void attention_core(Pass pass);
+  /// Encoder layers see the whole sequence, decoder layers what came before.
+  bool causal() const;
+  /// Decoder layers of an encoder-decoder model have a second attention, from the encoder's result.
+  bool attends_encoder() const;
+  Linear cross_query() const;
+  Linear cross_key_value() const;
+  Linear cross_output() const;
+  void attention_core(Pass pass, bool causal);
+  void core_backward(bool causal, bool recompute);
+  void cross_attention_forward();
+  void cross_attention_backward(BackwardPart part, bool recompute_core);
   /// Both multiplications of each direction, and softmax with mask and dropout over [b, a, s, s] between them.
   void unfused_attention(Pass pass);
   /// Bytes of the keys and values of one context rank.
   Bytes kv_block() const;
   /// Keys and values travel round the ring while the block that has arrived is worked on. With the zig-zag split every
   /// block but the first costs half of a full one. Backward moves keys, values and their gradients.
-  void ring_attention(Pass pass);
-  void gathered_attention(Pass pass);
+  void ring_attention(Pass pass, bool causal);
+  void gathered_attention(Pass pass, bool causal);
   /// Ulysses: heads for sequence and back, four exchanges in each direction.
-  void head_exchange_attention(Pass pass);
+  void head_exchange_attention(Pass pass, bool causal);
   void qk_norm(Pass pass);
   void attention_forward();
   void attention_backward(BackwardPart part, bool recompute_core);
@@ -170,7 +191,7 @@ class LayerWriter {
   void grouped(Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts);
   void permute(Pass pass, const std::string& name);
   Linear router() const {
-    return {"router", model_.hidden_size, moe().experts, MatrixSplit::replicated, Precision::bf16};
+    return tuned({"router", model_.hidden_size, moe().experts, MatrixSplit::replicated, Precision::bf16}, "");
   }
   Linear shared_fc1() const;
   Linear shared_fc2() const;
@@ -190,13 +211,22 @@ class LayerWriter {
   // ---- Both ends of the model: model_ends_work.cpp ---------------------------------------------------------------------
 
   std::int64_t vocab() const { return ceil_div(model_.vocab_size, t_); }
-  Linear output_layer() const;
+  /// `again`: another use of the same matrix, by multi-token prediction.
+  Linear output_layer(bool again = false) const;
   void embedding_forward();
   void embedding_backward();
+  void embedding_gradient();  ///< the scatter-add alone: the table's gradient is complete elsewhere
   /// Three all-reduces of one fp32 value per token: maximum, target logit, sum of exponentials.
   void loss_reductions();
-  void head_forward();
-  void head_backward(BackwardPart part);
+  void head_forward(bool again = false);
+  void head_backward(BackwardPart part, bool again = false);
+  /// Before the layer of a multi-token-prediction module: the next words are looked up, normed beside the last hidden
+  /// state, and both projected to one width.
+  void prediction_input_forward();
+  void prediction_input_backward(BackwardPart part);
+  Linear prediction_projection() const;
+  /// Parameters of a module beside its layer: projection and three norms.
+  std::int64_t prediction_parameters() const { return prediction_projection().parameters() + 3 * norm_parameters(); }
 
  private:
   const Model& model_;

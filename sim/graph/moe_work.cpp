@@ -155,18 +155,18 @@ void LayerWriter::moe_backward(BackwardPart part) {
     permute(Pass::backward, "unpermute");
     const auto experts = [&] {
       grouped(Pass::dgrad, "expert_fc2", h, expert_width(), chunks());
-      if (weights) grouped(Pass::wgrad, "expert_fc2", h, expert_width(), chunks());
+      if (weights && trains_weights()) grouped(Pass::wgrad, "expert_fc2", h, expert_width(), chunks());
       activation(Pass::backward, ceil_div(expert_tokens(), chunks()) * expert_width());
       grouped(Pass::dgrad, "expert_fc1", gamma() * expert_width(), h, chunks());
-      if (weights) grouped(Pass::wgrad, "expert_fc1", gamma() * expert_width(), h, chunks());
+      if (weights && trains_weights()) grouped(Pass::wgrad, "expert_fc1", gamma() * expert_width(), h, chunks());
     };
     exchange_tokens(training_.moe_dispatch_dtype, experts,
                     beside ? [this, part] { shared_backward(part); } : std::function<void()>{});
     permute(Pass::backward, "permute");
-  } else {
+  } else if (trains_weights()) {
     expert_weight_gradients();
   }
-  if (weights) gradients(expert_parameters(), true);
+  if (weights && trains_weights()) gradients(expert_parameters(), true);
   column_backward(router(), part);
   norm_backward(part);
 }

@@ -10,41 +10,55 @@ Bucket& Bucket::operator+=(const Bucket& other) {
   expert += other.expert;
   dense_gathered += other.dense_gathered;
   expert_gathered += other.expert_gathered;
+  trained_dense += other.trained_dense;
+  trained_expert += other.trained_expert;
   quantised += other.quantised;
   return *this;
 }
 
+/// ZeRO-3 gathers everything before it is used, the other stages what the optimizer has changed.
 Bucket ParameterUnits::make(int unit, const Parameters& dense, const Parameters& expert) const {
   const Training& training = plan_.training;
+  const bool everything = plan_.parallel.zero_stage == 3;
   const std::int64_t wide = training.dtype == Precision::fp32 ? 4 : 2;
   const auto gathered = [&](const Parameters& parameters) {
-    if (!training.fp8_param_gather) return Bytes{parameters.all * wide};
-    const double narrow = quantised_size(training.dtype) * static_cast<double>(parameters.quantised);
-    return Bytes{(parameters.all - parameters.quantised) * wide + std::llround(narrow)};
+    const std::int64_t all = everything ? parameters.all : parameters.trained;
+    if (!training.fp8_param_gather) return Bytes{all * wide};
+    const std::int64_t quantised = std::min(all, parameters.quantised);
+    return Bytes{(all - quantised) * wide +
+                 std::llround(quantised_size(training.dtype) * static_cast<double>(quantised))};
   };
-  return {unit, dense.all, expert.all, gathered(dense), gathered(expert), dense.quantised + expert.quantised};
+  Bucket bucket;
+  bucket.first_unit = unit;
+  bucket.dense = dense.all;
+  bucket.expert = expert.all;
+  bucket.dense_gathered = gathered(dense);
+  bucket.expert_gathered = gathered(expert);
+  bucket.trained_dense = dense.trained;
+  bucket.trained_expert = expert.trained;
+  for (const Parameters& parameters : {dense, expert})
+    if (parameters.trained >= parameters.quantised) bucket.quantised += parameters.quantised;
+  return bucket;
 }
 
 Bucket ParameterUnits::unit(const Stage& stage, int unit) const {
-  if (stage.embedding && unit == 0) return make(unit, {work_.embedding_parameters(), 0}, {});
-  if (stage.head && unit == head(stage)) return make(unit, {work_.head_parameters(), 0}, {});
+  if (stage.embedding && unit == 0)
+    return make(unit, {work_.embedding_parameters(), work_.trained_embedding().dense, 0}, {});
+  if (stage.head && unit == head(stage)) {
+    const Trained trained = work_.trained_head();
+    const std::int64_t expert = work_.head_expert_parameters();
+    return make(unit, {work_.head_parameters() - expert, trained.dense, 0}, {expert, trained.experts, 0});
+  }
   const int layer = stage.first_layer + unit - (stage.embedding ? 1 : 0);
-  const std::int64_t expert = expert_parameters(layer);
-  return make(unit, {work_.layer_parameters(layer) - expert, work_.quantised_parameters(layer, false)},
-              {expert, work_.quantised_parameters(layer, true)});
+  const Trained trained = work_.trained(layer);
+  const std::int64_t expert = work_.expert_parameters(layer);
+  return make(unit, {work_.layer_parameters(layer) - expert, trained.dense, work_.quantised_parameters(layer, false)},
+              {expert, trained.experts, work_.quantised_parameters(layer, true)});
 }
 
 Bucket ParameterUnits::stage(const Stage& stage) const {
   Bucket sum;
   for (int index = 0; index < count(stage); ++index) sum += unit(stage, index);
-  return sum;
-}
-
-std::int64_t ParameterUnits::expert_parameters(int layer) const {
-  std::int64_t sum = 0;
-  if (!model_.is_moe_layer(layer)) return sum;
-  for (const Work& work : work_.backward(layer, BackwardPart::weight_gradients, false))
-    if (work.kind == Work::Kind::gradients && work.expert_parameters) sum += work.parameters;
   return sum;
 }
 

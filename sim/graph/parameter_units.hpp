@@ -17,7 +17,10 @@ struct Bucket {
   std::int64_t expert = 0;  ///< of routed experts, which have data-parallel groups of their own
   Bytes dense_gathered;     ///< size of the all-gather that brings them
   Bytes expert_gathered;
-  std::int64_t quantised = 0;  ///< of both, read by 8- or 4-bit multiplications
+  std::int64_t trained_dense = 0;  ///< with gradients and optimizer states
+  std::int64_t trained_expert = 0;
+  std::int64_t trained() const { return trained_dense + trained_expert; }
+  std::int64_t quantised = 0;  ///< of both, trained and read by 8- or 4-bit multiplications
   std::int64_t total() const { return dense + expert; }
   Bucket& operator+=(const Bucket& other);  ///< keeps first_unit
 };
@@ -47,10 +50,10 @@ class ParameterUnits {
  private:
   struct Parameters {
     std::int64_t all = 0;
+    std::int64_t trained = 0;
     std::int64_t quantised = 0;
   };
   Bucket make(int unit, const Parameters& dense, const Parameters& expert) const;
-  std::int64_t expert_parameters(int layer) const;
 
   const Model& model_;
   const Plan& plan_;

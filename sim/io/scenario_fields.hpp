@@ -107,6 +107,9 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("compiled", t.compiled);
   visit("unfused_elementwise", t.unfused_elementwise);
   visit("loss_mask_fraction", t.loss_mask_fraction);
+  visit("lora_rank", t.lora_rank, kDegreeOrDerived);
+  visit("lora_targets", t.lora_targets);
+  visit("frozen_fraction", t.frozen_fraction);
   visit("train_tokens", t.train_tokens, kCount);
 }
 

@@ -118,14 +118,6 @@ double multiplied_weights(const Model& model, const std::vector<ParameterGroup>&
   return weights;
 }
 
-double layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention) {
-  const bool encoder = layer < model.encoder_layers;
-  const bool masked = convention == FlopsConvention::model_causal && !encoder;
-  double keys = attended_keys(model, layer, seq_length, masked);
-  if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
-  return 2 * multiplied_weights(model, layer_parameter_groups(model, layer)) + 2 * keys * score_width(model);
-}
-
 void add(ParameterCount& count, const std::vector<ParameterGroup>& groups) {
   count.embedding += sum(groups, Part::embedding);
   count.attention += sum(groups, Part::attention);
@@ -197,16 +189,24 @@ const char* to_string(FlopsConvention convention) {
   return convention == FlopsConvention::model_causal ? "model_causal" : "model_full_attn";
 }
 
+LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention) {
+  const bool encoder = layer < model.encoder_layers;
+  const bool masked = convention == FlopsConvention::model_causal && !encoder;
+  double keys = attended_keys(model, layer, seq_length, masked);
+  if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
+  return {2 * multiplied_weights(model, layer_parameter_groups(model, layer)), 2 * keys * score_width(model)};
+}
+
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention) {
   const double head = 2.0 * static_cast<double>(model.hidden_size) * static_cast<double>(model.vocab_size);
   double forward = head;
   for (int layer = 0; layer < model.layers(); ++layer) {
-    forward += layer_forward_flops(model, layer, seq_length, convention);
+    const LayerFlops layer_flops = layer_forward_flops(model, layer, seq_length, convention);
+    forward += layer_flops.linear + layer_flops.attention;
   }
   if (model.mtp_layers > 0) {
     const int last = model.layers() - 1;
-    const double scores = layer_forward_flops(model, last, seq_length, convention) -
-                          2 * multiplied_weights(model, layer_parameter_groups(model, last));
+    const double scores = layer_forward_flops(model, last, seq_length, convention).attention;
     forward += model.mtp_layers * (2 * multiplied_weights(model, mtp_parameter_groups(model)) + scores + head);
   }
   return 3 * forward;

@@ -124,4 +124,12 @@ const char* to_string(FlopsConvention convention);
 ///   Source: data/validation/README.md "FLOPs conventions"; tests T-A5.
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 
+/// Forward FLOPs of one token in one layer: of the matrices, and of query-key and score-value products. With experts, the
+/// active ones.
+struct LayerFlops {
+  double linear = 0;
+  double attention = 0;
+};
+LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention);
+
 }  // namespace tracecast

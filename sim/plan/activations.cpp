@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/plan/expert_routing.hpp"
+#include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
 namespace {
@@ -123,6 +124,14 @@ TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes&
   return bytes;
 }
 
+/// A x of every adapter.
+double adapter_rows(const Training& training) {
+  double rows = 0;
+  for (const std::string& target : lora_target_names())
+    if (has_adapter(training, target)) rows += training.lora_rank;
+  return rows;
+}
+
 bool attends_encoder(const Model& model, int layer) {
   return model.encoder_layers > 0 && layer >= model.encoder_layers;
 }
@@ -154,6 +163,7 @@ TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Re
   TokenBytes bytes = attention(model, plan, s, recompute);
   if (attends_encoder(model, layer)) bytes += attention(model, plan, s, recompute);
   bytes += feed_forward(model, plan, s, layer);
+  bytes.whole += s.element * adapter_rows(plan.training);
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/plan/activations.hpp"
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
 
@@ -35,6 +36,7 @@ std::int64_t optimizer_states(OptimizerKind kind) {
 
 double layer_bytes(const Model& model, const Plan& plan, int layer) {
   const Training& training = plan.training;
+  if (!trains_layer(model, training, layer)) return 0;
   const bool full = training.recompute == Recompute::full;
   const Recompute mode = full && !is_recomputed(plan, layer) ? Recompute::none : training.recompute;
   return rank_bytes(layer_activations(model, plan, layer, mode), plan);
@@ -53,7 +55,8 @@ double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
 double stage_weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   double bytes = 0;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
-    bytes += rank_bytes(layer_weight_gradient_inputs(model, plan, layer), plan);
+    if (trains_layer(model, plan.training, layer))
+      bytes += rank_bytes(layer_weight_gradient_inputs(model, plan, layer), plan);
   }
   if (stage.head) bytes += rank_bytes(head_weight_gradient_inputs(model, plan), plan);
   return bytes;
@@ -65,6 +68,7 @@ double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage
   double largest = 0;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     if (plan.training.recompute == Recompute::full && !is_recomputed(plan, layer)) continue;
+    if (!trains_layer(model, plan.training, layer)) continue;
     const double whole = rank_bytes(layer_activations(model, plan, layer, Recompute::none), plan);
     largest = std::max(largest, whole - layer_bytes(model, plan, layer));
   }
@@ -114,11 +118,18 @@ Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
   return {std::llround(count * (weight_copy_bytes(plan.training.dtype) - wide))};
 }
 
+/// Frozen parameters are there in the precision that computes, and nothing else of them.
+MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& plan, int shards) {
+  const int stage = plan.parallel.zero_stage;
+  MemoryByKind memory = model_states(trained, plan.training, stage, shards);
+  memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
+  return memory;
+}
+
 MemoryByKind states(const RankShare& share, const Plan& plan, int weight_versions) {
   const RankParameters parameters = total(share);
-  const int stage = plan.parallel.zero_stage;
-  const MemoryByKind dense = model_states(parameters.dense, plan.training, stage, plan.shard_group());
-  const MemoryByKind experts = model_states(parameters.experts, plan.training, stage, expert_shard_group(plan));
+  const MemoryByKind dense = states(parameters.dense, parameters.trained, plan, plan.shard_group());
+  const MemoryByKind experts = states(parameters.experts, parameters.trained_experts, plan, expert_shard_group(plan));
   MemoryByKind memory;
   memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
   memory.gradients = dense.gradients + experts.gradients;
@@ -164,10 +175,11 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
   return kept + most + (group > 0 ? std::ceil(freed / group) : 0);
 }
 
+/// Trained parameters of the largest unit, whose gradients are there before they are reduced.
 std::int64_t largest_unit(const RankShare& share) {
   std::int64_t largest = 0;
   for (const auto& units : share.units) {
-    for (const RankParameters& unit : units) largest = std::max(largest, unit.total());
+    for (const RankParameters& unit : units) largest = std::max(largest, unit.trained + unit.trained_experts);
   }
   return largest;
 }

@@ -67,7 +67,7 @@ struct Training {
   Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
   /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
   /// Embedding, router, output layer, norms and attention itself always do (DeepSeek-V3 3.3, Transformer Engine).
-  std::vector<std::string> bf16_linears;
+  std::vector<std::string> bf16_linears = {};
   int bf16_layers_start =
       0;  ///< the same for all linear layers of the first layers (Megatron's --first-last-layers-bf16)
   int bf16_layers_end = 0;
@@ -79,7 +79,7 @@ struct Training {
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
   bool flash_attention = true;
-  std::string attention_kernel;  ///< of fused attention, as the profile names them; empty: the profile's first
+  std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
   bool master_weights = true;  ///< fp32 copy of 16-bit parameters in the optimizer
   bool cuda_graphs = false;    ///< no launch cost per operator
@@ -87,8 +87,11 @@ struct Training {
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
-  double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
-  std::int64_t train_tokens = 0;  ///< for 'days to train'; 0: not asked
+  double loss_mask_fraction = 1;               ///< part of the logits that the loss needs
+  int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none
+  std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
+  double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained
+  std::int64_t train_tokens = 0;               ///< for 'days to train'; 0: not asked
   bool operator==(const Training&) const = default;
 };
 

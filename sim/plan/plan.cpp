@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/plan_check.hpp"
-#include "sim/plan/sharding.hpp"
 #include "sim/plan/precision.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/plan/stages.hpp"
 
 namespace tracecast {
@@ -73,6 +74,27 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
   if (t.fp8_param_gather && !is_narrow(t.dtype)) {
     check.fault("training.fp8_param_gather", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
+  }
+}
+
+void check_fine_tuning(PlanCheck& check, const Model& model, const Training& t) {
+  const std::vector<std::string> known = lora_target_names();
+  for (const std::string& target : t.lora_targets) {
+    if (std::find(known.begin(), known.end(), target) != known.end()) continue;
+    check.fault("training.lora_targets", target, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
+  }
+  check.at_least("training.lora_rank", t.lora_rank, 0);
+  check.at_most("training.lora_rank", t.lora_rank, model.hidden_size);
+  if (!(t.frozen_fraction >= 0 && t.frozen_fraction < 1)) {
+    check.fault("training.frozen_fraction", fmt::to_string(t.frozen_fraction), "is not at least 0 and below 1");
+  }
+}
+
+/// The encoder's result would have to travel with the decoder's activations through the pipeline.
+void check_encoder(PlanCheck& check, const Model& model, const Parallel& p) {
+  if (model.encoder_layers == 0) return;
+  if (p.pp > 1) {
+    check.fault("parallel.pp", fmt::to_string(p.pp), "cuts an encoder-decoder model into stages (allowed: 1)");
   }
 }
 
@@ -269,6 +291,8 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   check_pipeline(check, p);
   check_positions(check, model, training);
   check_precision(check, model, training);
+  check_fine_tuning(check, model, training);
+  check_encoder(check, model, p);
   check_routing(check, model, p, training);
   if (dp) {
     check_expert_parallel(check, model, p);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -30,6 +31,8 @@ RankParameters& RankParameters::operator+=(const RankParameters& other) {
   experts += other.experts;
   quantised += other.quantised;
   quantised_experts += other.quantised_experts;
+  trained += other.trained;
+  trained_experts += other.trained_experts;
   return *this;
 }
 
@@ -42,9 +45,25 @@ RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const 
   return parameters;
 }
 
+namespace {
+
+RankParameters with_trained(RankParameters parameters, bool trained) {
+  if (trained) {
+    parameters.trained = parameters.dense;
+    parameters.trained_experts = parameters.experts;
+  }
+  return parameters;
+}
+
+}  // namespace
+
 RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
                                      int layer) {
-  RankParameters parameters = rank_parameters(groups, model, plan.parallel);
+  RankParameters parameters =
+      with_trained(rank_parameters(groups, model, plan.parallel), trains_weights(model, plan.training, layer));
+  const std::int64_t adapters = adapter_parameters(model, plan.training, layer, plan.parallel.tp);
+  parameters.dense += adapters;
+  parameters.trained += adapters;
   for (const ParameterGroup& group : groups) {
     const bool linear = group.matrix && (group.part == Part::attention || group.part == Part::mlp);
     const bool expert = group.matrix && group.part == Part::expert;
@@ -60,10 +79,11 @@ RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, 
 
 std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
   std::vector<RankParameters> units;
-  const auto add = [&](const std::vector<ParameterGroup>& groups) {
-    units.push_back(rank_parameters(groups, model, plan.parallel));
+  const auto add = [&](const std::vector<ParameterGroup>& groups, bool trained) {
+    units.push_back(with_trained(rank_parameters(groups, model, plan.parallel), trained));
   };
-  if (stage.embedding) add(embedding_parameter_groups(model));
+  const bool trains_head = trains_weights(model, plan.training, -1);
+  if (stage.embedding) add(embedding_parameter_groups(model), trains_embedding(plan.training));
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     units.push_back(layer_rank_parameters(layer_parameter_groups(model, layer), model, plan, layer));
   }
@@ -75,7 +95,11 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
   if (model.tied_embeddings && !shares_table) {
     head.push_back({Part::output, Split::tensor, model.vocab_size * model.hidden_size, true});
   }
-  add(head);
+  // Multi-token prediction looks words up again, in a table of its own stage.
+  if (model.mtp_layers > 0 && !shares_table && !model.tied_embeddings) {
+    head.push_back({Part::embedding, Split::tensor, model.vocab_size * model.hidden_size, false});
+  }
+  add(head, trains_head);
   return units;
 }
 

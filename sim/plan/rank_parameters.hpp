@@ -20,6 +20,8 @@ struct RankParameters {
   std::int64_t experts = 0;
   std::int64_t quantised = 0;          ///< of `dense`, read by 8- or 4-bit multiplications (precision.hpp)
   std::int64_t quantised_experts = 0;  ///< of `experts`
+  std::int64_t trained = 0;            ///< of `dense`, with gradients and optimizer states (fine_tuning.hpp)
+  std::int64_t trained_experts = 0;    ///< of `experts`
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   bool operator==(const RankParameters&) const = default;

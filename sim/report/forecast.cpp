@@ -8,6 +8,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/report/causes.hpp"
 #include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -143,7 +144,7 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork
   forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   forecast.tokens_per_s = forecast.tokens_per_step / forecast.step_time_s;
   const double model_flops =
-      forecast.tokens_per_step * model_flops_per_token(scenario.model, training.seq_length, forecast.flops_convention);
+      forecast.tokens_per_step * training_flops_per_token(scenario.model, training, forecast.flops_convention);
   const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
   const double peak = peak_flops(scenario.profile, training.dtype);
   forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;

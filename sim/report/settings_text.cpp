@@ -5,6 +5,7 @@
 
 #include "sim/cost/attention.hpp"
 #include "sim/plan/expert_routing.hpp"
+#include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
 
@@ -32,6 +33,20 @@ std::string attention_text(const Training& training, const Profile& profile) {
                              : kernels.empty()                  ? "unknown"
                                                                 : kernels.front();
   return fmt::format("attention: fused, kernel {}", kernel);
+}
+
+std::string trained_text(const Model& model, const Training& training) {
+  if (training.lora_rank == 0 && training.frozen_fraction == 0) return "";
+  const auto trained = static_cast<double>(trainable_parameters(model, training));
+  const auto all = static_cast<double>(parameter_count(model).total());
+  std::string text =
+      fmt::format("trained: {:.4g} M parameters, {:.3g} % of the model", trained / 1e6, 100 * trained / all);
+  if (training.lora_rank > 0)
+    text += fmt::format("; adapters of rank {} on {}", training.lora_rank,
+                        fmt::join(training.lora_targets.empty() ? lora_target_names() : training.lora_targets, ", "));
+  if (training.frozen_fraction > 0)
+    text += fmt::format("; the first {} layers and the embedding are frozen", frozen_layers(model, training));
+  return text;
 }
 
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {

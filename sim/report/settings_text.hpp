@@ -14,6 +14,9 @@ std::string precision_text(const Model& model, const Training& training);
 /// "fused, kernel cudnn", or that scores pass through memory.
 std::string attention_text(const Training& training, const Profile& profile);
 
+/// Which parameters are trained; empty when all are.
+std::string trained_text(const Model& model, const Training& training);
+
 /// How tokens are routed and moved; empty for models without experts.
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);
 

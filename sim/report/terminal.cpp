@@ -292,6 +292,7 @@ std::vector<std::string> assumptions(const Scenario& s, const Forecast& f, const
       in.gemm, in.attention, in.memory, fitted(in.fit)));
   lines.push_back(precision_text(s.model, s.training));
   lines.push_back(attention_text(s.training, s.profile));
+  if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (!s.cluster.tuning.data.empty()) {
     lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,

@@ -50,3 +50,24 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
       "experts: 8 of 256 per token, the fullest rank has 1.25 times the mean; tokens dispatched in fp8 by deepep, in 2 "
       "chunks; shared experts after the exchange");
 }
+
+TEST_CASE("settings text: what is trained", "[report][lora]") {
+  Model model;
+  model.num_layers = 4;
+  model.hidden_size = 512;
+  model.num_attention_heads = 8;
+  model.num_query_groups = 8;
+  model.head_dim = 64;
+  model.ffn_hidden_size = 1024;
+  model.vocab_size = 32000;
+  Training training;
+  CHECK(trained_text(model, training).empty());
+  training.lora_rank = 8;
+  training.lora_targets = {"qkv"};
+  // 4 x 8 (512 + 1536) of 43,258,368 parameters.
+  CHECK(trained_text(model, training) ==
+        "trained: 0.06554 M parameters, 0.151 % of the model; adapters of rank 8 on qkv");
+  training.lora_rank = 0;
+  training.frozen_fraction = 0.5;
+  CHECK(trained_text(model, training).find("; the first 2 layers and the embedding are frozen") != std::string::npos);
+}

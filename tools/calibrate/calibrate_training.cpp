@@ -28,15 +28,16 @@ std::vector<fs::path> json_files(const fs::path& folder) {
   return files;
 }
 
-/// Measured runs that can be forecast, by architecture. Context parallelism is left out: what it exposes depends on how a
-/// framework hides it, which no file says.
+/// Measured runs that can be forecast, by architecture. Left out: context parallelism, experts and fine-tuning, whose times
+/// depend on how a framework hides exchanges and on its dispatcher (ACCURACY.md A3), which no file says.
 Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& root) {
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   std::map<std::string, std::vector<Scenario>> runs;
   for (const fs::path& file : json_files(data.scenarios / "published")) {
     Result<Scenario> scenario = read_scenario(file, data);
     if (!scenario) return tl::unexpected(scenario.error());
-    if (!scenario->measured || scenario->parallel.cp > 1 || !forecast(*scenario)) continue;
+    const bool special = scenario->parallel.cp > 1 || scenario->model.moe || scenario->training.lora_rank > 0;
+    if (!scenario->measured || special || !forecast(*scenario)) continue;
     runs[scenario->profile.architecture].push_back(std::move(*scenario));
   }
   return runs;

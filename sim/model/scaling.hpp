@@ -1,0 +1,71 @@
+/// Scaling-law arithmetic: how much compute a model and its tokens take, which sizes suit a budget, how long a machine
+/// needs, and what a claimed time says about the rate that it was reached with.
+///
+/// No claim is made about the loss. Parameters N and tokens D are counts, compute C is in FLOPs.
+/// Source: Kaplan et al. 2020 and Hoffmann et al. 2022 (20 tokens per parameter); 5.7 N D as the lecture fits it;
+/// DOMAIN.md 1.5, tests T-A7, T-A9, T-A10
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tracecast {
+
+enum class ComputeRule {
+  six_nd,          ///< C = 6 N D: 2 N forward, 4 N backward
+  fitted_5_7_nd,   ///< C = 5.7 N D, fitted to published models
+  recompute_8_nd,  ///< 8 N D: with every forward repeated; hardware FLOPs of Megatron SC'21
+};
+const char* to_string(ComputeRule rule);
+double compute_of(double parameters, double tokens, ComputeRule rule);
+
+inline constexpr double kChinchillaTokensPerParameter = 20;
+
+struct ModelBudget {
+  double parameters = 0;
+  double tokens = 0;
+};
+/// The sizes with D = ratio N that take C = 6 N D:  N = sqrt(C / (6 ratio)).
+ModelBudget compute_optimal(double compute, double tokens_per_parameter = kChinchillaTokensPerParameter);
+
+/// Devices of one kind in a machine.
+struct DeviceGroup {
+  std::string device;
+  double count = 0;
+  double peak_flops = 0;  ///< dense, of one device, FLOP/s
+};
+
+/// What a machine sustained: C / time.
+struct SustainedRate {
+  double flops = 0;             ///< all devices together, FLOP/s
+  double flops_per_device = 0;  ///< mean
+  double utilisation = 0;       ///< of the sum of peaks
+};
+/// Requires days > 0 and at least one device.
+SustainedRate sustained_rate(double compute, double days, std::span<const DeviceGroup> devices);
+/// Days at a rate per device.
+double days_at(double compute, double devices, double flops_per_device);
+/// Training runs sustain 10 to 60 % of the peak; what lies outside has a mistake in it.
+bool plausible(double utilisation);
+
+/// A published model with its training tokens.
+struct NamedBudget {
+  const char* name;
+  ModelBudget budget;
+};
+/// LaMDA, GPT-3, Jurassic-1, Gopher, MT-NLG, Chinchilla.
+std::span<const NamedBudget> published_budgets();
+
+/// A machine of the lecture and the days that it gives for training GPT-4.
+struct MachineClaim {
+  std::string machine;
+  std::vector<DeviceGroup> devices;
+  double days = 0;
+  std::string note;  ///< what is odd about the numbers; empty: nothing
+};
+/// The lecture says 3e24 FLOPs, the days agree with 3e25 (DOMAIN.md 1.5).
+std::span<const MachineClaim> machine_claims();
+
+}  // namespace tracecast

@@ -1,0 +1,137 @@
+#include "sim/plan/fine_tuning.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/model/parameters.hpp"
+
+namespace tracecast {
+namespace {
+
+/// A matrix that can have adapters, all ranks together.
+struct Target {
+  const char* name;
+  std::int64_t in;
+  std::int64_t out;
+  enum { column, row, replicated } split;
+};
+
+void add_attention(std::vector<Target>& targets, const Model& model) {
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t heads = model.num_attention_heads;
+  if (!model.latent_attention) {
+    const std::int64_t width = (heads + 2 * model.num_query_groups) * model.head_dim;
+    targets.push_back({"qkv", h, width, Target::column});
+    targets.push_back({"proj", heads * model.head_dim, h, Target::row});
+    return;
+  }
+  const LatentAttention& latent = *model.latent_attention;
+  const std::int64_t query = heads * (latent.nope_dim + latent.rope_dim);
+  if (latent.q_rank > 0) {
+    targets.push_back({"qkv", h, latent.q_rank, Target::replicated});
+    targets.push_back({"qkv", latent.q_rank, query, Target::column});
+  } else {
+    targets.push_back({"qkv", h, query, Target::column});
+  }
+  targets.push_back({"qkv", h, latent.kv_rank + latent.rope_dim, Target::replicated});
+  targets.push_back({"qkv", latent.kv_rank, heads * (latent.nope_dim + latent.v_dim), Target::column});
+  targets.push_back({"proj", heads * latent.v_dim, h, Target::row});
+}
+
+std::vector<Target> targets_of(const Model& model, int layer) {
+  std::vector<Target> targets;
+  add_attention(targets, model);
+  if (model.encoder_layers > 0 && layer >= model.encoder_layers) {
+    const std::int64_t width = model.num_attention_heads * model.head_dim;
+    targets.push_back({"qkv", model.hidden_size, width, Target::column});
+    targets.push_back({"qkv", model.hidden_size, 2 * model.num_query_groups * model.head_dim, Target::column});
+    targets.push_back({"proj", width, model.hidden_size, Target::row});
+  }
+  const std::int64_t ffn = model.is_moe_layer(layer) ? model.moe->shared_ffn_hidden : model.ffn_hidden_size;
+  if (ffn == 0) return targets;
+  targets.push_back({"fc1", model.hidden_size, (model.gated() ? 2 : 1) * ffn, Target::column});
+  targets.push_back({"fc2", ffn, model.hidden_size, Target::row});
+  return targets;
+}
+
+int all_layers(const Model& model) { return model.layers() + model.mtp_layers; }
+
+std::int64_t multiplied(const std::vector<ParameterGroup>& groups) {
+  std::int64_t sum = 0;
+  for (const ParameterGroup& group : groups)
+    if (group.matrix) sum += group.count;
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::string> lora_target_names() { return {"qkv", "proj", "fc1", "fc2"}; }
+
+bool has_adapter(const Training& training, const std::string& target) {
+  if (training.lora_rank == 0) return false;
+  const std::vector<std::string>& targets = training.lora_targets;
+  return targets.empty() || std::find(targets.begin(), targets.end(), target) != targets.end();
+}
+
+int frozen_layers(const Model& model, const Training& training) {
+  return static_cast<int>(std::floor(training.frozen_fraction * model.layers()));
+}
+
+bool trains_layer(const Model& model, const Training& training, int layer) {
+  return layer >= frozen_layers(model, training);
+}
+
+bool trains_weights(const Model& model, const Training& training, int layer) {
+  return training.lora_rank == 0 && (layer < 0 || trains_layer(model, training, layer));
+}
+
+bool trains_embedding(const Training& training) { return training.lora_rank == 0 && training.frozen_fraction == 0; }
+
+std::int64_t adapter_parameters(const Model& model, const Training& training, int layer, int tp) {
+  if (training.lora_rank == 0 || !trains_layer(model, training, layer)) return 0;
+  std::int64_t sum = 0;
+  for (const Target& target : targets_of(model, layer)) {
+    if (!has_adapter(training, target.name)) continue;
+    const std::int64_t in = target.split == Target::row ? target.in / tp : target.in;
+    // Key/value heads that are fewer than the tensor ranks are kept by several of them.
+    const std::int64_t out = target.split == Target::column ? (target.out + tp - 1) / tp : target.out;
+    sum += training.lora_rank * (in + out);
+  }
+  return sum;
+}
+
+std::int64_t adapter_parameters(const Model& model, const Training& training) {
+  std::int64_t sum = 0;
+  for (int layer = 0; layer < all_layers(model); ++layer) sum += adapter_parameters(model, training, layer, 1);
+  return sum;
+}
+
+std::int64_t trainable_parameters(const Model& model, const Training& training) {
+  if (training.lora_rank > 0) return adapter_parameters(model, training);
+  std::int64_t trained = parameter_count(model).total();
+  if (!trains_embedding(training)) trained -= sum(embedding_parameter_groups(model));
+  for (int layer = 0; layer < frozen_layers(model, training); ++layer) trained -= layer_parameters(model, layer);
+  return trained;
+}
+
+double training_flops_per_token(const Model& model, const Training& training, FlopsConvention convention) {
+  const double all = model_flops_per_token(model, training.seq_length, convention);
+  if (training.lora_rank == 0 && training.frozen_fraction == 0) return all;
+  double saved = 0;
+  const int frozen = frozen_layers(model, training);
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    const LayerFlops forward = layer_forward_flops(model, layer, training.seq_length, convention);
+    if (layer < frozen)
+      saved += 2 * (forward.linear + forward.attention);
+    else if (training.lora_rank > 0)
+      saved += forward.linear;
+  }
+  if (training.lora_rank > 0) {
+    const double head = static_cast<double>(model.hidden_size) * static_cast<double>(model.vocab_size);
+    saved += 2 * head * (1 + model.mtp_layers);
+    saved += 2.0 * model.mtp_layers * static_cast<double>(multiplied(mtp_parameter_groups(model)));
+  }
+  return all - saved + 6 * static_cast<double>(adapter_parameters(model, training));
+}
+
+}  // namespace tracecast

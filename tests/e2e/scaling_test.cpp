@@ -1,0 +1,45 @@
+// `tracecast scaling` as a user runs it.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+
+TEST_CASE("scaling: GPT-3 on 1,024 A100, days and rate", "[e2e][scaling]") {
+  const Sandbox sandbox;
+  const std::string gpt3 = "tracecast scaling --parameters 175e9 --tokens 300e9 --topology dgx-a100 --gpus 1024";
+  const Outcome outcome = sandbox.run(gpt3 + " --utilisation 0.4 --json");
+  REQUIRE(outcome.code == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["flops"].get<double>() == Approx(3.15e23));
+  CHECK(json["rule"] == "6ND");
+  // 3.15e23 / (1024 x 0.4 x 312e12) s
+  CHECK(json["machine"]["days"].get<double>() == Approx(28.53).epsilon(1e-3));
+  const Outcome days = sandbox.run(gpt3 + " --rule 5.7nd --days 1000");
+  CHECK(days.out.find("2.992e+23 FLOPs (5.7ND)") != std::string::npos);
+  CHECK(days.out.find("warning: training sustains 10 to 60 % of the peak") != std::string::npos);
+}
+
+TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast scaling --tables");
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find("Chinchilla") != std::string::npos);
+  CHECK(outcome.out.find("3.2 % !") != std::string::npos);   // Frontier at 3e24
+  CHECK(outcome.out.find("31.9 %  ") != std::string::npos);  // and at 3e25
+}
+
+TEST_CASE("scaling: what is missing is told in one sentence", "[e2e][error][scaling]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast scaling " + options);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  CHECK(error("--parameters 7e9").find("give --parameters and --tokens, or --flops") != std::string::npos);
+  CHECK(error("--flops 1e24 --topology dgx-a100").find("--topology = dgx-a100: needs --gpus") != std::string::npos);
+  CHECK(error("--flops 1e24 --topology dgx-a100 --gpus 8").find("a machine needs --days or --utilisation") !=
+        std::string::npos);
+}

@@ -1,0 +1,169 @@
+// Work lists with frozen parameters, multi-token prediction, and encoder-decoder models.
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/graph/layer.hpp"
+#include "tests/support/models.hpp"
+
+using namespace tracecast;
+using namespace tracecast::test;
+
+namespace {
+
+Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
+  const auto plan = make_plan(model, parallel, training, ranks);
+  if (!plan) FAIL(to_string(plan.error()));
+  return *plan;
+}
+
+Training training_of(std::int64_t sequence = 4096) {
+  Training training;
+  training.seq_length = sequence;
+  training.global_batch_size = 8;
+  return training;
+}
+
+double matrix_flops(const WorkList& list, Pass pass) {
+  double sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::gemm && work.op.pass == pass)
+      sum += flops(work.op).count;
+  return sum;
+}
+
+int operators(const WorkList& list, const std::string& name) {
+  int count = 0;
+  for (const Work& work : list) count += work.kind == Work::Kind::compute && work.op.name == name ? 1 : 0;
+  return count;
+}
+
+std::int64_t announced(const WorkList& list, bool experts = false) {
+  std::int64_t sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::gradients && work.expert_parameters == experts) sum += work.parameters;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("lora: a layer's work has adapters and no weight gradients of frozen matrices", "[oracle][graph][lora]") {
+  const Model model = llama(80, 8192, 28672, 64, 8, 32000);
+  Training training = training_of();
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.sequence_parallel = true;
+  const Plan whole = plan_of(model, parallel, training, 8);
+  training.lora_rank = 16;
+  training.lora_targets = {"qkv", "proj"};
+  const Plan plan = plan_of(model, parallel, training, 8);
+  const LayerWork work(model, plan);
+  const WorkList backward = work.backward(0, BackwardPart::all, false);
+  // 2 T per adapter parameter in each of forward, dgrad and wgrad.
+  const double adapters = 2.0 * 4096 * 16 * (8192 + 1280 + 1024 + 8192);
+  CHECK(matrix_flops(backward, Pass::wgrad) == adapters);
+  CHECK(matrix_flops(backward, Pass::dgrad) ==
+        matrix_flops(LayerWork(model, whole).forward(0), Pass::forward) + adapters);
+  CHECK(announced(backward) == 16 * (8192 + 1280 + 1024 + 8192));
+  CHECK(work.trained(0).dense == announced(backward));
+  CHECK(work.layer_parameters(0) == LayerWork(model, whole).layer_parameters(0) + announced(backward));
+  CHECK(announced(work.embedding_backward()) == 0);
+  CHECK(announced(work.head_backward(BackwardPart::all)) == 0);
+  CHECK(matrix_flops(work.head_backward(BackwardPart::all), Pass::dgrad) > 0);
+}
+
+TEST_CASE("frozen layers: an empty backward below the first trained layer", "[graph][lora]") {
+  const Model model = llama(4, 4096, 11008, 32, 32, 32000);
+  Training training = training_of();
+  training.frozen_fraction = 0.5;
+  const Plan plan = plan_of(model, {}, training, 1);
+  const LayerWork work(model, plan);
+  CHECK(work.backward(1, BackwardPart::all, false).empty());
+  CHECK(announced(work.backward(2, BackwardPart::all, false)) == work.layer_parameters(2));
+  CHECK(work.trained(1).dense == 0);
+  CHECK(work.embedding_backward().empty());
+  CHECK(work.kind(1) != work.kind(2));
+  CHECK(matrix_flops(work.forward(1), Pass::forward) == matrix_flops(work.forward(2), Pass::forward));
+}
+
+TEST_CASE("mtp: the head of DeepSeek-V3 with one prediction module", "[oracle][graph][mtp]") {
+  Model model = deepseek_v3();
+  Parallel parallel;
+  parallel.ep = 64;
+  Training training = training_of();
+  training.global_batch_size = 64;
+  const Plan plain = plan_of(model, parallel, training, 64);
+  const WorkList before = LayerWork(model, plain).head_forward();
+  model.mtp_layers = 1;
+  const Plan plan = plan_of(model, parallel, training, 64);
+  const LayerWork work(model, plan);
+  const WorkList forward = work.head_forward();
+  CHECK(operators(before, "lm_head") == 1);
+  CHECK(operators(forward, "lm_head") == 2);
+  CHECK(operators(forward, "mtp_proj") == 1);
+  CHECK(operators(forward, "expert_fc1") == 1);
+  CHECK(operators(forward, "embedding") == 1);
+  // 2 T 2h h for the projection, the layer like the last one, the output layer once more.
+  CHECK(matrix_flops(forward, Pass::forward) == 2 * matrix_flops(before, Pass::forward) +
+                                                    matrix_flops(work.forward(60), Pass::forward) +
+                                                    2.0 * 4096 * 2 * 7168 * 7168);
+  const WorkList backward = work.head_backward(BackwardPart::all);
+  CHECK(matrix_flops(backward, Pass::wgrad) == matrix_flops(forward, Pass::forward));
+  // The shared output layer's gradient is announced once.
+  CHECK(announced(backward) == work.trained_head().dense);
+  CHECK(announced(backward) + announced(backward, true) == work.head_parameters());
+  CHECK(announced(backward, true) == work.head_expert_parameters());
+}
+
+TEST_CASE("mtp: with a pipeline the last stage has a word table of its own", "[graph][mtp]") {
+  Model model = llama(4, 4096, 11008, 32, 32, 32000);
+  model.mtp_layers = 1;
+  Parallel parallel;
+  const std::int64_t one_stage = LayerWork(model, plan_of(model, parallel, training_of(), 1)).head_parameters();
+  parallel.pp = 2;
+  const Plan plan = plan_of(model, parallel, training_of(), 2);
+  CHECK(LayerWork(model, plan).head_parameters() == one_stage + 32000LL * 4096);
+}
+
+TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in the encoder",
+          "[oracle][graph][encoder]") {
+  Model model = gpt(6, 512, 8, 32000, 128);
+  model.encoder_layers = 6;
+  model.ffn_hidden_size = 512;
+  const Plan plan = plan_of(model, {}, training_of(128), 1);
+  const LayerWork work(model, plan);
+  const WorkList encoder = work.forward(0);
+  const WorkList decoder = work.forward(7);
+  const auto attentions = [](const WorkList& list) {
+    std::vector<bool> causal;
+    for (const Work& each : list)
+      if (each.kind == Work::Kind::compute && each.op.kind == OperatorKind::attention)
+        causal.push_back(std::get<AttentionShape>(each.op.shape).causal);
+    return causal;
+  };
+  CHECK(attentions(encoder) == std::vector<bool>{false});
+  CHECK(attentions(decoder) == std::vector<bool>{true, false});
+  // Query and output projection of h x h, keys and values of h x 2h: 2 T 4 h h more.
+  CHECK(matrix_flops(decoder, Pass::forward) - matrix_flops(encoder, Pass::forward) == 2.0 * 128 * 4 * 512 * 512);
+  CHECK(announced(work.backward(7, BackwardPart::all, false)) == work.layer_parameters(7));
+  CHECK(operators(work.forward(6), "embedding") == 1);
+  CHECK(announced(work.backward(6, BackwardPart::all, false)) == work.layer_parameters(6));
+  CHECK(work.kind(0) != work.kind(6));
+  CHECK(work.kind(6) != work.kind(7));
+  // The model's FLOPs are those of its operators.
+  double forward = matrix_flops(work.head_forward(), Pass::forward);
+  for (int layer = 0; layer < model.layers(); ++layer)
+    for (const Work& each : work.forward(layer))
+      if (each.kind == Work::Kind::compute) forward += flops(each.op).count;
+  CHECK(3 * forward == Approx(128 * model_flops_per_token(model, 128, FlopsConvention::model_causal)).epsilon(1e-9));
+}
+
+TEST_CASE("encoder-decoder: a pipeline is refused", "[error][plan][encoder]") {
+  Model model = gpt(6, 512, 8, 32000, 128);
+  model.encoder_layers = 6;
+  Parallel parallel;
+  parallel.pp = 2;
+  const auto plan = make_plan(model, parallel, training_of(128), 2);
+  REQUIRE(!plan);
+  CHECK(to_string(plan.error()) == "parallel.pp = 2: cuts an encoder-decoder model into stages (allowed: 1)");
+}

@@ -1,0 +1,120 @@
+#include "sim/plan/fine_tuning.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/plan/memory.hpp"
+#include "sim/plan/rank_parameters.hpp"
+#include "tests/support/models.hpp"
+
+using namespace tracecast;
+using namespace tracecast::test;
+
+namespace {
+
+Model llama_2_70b() { return llama(80, 8192, 28672, 64, 8, 32000); }
+
+Training training_of() {
+  Training training;
+  training.seq_length = 4096;
+  training.global_batch_size = 8;
+  return training;
+}
+
+/// Rank 16 beside the attention's matrices, as MLPerf's fine-tuning of Llama 2 70B has it.
+Training attention_lora(int rank) {
+  Training training = training_of();
+  training.lora_rank = rank;
+  training.lora_targets = {"qkv", "proj"};
+  return training;
+}
+
+std::string mistakes(const Model& model, const Training& training) {
+  const auto plan = make_plan(model, Parallel{}, training, 1);
+  return plan ? "" : to_string(plan.error());
+}
+
+MemoryByKind memory_of(const Model& model, const Training& training, int zero_stage, int ranks) {
+  Parallel parallel;
+  parallel.zero_stage = zero_stage;
+  const auto plan = make_plan(model, parallel, training, ranks);
+  if (!plan) FAIL(to_string(plan.error()));
+  Schedule schedule;
+  schedule.ranks = 1;
+  schedule.stage_of = {{0}};
+  schedule.actions = {{{ActionKind::forward, 0, 0}, {ActionKind::backward, 0, 0}}};
+  return peak_memory(model, *plan, schedule).front();
+}
+
+}  // namespace
+
+TEST_CASE("lora: adapters of rank 16 beside attention in Llama 2 70B", "[oracle][plan][lora]") {
+  const Model model = llama_2_70b();
+  // Per layer r (h + (a + 2k) d) + r (a d + h) = 16 (8192 + 10240 + 8192 + 8192).
+  CHECK(adapter_parameters(model, attention_lora(16)) == 80LL * 16 * (8192 + 10240 + 8192 + 8192));
+  CHECK(trainable_parameters(model, attention_lora(16)) == 44'564'480);
+  // A of qkv is on each of 8 tensor ranks, B divided; of proj A is divided, B on each.
+  CHECK(adapter_parameters(model, attention_lora(16), 0, 8) == 16 * (8192 + 1280 + 1024 + 8192));
+  Training all = attention_lora(16);
+  all.lora_targets = {};
+  CHECK(adapter_parameters(model, all, 0, 1) - adapter_parameters(model, attention_lora(16), 0, 1) ==
+        16 * ((8192 + 2 * 28672) + (28672 + 8192)));
+}
+
+TEST_CASE("lora: only adapters have gradients and optimizer states", "[oracle][plan][lora]") {
+  const Model model = llama_2_70b();
+  const std::int64_t base = 68'976'648'192;
+  const std::int64_t adapters = 44'564'480;
+  const MemoryByKind memory = memory_of(model, attention_lora(16), 0, 1);
+  CHECK(memory.weights == Bytes{2 * (base + adapters)});
+  CHECK(memory.gradients == Bytes{4 * adapters});
+  CHECK(memory.optimizer == Bytes{12 * adapters});
+  const MemoryByKind sharded = memory_of(model, attention_lora(16), 3, 8);
+  CHECK(sharded.weights == Bytes{2 * base} / 8 + Bytes{4 * adapters} / 8);
+  CHECK(sharded.optimizer == Bytes{8 * adapters} / 8);
+}
+
+TEST_CASE("2-9: frozen layers change gradients and optimizer memory, not weights", "[seeds][plan][lora]") {
+  const Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  Training training = training_of();
+  const MemoryByKind all = memory_of(model, training, 1, 8);
+  training.frozen_fraction = 0.5;
+  const MemoryByKind half = memory_of(model, training, 1, 8);
+  const std::int64_t layer = layer_parameters(model, 0);
+  const std::int64_t trained = 6'738'415'616 - 16 * layer - 32000LL * 4096;
+  CHECK(trainable_parameters(model, training) == trained);
+  CHECK(half.weights == all.weights);
+  CHECK(half.gradients == Bytes{4 * trained});
+  CHECK(half.optimizer == Bytes{12 * trained} / 8);
+  CHECK(half.activations < all.activations);  // nothing is kept below the first trained layer
+}
+
+TEST_CASE("2-12: frozen parameters save weight gradients: 4N in place of 6N", "[seeds][oracle][plan][lora]") {
+  const Model model = llama_2_70b();
+  const Training full = training_of();
+  CHECK(training_flops_per_token(model, full, FlopsConvention::model_causal) ==
+        model_flops_per_token(model, 4096, FlopsConvention::model_causal));
+  const Training lora = attention_lora(16);
+  const double matrices = 68'976'648'192.0 - 32000.0 * 8192 - 161.0 * 8192;  // no table, no norms
+  const double saved = model_flops_per_token(model, 4096, FlopsConvention::model_causal) -
+                       training_flops_per_token(model, lora, FlopsConvention::model_causal);
+  CHECK(saved == Approx(2 * matrices - 6.0 * 44'564'480).epsilon(1e-12));
+  // A frozen first half has neither weight nor input gradients there.
+  Training half = training_of();
+  half.frozen_fraction = 0.5;
+  const LayerFlops layer = layer_forward_flops(model, 0, 4096, FlopsConvention::model_causal);
+  CHECK(model_flops_per_token(model, 4096, FlopsConvention::model_causal) -
+            training_flops_per_token(model, half, FlopsConvention::model_causal) ==
+        Approx(40 * 2 * (layer.linear + layer.attention)));
+}
+
+TEST_CASE("lora: settings that mean nothing", "[error][plan][lora]") {
+  const Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  Training training = training_of();
+  training.lora_rank = 5000;
+  training.lora_targets = {"qkv", "router"};
+  training.frozen_fraction = 1;
+  CHECK(mistakes(model, training) ==
+        "training.lora_targets = router: is unknown (allowed: qkv proj fc1 fc2)\n"
+        "training.lora_rank = 5000: must be at most 4096\n"
+        "training.frozen_fraction = 1: is not at least 0 and below 1");
+}

@@ -1,0 +1,185 @@
+/// `tracecast scaling`: compute of a model and its tokens, compute-optimal sizes, days on a machine.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/model/scaling.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+struct Options {
+  double parameters = 0;
+  double tokens = 0;
+  double flops = 0;
+  std::string rule = "6nd";
+  std::string topology;
+  int gpus = 0;
+  double days = 0;
+  double utilisation = 0;
+  bool tables = false;
+  bool json = false;
+};
+
+/// The compute in question, and how it was found.
+struct Question {
+  double compute = 0;
+  std::string how;
+  ModelBudget asked;  ///< zero when compute was given
+  ModelBudget optimal;
+  std::vector<DeviceGroup> devices;
+};
+
+tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
+  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
+}
+
+Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const auto path = find_file(options.topology, data->topologies, "topology");
+  if (!path) return tl::unexpected(path.error());
+  const Result<Cluster> cluster = read_topology(*path);
+  if (!cluster) return tl::unexpected(cluster.error());
+  const auto file = find_file(cluster->gpu, data->profiles, "profile");
+  if (!file) return tl::unexpected(file.error());
+  const Result<Profile> profile = read_profile(*file);
+  if (!profile) return tl::unexpected(profile.error());
+  auto peak = profile->peak_flops.find(Precision::bf16);
+  if (peak == profile->peak_flops.end()) peak = profile->peak_flops.find(Precision::fp16);
+  if (peak == profile->peak_flops.end()) peak = profile->peak_flops.begin();
+  if (peak == profile->peak_flops.end()) return wrong("--topology", options.topology, "has a GPU without a peak rate");
+  return std::vector<DeviceGroup>{{profile->name, static_cast<double>(options.gpus), peak->second}};
+}
+
+Result<Question> read_question(const Options& options) {
+  Question question;
+  const bool sizes = options.parameters > 0 && options.tokens > 0;
+  if (sizes == (options.flops > 0)) return fail("give --parameters and --tokens, or --flops");
+  if (sizes) {
+    const ComputeRule rule = options.rule == "5.7nd" ? ComputeRule::fitted_5_7_nd : ComputeRule::six_nd;
+    question.asked = {options.parameters, options.tokens};
+    question.compute = compute_of(options.parameters, options.tokens, rule);
+    question.how = to_string(rule);
+  } else {
+    question.compute = options.flops;
+    question.how = "given";
+  }
+  question.optimal = compute_optimal(question.compute);
+  if (options.topology.empty()) return question;
+  if (options.gpus == 0) return wrong("--topology", options.topology, "needs --gpus");
+  if ((options.days > 0) == (options.utilisation > 0)) return fail("a machine needs --days or --utilisation");
+  Result<std::vector<DeviceGroup>> devices = read_devices(options);
+  if (!devices) return tl::unexpected(devices.error());
+  question.devices = std::move(*devices);
+  return question;
+}
+
+double days_of(const Question& question, const Options& options) {
+  if (options.days > 0) return options.days;
+  const DeviceGroup& group = question.devices.front();
+  return days_at(question.compute, group.count, options.utilisation * group.peak_flops);
+}
+
+std::string warning(double utilisation) {
+  return plausible(utilisation) ? "" : "   warning: training sustains 10 to 60 % of the peak";
+}
+
+std::string page(const Question& question, const Options& options) {
+  std::string text = fmt::format("  compute      {:.4g} FLOPs ({})\n", question.compute, question.how);
+  if (question.asked.parameters > 0)
+    text += fmt::format("  ratio        {:.4g} tokens per parameter (compute-optimal: {:g})\n",
+                        question.asked.tokens / question.asked.parameters, kChinchillaTokensPerParameter);
+  text += fmt::format("  optimal      {:.4g} B parameters and {:.4g} B tokens take the same compute\n",
+                      question.optimal.parameters * 1e-9, question.optimal.tokens * 1e-9);
+  if (question.devices.empty()) return text;
+  const double days = days_of(question, options);
+  const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
+  text += fmt::format("  machine      {:g} x {}, peak {:.4g} TFLOP/s each\n", question.devices.front().count,
+                      question.devices.front().device, question.devices.front().peak_flops * 1e-12);
+  text += fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per GPU, {:.1f} % of the peak{}\n", days,
+                      rate.flops_per_device * 1e-12, 100 * rate.utilisation, warning(rate.utilisation));
+  return text;
+}
+
+std::string json_answer(const Question& question, const Options& options) {
+  std::string text =
+      fmt::format("{{\n  \"flops\": {},\n  \"rule\": \"{}\",\n  \"optimal\": {{\"parameters\": {}, \"tokens\": {}}}",
+                  question.compute, question.how, question.optimal.parameters, question.optimal.tokens);
+  if (!question.devices.empty()) {
+    const double days = days_of(question, options);
+    const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
+    text += fmt::format(
+        ",\n  \"machine\": {{\"gpu\": \"{}\", \"gpus\": {}, \"days\": {}, \"flops_per_s_per_gpu\": {}, "
+        "\"utilisation\": "
+        "{}, \"plausible\": {}}}",
+        question.devices.front().device, question.devices.front().count, days, rate.flops_per_device, rate.utilisation,
+        plausible(rate.utilisation));
+  }
+  return text + "\n}\n";
+}
+
+/// The two tables of the lecture, with what its numbers imply.
+std::string tables() {
+  std::string text =
+      fmt::format("{:<14} {:>8} {:>8} {:>6} {:>10} {:>10}\n", "model", "N (B)", "D (B)", "D/N", "5.7ND", "6ND");
+  for (const auto& [name, budget] : published_budgets())
+    text += fmt::format("{:<14} {:>8g} {:>8g} {:>6.2f} {:>10.3e} {:>10.3e}\n", name, budget.parameters * 1e-9,
+                        budget.tokens * 1e-9, budget.tokens / budget.parameters,
+                        compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
+                        compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
+  text +=
+      fmt::format("\n{:<14} {:>8} {:>6}   {:>22} {:>22}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
+  for (const MachineClaim& claim : machine_claims()) {
+    double devices = 0;
+    for (const DeviceGroup& group : claim.devices) devices += group.count;
+    text += fmt::format("{:<14} {:>8g} {:>6g}  ", claim.machine, devices, claim.days);
+    for (const double compute : {3e24, 3e25}) {
+      const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
+      text += fmt::format(" {:>8.3g} TF {:>6.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
+                          plausible(rate.utilisation) ? "  " : " !");
+    }
+    text += claim.note.empty() ? "\n" : "  (" + claim.note + ")\n";
+  }
+  return text + "\n! outside the 10 to 60 % of the peak that training sustains\n";
+}
+
+Result<ExitCode> scaling(const Options& options) {
+  if (options.tables) {
+    fmt::print("{}", tables());
+    return ExitCode::done;
+  }
+  const Result<Question> question = read_question(options);
+  if (!question) return tl::unexpected(question.error());
+  fmt::print("{}", options.json ? json_answer(*question, options) : page(*question, options));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_scaling(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  constexpr double kMost = 1e30;
+  app.add_option("--parameters", options->parameters, "of the model, e.g. 175e9")->check(CLI::Range(1.0, kMost));
+  app.add_option("--tokens", options->tokens, "of the training, e.g. 300e9")->check(CLI::Range(1.0, kMost));
+  app.add_option("--flops", options->flops, "compute, in place of both")->check(CLI::Range(1.0, kMost));
+  app.add_option("--rule", options->rule, "compute from parameters and tokens")
+      ->check(CLI::IsMember({"6nd", "5.7nd"}))
+      ->capture_default_str();
+  app.add_option("--topology", options->topology, "a machine, for days or the rate; its GPU's 16-bit peak counts");
+  app.add_option("--gpus", options->gpus, "of that machine")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--days", options->days, "says which rate that takes")->check(CLI::Range(1e-6, 1e9));
+  app.add_option("--utilisation", options->utilisation, "share of the peak; says how many days that takes")
+      ->check(CLI::Range(1e-6, 1.0));
+  app.add_flag("--tables", options->tables, "published models and machines, and what their numbers imply");
+  app.add_flag("--json", options->json, "print one JSON object");
+  return [options](const Context&) { return scaling(*options); };
+}
+
+}  // namespace tracecast::cli
