@@ -1,9 +1,11 @@
 /// `tracecast predict`: forecasts one training step of a scenario.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,7 @@ struct Options {
   bool json = false;
   bool explain = false;
   bool unfold = false;
+  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::string out;
   std::vector<int> trace_ranks;
 };
@@ -41,7 +44,9 @@ ForecastOptions forecast_options(const Options& options) {
                                                                          : FlopsConvention::model_full_attn,
           .unfold = options.unfold,
           .record_spans = !options.out.empty(),
-          .explain = options.explain};
+          .explain = options.explain,
+          .perturbation_effects = true,
+          .threads = options.threads};
 }
 
 Result<Scenario> load(const Options& options) {
@@ -111,6 +116,9 @@ Run add_predict(CLI::App& app) {
   app.add_flag("--explain", options->explain,
                "add what holds the step back: the critical path, and the step without each cause");
   app.add_flag("--unfold", options->unfold, "simulate every rank, also those that do the same");
+  app.add_option("--threads", options->threads, "share many simulated ranks; the result does not depend on it")
+      ->check(CLI::Range(1, 1024))
+      ->default_str("those of this machine");
   CLI::Option* out =
       app.add_option("--out", options->out, "also write result.json, report.txt, scenario.json and trace.json there")
           ->type_name("DIR");

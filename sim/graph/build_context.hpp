@@ -8,11 +8,14 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "sim/graph/groups.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/graph/parameter_units.hpp"
 #include "sim/graph/pipeline_seats.hpp"
+#include "sim/graph/placements.hpp"
+#include "sim/graph/rank_kinds.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/graph/template_writer.hpp"
 
@@ -30,8 +33,9 @@ struct Chunk {
 
 class BuildContext {
  public:
+  /// `costs`: of the cluster's own GPU, then of the others that some ranks have.
   BuildContext(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-               const Costs& costs, const NetworkModel& network);
+               std::vector<const Costs*> costs, const NetworkModel& network);
   BuildContext(const BuildContext&) = delete;
   BuildContext& operator=(const BuildContext&) = delete;
 
@@ -44,9 +48,17 @@ class BuildContext {
   const ParameterUnits units;
   const PipelineSeats seats;
   const Groups groups;
+  Placements placements;
   StepGraph graph;
   CostTable table;
-  const Duration launch;  ///< host time of one operation
+
+  /// What is written from now on is for ranks of this kind.
+  void select(const RankKind& kind);
+  const RankKind& kind() const { return kind_; }
+  /// Host time of one operation.
+  Duration launch() const;
+  /// What distinguishes the kind from others of its pipeline rank, as far as templates show it.
+  std::string kind_signature() const;
 
   /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this number.
   EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
@@ -63,7 +75,7 @@ class BuildContext {
     result.name = std::move(name);
     result.phase = phase;
     result.chunk = static_cast<std::int16_t>(chunk);
-    TemplateWriter writer(graph, table, result, launch, plan.parallel.tp_comm_overlap);
+    TemplateWriter writer(graph, table, result, launch(), plan.parallel.tp_comm_overlap);
     write(writer, result);
     writer.finish();
     graph.templates.push_back(std::move(result));
@@ -71,9 +83,7 @@ class BuildContext {
   }
 
  private:
-  GroupPlacement placement_of(const std::vector<int>& members) const;
-  std::vector<GroupPlacement> slot_placements() const;
-
+  RankKind kind_;
   std::map<std::string, std::int32_t> templates_;                     ///< [signature]
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
 };

@@ -1,6 +1,8 @@
 #include "sim/graph/builder.hpp"
 
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,22 +73,31 @@ std::vector<Turning> turning_points(const std::vector<Action>& actions, int chun
 class GraphBuilder {
  public:
   GraphBuilder(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-               const Costs& costs, const NetworkModel& network)
-      : context_(model, plan, schedule, cluster, costs, network),
+               std::vector<const Costs*> costs, const NetworkModel& network, const Perturbation& perturbation)
+      : perturbation_(perturbation),
+        context_(model, plan, schedule, cluster, std::move(costs), network),
+        kinds_(plan, context_.seats, schedule.chunks, context_.groups, perturbation_, context_.placements),
         messages_(context_),
         data_(context_),
-        end_(data_),
-        step_overhead_(from_seconds(costs.profile().host.step_overhead +
-                                    plan.world_size * costs.profile().host.step_overhead_per_rank)) {}
+        end_(data_) {}
 
   StepGraph build(bool unfold) {
     for (const char* name :
          {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding", "dp replicas"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
-    for (int pp = 0; pp < context_.schedule.ranks; ++pp) add_program(pp);
-    RankConnections ranks(context_);
-    unfold ? ranks.add_every_rank() : ranks.add_one_rank_per_stage();
+    RankConnections ranks(context_, kinds_);
+    if (!unfold) {
+      if (const std::optional<std::vector<RankKind>> stages = kinds_.by_stage()) {
+        add_programs(*stages);
+        ranks.add_one_rank_per_stage(*stages);
+        return std::move(context_.graph);
+      }
+    }
+    std::vector<RankKind> kinds;
+    const std::vector<std::int32_t> kind_of = kinds_.by_rank(kinds);
+    add_programs(kinds);
+    ranks.add_classes(kinds, kind_of, perturbation_, unfold);
     return std::move(context_.graph);
   }
 
@@ -94,11 +105,12 @@ class GraphBuilder {
   // ---- Templates ---------------------------------------------------------------------------------------------------
 
   std::int32_t begin_template(const std::vector<Chunk>& chunks) {
-    std::string key = "begin";
+    std::string key = "begin " + context_.kind_signature();
     for (const Chunk& chunk : chunks) key += " | " + context_.signature("P", chunk, false);
     return context_.find_template(key, "begin", Phase::forward, 0, [&](TemplateWriter& writer, Template& out) {
       Op host;
-      host.host = step_overhead_;
+      const HostModel& model = context_.table.costs().profile().host;
+      host.host = from_seconds(model.step_overhead + context_.plan.world_size * model.step_overhead_per_rank);
       out.ops.push_back(host);
       if (!data_.gathers_during_forward()) return;
       for (const Chunk& chunk : chunks) data_.gather_buckets(writer, chunk);
@@ -173,9 +185,16 @@ class GraphBuilder {
 
   // ---- Programs ----------------------------------------------------------------------------------------------------
 
+  void add_programs(const std::vector<RankKind>& kinds) {
+    for (const RankKind& kind : kinds) {
+      context_.select(kind);
+      add_program(kind.pp);
+    }
+  }
+
   void add_program(int pp) {
     std::vector<Chunk> chunks;
-    for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) chunks.push_back(messages_.chunk(pp, chunk));
+    for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) chunks.push_back(messages_.chunk(kinds_, chunk));
     const std::vector<Action>& actions = context_.schedule.actions[static_cast<std::size_t>(pp)];
     const std::vector<Turning> points = turning_points(actions, context_.schedule.chunks);
     std::vector<ProgramItem> program{{begin_template(chunks), 0}};
@@ -228,11 +247,12 @@ class GraphBuilder {
     program.push_back({end_.optimizer_template(pp, chunks), 0});
   }
 
+  const Perturbation& perturbation_;
   BuildContext context_;
+  RankKinds kinds_;
   PipelineMessages messages_;
   DataParallel data_;
   EndOfStep end_;
-  const Duration step_overhead_;
   std::map<std::string, std::vector<EventRef>> last_gradient_events_;  ///< [signature of a backward template]
 };
 
@@ -243,7 +263,12 @@ StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule&
   TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule has the plan's pipeline ranks");
   TRACECAST_ASSERT(schedule.stages() == static_cast<int>(plan.stages.size()),
                    "the schedule has the plan's virtual stages");
-  return GraphBuilder(model, plan, schedule, cluster, costs, network).build(options.unfold);
+  static const Perturbation kNothing;
+  const Perturbation& perturbation = options.perturbation != nullptr ? *options.perturbation : kNothing;
+  std::deque<Costs> others;
+  std::vector<const Costs*> all{&costs};
+  for (const Perturbation::OtherGpus& gpus : perturbation.gpus) all.push_back(&others.emplace_back(gpus.profile));
+  return GraphBuilder(model, plan, schedule, cluster, std::move(all), network, perturbation).build(options.unfold);
 }
 
 }  // namespace tracecast

@@ -4,12 +4,15 @@
 /// the schedule's forwards and backwards, gradient reduction in buckets (during the last backward of each chunk when
 /// overlapped), embedding and norm gradients, gradient norm, optimizer, parameter gather (when not overlapped).
 ///
+/// One rank is simulated for each class of ranks that do the same at the same time (classes.hpp): one for each pipeline
+/// rank when all of its ranks lie alike and run at one speed, which the plan's coordinates tell at any size.
+///
 /// Leaves out: data loading beyond the profile's cost per step, evaluation, checkpoints.
-/// Approximation: all ranks of one pipeline rank are placed as the first of them (coordinates 0 on the other axes).
 #pragma once
 
 #include "sim/base/result.hpp"
 #include "sim/cost/costs.hpp"
+#include "sim/graph/perturbation.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/model/model.hpp"
 #include "sim/network/cluster.hpp"
@@ -20,7 +23,8 @@
 namespace tracecast {
 
 struct BuildOptions {
-  bool unfold = false;  ///< simulate every rank instead of one for each pipeline rank
+  bool unfold = false;                         ///< simulate every rank instead of one for each class
+  const Perturbation* perturbation = nullptr;  ///< null: none
 };
 
 /// Requires a plan that make_plan accepted and a schedule of plan.parallel.pp ranks that check() accepted.

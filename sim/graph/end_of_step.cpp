@@ -48,8 +48,8 @@ std::int64_t EndOfStep::update_bytes() const {
 
 std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
                                         const std::vector<Chunk>& unreduced) {
-  return context_.find_template(fmt::format("reduce {}", pp), "gradient norm", Phase::optimizer, 0,
-                                [&](TemplateWriter& writer, Template&) {
+  return context_.find_template(fmt::format("reduce {} {}", pp, context_.kind_signature()), "gradient norm",
+                                Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
                                   if (data_.mirrored()) reduce_mirror(writer, chunks);
                                   for (const Chunk& chunk : unreduced) reduce_chunk(writer, chunk);
                                   for (EventRef event : reduced) writer.wait(event);
@@ -123,7 +123,8 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
 
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
   return context_.find_template(
-      fmt::format("optimizer {}", pp), "optimizer", Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
+      fmt::format("optimizer {} {}", pp, context_.kind_signature()), "optimizer", Phase::optimizer, 0,
+      [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         writer.compute(work("update", data_.own_parameters(all), update_bytes()));
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();

@@ -6,92 +6,113 @@
 
 namespace tracecast {
 
-std::vector<int> Groups::members(int rank, Slot slot) const {
+std::vector<Axis> Groups::block_axes(Slot slot) {
   switch (slot) {
     case Slot::tensor:
-      return plan_.grid.group(rank, {Axis::tp});
+      return {Axis::tp};
     case Slot::context:
-      return plan_.grid.group(rank, {Axis::cp});
+      return {Axis::cp};
     case Slot::expert:
-      return expert_members(rank, false);
     case Slot::expert_gradients:
     case Slot::expert_parameters:
-      return expert_members(rank, true);
+    case Slot::expert_resharded:
+      return {Axis::tp, Axis::cp, Axis::dp};
     case Slot::gradients:
     case Slot::parameters:
-      return shard_members(rank, false);
     case Slot::replicas:
-      return shard_members(rank, true);
-    case Slot::embedding:
-      return embedding_members(rank);
-    case Slot::mirror:
-      return mirror_members(rank);
     case Slot::resharded:
-      return resharded_members(rank, shard_members(rank, false));
-    case Slot::expert_resharded:
-      return resharded_members(rank, expert_members(rank, true));
+      return {Axis::dp, Axis::cp};
+    case Slot::embedding:
+    case Slot::mirror:
+      return {Axis::pp};
     case Slot::world:
       break;
   }
-  std::vector<int> all(static_cast<std::size_t>(plan_.world_size));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+  return {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
+}
+
+int Groups::block_begin(int rank, Slot slot) const {
+  const Coordinates at = plan_.grid.coordinates(rank);
+  for (const Axis axis : block_axes(slot)) rank -= at[axis] * plan_.grid.stride(axis);
+  return rank;
+}
+
+int Groups::part(Slot slot, int position) const {
+  switch (slot) {
+    case Slot::expert:
+      return expert_part(position, false);
+    case Slot::expert_gradients:
+    case Slot::expert_parameters:
+      return expert_part(position, true);
+    case Slot::gradients:
+    case Slot::parameters:
+      return shard_part(position, false);
+    case Slot::replicas:
+      return shard_part(position, true);
+    case Slot::resharded:
+      return resharded_part(position);
+    case Slot::expert_resharded:
+      return expert_resharded_part(position);
+    case Slot::embedding:
+      return embedding_part(position);
+    case Slot::mirror:  // bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r
+      return std::min(position, plan_.parallel.pp - 1 - position);
+    case Slot::tensor:
+    case Slot::context:
+    case Slot::world:
+      break;
+  }
+  return 0;
+}
+
+std::vector<int> Groups::members(int rank, Slot slot) const {
+  const std::vector<int> all = block(rank, slot);
+  const auto own = std::lower_bound(all.begin(), all.end(), rank) - all.begin();
+  const int wanted = part(slot, static_cast<int>(own));
+  std::vector<int> group;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (part(slot, static_cast<int>(i)) == wanted) group.push_back(all[i]);
+  return group;
 }
 
 /// Without hybrid sharding: all of dp x cp share one copy, and there is one replica.
-std::vector<int> Groups::shard_members(int rank, bool replicas) const {
-  const std::vector<int> all = plan_.grid.group(rank, {Axis::dp, Axis::cp});
-  const auto size = static_cast<std::size_t>(plan_.shard_group());
-  const bool hybrid = plan_.parallel.zero_stage > 0 && size < all.size();
-  if (!hybrid) return replicas ? std::vector<int>{rank} : all;
-  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
-  std::vector<int> group;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (replicas ? i % size == index % size : i / size == index / size) group.push_back(all[i]);
-  return group;
+int Groups::shard_part(int position, bool replicas) const {
+  const int size = plan_.shard_group();
+  const bool hybrid = plan_.parallel.zero_stage > 0 && size < plan_.gradient_group();
+  if (!hybrid) return replicas ? position : 0;
+  return replicas ? position % size : position / size;
 }
 
-/// Neighbours of `all`, in groups of reshard_group (or of as many as divide `all` evenly).
-std::vector<int> Groups::resharded_members(int rank, const std::vector<int>& all) const {
-  if (plan_.parallel.reshard_group == 0) return {rank};
-  const auto size = std::gcd(static_cast<std::size_t>(plan_.parallel.reshard_group), all.size());
-  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
-  const auto first = all.begin() + static_cast<std::ptrdiff_t>(index / size * size);
-  return {first, first + static_cast<std::ptrdiff_t>(size)};
+/// Neighbours of a group that shares one copy, in groups of reshard_group (or of as many as divide it evenly).
+int Groups::resharded_part(int position) const {
+  if (plan_.parallel.reshard_group == 0) return position;
+  const int copy =
+      plan_.parallel.zero_stage > 0 ? std::min(plan_.shard_group(), plan_.gradient_group()) : plan_.gradient_group();
+  const int size = std::gcd(plan_.parallel.reshard_group, copy);
+  return position / copy * (copy / size) + position % copy / size;
 }
 
-std::vector<int> Groups::expert_members(int rank, bool data) const {
-  const std::vector<int> all = plan_.grid.group(rank, {Axis::tp, Axis::cp, Axis::dp});
-  const auto etp = static_cast<std::size_t>(plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp);
-  const auto ep = static_cast<std::size_t>(plan_.parallel.ep);
-  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
-  std::vector<int> group;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool same_tensor = i % etp == index % etp;
-    const bool same_expert = i / etp % ep == index / etp % ep;
-    const bool same_data = i / (etp * ep) == index / (etp * ep);
-    if (same_tensor && (data ? same_expert : same_data)) group.push_back(all[i]);
-  }
-  return group;
+/// The same of the ranks that hold one expert.
+int Groups::expert_resharded_part(int position) const {
+  if (plan_.parallel.reshard_group == 0) return position;
+  const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
+  const int experts = etp * plan_.parallel.ep;
+  const int holders = plan_.parallel.tp * plan_.gradient_group() / experts;
+  const int size = std::gcd(plan_.parallel.reshard_group, holders);
+  return position % experts + experts * (position / experts / size);
 }
 
-std::vector<int> Groups::embedding_members(int rank) const {
-  Coordinates at = plan_.grid.coordinates(rank);
-  if (at[Axis::pp] != first_stage_ && at[Axis::pp] != last_stage_) return {rank};
-  at[Axis::pp] = first_stage_;
-  const int first = plan_.grid.rank(at);
-  at[Axis::pp] = last_stage_;
-  const int last = plan_.grid.rank(at);
-  if (first == last) return {rank};
-  return {std::min(first, last), std::max(first, last)};
+int Groups::expert_part(int position, bool data) const {
+  const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
+  const int ep = plan_.parallel.ep;
+  const int tensor = position % etp;
+  return tensor + etp * (data ? position / etp % ep : position / (etp * ep));
 }
 
-std::vector<int> Groups::mirror_members(int rank) const {
-  Coordinates at = plan_.grid.coordinates(rank);
-  at[Axis::pp] = plan_.parallel.pp - 1 - at[Axis::pp];
-  const int other = plan_.grid.rank(at);
-  if (other == rank) return {rank};
-  return {std::min(rank, other), std::max(rank, other)};
+/// The two ends of the pipeline together; every other rank alone.
+int Groups::embedding_part(int position) const {
+  if (position == first_stage_ || position == last_stage_) return std::min(first_stage_, last_stage_);
+  return position;
 }
 
 int expert_nodes(const Plan& plan, const Cluster& cluster) {

@@ -9,8 +9,12 @@
 
 namespace tracecast {
 
-/// The communicator groups of a plan. Expert ranks are laid over a stage's tp x cp x dp ranks anew: expert-tensor index
-/// fastest, then expert index, then expert-data index (Megatron-LM parallel_state).   Source: DOMAIN.md 0.3.
+/// The communicator groups of a plan. Every group is a part of a block: the ranks that differ along some axes of the
+/// grid only, in ascending order. Which part a rank belongs to depends on its position in the block alone, so that all
+/// blocks of a slot are divided alike.
+///
+/// Expert ranks are laid over a stage's tp x cp x dp ranks anew: expert-tensor index fastest, then expert index, then
+/// expert-data index (Megatron-LM parallel_state).   Source: DOMAIN.md 0.3.
 class Groups {
  public:
   /// `first_stage`, `last_stage`: pipeline ranks that hold the input embedding and the output layer.
@@ -20,13 +24,21 @@ class Groups {
   /// The members, ascending, of the group of `rank` for `slot`; {rank} alone when it has none.
   std::vector<int> members(int rank, Slot slot) const;
 
+  /// Axes of the slot's blocks.
+  static std::vector<Axis> block_axes(Slot slot);
+  /// The ranks of the block of `rank`, ascending.
+  std::vector<int> block(int rank, Slot slot) const { return plan_.grid.group(rank, block_axes(slot)); }
+  /// First rank of the block of `rank`.
+  int block_begin(int rank, Slot slot) const;
+  /// Part of its block that the rank at `position` belongs to: a number from 0 to the block's size - 1.
+  int part(Slot slot, int position) const;
+
  private:
-  std::vector<int> shard_members(int rank, bool replicas) const;
-  std::vector<int> resharded_members(int rank, const std::vector<int>& all) const;
-  std::vector<int> expert_members(int rank, bool data) const;
-  std::vector<int> embedding_members(int rank) const;
-  /// Bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r.
-  std::vector<int> mirror_members(int rank) const;
+  int shard_part(int position, bool replicas) const;
+  int resharded_part(int position) const;
+  int expert_part(int position, bool data) const;
+  int expert_resharded_part(int position) const;
+  int embedding_part(int position) const;
 
   const Plan& plan_;
   int first_stage_;

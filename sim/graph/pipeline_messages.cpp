@@ -21,26 +21,6 @@ EventRef PipelineMessages::event(int chunk, ChannelSide side) const {
   return {channel(chunk, side) * context_.schedule.microbatches, 1};
 }
 
-/// A boundary between two pipeline ranks, seen from the first ranks of both; every rank of the node that has its
-/// partner in another node uses the node's NICs at the same time.
-GroupPlacement PipelineMessages::boundary_placement(int from_pp, int to_pp) const {
-  const Cluster& cluster = context_.cluster;
-  const Plan& plan = context_.plan;
-  Coordinates at{};
-  at[Axis::pp] = from_pp;
-  const int from = plan.grid.rank(at);
-  at[Axis::pp] = to_pp;
-  const int to = plan.grid.rank(at);
-  int crossing = 0;
-  const int first = cluster.node_of(from) * cluster.node.gpus;
-  for (int rank = first; rank < std::min(first + cluster.node.gpus, plan.world_size); ++rank) {
-    const int partner = rank + (to - from);
-    crossing += partner >= 0 && partner < plan.world_size && cluster.node_of(partner) != cluster.node_of(rank) ? 1 : 0;
-  }
-  const std::vector<int> pair{std::min(from, to), std::max(from, to)};
-  return place(cluster, pair, std::max(1, crossing));
-}
-
 Bytes PipelineMessages::boundary_tensor() const {
   return Bytes{context_.plan.tokens() * context_.model.hidden_size * 2};
 }
@@ -53,8 +33,7 @@ Bytes PipelineMessages::boundary_bytes() const {
   return divided ? boundary_tensor() / parallel.tp : boundary_tensor();
 }
 
-std::int32_t PipelineMessages::message(int chunk, ChannelSide side, int from_pp, int to_pp) {
-  const GroupPlacement placement = boundary_placement(from_pp, to_pp);
+std::int32_t PipelineMessages::message(int chunk, ChannelSide side, const GroupPlacement& placement) {
   Message candidate{channel(chunk, side), boundary_bytes(), false, {}};
   candidate.cost = context_.network.cost(
       {Collective::send_recv, candidate.size, Algorithm::automatic, Protocol::automatic}, placement);
@@ -69,19 +48,26 @@ std::int32_t PipelineMessages::message(int chunk, ChannelSide side, int from_pp,
   return static_cast<std::int32_t>(messages.size()) - 1;
 }
 
-Chunk PipelineMessages::chunk(int pp, int index) {
+Chunk PipelineMessages::chunk(const RankKinds& kinds, int index) {
+  const RankKind& kind = context_.kind();
+  const int pp = kind.pp;
+  const std::vector<int>& neighbours = kinds.neighbours(pp);
+  const auto link = [&](int other) {
+    const auto at = std::lower_bound(neighbours.begin(), neighbours.end(), other) - neighbours.begin();
+    return context_.placements.of(kind.links[static_cast<std::size_t>(at)]);
+  };
   Chunk chunk;
   chunk.index = index;
   chunk.stage = context_.plan.stages[static_cast<std::size_t>(context_.seats.stage(pp, index))];
   const Seat before = context_.seats.neighbour(pp, index, -1);
   const Seat after = context_.seats.neighbour(pp, index, +1);
   if (before.rank >= 0 && before.rank != pp) {
-    chunk.receive_forward = message(index, ChannelSide::receive_forward, before.rank, pp);
-    chunk.send_backward = message(index, ChannelSide::send_backward, pp, before.rank);
+    chunk.receive_forward = message(index, ChannelSide::receive_forward, link(before.rank));
+    chunk.send_backward = message(index, ChannelSide::send_backward, link(before.rank));
   }
   if (after.rank >= 0 && after.rank != pp) {
-    chunk.send_forward = message(index, ChannelSide::send_forward, pp, after.rank);
-    chunk.receive_backward = message(index, ChannelSide::receive_backward, after.rank, pp);
+    chunk.send_forward = message(index, ChannelSide::send_forward, link(after.rank));
+    chunk.receive_backward = message(index, ChannelSide::receive_backward, link(after.rank));
   }
   return chunk;
 }

@@ -11,8 +11,8 @@ class PipelineMessages {
 
   /// The streams of the four ends: shared by all chunks of a looped placement, else of every chunk apart.
   void add_streams();
-  /// Chunk `index` of pipeline rank `pp` with the messages to its neighbours.
-  Chunk chunk(int pp, int index);
+  /// Chunk `index` of the kind of rank that the context has selected, with the messages to its neighbours.
+  Chunk chunk(const RankKinds& kinds, int index);
   /// What follows on the compute stream waits for the message; nothing when `message` is -1.
   void receive(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message);
   void send(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message);
@@ -21,10 +21,9 @@ class PipelineMessages {
   StreamId stream(int chunk, ChannelSide side) const;
   /// Rank events of a chunk's four pipeline ends, one per micro-batch.
   EventRef event(int chunk, ChannelSide side) const;
-  GroupPlacement boundary_placement(int from_pp, int to_pp) const;
   Bytes boundary_tensor() const;
   Bytes boundary_bytes() const;
-  std::int32_t message(int chunk, ChannelSide side, int from_pp, int to_pp);
+  std::int32_t message(int chunk, ChannelSide side, const GroupPlacement& placement);
 
   BuildContext& context_;
   const bool looped_;

@@ -17,12 +17,13 @@ const char* slot_name(Slot slot) {
   return kNames[static_cast<std::size_t>(slot)];
 }
 
+std::int32_t slot_of(const RankKind& kind, Slot slot) { return kind.slots[static_cast<std::size_t>(slot)]; }
+
 }  // namespace
 
 template <class RankIndex>
 void RankConnections::connect(Rank& rank, int pp, RankIndex rank_index) const {
   rank.pp_rank = pp;
-  rank.program = pp;
   rank.channels.resize(static_cast<std::size_t>(4 * context_.schedule.chunks));
   for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) {
     const Seat before = context_.seats.neighbour(pp, chunk, -1);
@@ -39,44 +40,48 @@ void RankConnections::connect(Rank& rank, int pp, RankIndex rank_index) const {
   }
 }
 
-std::int32_t RankConnections::add_communicator(Slot slot, int pp, std::vector<std::int32_t> members) {
+std::int32_t RankConnections::add_communicator(Slot slot, int pp, std::int32_t placement,
+                                               std::vector<std::int32_t> members) {
   Communicator communicator;
   communicator.name = slot == Slot::world || slot == Slot::embedding
                           ? slot_name(slot)
                           : fmt::format("{} of stage {}", slot_name(slot), pp);
-  communicator.placement = context_.table.placement(slot);
+  communicator.placement = context_.placements.of(placement);
   communicator.members = std::move(members);
   context_.graph.communicators.push_back(std::move(communicator));
   return static_cast<std::int32_t>(context_.graph.communicators.size()) - 1;
 }
 
-std::int32_t RankConnections::add_embedding_communicator() {
+std::int32_t RankConnections::add_embedding_communicator(const std::vector<RankKind>& kinds) {
   std::vector<std::int32_t> ends{context_.seats.first().rank, context_.seats.last().rank};
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  return add_communicator(Slot::embedding, 0, ends);
+  return add_communicator(Slot::embedding, 0, slot_of(kinds[static_cast<std::size_t>(ends.front())], Slot::embedding),
+                          ends);
 }
 
 /// [pipeline rank]: the communicator with the rank that holds the same stages in a bidirectional schedule.
-std::vector<std::int32_t> RankConnections::add_mirrors() {
+std::vector<std::int32_t> RankConnections::add_mirrors(const std::vector<RankKind>& kinds) {
   std::vector<std::int32_t> mirrors;
   for (int pp = 0; pp < context_.schedule.ranks; ++pp) {
     const int other = context_.schedule.ranks - 1 - pp;
     const std::vector<std::int32_t> members =
         other == pp ? std::vector<std::int32_t>{pp} : std::vector<std::int32_t>{pp, other};
-    mirrors.push_back(other < pp ? mirrors[static_cast<std::size_t>(other)]
-                                 : add_communicator(Slot::mirror, pp, members));
+    mirrors.push_back(
+        other < pp
+            ? mirrors[static_cast<std::size_t>(other)]
+            : add_communicator(Slot::mirror, pp, slot_of(kinds[static_cast<std::size_t>(pp)], Slot::mirror), members));
   }
   return mirrors;
 }
 
-void RankConnections::add_one_rank_per_stage() {
+void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds) {
   const int ranks = context_.schedule.ranks;
   std::vector<std::int32_t> everyone(static_cast<std::size_t>(ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const std::int32_t world = add_communicator(Slot::world, 0, everyone);
-  const std::int32_t embedding = add_embedding_communicator();
-  const std::vector<std::int32_t> mirrors = add_mirrors();
+  const std::int32_t world = add_communicator(Slot::world, 0, slot_of(kinds.front(), Slot::world), everyone);
+  const std::int32_t embedding = add_embedding_communicator(kinds);
+  const std::vector<std::int32_t> mirrors = add_mirrors(kinds);
   const auto communicator = [&](Slot slot, int pp) {
     switch (slot) {
       case Slot::world:
@@ -86,7 +91,7 @@ void RankConnections::add_one_rank_per_stage() {
       case Slot::mirror:
         return mirrors[static_cast<std::size_t>(pp)];
       default:
-        return add_communicator(slot, pp, {pp});
+        return add_communicator(slot, pp, slot_of(kinds[static_cast<std::size_t>(pp)], slot), {pp});
     }
   };
   for (int pp = 0; pp < ranks; ++pp) {
@@ -95,36 +100,106 @@ void RankConnections::add_one_rank_per_stage() {
     at[Axis::pp] = pp;
     rank.representative = context_.plan.grid.rank(at);
     rank.multiplicity = context_.plan.world_size / ranks;
+    rank.program = pp;
     connect(rank, pp, [](int other) { return other; });
     for (int slot = 0; slot < kSlots; ++slot) rank.communicators.push_back(communicator(static_cast<Slot>(slot), pp));
     context_.graph.ranks.push_back(std::move(rank));
   }
 }
 
-void RankConnections::add_every_rank() {
-  std::map<std::pair<int, int>, std::int32_t> known;  // (slot, first member) -> communicator
-  const Plan& plan = context_.plan;
-  const std::int32_t world = add_communicator(Slot::world, 0, context_.groups.members(0, Slot::world));
-  for (int index = 0; index < plan.world_size; ++index) {
-    Rank rank;
-    const Coordinates at = plan.grid.coordinates(index);
-    const int pp = at[Axis::pp];
-    rank.representative = index;
-    connect(rank, pp, [&](int other) {
-      Coordinates there = at;
-      there[Axis::pp] = other;
-      return plan.grid.rank(there);
-    });
-    for (int slot = 0; slot < kSlots; ++slot) {
-      const Slot which = static_cast<Slot>(slot);
-      if (which == Slot::world) {
-        rank.communicators.push_back(world);
-        continue;
+int RankConnections::partner(int rank, int pp, int other) const {
+  return rank + (other - pp) * context_.plan.grid.stride(Axis::pp);
+}
+
+/// Communicators of one slot, numbered by their first rank; the label is how they lie.
+RankRelations::Family RankConnections::family(Slot slot, const std::vector<RankKind>& kinds,
+                                              const std::vector<std::int32_t>& kind_of) const {
+  const int world = context_.plan.world_size;
+  RankRelations::Family family;
+  family.group_of.resize(static_cast<std::size_t>(world));
+  for (int begin = 0; begin < world; ++begin) {
+    if (context_.groups.block_begin(begin, slot) != begin) continue;
+    const std::vector<int> block = context_.groups.block(begin, slot);
+    std::vector<std::int32_t> group_of_part(block.size(), -1);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(block[i]);
+      std::int32_t& group = group_of_part[static_cast<std::size_t>(context_.groups.part(slot, static_cast<int>(i)))];
+      if (group < 0) {
+        group = static_cast<std::int32_t>(family.label.size());
+        family.label.push_back(slot_of(kinds[static_cast<std::size_t>(kind_of[rank])], slot));
       }
-      std::vector<int> members = context_.groups.members(index, which);
-      const auto [found, added] = known.try_emplace({slot, members.front()}, -1);
-      if (added) found->second = add_communicator(which, pp, std::move(members));
-      rank.communicators.push_back(found->second);
+      family.group_of[rank] = group;
+    }
+  }
+  return family;
+}
+
+RankRelations RankConnections::relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
+                                         const std::vector<std::int32_t>& slowness) const {
+  RankRelations relations;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> seeds;
+  for (std::size_t rank = 0; rank < kind_of.size(); ++rank)
+    relations.seed.push_back(
+        seeds.try_emplace({kind_of[rank], slowness[rank]}, static_cast<std::int32_t>(seeds.size())).first->second);
+  for (int slot = 0; slot < kSlots; ++slot)
+    relations.families.push_back(family(static_cast<Slot>(slot), kinds, kind_of));
+  for (std::size_t rank = 0; rank < kind_of.size(); ++rank) {
+    const int pp = kinds[static_cast<std::size_t>(kind_of[rank])].pp;
+    const std::vector<int>& neighbours = kinds_.neighbours(pp);
+    for (std::size_t k = 0; k < neighbours.size(); ++k) {
+      if (relations.partners.size() <= k) relations.partners.emplace_back(kind_of.size(), -1);
+      relations.partners[k][rank] = partner(static_cast<int>(rank), pp, neighbours[k]);
+    }
+  }
+  return relations;
+}
+
+/// [slot][class of groups] the communicator, whose members are the classes that meet there.
+std::vector<std::vector<std::int32_t>> RankConnections::add_communicators(const RankRelations& relations,
+                                                                          const RankClasses& classes,
+                                                                          const std::vector<RankKind>& kinds,
+                                                                          const std::vector<std::int32_t>& kind_of) {
+  std::vector<std::vector<std::int32_t>> communicators(relations.families.size());
+  for (std::size_t f = 0; f < relations.families.size(); ++f) {
+    const RankRelations::Family& family = relations.families[f];
+    std::map<std::int32_t, std::vector<std::int32_t>> members;  // [class of groups]
+    for (std::size_t c = 0; c < classes.first.size(); ++c) {
+      const auto group = static_cast<std::size_t>(family.group_of[static_cast<std::size_t>(classes.first[c])]);
+      members[classes.group_class[f][group]].push_back(static_cast<std::int32_t>(c));
+    }
+    communicators[f].assign(family.label.size(), -1);
+    for (auto& [group, each] : members) {
+      const auto first = static_cast<std::size_t>(classes.first[static_cast<std::size_t>(each.front())]);
+      const RankKind& kind = kinds[static_cast<std::size_t>(kind_of[first])];
+      const auto slot = static_cast<Slot>(f);
+      communicators[f][static_cast<std::size_t>(group)] =
+          add_communicator(slot, kind.pp, slot_of(kind, slot), std::move(each));
+    }
+  }
+  return communicators;
+}
+
+void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
+                                  const Perturbation& perturbation, bool unfold) {
+  std::vector<std::int32_t> slowness;
+  for (int rank = 0; rank < context_.plan.world_size; ++rank) slowness.push_back(slowness_of(perturbation, rank));
+  const RankRelations related = relations(kinds, kind_of, slowness);
+  const RankClasses classes = unfold ? every_rank(related) : refine(related);
+  const std::vector<std::vector<std::int32_t>> communicators = add_communicators(related, classes, kinds, kind_of);
+  for (std::size_t c = 0; c < classes.first.size(); ++c) {
+    const auto first = static_cast<std::size_t>(classes.first[c]);
+    Rank rank;
+    rank.representative = classes.first[c];
+    rank.multiplicity = classes.size[c];
+    rank.slowness = slowness[first];
+    rank.program = kind_of[first];
+    const int pp = kinds[static_cast<std::size_t>(kind_of[first])].pp;
+    connect(rank, pp, [&](int other) {
+      return classes.class_of[static_cast<std::size_t>(partner(rank.representative, pp, other))];
+    });
+    for (std::size_t f = 0; f < related.families.size(); ++f) {
+      const auto group = static_cast<std::size_t>(related.families[f].group_of[first]);
+      rank.communicators.push_back(communicators[f][static_cast<std::size_t>(classes.group_class[f][group])]);
     }
     context_.graph.ranks.push_back(std::move(rank));
   }

@@ -52,6 +52,14 @@ std::int64_t& part_of(StageTime& time, ActionKind kind) {
   return kind == ActionKind::backward_input ? time.backward_input : time.backward_weight;
 }
 
+/// Of the first rank of a pipeline rank.
+const std::vector<ProgramItem>& program_of(const StepGraph& graph, int pp) {
+  const auto rank =
+      std::find_if(graph.ranks.begin(), graph.ranks.end(), [pp](const Rank& each) { return each.pp_rank == pp; });
+  TRACECAST_ASSERT(rank != graph.ranks.end(), "every pipeline rank has a rank");
+  return graph.programs[static_cast<std::size_t>(rank->program)];
+}
+
 std::int64_t longest_message(const StepGraph& graph) {
   std::int64_t longest = 0;
   for (const Template& each : graph.templates) {
@@ -91,7 +99,7 @@ PipelineTimes stage_times(const Model& model, const Plan& plan, const Schedule& 
   std::vector<Duration> alone;
   for (const Template& each : graph.templates) alone.push_back(time_alone(graph, each));
   for (std::size_t rank = 0; rank < parts.actions.size(); ++rank) {
-    const std::vector<ProgramItem>& program = graph.programs[rank];
+    const std::vector<ProgramItem>& program = program_of(graph, static_cast<int>(rank));
     for (std::size_t i = 0; i < parts.actions[rank].size(); ++i) {
       const Action& action = parts.actions[rank][i];
       if (schedule.replica_of_microbatch(action.microbatch) > 0) continue;

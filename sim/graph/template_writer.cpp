@@ -14,18 +14,20 @@ constexpr double kTiledExposedShare = 0.41;
 
 }  // namespace
 
-CostTable::CostTable(StepGraph& graph, const Costs& costs, const NetworkModel& network,
-                     std::vector<GroupPlacement> placements)
-    : graph_(graph), costs_(costs), network_(network), placements_(std::move(placements)) {}
+void CostTable::select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements) {
+  gpu_ = gpu;
+  numbers_ = numbers;
+  placements_ = std::move(placements);
+}
 
 std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
-  std::vector<std::int32_t>& same_name = operators_[op.name];
+  std::vector<std::int32_t>& same_name = operators_[{gpu_, op.name}];
   for (std::int32_t index : same_name) {
     const CostedOperator& known = graph_.operators[static_cast<std::size_t>(index)];
     if (known.recomputed == recomputed && known.op == op) return index;
   }
   const auto index = static_cast<std::int32_t>(graph_.operators.size());
-  graph_.operators.push_back({op, costs_.of(op), recomputed});
+  graph_.operators.push_back({op, costs().of(op), recomputed});
   same_name.push_back(index);
   return index;
 }
@@ -34,8 +36,8 @@ std::int32_t CostTable::collective_index(Traffic traffic, Slot slot, const Colle
   const GroupPlacement& group = placement(slot);
   if (group.ranks <= 1) return -1;
   const auto slot_index = static_cast<std::int32_t>(slot);
-  const auto [found, added] =
-      collectives_.try_emplace({slot_index, {traffic, call}}, static_cast<std::int32_t>(graph_.collectives.size()));
+  const CallKey key{slot_index, numbers_[static_cast<std::size_t>(slot)], traffic, call};
+  const auto [found, added] = collectives_.try_emplace(key, static_cast<std::int32_t>(graph_.collectives.size()));
   if (added) graph_.collectives.push_back({traffic, slot_index, call, network_.cost(call, group)});
   return found->second;
 }

@@ -1,8 +1,10 @@
 /// Turns work lists into the operations of a template: which stream, after which events.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/graph/layer.hpp"
@@ -47,25 +49,43 @@ inline constexpr int kSlots = 13;
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };
 inline std::int32_t channel(int chunk, ChannelSide side) { return 4 * chunk + static_cast<std::int32_t>(side); }
 
-/// Costs of the operations that templates are made of: looked up once per distinct operator or call.
+/// Where the communicators of one rank lie: numbers of placements (Placements::of) by slot.
+using SlotPlacements = std::array<std::int32_t, kSlots>;
+
+/// Costs of the operations that templates are made of: looked up once per distinct operator or call, GPU and placement.
 class CostTable {
  public:
-  CostTable(StepGraph& graph, const Costs& costs, const NetworkModel& network, std::vector<GroupPlacement> placements);
+  /// `costs`: of each kind of GPU in the job.
+  CostTable(StepGraph& graph, std::vector<const Costs*> costs, const NetworkModel& network)
+      : graph_(graph), costs_(std::move(costs)), network_(network) {}
+
+  /// What follows is for ranks with GPU number `gpu` whose communicators lie so. `placements[slot]` is number `numbers[slot]`.
+  void select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements);
 
   /// Index into StepGraph::operators.
   std::int32_t operator_index(const Operator& op, bool recomputed);
   /// Index into StepGraph::collectives; -1 when the group has one member.
   std::int32_t collective_index(Traffic traffic, Slot slot, const CollectiveCall& call);
   const GroupPlacement& placement(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
-  const Costs& costs() const { return costs_; }
+  const Costs& costs() const { return *costs_[static_cast<std::size_t>(gpu_)]; }
 
  private:
+  struct CallKey {
+    std::int32_t slot;
+    std::int32_t placement;
+    Traffic traffic;
+    CollectiveCall call;
+    auto operator<=>(const CallKey&) const = default;
+  };
+
   StepGraph& graph_;
-  const Costs& costs_;
+  std::vector<const Costs*> costs_;
   const NetworkModel& network_;
-  std::vector<GroupPlacement> placements_;  ///< [slot]
-  std::map<std::string, std::vector<std::int32_t>> operators_;
-  std::map<std::pair<std::int32_t, std::pair<Traffic, CollectiveCall>>, std::int32_t> collectives_;
+  int gpu_ = 0;
+  SlotPlacements numbers_{};
+  std::vector<GroupPlacement> placements_;                                      ///< [slot]
+  std::map<std::pair<int, std::string>, std::vector<std::int32_t>> operators_;  ///< [GPU, name]
+  std::map<CallKey, std::int32_t> collectives_;
 };
 
 /// Writes one template.

@@ -7,6 +7,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/cost/profile.hpp"
+#include "sim/graph/perturbation.hpp"
 #include "sim/model/model.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/plan/parallel.hpp"
@@ -37,8 +38,9 @@ struct Scenario {
   Training training;
   Cluster cluster;  ///< sized: world_size set
   Profile profile;
-  std::string topology;      ///< as the scenario names it
-  std::string profile_name;  ///< as the scenario names it; empty: the topology's GPU
+  Perturbation perturbation;  ///< with cluster.faults: the scenario's `perturb`
+  std::string topology;       ///< as the scenario names it
+  std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
   std::optional<Measured> measured;
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
 };

@@ -10,6 +10,7 @@
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/overrides.hpp"
+#include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
@@ -44,6 +45,7 @@ class ScenarioReader {
     if (required(root, "training")) read_training(root);
     if (required(root, "cluster")) read_cluster(root);
     fill_shard_group();
+    if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
     check_attention_kernel();
@@ -132,6 +134,16 @@ class ScenarioReader {
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
     cluster->finish();
+  }
+
+  void read_perturb(ObjectReader& perturb) {
+    read_perturbation(perturb, scenario_,
+                      [this](ObjectReader& reader, const std::string& key, const std::string& name, Profile& profile) {
+                        const std::optional<fs::path> file = find(reader, key, name, data_->profiles, "profile");
+                        const std::size_t before = errors_->size();
+                        if (file) take(read_profile(*file), profile);
+                        return file && errors_->size() == before;
+                      });
   }
 
   void read_measured(ObjectReader& measured) {

@@ -3,6 +3,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/io/model_fields.hpp"
+#include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
@@ -62,6 +63,22 @@ ordered_json model_object(const Model& model) {
   return object;
 }
 
+ordered_json perturb_object(const Scenario& scenario) {
+  const Perturbation& ranks = scenario.perturbation;
+  const NetworkFaults& faults = scenario.cluster.faults;
+  ordered_json object = ordered_json::object();
+  for (const Perturbation::SlowRanks& slow : ranks.slow_ranks) object["slow_rank"][to_string(slow.ranks)] = slow.factor;
+  for (const Perturbation::OtherGpus& other : ranks.gpus) object["gpus"][to_string(other.ranks)] = other.name;
+  if (ranks.speed_spread > 0) object["speed_spread"] = ranks.speed_spread;
+  if (ranks.seed != 0) object["seed"] = ranks.seed;
+  for (const NetworkFaults::SlowNic& slow : faults.slow_nics)
+    object["slow_nic"][std::to_string(slow.node)][std::to_string(slow.nic)] = slow.speed;
+  if (!faults.lost_rails.empty()) object["lost_rails"] = faults.lost_rails;
+  for (const auto& [tier, share] : faults.lost_uplinks) object["lost_uplinks"][tier] = share;
+  for (const auto& [node, missing] : faults.missing_gpus) object["missing_gpus"][std::to_string(node)] = missing;
+  return object;
+}
+
 /// Objects a member per line, lists on one.
 std::string layout(const ordered_json& value, std::size_t depth) {
   if (!value.is_object() || value.empty()) return value.dump();
@@ -88,6 +105,7 @@ std::string to_json(const Scenario& scenario) {
   object["cluster"] = {{"topology", scenario.topology.empty() ? scenario.cluster.name : scenario.topology},
                        {"world_size", scenario.cluster.world_size}};
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
+  if (const ordered_json perturb = perturb_object(scenario); !perturb.empty()) object["perturb"] = perturb;
   if (scenario.measured)
     object["measured"] = {{"step_time_s", scenario.measured->step_time_s}, {"source", scenario.measured->source}};
   return layout(object, 0) + "\n";

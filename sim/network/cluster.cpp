@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
+#include <utility>
 
 #include "sim/base/result.hpp"
 
 namespace tracecast {
 namespace {
 
-/// The NICs next to GPU `local` of its domain: indices [first, last) among the NICs of the domain.
-std::pair<int, int> nics_of_gpu(const NodeSpec& node, int local) {
+/// NICs of a domain, from `first` up to `last`.
+struct NicRange {
+  int first;
+  int last;
+};
+
+/// The NICs next to GPU `local` of its domain.
+NicRange nics_of_gpu(const NodeSpec& node, int local) {
   const int host = local / node.gpus_per_host;
   const int gpu = local % node.gpus_per_host;
   const int first = gpu * node.nics / node.gpus_per_host;
@@ -19,73 +24,178 @@ std::pair<int, int> nics_of_gpu(const NodeSpec& node, int local) {
   return {host * node.nics + first, host * node.nics + last};
 }
 
+int hosts_of(const NodeSpec& node) { return std::max(1, node.gpus / node.gpus_per_host); }
+
 /// What a group uses of one domain.
 struct Domain {
-  std::set<int> gpus;  ///< position in the domain
-  std::set<int> nics;
+  int node = 0;
+  std::span<const int> gpus;  ///< positions in the domain, ascending
+  int nics = 0;               ///< different ones next to them
 };
 
-std::map<int, Domain> domains_of(const Cluster& cluster, std::span<const int> ranks) {
-  std::map<int, Domain> domains;
-  for (const int rank : ranks) {
-    TRACECAST_ASSERT(rank >= 0 && rank < cluster.world_size, "a rank lies outside the cluster");
-    Domain& domain = domains[cluster.node_of(rank)];
-    const int local = rank % cluster.node.gpus;
-    domain.gpus.insert(local);
-    const auto [first, last] = nics_of_gpu(cluster.node, local);
-    for (int nic = first; nic < last; ++nic) domain.nics.insert(nic);
+/// The domains of a group, ascending.
+class Domains {
+ public:
+  Domains(const Cluster& cluster, std::span<const int> ranks) {
+    std::vector<int> sorted;
+    if (!std::is_sorted(ranks.begin(), ranks.end())) {
+      sorted.assign(ranks.begin(), ranks.end());
+      std::sort(sorted.begin(), sorted.end());
+      ranks = sorted;
+    }
+    TRACECAST_ASSERT(ranks.front() >= 0 && ranks.back() < cluster.world_size, "a rank lies outside the cluster");
+    gpus_.reserve(ranks.size());
+    for (std::size_t i = 0; i < ranks.size();) i = add_domain(cluster, ranks, i);
   }
-  return domains;
+
+  const std::vector<Domain>& all() const { return domains_; }
+
+ private:
+  /// The domain of ranks[i]; the index of the first rank behind it.
+  std::size_t add_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) {
+    const std::size_t begin = gpus_.size();
+    Domain domain{cluster.seat(ranks[i]).node, {}, 0};
+    int counted = 0;  // NICs below this one
+    for (; i < ranks.size(); ++i) {
+      const GpuSeat seat = cluster.seat(ranks[i]);
+      if (seat.node != domain.node) break;
+      if (gpus_.size() > begin && gpus_.back() == seat.gpu) continue;
+      gpus_.push_back(seat.gpu);
+      const NicRange nics = nics_of_gpu(cluster.node, seat.gpu);
+      domain.nics += std::max(0, nics.last - std::max(counted, nics.first));
+      counted = nics.last;
+    }
+    domain.gpus = {gpus_.data() + begin, gpus_.size() - begin};
+    domains_.push_back(domain);
+    return i;
+  }
+
+  std::vector<int> gpus_;  // reserved once: the domains point into it
+  std::vector<Domain> domains_;
+};
+
+/// Rates of the NICs of one domain, 1 for a healthy one.
+std::vector<double> nic_speeds(const Cluster& cluster, int node) {
+  std::vector<double> speeds(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
+  for (std::size_t nic = 0; nic < speeds.size(); ++nic)
+    for (const int rail : cluster.faults.lost_rails)
+      if (static_cast<int>(nic) % cluster.node.nics == rail) speeds[nic] = 0;
+  for (const NetworkFaults::SlowNic& slow : cluster.faults.slow_nics)
+    if (slow.node == node) speeds[static_cast<std::size_t>(slow.nic)] *= slow.speed;
+  return speeds;
+}
+
+/// The NIC itself, or the next of its host that is left when it is gone.
+std::size_t nic_in_use(const NodeSpec& node, const std::vector<double>& speeds, int nic) {
+  const int host = nic / node.nics;
+  for (int step = 0; step < node.nics; ++step) {
+    const auto candidate = static_cast<std::size_t>(host * node.nics + (nic + step) % node.nics);
+    if (speeds[candidate] > 0) return candidate;
+  }
+  TRACECAST_ASSERT(false, "every host keeps a NIC");
+  return 0;
+}
+
+/// NICs' worth of a domain for these GPUs when all of its GPUs communicate: count x the worst share of one.
+double nic_worth(const NodeSpec& node, std::span<const int> gpus, const std::vector<double>& speeds) {
+  std::vector<int> load(speeds.size());
+  std::vector<int> own(speeds.size());
+  const auto count = [&](int gpu, std::vector<int>& users) {
+    const NicRange nics = nics_of_gpu(node, gpu);
+    for (int nic = nics.first; nic < nics.last; ++nic) ++users[nic_in_use(node, speeds, nic)];
+  };
+  for (int gpu = 0; gpu < node.gpus; ++gpu) count(gpu, load);
+  for (const int gpu : gpus) count(gpu, own);
+  int used = 0;
+  double worst = 1;
+  for (std::size_t nic = 0; nic < speeds.size(); ++nic) {
+    if (own[nic] == 0) continue;
+    ++used;
+    worst = std::min(worst, speeds[nic] * own[nic] / load[nic]);
+  }
+  return used * worst;
+}
+
+/// What the faults of its NICs leave a group of a domain's NICs.
+double fault_share(const Cluster& cluster, const Domain& domain) {
+  const NetworkFaults& faults = cluster.faults;
+  const bool touched = std::any_of(faults.slow_nics.begin(), faults.slow_nics.end(),
+                                   [&](const NetworkFaults::SlowNic& slow) { return slow.node == domain.node; });
+  if ((!touched && faults.lost_rails.empty()) || cluster.node.nics == 0) return 1;
+  const std::vector<double> healthy(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
+  return nic_worth(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
+         nic_worth(cluster.node, domain.gpus, healthy);
 }
 
 /// NICs of a domain that one of `sharing` groups can call its own: its local ones, at most its share of all.
-double own_nics(const Cluster& cluster, const std::map<int, Domain>& domains, int sharing) {
+double own_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing) {
   const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
   double own = all / sharing;
-  for (const auto& [node, domain] : domains) own = std::min(own, static_cast<double>(domain.nics.size()));
+  for (const Domain& domain : domains)
+    own = std::min(own, std::min(all / sharing, static_cast<double>(domain.nics)) * fault_share(cluster, domain));
   return own;
 }
 
 /// True if a ring over the domains can stay on rails: every domain takes part with the same GPUs.
-bool same_rails(const std::map<int, Domain>& domains) {
-  return std::all_of(domains.begin(), domains.end(),
-                     [&](const auto& item) { return item.second.gpus == domains.begin()->second.gpus; });
+bool same_rails(const std::vector<Domain>& domains) {
+  return std::all_of(domains.begin(), domains.end(), [&](const Domain& domain) {
+    return std::equal(domain.gpus.begin(), domain.gpus.end(), domains.front().gpus.begin(), domains.front().gpus.end());
+  });
 }
 
 /// Distance in nodes between neighbours of the group, on average.
-double stride(const std::map<int, Domain>& domains) {
-  const int distance = domains.rbegin()->first - domains.begin()->first;
+double stride(const std::vector<Domain>& domains) {
+  const int distance = domains.back().node - domains.front().node;
   return static_cast<double>(distance) / static_cast<double>(domains.size() - 1);
 }
 
-void place_in_fabric(const Cluster& cluster, const std::map<int, Domain>& domains, GroupPlacement& place) {
+double oversubscription(const Cluster& cluster, const FabricTier& tier) {
+  const auto lost = cluster.faults.lost_uplinks.find(tier.name);
+  return lost == cluster.faults.lost_uplinks.end() ? tier.oversubscription : tier.oversubscription / (1 - lost->second);
+}
+
+void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
   bool changes_rail = cluster.fabric == "rail-optimized" && !same_rails(domains);
   place.network_hops = 1;
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
-    const bool leaves = domains.begin()->first / tier.nodes != domains.rbegin()->first / tier.nodes;
+    const bool leaves = domains.front().node / tier.nodes != domains.back().node / tier.nodes;
     if (!leaves && !changes_rail) break;
     changes_rail = false;  // rails meet one level above the leaves
     place.network_hops += 2;
     place.extra_latency += tier.hop_latency;
     if (!leaves) continue;
     const double crossing = std::min(1.0, stride(domains) / tier.nodes);
-    if (tier.oversubscription * crossing < place.oversubscription * place.crossing) continue;
-    place.oversubscription = tier.oversubscription;
+    const double oversubscribed = oversubscription(cluster, tier);
+    if (oversubscribed * crossing < place.oversubscription * place.crossing) continue;
+    place.oversubscription = oversubscribed;
     place.crossing = crossing;
   }
 }
 
 }  // namespace
 
+GpuSeat Cluster::seat_beside_missing(int rank) const {
+  GpuSeat seat{0, rank};
+  for (const auto& [damaged, missing] : faults.missing_gpus) {
+    const int whole = std::min(damaged - seat.node, seat.gpu / node.gpus);
+    seat = {seat.node + whole, seat.gpu - whole * node.gpus};
+    if (seat.node < damaged || seat.gpu < node.gpus - missing)
+      return {seat.node + seat.gpu / node.gpus, seat.gpu % node.gpus};
+    seat = {seat.node + 1, seat.gpu - (node.gpus - missing)};
+  }
+  return {seat.node + seat.gpu / node.gpus, seat.gpu % node.gpus};
+}
+
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing) {
   TRACECAST_ASSERT(!ranks.empty(), "a group has at least one rank");
   TRACECAST_ASSERT(sharing >= 1, "a group shares with itself at least");
-  const std::map<int, Domain> domains = domains_of(cluster, ranks);
+  const Domains found(cluster, ranks);
+  const std::vector<Domain>& domains = found.all();
   GroupPlacement place;
   place.ranks = static_cast<int>(ranks.size());
   place.nodes = static_cast<int>(domains.size());
-  for (const auto& [node, domain] : domains)
+  for (const Domain& domain : domains)
     place.ranks_per_node = std::max(place.ranks_per_node, static_cast<int>(domain.gpus.size()));
   place.nics = own_nics(cluster, domains, sharing);
   if (place.nodes > 1) place_in_fabric(cluster, domains, place);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +76,31 @@ struct CollectiveTuning {
   bool operator==(const CollectiveTuning&) const = default;
 };
 
+/// What is broken in the network, or taken from the job: the scenario's `perturb` (docs/formats/scenario.md).
+struct NetworkFaults {
+  /// A NIC at a part of its rate; 0: it is gone. `nic` counts over the hosts of the domain.
+  struct SlowNic {
+    int node = 0;
+    int nic = 0;
+    double speed = 1;
+    bool operator==(const SlowNic&) const = default;
+  };
+  std::vector<SlowNic> slow_nics;
+  std::vector<int> lost_rails;                 ///< NICs of this number are gone on every host
+  std::map<std::string, double> lost_uplinks;  ///< [tier] share of the uplinks above its units that are gone, below 1
+  std::map<int, int> missing_gpus;             ///< [node] GPUs that the job does without: its ranks skip them
+  bool operator==(const NetworkFaults&) const = default;
+
+  /// Every node is like every other one.
+  bool uniform() const { return slow_nics.empty() && missing_gpus.empty(); }
+};
+
+/// Where a rank sits: scale-up domain, and GPU in it.
+struct GpuSeat {
+  int node = 0;
+  int gpu = 0;
+};
+
 struct Cluster {
   std::string name;
   std::string gpu;  ///< name of the profile
@@ -85,9 +111,18 @@ struct Cluster {
   CollectiveTuning tuning;
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
+  NetworkFaults faults;
 
-  int nodes() const { return (world_size + node.gpus - 1) / node.gpus; }
-  int node_of(int rank) const { return rank / node.gpus; }
+  int nodes() const { return node_of(world_size - 1) + 1; }
+  int node_of(int rank) const { return seat(rank).node; }
+  /// Ranks fill the nodes one after the other; of a node with missing GPUs they leave out the last ones.
+  GpuSeat seat(int rank) const {
+    if (faults.missing_gpus.empty()) return {rank / node.gpus, rank % node.gpus};
+    return seat_beside_missing(rank);
+  }
+
+ private:
+  GpuSeat seat_beside_missing(int rank) const;
 };
 
 /// How a group of ranks lies in the cluster: all that a symmetric collective needs to know.
@@ -109,7 +144,10 @@ struct GroupPlacement {
 ///
 /// Crossing: every group of the cluster is taken to do the same, shifted. If neighbours are d nodes apart, min(d, u) of
 /// the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier, strided ones do.
-/// Requires   ranks not empty, all below world_size; sharing >= 1
+///
+/// Faults: of the NICs that a group uses in a domain, the slowest decides, since rings load them evenly; a GPU whose NIC is
+/// gone uses the next one of its host, and shares it with whoever has it. Lost uplinks raise a tier's oversubscription.
+/// Requires   ranks not empty, all below world_size; sharing >= 1; every host keeps a NIC
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
 
 }  // namespace tracecast

@@ -10,6 +10,7 @@
 #include "sim/network/network_model.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/report/causes.hpp"
+#include "sim/report/perturbation_effects.hpp"
 #include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -56,10 +57,14 @@ struct MeanWork {
 MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
   std::vector<TemplateWork> templates;
   for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
-  std::vector<double> program_weight(graph.programs.size());
-  for (const Rank& rank : graph.ranks)
-    program_weight[static_cast<std::size_t>(rank.program)] +=
-        static_cast<double>(rank.multiplicity) / static_cast<double>(graph.total_ranks());
+  const auto total = static_cast<double>(graph.total_ranks());
+  std::vector<double> program_share(graph.programs.size());   // of the ranks
+  std::vector<double> program_weight(graph.programs.size());  // with the slowness of each
+  for (const Rank& rank : graph.ranks) {
+    const double share = static_cast<double>(rank.multiplicity) / total;
+    program_share[static_cast<std::size_t>(rank.program)] += share;
+    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowness / kFullSpeed;
+  }
   MeanWork mean;
   for (std::size_t p = 0; p < graph.programs.size(); ++p)
     for (const ProgramItem& item : graph.programs[p]) {
@@ -70,7 +75,7 @@ MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
       }
       for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
         mean.by_provenance_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_provenance[k]);
-      mean.recomputed_flops += program_weight[p] * work.recomputed_flops;
+      mean.recomputed_flops += program_share[p] * work.recomputed_flops;
     }
   return mean;
 }
@@ -139,6 +144,20 @@ double peak_flops(const Profile& profile, Precision precision) {
   return fallback != profile.peak_flops.end() ? fallback->second : 0;
 }
 
+/// Mean over the ranks.
+double mean_peak_flops(const Scenario& scenario) {
+  const Precision precision = scenario.training.dtype;
+  const Perturbation& perturbation = scenario.perturbation;
+  if (perturbation.gpus.empty()) return peak_flops(scenario.profile, precision);
+  double sum = 0;
+  for (int rank = 0; rank < scenario.cluster.world_size; ++rank) {
+    const int gpu = gpu_of(perturbation, rank);
+    sum += peak_flops(gpu == 0 ? scenario.profile : perturbation.gpus[static_cast<std::size_t>(gpu - 1)].profile,
+                      precision);
+  }
+  return sum / scenario.cluster.world_size;
+}
+
 void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork& mean) {
   const Training& training = scenario.training;
   forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
@@ -146,7 +165,7 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork
   const double model_flops =
       forecast.tokens_per_step * training_flops_per_token(scenario.model, training, forecast.flops_convention);
   const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
-  const double peak = peak_flops(scenario.profile, training.dtype);
+  const double peak = mean_peak_flops(scenario);
   forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
   if (peak <= 0) return;
   forecast.mfu = model_flops / rank_seconds / peak;
@@ -156,6 +175,8 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork
 void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
   forecast.memory = peak_memory(scenario.model, plan, schedule);
   forecast.memory_capacity = scenario.profile.memory;
+  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus)
+    forecast.memory_capacity = std::min(forecast.memory_capacity, other.profile.memory);
   const auto tightest =
       std::max_element(forecast.memory.begin(), forecast.memory.end(),
                        [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
@@ -180,8 +201,9 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   if (!schedule) return place_errors(std::move(schedule.error()));
 
   ForecastRun run;
-  run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network, {options.unfold});
-  Result<Timeline> timeline = simulate(run.graph, {options.record_spans || options.explain});
+  run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
+                               {options.unfold, &scenario.perturbation});
+  Result<Timeline> timeline = simulate(run.graph, {options.record_spans || options.explain, options.threads});
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
 
@@ -199,6 +221,10 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   add_memory(result, scenario, *plan, *schedule);
   result.band = band_of(result, run.graph, mean, scenario.profile);
   if (options.explain) result.causes = find_causes(run.graph, run.timeline);
+  if (options.perturbation_effects) {
+    if (Result<void> added = add_perturbation_effects(scenario, result); !added)
+      return tl::unexpected(std::move(added.error()));
+  }
   run.plan = std::move(*plan);
   run.schedule = std::move(*schedule);
   return run;

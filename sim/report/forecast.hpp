@@ -28,6 +28,12 @@ struct Cause {
   double step_without_s = 0;  ///< re-simulated with this cause taking no time
 };
 
+/// Something of the scenario's `perturb`, and the step if only that were undone.
+struct PerturbationEffect {
+  std::string what;  ///< "rank 37 computes 1.3 times as long"
+  double step_without_s = 0;
+};
+
 struct Forecast {
   std::string scenario;
   int ranks = 0;
@@ -48,9 +54,11 @@ struct Forecast {
   Bytes memory_capacity;
   bool fits = true;
   int tightest_pp_rank = 0;
-  int peak_rank = 0;                         ///< global rank number of the tightest
-  std::map<std::string, double> provenance;  ///< measured, interpolated, analytic: shares of compute time
-  std::vector<Cause> causes;                 ///< filled when explain was asked for
+  int peak_rank = 0;                              ///< global rank number of the tightest
+  std::map<std::string, double> provenance;       ///< measured, interpolated, analytic: shares of compute time
+  std::vector<Cause> causes;                      ///< filled when explain was asked for
+  std::vector<PerturbationEffect> perturbations;  ///< filled when their effects were asked for
+  double undisturbed_step_s = 0;                  ///< then, and when there are any: the step without all of them
   int classes = 0;
   std::int64_t events = 0;
   double wall_s = 0;  ///< set by the caller, which has a clock
@@ -62,6 +70,8 @@ struct ForecastOptions {
   bool unfold = false;
   bool record_spans = false;
   bool explain = false;
+  bool perturbation_effects = false;
+  int threads = 1;
 };
 
 /// A forecast with the values it was made from, for whoever draws or traces it.

@@ -55,6 +55,13 @@ Json causes(const Forecast& f) {
   return out;
 }
 
+Json perturbed(const Forecast& f) {
+  Json parts = Json::array();
+  for (const PerturbationEffect& part : f.perturbations)
+    parts.push_back({{"what", part.what}, {"step_without_s", part.step_without_s}});
+  return {{"step_undisturbed_s", f.undisturbed_step_s}, {"parts", parts}};
+}
+
 Json measured(const Measured& measured, const Forecast& f) {
   return {{"step_time_s", measured.step_time_s},
           {"relative_error", f.step_time_s / measured.step_time_s - 1},
@@ -89,6 +96,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
               {"memory", memory(f)},
               {"provenance", provenance(f)}};
   if (!f.causes.empty()) out["causes"] = causes(f);
+  if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training.train_tokens, f);
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
   out["engine"] = {

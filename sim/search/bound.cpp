@@ -144,7 +144,9 @@ const BoundTable::LayerTimes& BoundTable::layer_times(const Layout& layout, int 
   plan.stages = {whole};
   const Result<Schedule> schedule = make_schedule("1f1b", {.ranks = 1, .microbatches = 1});
   TRACECAST_ASSERT(schedule.has_value(), "1f1b takes one rank and one micro-batch");
-  BuildContext context(scenario.model, plan, *schedule, scenario.cluster, costs_, *network_);
+  BuildContext context(scenario.model, plan, *schedule, scenario.cluster, {&costs_}, *network_);
+  const Perturbation none;
+  context.select(RankKinds(plan, context.seats, 1, context.groups, none, context.placements).of(0));
   const LayerWork& work = context.work;
   const auto alone = [&](const WorkList& list) {
     Template written;
@@ -212,6 +214,8 @@ const BoundTable::Parameters& BoundTable::parameters(const Layout& layout) {
 }
 
 Duration BoundTable::time_bound(const Layout& layout, int dp, std::int64_t microbatches) {
+  // Ranks of a perturbed machine differ: what holds for one of them bounds nothing.
+  if (!scenario_.perturbation.none() || scenario_.cluster.faults != NetworkFaults{}) return {};
   const LayerTimes& times = layer_times(layout, dp);
   const Shape& laid = shape(layout);
   constexpr std::size_t kMostStages = 2048;

@@ -235,6 +235,35 @@ TEST_CASE("engine: spans add up, keep their order and name their cause", "[engin
   CHECK(until == 0_ps);
 }
 
+TEST_CASE("engine: a slow rank's operations are rounded one by one", "[oracle][engine]") {
+  // 1.5 x 3 ps is 4.5, rounded up to 5; three of them are 15, not round(1.5 x 9) = 14. Transfers are not slower.
+  const std::vector<Op> ops{compute(3_ps), compute(3_ps), compute(3_ps), collective(1, 10_ps, {}, {})};
+  StepGraph graph = graph_of({ops});
+  graph.ranks[0].slowness = 3 * kFullSpeed / 2;
+  CHECK(simulate(graph).value().ranks[0].compute == 15_ps);
+  const Timeline traced = simulate(graph, {true}).value();
+  CHECK(traced.ranks[0].compute == 15_ps);
+  CHECK(traced.spans[0].end == 5_ps);
+  CHECK(traced.spans[2].end == 15_ps);
+  CHECK(traced.spans[3].end == 10_ps);
+  CHECK(slowed(1'000'000_s, 3 * kFullSpeed) == 3'000'000_s);
+  CHECK(slowed(7_ps, kFullSpeed) == 7_ps);
+}
+
+TEST_CASE("engine: the slowest member of a group decides, with spans and without", "[engine]") {
+  Op first = compute(10_ps);
+  first.records = local(0);
+  StepGraph graph =
+      graph_of({{first, collective(1, 5_ps, {local(0)}, {})}, {first, collective(1, 5_ps, {local(0)}, {})}});
+  graph.ranks[1].slowness = 2 * kFullSpeed;
+  for (const bool spans : {false, true}) {
+    const Timeline t = simulate(graph, {spans}).value();
+    CHECK(t.step_time == 25_ps);
+    CHECK(t.ranks[0].bubble == 10_ps);
+    CHECK(t.ranks[1].bubble == 0_ps);
+  }
+}
+
 TEST_CASE("engine: senders that wait for receivers deadlock where eager ones do not, and the circle is told",
           "[engine][error]") {
   // Two ranks, both send on the stream on which they receive, before they receive.

@@ -1,0 +1,131 @@
+#include "sim/graph/rank_kinds.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace tracecast {
+namespace {
+
+std::vector<int> neighbours_of(const PipelineSeats& seats, int chunks, int pp) {
+  std::set<int> found;
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    for (const int step : {-1, +1}) {
+      const int other = seats.neighbour(pp, chunk, step).rank;
+      if (other >= 0 && other != pp) found.insert(other);
+    }
+  return {found.begin(), found.end()};
+}
+
+bool holds_stages(const std::vector<Axis>& axes) { return std::find(axes.begin(), axes.end(), Axis::pp) != axes.end(); }
+
+}  // namespace
+
+RankKinds::RankKinds(const Plan& plan, const PipelineSeats& seats, int chunks, const Groups& groups,
+                     const Perturbation& perturbation, Placements& placements)
+    : plan_(plan), groups_(groups), perturbation_(perturbation), placements_(placements) {
+  for (int pp = 0; pp < plan.parallel.pp; ++pp) neighbours_.push_back(neighbours_of(seats, chunks, pp));
+}
+
+RankKind RankKinds::of(int rank) {
+  RankKind kind;
+  kind.pp = plan_.grid.coordinates(rank)[Axis::pp];
+  kind.gpu = gpu_of(perturbation_, rank);
+  for (const int other : neighbours(kind.pp)) kind.links.push_back(placements_.boundary(rank, other));
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const auto which = static_cast<Slot>(slot);
+    const std::vector<int> block = groups_.block(rank, which);
+    const auto position = std::lower_bound(block.begin(), block.end(), rank) - block.begin();
+    kind.slots[static_cast<std::size_t>(slot)] = placements_.block(
+        which, block.front())[static_cast<std::size_t>(groups_.part(which, static_cast<int>(position)))];
+  }
+  return kind;
+}
+
+/// The placement that all groups with ranks of `pp` have, if it is one.
+std::optional<std::int32_t> RankKinds::slot_of_stage(Slot slot, int pp) {
+  const std::vector<Axis> axes = Groups::block_axes(slot);
+  const bool stages_inside = holds_stages(axes);
+  std::optional<std::int32_t> common;
+  for (const int begin : placements_.distinct_blocks(slot, pp)) {
+    const std::vector<std::int32_t>& parts = placements_.block(slot, begin);
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      // Blocks of pipeline ranks: only the part that `pp` is in. A block of everything has one part.
+      const bool own = !stages_inside || axes.size() > 1 || static_cast<int>(part) == groups_.part(slot, pp);
+      if (!own || parts[part] < 0) continue;
+      if (common && *common != parts[part]) return std::nullopt;
+      common = parts[part];
+    }
+  }
+  return common;
+}
+
+std::optional<std::int32_t> RankKinds::link_of_stage(int pp, int other) {
+  std::optional<std::int32_t> common;
+  for (const int rank : placements_.distinct_ranks(pp)) {
+    const std::int32_t number = placements_.boundary(rank, other);
+    if (common && *common != number) return std::nullopt;
+    common = number;
+  }
+  return common;
+}
+
+std::optional<RankKind> RankKinds::kind_of_stage(int pp) {
+  RankKind kind;
+  kind.pp = pp;
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const std::optional<std::int32_t> number = slot_of_stage(static_cast<Slot>(slot), pp);
+    if (!number) return std::nullopt;
+    kind.slots[static_cast<std::size_t>(slot)] = *number;
+  }
+  for (const int other : neighbours(pp)) {
+    const std::optional<std::int32_t> number = link_of_stage(pp, other);
+    if (!number) return std::nullopt;
+    kind.links.push_back(*number);
+  }
+  return kind;
+}
+
+std::optional<std::vector<RankKind>> RankKinds::by_stage() {
+  if (!perturbation_.none()) return std::nullopt;
+  std::vector<RankKind> kinds;
+  for (int pp = 0; pp < plan_.parallel.pp; ++pp) {
+    std::optional<RankKind> kind = kind_of_stage(pp);
+    if (!kind) return std::nullopt;
+    kinds.push_back(std::move(*kind));
+  }
+  return kinds;
+}
+
+std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
+  const auto ranks = static_cast<std::size_t>(plan_.world_size);
+  std::vector<RankKind> own(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const int number = static_cast<int>(rank);
+    own[rank].pp = plan_.grid.coordinates(number)[Axis::pp];
+    own[rank].gpu = gpu_of(perturbation_, number);
+    for (const int other : neighbours(own[rank].pp)) own[rank].links.push_back(placements_.boundary(number, other));
+  }
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const auto which = static_cast<Slot>(slot);
+    for (int begin = 0; begin < plan_.world_size; ++begin) {
+      if (groups_.block_begin(begin, which) != begin) continue;
+      const std::vector<std::int32_t>& parts = placements_.block(which, begin);
+      const std::vector<int> block = groups_.block(begin, which);
+      for (std::size_t i = 0; i < block.size(); ++i)
+        own[static_cast<std::size_t>(block[i])].slots[static_cast<std::size_t>(slot)] =
+            parts[static_cast<std::size_t>(groups_.part(which, static_cast<int>(i)))];
+    }
+  }
+  std::map<RankKind, std::int32_t> known;
+  for (const RankKind& kind : own) known.try_emplace(kind, 0);
+  for (auto& [kind, number] : known) {
+    number = static_cast<std::int32_t>(kinds.size());
+    kinds.push_back(kind);
+  }
+  std::vector<std::int32_t> result(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) result[rank] = known.at(own[rank]);
+  return result;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,55 @@
+/// Kinds of ranks: those with one program, because they are of the same pipeline rank, have the same GPU, and their
+/// communicators and stage boundaries lie alike in the cluster.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "sim/graph/perturbation.hpp"
+#include "sim/graph/pipeline_seats.hpp"
+#include "sim/graph/placements.hpp"
+#include "sim/graph/template_writer.hpp"
+
+namespace tracecast {
+
+struct RankKind {
+  int pp = 0;
+  int gpu = 0;                      ///< gpu_of()
+  SlotPlacements slots{};           ///< how its communicators lie
+  std::vector<std::int32_t> links;  ///< [neighbour of the pipeline rank] how the boundary lies
+  auto operator<=>(const RankKind&) const = default;
+};
+
+/// The kinds of a plan's ranks.
+class RankKinds {
+ public:
+  RankKinds(const Plan& plan, const PipelineSeats& seats, int chunks, const Groups& groups,
+            const Perturbation& perturbation, Placements& placements);
+
+  /// Pipeline ranks that `pp` exchanges messages with, ascending.
+  const std::vector<int>& neighbours(int pp) const { return neighbours_[static_cast<std::size_t>(pp)]; }
+
+  /// The kind of one rank.
+  RankKind of(int rank);
+
+  /// One kind for each pipeline rank, found from the plan's coordinates without a look at every rank; nothing when the
+  /// ranks of some pipeline rank differ in kind or in speed.
+  std::optional<std::vector<RankKind>> by_stage();
+
+  /// Of every rank, number into `kinds`, which come in the order of their pipeline ranks.
+  std::vector<std::int32_t> by_rank(std::vector<RankKind>& kinds);
+
+ private:
+  std::optional<RankKind> kind_of_stage(int pp);
+  std::optional<std::int32_t> slot_of_stage(Slot slot, int pp);
+  std::optional<std::int32_t> link_of_stage(int pp, int other);
+
+  const Plan& plan_;
+  const Groups& groups_;
+  const Perturbation& perturbation_;
+  Placements& placements_;
+  std::vector<std::vector<int>> neighbours_;
+};
+
+}  // namespace tracecast

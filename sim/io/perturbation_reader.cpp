@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/io/perturbation_fields.hpp"
+
+namespace tracecast {
+namespace {
+
+/// All of `text` as a number from 0 to `last`.
+std::optional<int> parse_index(std::string_view text, int last) {
+  int value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < 0 || value > last) return std::nullopt;
+  return value;
+}
+
+class PerturbationReader {
+ public:
+  PerturbationReader(ObjectReader& perturb, Scenario& scenario, const ProfileFinder& find_profile)
+      : perturb_(perturb), scenario_(scenario), cluster_(scenario.cluster), find_profile_(find_profile) {}
+
+  void read() {
+    each("slow_rank", [this](ObjectReader& group, const std::string& key) { read_slow_rank(group, key); });
+    each("gpus", [this](ObjectReader& group, const std::string& key) { read_gpus(group, key); });
+    if (perturb_.get("speed_spread", scenario_.perturbation.speed_spread) &&
+        !(scenario_.perturbation.speed_spread >= 0 && scenario_.perturbation.speed_spread <= 0.5))
+      perturb_.error("speed_spread", "is out of range (allowed: 0 to 0.5)");
+    perturb_.get("seed", scenario_.perturbation.seed, 0, INT64_MAX);
+    each("slow_nic", [this](ObjectReader& group, const std::string& key) { read_node_nics(group, key); });
+    read_lost_rails();
+    each("lost_uplinks", [this](ObjectReader& group, const std::string& key) { read_lost_uplinks(group, key); });
+    each("missing_gpus", [this](ObjectReader& group, const std::string& key) { read_missing_gpus(group, key); });
+    perturb_.finish();
+    check_nics();
+    check_nodes();
+  }
+
+ private:
+  /// Calls `read(reader, key)` for every member of the object under `name`.
+  template <class Read>
+  void each(const std::string& name, Read read) {
+    std::optional<ObjectReader> group = perturb_.get_object(name);
+    if (!group) return;
+    for (const JsonMember& member : perturb_.get_node(name)->members) read(*group, member.key);
+    group->finish();
+  }
+
+  std::optional<RankRange> ranks_of(ObjectReader& group, const std::string& key) {
+    const int last = cluster_.world_size - 1;
+    const std::size_t dash = std::min(key.find('-'), key.size());
+    const std::optional<int> begin = parse_index(std::string_view(key).substr(0, dash), last);
+    const std::optional<int> end =
+        dash == key.size() ? begin : parse_index(std::string_view(key).substr(dash + 1), last);
+    if (begin && end && *begin <= *end) return RankRange{*begin, *end};
+    group.ignore(key);
+    group.error(key, fmt::format("is no rank and no range of ranks (allowed: 0 to {}, or 8-15)", last));
+    return std::nullopt;
+  }
+
+  /// A number in [lowest, highest] under `key`.
+  static std::optional<double> number(ObjectReader& group, const std::string& key, double lowest, double highest) {
+    double value = 0;
+    if (!group.get(key, value)) return std::nullopt;
+    if (value >= lowest && value <= highest) return value;
+    group.error(key, fmt::format("is out of range (allowed: {} to {})", lowest, highest));
+    return std::nullopt;
+  }
+
+  std::optional<int> index(ObjectReader& group, const std::string& key, const char* what, int count) {
+    const std::optional<int> found = parse_index(key, count - 1);
+    if (found) return found;
+    group.ignore(key);
+    group.error(key, fmt::format("is no {} (allowed: 0 to {})", what, count - 1));
+    return std::nullopt;
+  }
+
+  void read_slow_rank(ObjectReader& group, const std::string& key) {
+    const std::optional<RankRange> ranks = ranks_of(group, key);
+    if (!ranks) return;
+    if (const std::optional<double> factor = number(group, key, 0.01, 100))
+      scenario_.perturbation.slow_ranks.push_back({*ranks, *factor});
+  }
+
+  void read_gpus(ObjectReader& group, const std::string& key) {
+    const std::optional<RankRange> ranks = ranks_of(group, key);
+    Perturbation::OtherGpus other;
+    if (!ranks || !group.get(key, other.name)) return;
+    other.ranks = *ranks;
+    if (find_profile_(group, key, other.name, other.profile)) scenario_.perturbation.gpus.push_back(std::move(other));
+  }
+
+  void read_node_nics(ObjectReader& group, const std::string& key) {
+    const std::optional<int> node = index(group, key, "node of the job", nodes());
+    if (!node) return;
+    std::optional<ObjectReader> nics = group.get_object(key);
+    if (!nics) return;
+    const int count = cluster_.node.nics * std::max(1, cluster_.node.gpus / cluster_.node.gpus_per_host);
+    for (const JsonMember& member : group.get_node(key)->members) {
+      const std::optional<int> nic = index(*nics, member.key, "NIC of a node", count);
+      if (!nic) continue;
+      if (const std::optional<double> speed = number(*nics, member.key, 0, 1))
+        cluster_.faults.slow_nics.push_back({*node, *nic, *speed});
+    }
+    nics->finish();
+  }
+
+  void read_lost_rails() {
+    std::vector<int> rails;
+    if (!perturb_.get("lost_rails", rails)) return;
+    std::sort(rails.begin(), rails.end());
+    rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
+    for (const int rail : rails)
+      if (rail < 0 || rail >= cluster_.node.nics)
+        perturb_.error("lost_rails",
+                       fmt::format("names rail {}; hosts have NICs 0 to {}", rail, cluster_.node.nics - 1));
+    cluster_.faults.lost_rails = std::move(rails);
+  }
+
+  void read_lost_uplinks(ObjectReader& group, const std::string& key) {
+    std::string names;
+    for (const FabricTier& tier : cluster_.tiers)
+      if (tier.nodes > 0) names += (names.empty() ? "" : " ") + tier.name;
+    double share = 0;
+    const bool known = std::any_of(cluster_.tiers.begin(), cluster_.tiers.end(),
+                                   [&](const FabricTier& tier) { return tier.nodes > 0 && tier.name == key; });
+    if (!known) {
+      group.ignore(key);
+      group.error(key, fmt::format("is no tier with uplinks (allowed: {})", names.empty() ? "none here" : names));
+    } else if (group.get(key, share)) {
+      if (share >= 0 && share < 1)
+        cluster_.faults.lost_uplinks[key] = share;
+      else
+        group.error(key, "is out of range (allowed: 0 to below 1)");
+    }
+  }
+
+  void read_missing_gpus(ObjectReader& group, const std::string& key) {
+    const std::optional<int> node = index(group, key, "node", cluster_.max_nodes > 0 ? cluster_.max_nodes : 1 << 20);
+    int missing = 0;
+    if (node && group.get(key, missing, 0, cluster_.node.gpus) && missing > 0)
+      cluster_.faults.missing_gpus[*node] = missing;
+  }
+
+  int nodes() const { return (cluster_.world_size + cluster_.node.gpus - 1) / cluster_.node.gpus; }
+
+  /// Hosts that are left without a NIC cannot be part of a job over several nodes.
+  void check_nics() {
+    const NetworkFaults& faults = cluster_.faults;
+    if (cluster_.node.nics == 0) return;
+    if (static_cast<int>(faults.lost_rails.size()) >= cluster_.node.nics) perturb_.error("lost_rails", "leaves no NIC");
+    std::map<std::pair<int, int>, int> gone;  // [node, host]
+    for (const NetworkFaults::SlowNic& slow : faults.slow_nics) {
+      const bool with_rail = std::find(faults.lost_rails.begin(), faults.lost_rails.end(),
+                                       slow.nic % cluster_.node.nics) != faults.lost_rails.end();
+      if (slow.speed == 0 && !with_rail) ++gone[{slow.node, slow.nic / cluster_.node.nics}];
+    }
+    for (const auto& [host, count] : gone)
+      if (count + static_cast<int>(faults.lost_rails.size()) >= cluster_.node.nics)
+        perturb_.error("slow_nic", fmt::format("leaves a host of node {} no NIC", host.first));
+  }
+
+  void check_nodes() {
+    if (cluster_.faults.missing_gpus.empty() || cluster_.max_nodes == 0 || cluster_.world_size == 0) return;
+    if (cluster_.nodes() > cluster_.max_nodes)
+      perturb_.error("missing_gpus", fmt::format("leaves too few GPUs: the job needs {} nodes of {}", cluster_.nodes(),
+                                                 cluster_.max_nodes));
+  }
+
+  ObjectReader& perturb_;
+  Scenario& scenario_;
+  Cluster& cluster_;
+  const ProfileFinder& find_profile_;
+};
+
+}  // namespace
+
+void read_perturbation(ObjectReader& perturb, Scenario& scenario, const ProfileFinder& find_profile) {
+  PerturbationReader(perturb, scenario, find_profile).read();
+}
+
+std::string to_string(const RankRange& range) {
+  return range.first == range.last ? std::to_string(range.first) : fmt::format("{}-{}", range.first, range.last);
+}
+
+}  // namespace tracecast

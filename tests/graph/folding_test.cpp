@@ -1,0 +1,205 @@
+/// A folded run gives what simulating every rank gives, to the picosecond: step time and the account of every rank.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+/// What each rank's time went into.
+using Account = std::vector<std::int64_t>;
+
+Account account_of(const RankTime& time) {
+  Account account{time.compute.picoseconds, time.bubble.picoseconds, time.host.picoseconds, time.optimizer.picoseconds};
+  for (const Duration exposed : time.exposed) account.push_back(exposed.picoseconds);
+  return account;
+}
+
+ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1) {
+  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold, .threads = threads});
+  INFO((result ? "" : to_string(result.error())));
+  REQUIRE(result.has_value());
+  return std::move(*result);
+}
+
+/// Ranks of each pipeline rank with each account.
+std::map<std::pair<int, Account>, std::int64_t> accounts(const ForecastRun& result) {
+  std::map<std::pair<int, Account>, std::int64_t> count;
+  for (std::size_t r = 0; r < result.graph.ranks.size(); ++r)
+    count[{result.graph.ranks[r].pp_rank, account_of(result.timeline.ranks[r])}] += result.graph.ranks[r].multiplicity;
+  return count;
+}
+
+/// Classes of the folded run.
+std::size_t check_fold(const Scenario& scenario) {
+  const ForecastRun folded = run(scenario, false);
+  const ForecastRun unfolded = run(scenario, true);
+  REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
+  CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
+  for (std::size_t c = 0; c < folded.graph.ranks.size(); ++c)
+    CHECK(folded.timeline.ranks[c] ==
+          unfolded.timeline.ranks[static_cast<std::size_t>(folded.graph.ranks[c].representative)]);
+  CHECK(accounts(folded) == accounts(unfolded));
+  return folded.graph.ranks.size();
+}
+
+struct Layout {
+  const char* name;
+  int tp, pp, dp;
+  int cp = 1, ep = 1, vpp = 1, zero = 0;
+  const char* order = "tp-cp-ep-dp-pp";
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all{
+      {.name = "data parallel", .tp = 1, .pp = 1, .dp = 32},
+      {.name = "tensor and data parallel, zero 1", .tp = 8, .pp = 1, .dp = 8, .zero = 1},
+      {.name = "three ways", .tp = 2, .pp = 4, .dp = 4},
+      {.name = "three ways, interleaved, zero 2", .tp = 4, .pp = 2, .dp = 8, .vpp = 2, .zero = 2},
+      {.name = "fully sharded", .tp = 1, .pp = 1, .dp = 24, .zero = 3},
+      {.name = "context parallel", .tp = 2, .pp = 2, .dp = 4, .cp = 2, .zero = 1},
+      {.name = "experts", .tp = 2, .pp = 2, .dp = 8, .ep = 4, .zero = 1},
+      {.name = "pipeline first", .tp = 2, .pp = 4, .dp = 4, .order = "pp-tp-cp-ep-dp"},
+      {.name = "tensor groups across nodes", .tp = 16, .pp = 2, .dp = 2},
+  };
+  return all;
+}
+
+Scenario scenario_of(const Layout& layout) {
+  Scenario scenario = small_scenario(layout.tp, layout.pp, layout.dp);
+  Parallel& p = scenario.parallel;
+  p.cp = layout.cp;
+  p.ep = layout.ep;
+  p.vpp = layout.vpp;
+  p.zero_stage = layout.zero;
+  p.rank_order = layout.order;
+  scenario.cluster.world_size *= layout.cp;
+  if (layout.ep > 1) scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 1024};
+  return scenario;
+}
+
+struct Trouble {
+  const char* name;
+  void (*apply)(Scenario&);
+  bool splits = true;
+};
+
+const std::vector<Trouble>& troubles() {
+  static const std::vector<Trouble> all{
+      {"none", [](Scenario&) {}, false},
+      {"a slow rank",
+       [](Scenario& s) {
+         s.perturbation.slow_ranks = {{{5, 5}, 1.3}};
+       }},
+      {"slow and fast ranks",
+       [](Scenario& s) {
+         s.perturbation.slow_ranks = {{{0, 7}, 1.1}, {{12, 12}, 0.8}, {{3, 4}, 2}};
+       }},
+      {"a slow NIC",
+       [](Scenario& s) {
+         s.cluster.faults.slow_nics = {{1, 2, 0.5}};
+       }},
+      {"a lost rail", [](Scenario& s) { s.cluster.faults.lost_rails = {3}; }, false},
+      {"a node without two of its GPUs",
+       [](Scenario& s) {
+         s.cluster.faults.missing_gpus = {{1, 2}};
+       }},
+      {"another GPU in some places",
+       [](Scenario& s) {
+         const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+         s.perturbation.gpus = {{{8, 15}, "a100", read_profile(root / "kernels/profiles/a100.json").value()}};
+       }},
+      {"every rank at its own speed",
+       [](Scenario& s) {
+         s.perturbation.speed_spread = 0.05;
+         s.perturbation.seed = 7;
+       }},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamorphic][folding]") {
+  for (const Layout& layout : layouts())
+    for (const Trouble& trouble : troubles()) {
+      INFO(layout.name << ", " << trouble.name);
+      Scenario scenario = scenario_of(layout);
+      const std::size_t healthy = run(scenario, false).graph.ranks.size();
+      trouble.apply(scenario);
+      const std::size_t classes = check_fold(scenario);
+      if (trouble.splits) CHECK(classes >= healthy);
+    }
+}
+
+TEST_CASE("folding: folded = unfolded for every schedule, with and without a slow rank", "[metamorphic][folding]") {
+  for (const ScheduleVariant& variant : schedule_variants())
+    for (int vpp : {1, 2, 4}) {
+      if (!variant.make({.ranks = 2, .microbatches = 8, .chunks = vpp})) continue;
+      INFO(variant.name << " vpp " << vpp);
+      Scenario scenario = small_scenario(2, 2, 4);
+      scenario.parallel.vpp = vpp;
+      scenario.parallel.pp_schedule = std::string(variant.name);
+      CHECK(check_fold(scenario) == 2);
+      scenario.perturbation.slow_ranks = {{{9, 9}, 1.5}};
+      CHECK(check_fold(scenario) > 2);
+    }
+}
+
+TEST_CASE("folding: folded = unfolded at 1,024 ranks", "[metamorphic][folding]") {
+  Scenario scenario = small_scenario(8, 4, 32);
+  scenario.parallel.zero_stage = 1;
+  CHECK(check_fold(scenario) == 4);
+  SECTION("one slow rank: in each stage its rank, its tensor group, its data group, and the others") {
+    scenario.perturbation.slow_ranks = {{{37, 37}, 1.3}};
+    CHECK(check_fold(scenario) == 16);
+  }
+  SECTION("a slow NIC and a hole") {
+    scenario.cluster.faults.slow_nics = {{3, 3, 0.5}};
+    scenario.cluster.faults.missing_gpus = {{60, 1}};
+    CHECK(check_fold(scenario) > 16);
+  }
+}
+
+TEST_CASE("folding: the threads of an unfolded run change nothing", "[differential][folding]") {
+  Scenario scenario = small_scenario(4, 4, 64);
+  scenario.parallel.zero_stage = 1;
+  scenario.perturbation.speed_spread = 0.1;
+  const ForecastRun alone = run(scenario, true);
+  for (int threads : {2, 3, 4}) {
+    const ForecastRun shared = run(scenario, true, threads);
+    CHECK(shared.timeline.ranks == alone.timeline.ranks);
+    CHECK(shared.timeline.step_time == alone.timeline.step_time);
+    CHECK(shared.timeline.events == alone.timeline.events);
+  }
+}
+
+TEST_CASE("folding: a group is placed where its ranks are", "[graph][folding]") {
+  // Tensor groups of 6 on nodes of 8: the first lies in one node, the second across two.
+  Scenario scenario = small_scenario(2, 1, 12);
+  scenario.model.num_attention_heads = scenario.model.num_query_groups = 12;
+  scenario.model.hidden_size = 12 * 64;
+  scenario.model.vocab_size = 1008;
+  scenario.model.ffn_hidden_size = 3072;
+  scenario.parallel.tp = 6;
+  scenario.parallel.dp = 4;
+  scenario.training.global_batch_size = 32;
+  scenario.training.seq_length = 6 * 256;
+  const ForecastRun folded = run(scenario, false);
+  CHECK(folded.graph.ranks.size() > 1);
+  check_fold(scenario);
+  std::vector<int> nodes;
+  const ForecastRun unfolded = run(scenario, true);
+  for (const Communicator& each : unfolded.graph.communicators)
+    if (each.placement.ranks == 6 && each.members.size() == 6) nodes.push_back(each.placement.nodes);
+  CHECK(nodes == std::vector<int>{1, 2, 2, 1});
+}

@@ -1,0 +1,80 @@
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+
+/// ZeRO-1 on 64 A100 of eight nodes.
+Result<Scenario> perturbed(const std::vector<std::string>& settings) {
+  return read_scenario(kRoot / "scenarios/teaching/zero-1-7.5b.json", kData, settings);
+}
+
+std::string sentence(const std::string& setting) {
+  const Result<Scenario> scenario = perturbed({setting});
+  return scenario ? "accepted" : to_string(scenario.error());
+}
+
+}  // namespace
+
+TEST_CASE("perturb: every key is read", "[io][perturb]") {
+  const Scenario s =
+      perturbed({"perturb.slow_rank.37=1.3", "perturb.slow_rank.8-15=0.9", "perturb.gpus.0-7=h100",
+                 "perturb.speed_spread=0.02", "perturb.seed=5", "perturb.slow_nic.2.3=0.5", "perturb.lost_rails=[1,4]",
+                 "perturb.lost_uplinks.leaf=0.25", "perturb.missing_gpus.3=2"})
+          .value();
+  CHECK(s.perturbation.slow_ranks == std::vector<Perturbation::SlowRanks>{{{37, 37}, 1.3}, {{8, 15}, 0.9}});
+  REQUIRE(s.perturbation.gpus.size() == 1);
+  CHECK(s.perturbation.gpus[0].ranks == RankRange{0, 7});
+  CHECK(s.perturbation.gpus[0].profile.name == "h100");
+  CHECK(s.perturbation.speed_spread == 0.02);
+  CHECK(s.perturbation.seed == 5);
+  CHECK(s.cluster.faults.slow_nics == std::vector<NetworkFaults::SlowNic>{{2, 3, 0.5}});
+  CHECK(s.cluster.faults.lost_rails == std::vector<int>{1, 4});
+  CHECK(s.cluster.faults.lost_uplinks == std::map<std::string, double>{{"leaf", 0.25}});
+  CHECK(s.cluster.faults.missing_gpus == std::map<int, int>{{3, 2}});
+}
+
+TEST_CASE("perturb: what is written is read again as it was", "[io][perturb]") {
+  const Scenario s = perturbed({"perturb.slow_rank.8-15=0.9", "perturb.gpus.0-7=h100", "perturb.speed_spread=0.02",
+                                "perturb.slow_nic.2.3=0.5", "perturb.lost_rails=[1]", "perturb.lost_uplinks.leaf=0.25",
+                                "perturb.missing_gpus.3=2"})
+                         .value();
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "scenario.json";
+  std::ofstream(file) << to_json(s);
+  const Scenario again = read_scenario(file, kData).value();
+  CHECK(again.perturbation == s.perturbation);
+  CHECK(again.cluster.faults == s.cluster.faults);
+}
+
+TEST_CASE("perturb: mistakes are sentences", "[io][perturb][error]") {
+  const auto [setting, expected] = GENERATE(table<std::string, std::string>({
+      {"perturb.slow_rank.64=1.3",
+       "--set: perturb.slow_rank.64 = 1.3: is no rank and no range of ranks (allowed: 0 to 63, or 8-15)"},
+      {"perturb.slow_rank.9-8=1.3",
+       "--set: perturb.slow_rank.9-8 = 1.3: is no rank and no range of ranks (allowed: 0 to 63, or 8-15)"},
+      {"perturb.slow_rank.3=0", "--set: perturb.slow_rank.3 = 0: is out of range (allowed: 0.01 to 100)"},
+      {"perturb.speed_spread=1", "--set: perturb.speed_spread = 1: is out of range (allowed: 0 to 0.5)"},
+      {"perturb.slow_nic.8.0=0.5", "--set: perturb.slow_nic.8 = {1 key}: is no node of the job (allowed: 0 to 7)"},
+      {"perturb.slow_nic.0.8=0.5", "--set: perturb.slow_nic.0.8 = 0.5: is no NIC of a node (allowed: 0 to 7)"},
+      {"perturb.slow_nic.0.1=1.5", "--set: perturb.slow_nic.0.1 = 1.5: is out of range (allowed: 0 to 1)"},
+      {"perturb.lost_rails=[8]", "--set: perturb.lost_rails = [1 item]: names rail 8; hosts have NICs 0 to 7"},
+      {"perturb.lost_rails=[0,1,2,3,4,5,6,7]", "--set: perturb.lost_rails = [8 items]: leaves no NIC"},
+      {"perturb.lost_uplinks.roof=0.5",
+       "--set: perturb.lost_uplinks.roof = 0.5: is no tier with uplinks (allowed: leaf spine)"},
+      {"perturb.lost_uplinks.leaf=1", "--set: perturb.lost_uplinks.leaf = 1: is out of range (allowed: 0 to below 1)"},
+      {"perturb.slow=1",
+       "--set: perturb.slow: unknown key (allowed: slow_rank gpus speed_spread seed slow_nic lost_rails lost_uplinks "
+       "missing_gpus)"},
+  }));
+  CHECK(sentence(setting) == expected);
+}

@@ -1,0 +1,63 @@
+#include <catch2/catch.hpp>
+
+#include "sim/network/cluster.hpp"
+#include "tests/network/clusters.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Rank 3 of every node: a data-parallel group on rail 3.
+const std::vector<int> kRail3 = range(8, 3, 8);
+
+TEST_CASE("faults: a NIC at half speed slows the groups that use it", "[network][faults]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.faults.slow_nics = {{2, 3, 0.5}};
+  CHECK(place(cluster, kRail3, 8).nics == 0.5);
+  CHECK(place(cluster, range(8, 4, 8), 8).nics == 1);           // another rail
+  CHECK(place(cluster, range(64), 1).nics == 4);                // rings load all eight evenly, so the slowest decides
+  CHECK(place(cluster, std::vector<int>{3, 11}, 8).nics == 1);  // nodes 0 and 1 only
+}
+
+TEST_CASE("faults: the GPU of a lost rail shares its neighbour's NIC", "[network][faults]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.faults.lost_rails = {3};
+  CHECK(place(cluster, kRail3, 8).nics == 0.5);
+  CHECK(place(cluster, range(8, 4, 8), 8).nics == 0.5);
+  CHECK(place(cluster, range(8, 5, 8), 8).nics == 1);
+  CHECK(place(cluster, range(64), 1).nics == 7);  // alone on the node, a group has the seven that are left
+  cluster.faults.lost_rails = {7};
+  CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.5);  // the next after the last is the first
+}
+
+TEST_CASE("faults: a NIC that is gone in one node is a lost rail there", "[network][faults]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.faults.slow_nics = {{0, 3, 0}};
+  CHECK(place(cluster, kRail3, 8).nics == 0.5);
+  CHECK(place(cluster, std::vector<int>{11, 19}, 8).nics == 1);
+}
+
+TEST_CASE("faults: lost uplinks raise a tier's oversubscription", "[network][faults]") {
+  Cluster cluster = dgx_a100(8 * 40);
+  cluster.tiers[0].oversubscription = 2;
+  const std::vector<int> across{0, 8 * 20};
+  CHECK(place(cluster, across, 1).oversubscription == 2);
+  cluster.faults.lost_uplinks = {{"leaf", 0.5}};
+  CHECK(place(cluster, across, 1).oversubscription == 4);
+}
+
+TEST_CASE("faults: ranks skip the GPUs that are missing", "[network][faults]") {
+  Cluster cluster = dgx_h100(40);
+  cluster.faults.missing_gpus = {{1, 2}, {3, 8}};
+  const auto seat = [&](int rank) { return std::pair(cluster.seat(rank).node, cluster.seat(rank).gpu); };
+  CHECK(seat(7) == std::pair(0, 7));
+  CHECK(seat(13) == std::pair(1, 5));
+  CHECK(seat(14) == std::pair(2, 0));
+  CHECK(seat(21) == std::pair(2, 7));
+  CHECK(seat(22) == std::pair(4, 0));  // node 3 gives nothing
+  CHECK(seat(39) == std::pair(6, 1));
+  CHECK(cluster.nodes() == 7);
+  CHECK(place(cluster, range(8, 8), 1).nodes == 2);
+}
+
+}  // namespace
+}  // namespace tracecast

@@ -1,0 +1,66 @@
+/// What a slow GPU, a halved rail and a lost spine do to the step of a published run: docs/folding.md explains each.
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false) {
+  const fs::path root = TRACECAST_SOURCE_DIR;
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
+  const Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data, settings).value();
+  return forecast(scenario, {.perturbation_effects = effects}).value().forecast;
+}
+
+double step(const std::vector<std::string>& settings) { return forecast_of(settings).step_time_s; }
+
+}  // namespace
+
+TEST_CASE("perturb: a slow GPU slows the step by its own pipeline's work, whichever rank it is", "[perturb]") {
+  const Forecast healthy = forecast_of({});
+  const Forecast slow = forecast_of({"perturb.slow_rank.2085=1.3"});
+  // Its stage of the pipeline computes 1.3 times as long, and 1F1B lets everybody wait for the slowest stage; what was
+  // its bubble and its exposed communication does not grow with it.
+  double compute = healthy.optimizer_s;
+  for (const auto& [kind, seconds] : healthy.compute_s) compute += seconds;
+  const double growth = slow.step_time_s - healthy.step_time_s;
+  CHECK(growth < 0.3 * compute * 1.05);
+  CHECK(growth > 0.3 * compute * 0.5);
+  CHECK(slow.bubble_fraction * slow.step_time_s > healthy.bubble_fraction * healthy.step_time_s);
+  CHECK(slow.classes == 4 * healthy.classes);
+  // Ten slow GPUs of one stage cost no more than one: they are slow at the same time.
+  CHECK(step({"perturb.slow_rank.2080-2089=1.3"}) == Approx(slow.step_time_s).epsilon(0.002));
+}
+
+TEST_CASE("perturb: a halved NIC costs what its ring exposes more; a lost rail costs the same everywhere",
+          "[perturb]") {
+  const double healthy = step({});
+  const double nic = step({"perturb.slow_nic.0.3=0.5"});
+  const double rail = step({"perturb.lost_rails=[3]"});
+  CHECK(nic > healthy * 1.001);
+  CHECK(rail >= nic);  // the rings of two rails run at half speed in every stage
+  CHECK(rail < healthy * 1.5);
+}
+
+TEST_CASE("perturb: lost spines cost only what crosses them", "[perturb]") {
+  const double healthy = step({});
+  // Data-parallel groups lie inside pods of 3,072; only messages between stages cross the 7:1 tier.
+  const double pod = step({"perturb.lost_uplinks.pod=0.25"});
+  CHECK(pod > healthy);
+  CHECK(pod < healthy * 1.05);
+  CHECK(step({"perturb.lost_uplinks.pod=0.5"}) > pod);
+}
+
+TEST_CASE("perturb: the report names every part with the step without it", "[perturb]") {
+  const Forecast both = forecast_of({"perturb.slow_rank.37=1.3", "perturb.lost_rails=[3]"}, true);
+  REQUIRE(both.perturbations.size() == 2);
+  CHECK(both.undisturbed_step_s == step({}));
+  CHECK(both.perturbations[0].what == "rank 37 computes 1.3 times as long");
+  CHECK(both.perturbations[0].step_without_s == step({"perturb.lost_rails=[3]"}));
+  CHECK(both.perturbations[1].what == "rail 3 is gone");
+  CHECK(both.perturbations[1].step_without_s == step({"perturb.slow_rank.37=1.3"}));
+}
