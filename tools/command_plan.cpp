@@ -45,6 +45,7 @@ struct Options {
   std::string failures = "llama3-54-days";
   SearchOptions search;
   bool no_upgrades = false;
+  bool recipe = false;
   std::string csv;
   std::string out;
   bool json = false;
@@ -268,9 +269,11 @@ Result<PlanReport> make_report(Request request, const Context& context) {
   report.economics = request.economics.name;
   report.plan = rank_offers(std::move(outcomes), request.objective, request.target, &request.economics);
   if (request.failures && request.target.tokens > 0) report.failures = request.failures->model.name;
-  if (options.no_upgrades || report.plan.offers.empty()) return report;
+  if (report.plan.offers.empty()) return report;
   const Offer& first = report.plan.offers.front();
   const auto m = static_cast<std::size_t>(first.machine);
+  if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
+  if (options.no_upgrades) return report;
   report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search);
   return report;
 }
@@ -326,6 +329,8 @@ Run add_plan(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--threads", options->search.threads, "same result for any number")->check(CLI::Range(1, 1024));
   app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
+  app.add_flag("--recipe", options->recipe,
+               "also go by hand: most data parallelism that fits, then one move at a time; shows the gap to the best");
   app.add_flag("--no-upgrades", options->no_upgrades, "do not try better machines");
   app.add_option("--out", options->out, "keep results in this SQLite file; a search that was killed goes on from it")
       ->type_name("FILE");

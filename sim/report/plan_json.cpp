@@ -1,19 +1,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/io/scenario_fields.hpp"
 #include "sim/report/plan_report.hpp"
 
 namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string name(Recompute recompute) {
-  for (const auto& [text, value] : recompute_names())
-    if (value == recompute) return text;
-  return "";
-}
 
 int data_parallel(const Layout& layout, int gpus) { return gpus / (layout.tp * layout.cp * layout.pp); }
 
@@ -26,7 +19,7 @@ Json layout_json(const Layout& l, int gpus) {
           {"vpp", l.vpp},
           {"dp", data_parallel(l, gpus)},
           {"micro_batch_size", l.micro_batch_size},
-          {"recompute", name(l.recompute)},
+          {"recompute", to_string(l.recompute)},
           {"pp_schedule", l.pp_schedule},
           {"zero_stage", l.zero_stage}};
 }
@@ -70,6 +63,25 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
   return out;
 }
 
+Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
+  Json steps = Json::array();
+  for (const RecipeStep& step : recipe.steps)
+    steps.push_back({{"move", step.move},
+                     {"taken", step.taken},
+                     {"fits", step.evaluation.fits},
+                     {"layout", layout_json(step.evaluation.layout, gpus)},
+                     {"step_time_s", step.evaluation.step_time_s},
+                     {"memory_gib", gib(step.evaluation.memory)},
+                     {"faster_by", step.faster_by},
+                     {"memory_change_gib", gib(step.memory_change)}});
+  Json out = {{"found", recipe.found}, {"steps", steps}};
+  if (!recipe.found) return out;
+  out["step_time_s"] = recipe.last.step_time_s;
+  out["layout"] = layout_json(recipe.last.layout, gpus);
+  out["gap"] = recipe.last.step_time_s / best_s - 1;
+  return out;
+}
+
 }  // namespace
 
 std::string plan_json(const PlanReport& report) {
@@ -88,16 +100,21 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
-  const Json out = {{"scenario", report.scenario},
-                    {"objective", to_string(plan.objective)},
-                    {"tokens", plan.target.tokens},
-                    {"failures", report.failures},
-                    {"economics", report.economics},
-                    {"machines", machines},
-                    {"offers", offers},
-                    {"pareto", plan.pareto},
-                    {"limit", plan.limit},
-                    {"upgrades", upgrades}};
+  Json out = {{"scenario", report.scenario},
+              {"objective", to_string(plan.objective)},
+              {"tokens", plan.target.tokens},
+              {"failures", report.failures},
+              {"economics", report.economics},
+              {"machines", machines},
+              {"offers", offers},
+              {"pareto", plan.pareto},
+              {"limit", plan.limit},
+              {"upgrades", upgrades}};
+  if (report.recipe && !plan.offers.empty()) {
+    const Offer& first = plan.offers.front();
+    out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s,
+                                plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
+  }
   return out.dump(2) + "\n";
 }
 
@@ -110,8 +127,8 @@ std::string plan_csv(const CapacityPlan& plan) {
       const Layout& l = e.layout;
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", machine.choice.topology,
                           machine.choice.gpus, l.id, l.tp, l.cp, l.ep, l.pp, l.vpp,
-                          data_parallel(l, machine.choice.gpus), l.micro_batch_size, name(l.recompute), l.pp_schedule,
-                          l.zero_stage, seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
+                          data_parallel(l, machine.choice.gpus), l.micro_batch_size, to_string(l.recompute),
+                          l.pp_schedule, l.zero_stage, seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
     }
   return text;
 }

@@ -101,6 +101,28 @@ std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle&
   return text;
 }
 
+std::string recipe_lines(const RecipeTrace& recipe, const Offer& first, int gpus, const TextStyle& style) {
+  std::string text;
+  for (const RecipeStep& step : recipe.steps) {
+    const Evaluation& e = step.evaluation;
+    std::string result = fmt::format("{:6.1f} GiB", gib(e.memory));
+    if (e.fits)
+      result += fmt::format("  {}", pad_left(to_text(from_seconds(e.step_time_s)), 8));
+    else
+      result += "  does not fit";
+    if (e.fits && step.faster_by != 0) result += fmt::format("  {:+.1f} %", -100 * step.faster_by);
+    text += fmt::format("  {} {} {}\n", step.taken ? paint("*", Colour::green, style) : " ", pad_right(step.move, 37),
+                        without_trailing_blanks(result));
+  }
+  if (!recipe.found) return text + "  Nothing fits.\n";
+  return text +
+         paragraph("  ",
+                   fmt::format("It ends at {}: {}, {:.1f} % slower than the best of the search.",
+                               describe(recipe.last.layout, gpus), to_text(from_seconds(recipe.last.step_time_s)),
+                               100 * (recipe.last.step_time_s / first.evaluation.step_time_s - 1)),
+                   style);
+}
+
 }  // namespace
 
 std::string plan_page(const PlanReport& report, const TextStyle& style) {
@@ -115,6 +137,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (!report.upgrades.empty())
     text +=
         "\n" + heading("What would shorten it, searched anew", style) + "\n" + upgrade_lines(report.upgrades, style);
+  if (report.recipe)
+    text += "\n" + heading("By hand: most data parallelism that fits, then one move at a time", style) + "\n" +
+            recipe_lines(*report.recipe, plan.offers.front(), machine_of(plan, plan.offers.front()).choice.gpus, style);
   if (plan.pareto.size() > 1)
     text += "\n" + heading("Not beaten in both time and expense", style) + "\n" + front_lines(plan, style);
   std::string basis;

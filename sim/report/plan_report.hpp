@@ -1,11 +1,13 @@
 /// What `plan` says: a page, one JSON object, and a CSV of every layout that was simulated. docs/formats/plan.md
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/report/text.hpp"
 #include "sim/search/capacity.hpp"
+#include "sim/search/recipe.hpp"
 
 namespace tracecast {
 
@@ -14,7 +16,8 @@ struct PlanReport {
   std::string failures;   ///< failure model behind the goodput; empty: none
   std::string economics;  ///< assumption set behind money and energy
   CapacityPlan plan;
-  std::vector<Upgrade> upgrades;  ///< of the best offer's machine, most helpful first
+  std::vector<Upgrade> upgrades;      ///< of the best offer's machine, most helpful first
+  std::optional<RecipeTrace> recipe;  ///< on the same machine, when asked for
 };
 
 std::string plan_page(const PlanReport& report, const TextStyle& style);

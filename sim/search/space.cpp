@@ -45,21 +45,21 @@ Value next(const std::vector<Value>& values, std::int64_t& id) {
 
 std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
 
-const char* name(Recompute recompute) {
+}  // namespace
+
+const char* to_string(Recompute recompute) {
   switch (recompute) {
     case Recompute::none:
-      return "no recomputation";
+      return "none";
     case Recompute::selective:
-      return "selective recomputation";
+      return "selective";
     case Recompute::selective_op:
-      return "op-level recomputation";
+      return "selective_op";
     case Recompute::full:
-      return "full recomputation";
+      return "full";
   }
   return "";
 }
-
-}  // namespace
 
 std::int64_t SearchSpace::size() const {
   return count(tp) * count(cp) * count(ep) * count(micro_batch_size) * count(recompute) * layouts_per_layer_cost();
@@ -141,8 +141,9 @@ std::string describe(const Layout& layout, int ranks) {
   if (!layout.pp_schedule.empty()) text += ", " + layout.pp_schedule;
   if (layout.cp > 1) text += fmt::format(", cp {}", layout.cp);
   if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
-  text += fmt::format(", dp {}, micro-batch {}, {}", ranks / (layout.tp * layout.pp * layout.cp),
-                      layout.micro_batch_size, name(layout.recompute));
+  text +=
+      fmt::format(", dp {}, micro-batch {}, {} recomputation", ranks / (layout.tp * layout.pp * layout.cp),
+                  layout.micro_batch_size, layout.recompute == Recompute::none ? "no" : to_string(layout.recompute));
   if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
   return text;
 }

@@ -14,6 +14,9 @@
 
 namespace tracecast {
 
+/// The name that scenario files have for it: "none", "selective" …
+const char* to_string(Recompute recompute);
+
 /// One way to lay a job out. Everything else of the scenario stays as it is.
 struct Layout {
   std::int64_t id = 0;  ///< number in its space
