@@ -28,6 +28,7 @@ struct NodeSpec {
   Duration nic_latency;  ///< per message, NIC to NIC through one switch
   Bandwidth pcie;        ///< host to device, per GPU and direction
   std::string cpu;       ///< "intel", "amd", "grace": NCCL's constants differ
+  int nvswitches = 1;    ///< switch chips of the domain, where link is nvswitch
 };
 
 /// One level of the fabric above the nodes: units of `nodes` nodes, whose uplinks are oversubscribed by `oversubscription`.
@@ -36,6 +37,15 @@ struct FabricTier {
   int nodes = 0;                ///< nodes below one unit of this tier; 0: all
   double oversubscription = 1;  ///< downlink / uplink bandwidth at the top of the tier
   Duration hop_latency;         ///< added by crossing it
+};
+
+/// What the fabric is built of, where it is known; it decides which switches a message meets (sim/network/topology.hpp).
+struct FabricShape {
+  int switch_ports = 0;  ///< of every switch above the leaves; 0: as many as it takes for all below to meet
+  int routers = 0;       ///< dragonfly: routers of a group; 0: one for 16 NICs
+  int global_links = 0;  ///< dragonfly: cables between two groups; 0: what the oversubscription of the group leaves
+  std::vector<int> dimensions;  ///< torus: its lengths, the last one numbered fastest
+  bool operator==(const FabricShape&) const = default;
 };
 
 /// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/calibrate_collectives).
@@ -112,6 +122,7 @@ struct Cluster {
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
   NetworkFaults faults;
+  FabricShape shape;
 
   int nodes() const { return node_of(world_size - 1) + 1; }
   int node_of(int rank) const { return seat(rank).node; }

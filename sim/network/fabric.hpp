@@ -1,0 +1,203 @@
+/// The fabrics above the NICs: which switches there are, how they are joined, and which links a message loads.
+///
+/// Switches and links are numbered from 0 within the fabric; Topology puts them behind those of the nodes. Every link is
+/// one direction. Nothing is stored per pair of nodes, and links of trees only per plane of switches.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/network/cluster.hpp"
+
+namespace tracecast {
+
+/// A flow of weight kWholeFlow loads each link with the share of it that passes there. Even splits are exact while the
+/// product of the branches divides 2^12 3^2 5 7 11; others are rounded down, alike for all branches.
+inline constexpr std::int64_t kWholeFlow = std::int64_t{4096} * 9 * 5 * 7 * 11;
+
+struct LinkLoad {
+  int link = 0;
+  std::int64_t weight = 0;
+  bool operator==(const LinkLoad&) const = default;
+};
+
+/// How a flow chooses among equally short ways: all of them evenly, or one by a hash.
+struct WayChoice {
+  bool hashed = false;
+  std::uint64_t key = 0;  ///< of this flow
+  /// One of `ways` for the `hop`-th decision of the flow.
+  int pick(int ways, int hop) const;
+};
+
+/// What a message meets between two NICs.
+struct FabricPath {
+  std::vector<LinkLoad> loads;
+  Duration latency;  ///< of the longest of its ways, NIC cables not counted
+  int switches = 0;  ///< that it passes, at most
+  bool connected = true;
+};
+
+struct FabricSwitch {
+  int tier = 0;     ///< 0: where NICs hang
+  int unit = 0;     ///< of its tier; group of a dragonfly
+  int group = 0;    ///< rail, or block of planes that meet
+  int index = 0;    ///< within its plane
+  int devices = 1;  ///< physical switches that it stands for
+};
+
+struct FabricLink {
+  int from = 0;
+  int to = 0;
+  int tier = 0;        ///< below the link
+  int cables = 1;      ///< side by side, used alike
+  Bandwidth capacity;  ///< of all cables
+  Duration latency;
+};
+
+/// Switches that are out of order, by fabric number.
+using IsDead = std::function<bool(int)>;
+
+/// Whether the switches of a plane are drawn together. Under even splitting all switches of a plane carry the same, so
+/// one that stands for all of them loses nothing; hashing needs each of them.
+enum class FabricDetail { planes, switches };
+
+/// Fat trees of any height and oversubscription, rail-optimised or plain, and the single switch of a fabric whose
+/// structure is not known.
+///
+/// A plane is the switches that the same NICs, or the same planes below, are joined to: one leaf; the spines of a unit.
+/// Planes are a tree. With rails, leaf planes hold the NICs of one index of all hosts of a unit. A plane of S switches
+/// below one of T is cabled each with each, or, where one number divides the other, in groups as k-port fat trees are.
+/// Where FabricShape::switch_ports says how large switches are, planes of one unit meet in several blocks, rails first.
+/// Source: DOMAIN.md 6.3 (test T-F1), Al-Fares, Loukissas, Vahdat 2008.
+class TreeFabric {
+ public:
+  TreeFabric(const Cluster& cluster, FabricDetail detail);
+
+  struct Plane {
+    int tier = 0;
+    int unit = 0;
+    int group = 0;
+    int devices = 1;   ///< physical switches
+    int switches = 1;  ///< drawn: `devices`, or one for all
+    int first_switch = 0;
+    int parent = -1;     ///< plane above
+    int first_link = 0;  ///< links to the parent: number 2k goes up, 2k + 1 comes down
+    int links = 0;       ///< pairs of links
+  };
+
+  int switch_count() const { return switch_count_; }
+  int link_count() const { return static_cast<int>(links_.size()); }
+  FabricSwitch fabric_switch(int index) const;
+  FabricLink link(int index) const { return links_[static_cast<std::size_t>(index)]; }
+  /// The switch that a NIC of a domain hangs on.
+  int attached(int node, int nic) const;
+  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  const std::vector<Plane>& planes() const { return planes_; }
+
+ private:
+  /// One tier while it is built.
+  struct Level {
+    int nodes = 0;  ///< below a unit
+    int units = 1;
+    int groups = 1;  ///< planes of a unit
+    int devices = 1;
+    int first_plane = 0;
+    double up_cables = 0;  ///< of one plane
+    Bandwidth up;          ///< the same
+    Duration hop_latency;
+  };
+
+  std::vector<Level> levels_of(const Cluster& cluster) const;
+  void add_planes(const std::vector<Level>& levels, FabricDetail detail);
+  void add_links(const std::vector<Level>& levels);
+  const Plane& plane_of(int fabric_switch) const;
+
+  std::vector<Plane> planes_;
+  std::vector<FabricLink> links_;
+  int switch_count_ = 0;
+  int unit_nodes_ = 1;
+  int leaf_groups_ = 1;
+  int nics_per_host_ = 1;
+};
+
+/// Groups of routers, each joined with each in its group, and every two groups by `global_links` cables. Ways are minimal:
+/// local, global, local. NICs fill routers in order; the i-th global link of a group leaves its router i mod routers.
+/// Source: Kim, Dally, Scott, Abts 2008; DOMAIN.md 6.3 (Frontier, test T-F2).
+class DragonflyFabric {
+ public:
+  explicit DragonflyFabric(const Cluster& cluster);
+
+  int switch_count() const { return groups_ * routers_; }
+  int link_count() const { return local_links() + groups_ * (groups_ - 1) * global_; }
+  FabricSwitch fabric_switch(int index) const { return {0, index / routers_, 0, index % routers_, 1}; }
+  FabricLink link(int index) const;
+  int attached(int node, int nic) const;
+  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  int groups() const { return groups_; }
+  int routers() const { return routers_; }
+  int global_links() const { return global_; }
+
+ private:
+  int local_links() const { return groups_ * routers_ * (routers_ - 1); }
+  int local_link(int from, int to) const;
+  int global_link(int from_group, int to_group, int i) const;
+  /// Router of `group` at which its i-th link to `other` ends.
+  int port(int group, int other, int i) const;
+
+  int groups_ = 1;
+  int routers_ = 1;
+  int global_ = 1;
+  int group_nodes_ = 1;
+  int nics_ = 1;  ///< of a domain
+  int nics_per_router_ = 1;
+  Bandwidth rate_;
+  Duration local_latency_;
+  Duration global_latency_;
+};
+
+/// One router per domain in a torus. A dimension of length 2 has one link between its two routers; longer ones are rings.
+/// A smaller job has a torus of its own of the last dimensions and as much of the next as it needs. Ways go dimension by
+/// dimension, the shorter way round, and half each way where both are as long; they do not go round a dead router.
+/// Source: DOMAIN.md 6.3 (TofuD, test T-F3).
+class TorusFabric {
+ public:
+  explicit TorusFabric(const Cluster& cluster);
+
+  int switch_count() const { return routers_; }
+  int link_count() const { return routers_ * ports_; }
+  FabricSwitch fabric_switch(int index) const { return {0, 0, 0, index, 1}; }
+  FabricLink link(int index) const;
+  int attached(int node, int) const { return node; }
+  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  const std::vector<int>& lengths() const { return lengths_; }
+
+ private:
+  struct Dimension {
+    int length = 1;
+    int stride = 1;  ///< routers between neighbours
+    int port = 0;    ///< its link forwards; backwards is the next one, if it is longer than 2
+  };
+  int neighbour(int router, const Dimension& dimension, int step) const;
+  void travel(const Dimension& dimension, int& router, int target, const WayChoice& choice, FabricPath& path) const;
+  void walk(const Dimension& dimension, int router, int steps, int direction, std::int64_t weight,
+            FabricPath& path) const;
+
+  std::vector<int> lengths_;
+  std::vector<Dimension> dimensions_;
+  int routers_ = 1;
+  int ports_ = 0;
+  Bandwidth rate_;
+  Duration hop_latency_;
+};
+
+using Fabric = std::variant<TreeFabric, DragonflyFabric, TorusFabric>;
+
+/// What the cluster's fabric is: a dragonfly with groups and a torus with dimensions as such; a dragonfly or torus of
+/// unknown structure is one switch.
+Fabric make_fabric(const Cluster& cluster, FabricDetail detail);
+
+}  // namespace tracecast

@@ -1,0 +1,319 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sim/base/result.hpp"
+#include "sim/network/fabric.hpp"
+
+namespace tracecast {
+namespace {
+
+int divided_up(int a, int b) { return (a + b - 1) / b; }
+
+Bandwidth scaled(Bandwidth rate, double factor) {
+  return {std::llround(static_cast<double>(rate.bytes_per_second) * factor)};
+}
+
+/// NICs of one host that hang on different leaves.
+int rails_of(const Cluster& cluster) { return cluster.fabric == "rail-optimized" ? std::max(1, cluster.node.nics) : 1; }
+
+/// Tiers that a job of this size has. Rails meet above the leaves, so theirs are two where the machine has two.
+int used_tiers(const Cluster& cluster) {
+  const int all = static_cast<int>(cluster.tiers.size());
+  int used = 1;
+  while (used < all) {
+    const int below = cluster.tiers[static_cast<std::size_t>(used) - 1].nodes;
+    const bool covered = below == 0 || below >= cluster.nodes();
+    if (covered && (used > 1 || cluster.fabric != "rail-optimized")) break;
+    ++used;
+  }
+  return used;
+}
+
+/// How two planes are joined: in groups where one number of switches divides the other, else each with each. Pairs of
+/// links are numbered by switch below, then by switch above.
+struct Cabling {
+  int below = 1;
+  int above = 1;
+
+  bool fans_out() const { return above % below == 0; }
+  bool fans_in() const { return !fans_out() && below % above == 0; }
+  /// Switches above that one below is joined to: [first, first + count).
+  int count() const { return fans_out() ? above / below : fans_in() ? 1 : above; }
+  int first(int index) const { return fans_out() ? index * count() : fans_in() ? index / (below / above) : 0; }
+  int pairs() const { return below * count(); }
+  int pair(int index, int upper) const { return index * count() + upper - first(index); }
+};
+
+template <class List>
+auto& at(List& list, int index) {
+  return list[static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) const {
+  const int tiers = used_tiers(cluster);
+  const int nodes = std::max(1, cluster.nodes());
+  const int hosts = cluster.node.gpus / cluster.node.gpus_per_host;
+  std::vector<Level> levels;
+  double cables_below = 0;  // of one plane below, upwards
+  int ports = cluster.shape.switch_ports;
+  for (int i = 0; i < tiers; ++i) {
+    const FabricTier tier = cluster.tiers.empty() ? FabricTier{} : cluster.tiers[static_cast<std::size_t>(i)];
+    const bool top = i + 1 == tiers;
+    Level level;
+    level.nodes = top ? (tier.nodes > 0 && i == 0 ? std::max(tier.nodes, nodes) : nodes) : tier.nodes;
+    level.units = top ? 1 : divided_up(nodes, tier.nodes);
+    level.hop_latency = tier.hop_latency;
+    double cables_down = static_cast<double>(level.nodes) * hosts * std::max(1, cluster.node.nics) / rails_of(cluster);
+    Bandwidth down = scaled(cluster.node.nic_rate, cables_down);
+    if (i == 0) {
+      level.groups = rails_of(cluster);
+      if (ports == 0) ports = static_cast<int>(std::ceil(cables_down * (1 + 1 / tier.oversubscription)));
+    } else {
+      const Level& below = levels.back();
+      const int planes = (top ? below.units : divided_up(level.nodes, below.nodes)) * below.groups;
+      cables_down = planes * cables_below;
+      const double down_ports = top ? ports : std::max(1.0, std::floor(ports / (1 + 1 / tier.oversubscription)));
+      const int all = std::max(1, static_cast<int>(std::ceil(cables_down / down_ports - 1e-9)));
+      // A switch below reaches at most one switch above per cable.
+      const int reach = std::max(1, static_cast<int>(std::lround(cables_below)));
+      const bool blocks = cluster.shape.switch_ports > 0 && !top && i == 1;
+      level.groups = blocks ? std::min(divided_up(all, reach), planes) : 1;
+      level.devices = blocks ? divided_up(all, level.groups) : std::min(all, reach);
+      cables_down /= level.groups;
+      down = scaled(below.up, static_cast<double>(planes) / level.groups);
+    }
+    if (!top) {
+      level.up = scaled(down, 1 / tier.oversubscription);
+      level.up_cables = std::max(1.0, cables_down / tier.oversubscription);
+      cables_below = level.up_cables;
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+TreeFabric::TreeFabric(const Cluster& cluster, FabricDetail detail) {
+  std::vector<Level> levels = levels_of(cluster);
+  unit_nodes_ = levels.front().nodes;
+  leaf_groups_ = levels.front().groups;
+  nics_per_host_ = std::max(1, cluster.node.nics);
+  add_planes(levels, detail);
+  add_links(levels);
+}
+
+void TreeFabric::add_planes(const std::vector<Level>& levels, FabricDetail detail) {
+  int first_above = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const Level& level = levels[i];
+    first_above += level.units * level.groups;
+    for (int unit = 0; unit < level.units; ++unit)
+      for (int group = 0; group < level.groups; ++group) {
+        Plane plane{static_cast<int>(i), unit, group, level.devices, 1, switch_count_, -1, 0, 0};
+        if (detail == FabricDetail::switches) plane.switches = level.devices;
+        if (i + 1 < levels.size()) {
+          const Level& above = levels[i + 1];
+          const int above_unit = static_cast<int>(static_cast<std::int64_t>(unit) * level.nodes / above.nodes);
+          // The planes of a unit are dealt to the blocks above, rails first.
+          const int units = divided_up(above.nodes, level.nodes);
+          const std::int64_t place = static_cast<std::int64_t>(group) * units + unit % units;
+          const int block = static_cast<int>(place * above.groups / (static_cast<std::int64_t>(level.groups) * units));
+          plane.parent = first_above + above_unit * above.groups + block;
+        }
+        switch_count_ += plane.switches;
+        planes_.push_back(plane);
+      }
+  }
+}
+
+void TreeFabric::add_links(const std::vector<Level>& levels) {
+  for (Plane& plane : planes_) {
+    if (plane.parent < 0) continue;
+    const Plane& parent = at(planes_, plane.parent);
+    const Level& level = at(levels, plane.tier);
+    const Cabling cabling{plane.switches, parent.switches};
+    plane.first_link = static_cast<int>(links_.size());
+    const Bandwidth capacity{level.up.bytes_per_second / cabling.pairs()};
+    const int cables = std::max(1, static_cast<int>(std::lround(level.up_cables / cabling.pairs())));
+    const Duration up{level.hop_latency.picoseconds / 2};
+    for (int pair = 0; pair < cabling.pairs(); ++pair) {
+      const int below = pair / cabling.count();
+      const int from = plane.first_switch + below;
+      const int to = parent.first_switch + cabling.first(below) + pair % cabling.count();
+      links_.push_back({from, to, plane.tier, cables, capacity, up});
+      links_.push_back({to, from, plane.tier, cables, capacity, level.hop_latency - up});
+    }
+  }
+}
+
+const TreeFabric::Plane& TreeFabric::plane_of(int fabric_switch) const {
+  const auto after = std::upper_bound(planes_.begin(), planes_.end(), fabric_switch,
+                                      [](int index, const Plane& plane) { return index < plane.first_switch; });
+  return *(after - 1);
+}
+
+FabricSwitch TreeFabric::fabric_switch(int index) const {
+  const Plane& plane = plane_of(index);
+  const int devices = plane.switches == plane.devices ? 1 : plane.devices;
+  return {plane.tier, plane.unit, plane.group, index - plane.first_switch, devices};
+}
+
+int TreeFabric::attached(int node, int nic) const {
+  const int rail = leaf_groups_ == 1 ? 0 : nic % nics_per_host_;
+  return at(planes_, node / unit_nodes_ * leaf_groups_ + rail).first_switch;
+}
+
+namespace {
+
+using Planes = std::vector<const TreeFabric::Plane*>;
+using Marks = std::vector<std::vector<char>>;
+
+/// One flow up the planes `left` from its leaf and down those of `right` to the other leaf; both end in the plane where
+/// they meet. At every switch it is split evenly over those next switches from which the other leaf can be reached.
+class Climb {
+ public:
+  Climb(const Planes& left, const Planes& right, const WayChoice& choice, const IsDead& dead)
+      : left_(left), right_(right), choice_(choice), dead_(dead), top_(static_cast<int>(left.size()) - 1) {}
+
+  bool reaches() {
+    mark_way_down();
+    mark_way_up();
+    return at(at(up_, 0), 0) != 0;
+  }
+
+  /// Requires reaches().
+  std::vector<LinkLoad> loads() {
+    weights_.assign(static_cast<std::size_t>(at(left_, 0)->switches), 0);
+    weights_[0] = kWholeFlow;
+    for (int i = 0; i < top_; ++i) rise(i);
+    for (int i = top_; i-- > 0;) sink(i);
+    return std::move(loads_);
+  }
+
+ private:
+  Cabling cabling(const Planes& planes, int i) const { return {at(planes, i)->switches, at(planes, i + 1)->switches}; }
+  bool alive(const TreeFabric::Plane& plane, int index) const { return !dead_ || !dead_(plane.first_switch + index); }
+
+  static Marks blank(const Planes& planes) {
+    Marks marks;
+    for (const TreeFabric::Plane* plane : planes)
+      marks.emplace_back(static_cast<std::size_t>(plane->switches), char{0});
+    return marks;
+  }
+
+  /// Marks the switches of `right` from which its leaf can be reached.
+  void mark_way_down() {
+    down_ = blank(right_);
+    at(at(down_, 0), 0) = alive(*at(right_, 0), 0) ? 1 : 0;
+    for (int i = 0; i < top_; ++i) {
+      const Cabling joined = cabling(right_, i);
+      for (int s = 0; s < joined.below; ++s)
+        for (int t = joined.first(s); at(at(down_, i), s) != 0 && t < joined.first(s) + joined.count(); ++t)
+          if (alive(*at(right_, i + 1), t)) at(at(down_, i + 1), t) = 1;
+    }
+  }
+
+  /// Marks the switches of `left` from which it can be reached over the top.
+  void mark_way_up() {
+    up_ = blank(left_);
+    at(up_, top_) = at(down_, top_);
+    for (int i = top_; i-- > 0;) {
+      const Cabling joined = cabling(left_, i);
+      for (int s = 0; s < joined.below; ++s)
+        for (int t = joined.first(s); t < joined.first(s) + joined.count(); ++t)
+          if (alive(*at(left_, i), s) && at(at(up_, i + 1), t) != 0) at(at(up_, i), s) = 1;
+    }
+  }
+
+  /// Shares of `weight` for the `ways` next switches.
+  std::vector<std::int64_t> split(std::int64_t weight, int ways, int hop) const {
+    if (!choice_.hashed) return std::vector<std::int64_t>(static_cast<std::size_t>(ways), weight / ways);
+    std::vector<std::int64_t> shares(static_cast<std::size_t>(ways), 0);
+    at(shares, choice_.pick(ways, hop)) = weight;
+    return shares;
+  }
+
+  void move(std::vector<std::int64_t>& to, int target, int link, std::int64_t weight) {
+    if (weight == 0) return;
+    loads_.push_back({link, weight});
+    at(to, target) += weight;
+  }
+
+  void rise(int i) {
+    const Cabling joined = cabling(left_, i);
+    std::vector<std::int64_t> higher(static_cast<std::size_t>(joined.above), 0);
+    for (int s = 0; s < joined.below; ++s) {
+      if (at(weights_, s) == 0) continue;
+      std::vector<int> next;
+      for (int t = joined.first(s); t < joined.first(s) + joined.count(); ++t)
+        if (at(at(up_, i + 1), t) != 0) next.push_back(t);
+      const auto shares = split(at(weights_, s), static_cast<int>(next.size()), i);
+      for (std::size_t k = 0; k < next.size(); ++k)
+        move(higher, next[k], at(left_, i)->first_link + 2 * joined.pair(s, next[k]), shares[k]);
+    }
+    weights_ = std::move(higher);
+  }
+
+  void sink(int i) {
+    const Cabling joined = cabling(right_, i);
+    std::vector<std::vector<int>> next(static_cast<std::size_t>(joined.above));
+    for (int s = 0; s < joined.below; ++s)
+      for (int t = joined.first(s); at(at(down_, i), s) != 0 && t < joined.first(s) + joined.count(); ++t)
+        at(next, t).push_back(s);
+    std::vector<std::int64_t> lower(static_cast<std::size_t>(joined.below), 0);
+    for (int t = 0; t < joined.above; ++t) {
+      if (at(weights_, t) == 0) continue;
+      const auto shares = split(at(weights_, t), static_cast<int>(at(next, t).size()), 2 * top_ - i);
+      for (std::size_t k = 0; k < shares.size(); ++k)
+        move(lower, at(next, t)[k], at(right_, i)->first_link + 2 * joined.pair(at(next, t)[k], t) + 1, shares[k]);
+    }
+    weights_ = std::move(lower);
+  }
+
+  const Planes& left_;
+  const Planes& right_;
+  const WayChoice& choice_;
+  const IsDead& dead_;
+  int top_;
+  Marks down_;
+  Marks up_;
+  std::vector<std::int64_t> weights_;  ///< at the switches of the plane that was reached
+  std::vector<LinkLoad> loads_;
+};
+
+/// The same where every plane is one switch: the flow stays whole.
+std::vector<LinkLoad> single_way(const Planes& left, const Planes& right) {
+  std::vector<LinkLoad> loads;
+  for (std::size_t i = 0; i + 1 < left.size(); ++i) loads.push_back({left[i]->first_link, kWholeFlow});
+  for (std::size_t i = right.size() - 1; i-- > 0;) loads.push_back({right[i]->first_link + 1, kWholeFlow});
+  return loads;
+}
+
+}  // namespace
+
+FabricPath TreeFabric::path(int from, int to, const WayChoice& choice, const IsDead& dead) const {
+  FabricPath path;
+  path.switches = 1;
+  Planes left{&plane_of(from)};
+  Planes right{&plane_of(to)};
+  while (left.back() != right.back()) {
+    path.connected = left.back()->parent >= 0 && right.back()->parent >= 0;
+    if (!path.connected) return path;
+    path.latency += at(links_, left.back()->first_link).latency + at(links_, right.back()->first_link + 1).latency;
+    path.switches += 2;
+    left.push_back(&at(planes_, left.back()->parent));
+    right.push_back(&at(planes_, right.back()->parent));
+  }
+  const auto single = [](const Plane* plane) { return plane->switches == 1; };
+  if (!dead && std::all_of(left.begin(), left.end(), single)) {
+    path.loads = single_way(left, right);
+    return path;
+  }
+  Climb climb(left, right, choice, dead);
+  path.connected = climb.reaches();
+  if (path.connected) path.loads = climb.loads();
+  return path;
+}
+
+}  // namespace tracecast

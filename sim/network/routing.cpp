@@ -1,0 +1,193 @@
+#include "sim/network/routing.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Adds loads of the same link up, at the place of the first.
+void merge(std::vector<LinkLoad>& loads) {
+  std::map<int, std::size_t> places;
+  std::size_t kept = 0;
+  for (const LinkLoad& load : loads) {
+    const auto [place, is_new] = places.insert({load.link, kept});
+    if (is_new) {
+      loads[kept++] = load;
+    } else {
+      loads[place->second].weight += load.weight;
+    }
+  }
+  loads.resize(kept);
+}
+
+}  // namespace
+
+/// NICs by which a message leaves one node and enters another.
+struct Routing::Ends {
+  int from_node = 0;
+  int from_gpu = 0;
+  std::vector<int> from_nics;
+  int to_node = 0;
+  int to_gpu = 0;
+  std::vector<int> to_nics;
+};
+
+void Routing::add(int node, int link, std::int64_t weight, Route& route) const {
+  const int id = topology_.node_link(node, link);
+  route.loads.push_back({id, weight});
+}
+
+Route Routing::route(int from, int to, std::uint64_t flow) const {
+  const int gpus = topology_.node().gpus;
+  TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < topology_.nodes() * gpus, "ranks of the topology");
+  Route route;
+  if (from == to) return route;
+  WayChoice choice{options_.policy == RoutingPolicy::ecmp, options_.seed};
+  for (const auto part : {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), flow})
+    choice.key = (choice.key ^ part) * 0xd6e8feb86659fd93ULL + (choice.key >> 29);
+  if (from / gpus == to / gpus) {
+    inside(from / gpus, from % gpus, to % gpus, route);
+  } else {
+    between(from, to, choice, route);
+  }
+  if (!route.connected) route.loads.clear();
+  return route;
+}
+
+void Routing::inside(int node, int from, int to, Route& route) const {
+  const NodeLayout& layout = topology_.node();
+  if (from == to) return;
+  if (layout.nvswitches > 0) {
+    add(node, layout.nvswitch_link(from), kWholeFlow, route);
+    add(node, layout.nvswitch_link(to) + 1, kWholeFlow, route);
+    route.latency += topology_.cluster().node.link_latency;
+  } else if (layout.mesh) {
+    add(node, layout.mesh_link(from, to), kWholeFlow, route);
+    route.latency += topology_.cluster().node.link_latency;
+  } else {
+    over_pcie(node, from, to, route);
+  }
+}
+
+void Routing::over_pcie(int node, int from, int to, Route& route) const {
+  const NodeLayout& layout = topology_.node();
+  const int left = topology_.pcie_switch_of_gpu(from);
+  const int right = topology_.pcie_switch_of_gpu(to);
+  const int per_host = layout.pcie_switches / layout.hosts;
+  route.connected = left / per_host == right / per_host;
+  add(node, layout.gpu_pcie(from), kWholeFlow, route);
+  if (left != right) add(node, layout.host_pcie(left), kWholeFlow, route);
+  if (left != right) add(node, layout.host_pcie(right) + 1, kWholeFlow, route);
+  add(node, layout.gpu_pcie(to) + 1, kWholeFlow, route);
+  route.latency += topology_.cluster().node.link_latency;
+}
+
+bool Routing::rail_aware() const {
+  const NodeLayout& layout = topology_.node();
+  return options_.rail_aware && topology_.cluster().fabric == "rail-optimized" &&
+         (layout.nvswitches > 0 || layout.mesh);
+}
+
+/// The GPU of the host of `gpu` whose NICs are on the same rails as those at which the message arrives; else itself.
+int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) const {
+  const NodeSpec& spec = topology_.cluster().node;
+  const auto on_rails = [&](int candidate) {
+    const std::vector<int> nics = topology_.nics_of(node, candidate);
+    return std::equal(nics.begin(), nics.end(), arrivals.begin(), arrivals.end(),
+                      [&](int a, int b) { return a % spec.nics == b % spec.nics; });
+  };
+  if (on_rails(gpu)) return gpu;
+  const int first = gpu / spec.gpus_per_host * spec.gpus_per_host;
+  for (int candidate = first; candidate < first + spec.gpus_per_host; ++candidate)
+    if (on_rails(candidate)) return candidate;
+  return gpu;
+}
+
+void Routing::between(int from, int to, const WayChoice& choice, Route& route) const {
+  const int gpus = topology_.node().gpus;
+  Ends ends;
+  ends.from_node = from / gpus;
+  ends.to_node = to / gpus;
+  ends.to_gpu = to % gpus;
+  ends.to_nics = topology_.nics_of(ends.to_node, ends.to_gpu);
+  ends.from_gpu = rail_aware() ? departure(ends.from_node, from % gpus, ends.to_nics) : from % gpus;
+  ends.from_nics = topology_.nics_of(ends.from_node, ends.from_gpu);
+  route.connected = !ends.from_nics.empty() && !ends.to_nics.empty();
+  if (!route.connected) return;
+  if (choice.hashed) {
+    const auto one = [&](std::vector<int>& nics, int way) {
+      nics = {nics[static_cast<std::size_t>(way) % nics.size()]};
+    };
+    const int way = choice.pick(1 << 20, -1);
+    one(ends.from_nics, way);
+    one(ends.to_nics, way);
+  }
+  inside(ends.from_node, from % gpus, ends.from_gpu, route);
+  route.latency += topology_.cluster().node.nic_latency;
+  cross_fabric(ends, choice, route);
+}
+
+/// From a GPU to a NIC (`up`) or back, over the PCIe switch they share or over the host.
+void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, Route& route) const {
+  const NodeLayout& layout = topology_.node();
+  const int left = topology_.pcie_switch_of_gpu(gpu);
+  const int right = topology_.pcie_switch_of_nic(nic);
+  std::vector<int> way{layout.gpu_pcie(gpu)};
+  if (left != right) {
+    way.push_back(layout.host_pcie(left));
+    way.push_back(layout.host_pcie(right) + 1);
+  }
+  way.push_back(layout.nic_pcie(nic) + 1);
+  way.push_back(layout.nic_cable(nic));
+  // A pair of links is an even number (up) and the next one (down): the way back uses the other of each.
+  if (!up) {
+    std::reverse(way.begin(), way.end());
+    for (int& link : way) link += (link - layout.nvlinks()) % 2 == 0 ? 1 : -1;
+  }
+  for (const int link : way) add(node, link, weight, route);
+}
+
+void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, Route& route) const {
+  std::vector<std::pair<int, int>> pairs;
+  const bool alike = ends.from_nics.size() == ends.to_nics.size();
+  for (std::size_t i = 0; i < ends.from_nics.size(); ++i)
+    for (std::size_t j = 0; j < ends.to_nics.size(); ++j)
+      if (!alike || i == j) pairs.emplace_back(ends.from_nics[i], ends.to_nics[j]);
+  const auto share = [](std::size_t parts) { return kWholeFlow / static_cast<std::int64_t>(parts); };
+  for (const int nic : ends.from_nics)
+    to_nic(ends.from_node, ends.from_gpu, nic, share(ends.from_nics.size()), true, route);
+  IsDead dead;
+  if (topology_.has_dead_switches()) dead = [this](int index) { return topology_.is_dead_switch(index); };
+  Duration slowest;
+  for (const auto& [from_nic, to_nic] : pairs) {
+    const int start = topology_.attached(ends.from_node, from_nic);
+    const int end = topology_.attached(ends.to_node, to_nic);
+    const FabricPath path =
+        std::visit([&](const auto& f) { return f.path(start, end, choice, dead); }, topology_.fabric());
+    route.connected = route.connected && path.connected;
+    for (const LinkLoad& load : path.loads)
+      route.loads.push_back(
+          {topology_.first_fabric_link() + load.link, load.weight / static_cast<std::int64_t>(pairs.size())});
+    slowest = std::max(slowest, path.latency);
+    route.switches = std::max(route.switches, path.switches);
+  }
+  route.latency += slowest;
+  for (const int nic : ends.to_nics) to_nic(ends.to_node, ends.to_gpu, nic, share(ends.to_nics.size()), false, route);
+  if (pairs.size() > 1 || route.switches > 2) merge(route.loads);
+}
+
+Bandwidth bottleneck(const Topology& topology, const Route& route) {
+  std::int64_t rate = std::numeric_limits<std::int64_t>::max();
+  for (const LinkLoad& load : route.loads) {
+    const auto capacity = static_cast<double>(topology.link(load.link).capacity.bytes_per_second);
+    const double flow = capacity * static_cast<double>(kWholeFlow) / static_cast<double>(load.weight);
+    rate = std::min(rate, static_cast<std::int64_t>(flow));
+  }
+  return {route.loads.empty() ? 0 : rate};
+}
+
+}  // namespace tracecast

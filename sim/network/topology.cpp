@@ -1,0 +1,234 @@
+#include "sim/network/topology.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+NodeLayout layout_of(const NodeSpec& node) {
+  NodeLayout layout;
+  layout.gpus = node.gpus;
+  layout.hosts = node.gpus / node.gpus_per_host;
+  layout.nics = node.nics * layout.hosts;
+  layout.pcie_switches = layout.hosts * (node.nics == 0 ? node.gpus_per_host : std::min(node.gpus_per_host, node.nics));
+  layout.nvswitches = node.link == IntraLink::nvswitch ? 1 : 0;
+  layout.mesh = node.link == IntraLink::nvlink_mesh || node.link == IntraLink::xgmi;
+  return layout;
+}
+
+Bandwidth scaled(Bandwidth rate, double factor) {
+  return {std::llround(static_cast<double>(rate.bytes_per_second) * factor)};
+}
+
+/// The half of a latency that a direction away from the GPUs takes; the other half takes the rest.
+Duration half(Duration latency, bool up) {
+  const Duration first{latency.picoseconds / 2};
+  return up ? first : latency - first;
+}
+
+TopologyLink joined(LinkKind kind, int lower, int upper, bool up, Bandwidth capacity, Duration latency) {
+  return {kind, -1, up ? lower : upper, up ? upper : lower, 1, capacity, latency};
+}
+
+}  // namespace
+
+const char* to_string(VertexKind kind) {
+  constexpr const char* kNames[] = {"gpu", "nic", "pcie switch", "host", "nvswitch", "fabric switch"};
+  return kNames[static_cast<int>(kind)];
+}
+
+const char* to_string(LinkKind kind) {
+  constexpr const char* kNames[] = {"nvlink", "pcie", "nic", "fabric"};
+  return kNames[static_cast<int>(kind)];
+}
+
+Topology::Topology(const Cluster& cluster, FabricDetail detail)
+    : cluster_(cluster),
+      detail_(detail),
+      layout_(layout_of(cluster.node)),
+      nodes_(std::max(1, cluster.nodes())),
+      fabric_(make_fabric(cluster, detail)) {
+  if (layout_.nics == 0) return;  // no network: the fabric has nothing to join
+  switch_count_ = std::visit([](const auto& fabric) { return fabric.switch_count(); }, fabric_);
+  fabric_links_ = std::visit([](const auto& fabric) { return fabric.link_count(); }, fabric_);
+}
+
+Vertex Topology::vertex(int id) const {
+  TRACECAST_ASSERT(id >= 0 && id < vertex_count(), "a vertex of the topology");
+  Vertex vertex;
+  if (id >= first_switch()) {
+    vertex.kind = VertexKind::fabric_switch;
+    vertex.fabric_switch = std::visit([&](const auto& f) { return f.fabric_switch(id - first_switch()); }, fabric_);
+    const auto lost = lost_devices_.find(id - first_switch());
+    vertex.devices = vertex.fabric_switch.devices - (lost == lost_devices_.end() ? 0 : lost->second);
+    return vertex;
+  }
+  const int local = id % layout_.vertices();
+  const std::pair<VertexKind, int> starts[] = {{VertexKind::nvswitch, layout_.nvswitch()},
+                                               {VertexKind::host, layout_.host(0)},
+                                               {VertexKind::pcie_switch, layout_.pcie_switch(0)},
+                                               {VertexKind::nic, layout_.nic(0)},
+                                               {VertexKind::gpu, 0}};
+  const auto* start =
+      std::find_if(std::begin(starts), std::end(starts), [&](const auto& s) { return local >= s.second; });
+  vertex.kind = start->first;
+  vertex.node = id / layout_.vertices();
+  vertex.index = local - start->second;
+  if (vertex.kind == VertexKind::nvswitch) vertex.devices = cluster_.node.nvswitches;
+  return vertex;
+}
+
+std::string Topology::name(int id) const {
+  const Vertex v = vertex(id);
+  constexpr const char* kShort[] = {"gpu", "nic", "pcie", "host", "nvswitch"};
+  if (v.kind == VertexKind::nvswitch) return fmt::format("node{}/nvswitch", v.node);
+  if (v.node >= 0) return fmt::format("node{}/{}{}", v.node, kShort[static_cast<int>(v.kind)], v.index);
+  const FabricSwitch& s = v.fabric_switch;
+  if (std::holds_alternative<DragonflyFabric>(fabric_)) return fmt::format("group{}/router{}", s.unit, s.index);
+  if (std::holds_alternative<TorusFabric>(fabric_)) return fmt::format("router{}", s.index);
+  const auto tier = static_cast<std::size_t>(s.tier);
+  const std::string level = tier < cluster_.tiers.size() ? cluster_.tiers[tier].name : "switch";
+  if (detail_ == FabricDetail::planes) return fmt::format("{}{}.{}", level, s.unit, s.group);
+  return fmt::format("{}{}.{}.{}", level, s.unit, s.group, s.index);
+}
+
+int Topology::pcie_switch_of_gpu(int gpu) const {
+  const NodeSpec& node = cluster_.node;
+  const int host = gpu / node.gpus_per_host;
+  const int local = gpu % node.gpus_per_host;
+  const int per_host = layout_.pcie_switches / layout_.hosts;
+  const bool own = per_host == node.gpus_per_host;
+  return host * per_host + (own ? local : local * node.nics / node.gpus_per_host);
+}
+
+int Topology::pcie_switch_of_nic(int nic) const {
+  const NodeSpec& node = cluster_.node;
+  const int host = nic / node.nics;
+  const int local = nic % node.nics;
+  const int per_host = layout_.pcie_switches / layout_.hosts;
+  if (per_host == node.nics) return host * per_host + local;
+  // The GPU whose NICs, from floor(i nics / gpus) on, it is among.
+  return host * per_host + ((local + 1) * node.gpus_per_host - 1) / node.nics;
+}
+
+int Topology::attached(int node, int nic) const {
+  return std::visit([&](const auto& fabric) { return fabric.attached(node, nic); }, fabric_);
+}
+
+std::vector<int> Topology::nics_of(int node, int gpu) const {
+  const NodeSpec& spec = cluster_.node;
+  if (spec.nics == 0) return {};
+  const int host = gpu / spec.gpus_per_host;
+  const int local = gpu % spec.gpus_per_host;
+  const int first = local * spec.nics / spec.gpus_per_host;
+  const int last = std::max(first + 1, (local + 1) * spec.nics / spec.gpus_per_host);
+  std::vector<int> nics;
+  const auto works = [&](int nic) { return dead_nics_.count({node, host * spec.nics + nic}) == 0; };
+  for (int nic = first; nic < last; ++nic)
+    if (works(nic)) nics.push_back(host * spec.nics + nic);
+  for (int i = 0; nics.empty() && i < spec.nics; ++i)
+    if (works((last + i) % spec.nics)) nics.push_back(host * spec.nics + (last + i) % spec.nics);
+  return nics;
+}
+
+/// Links of node 0 other than NIC cables.
+TopologyLink Topology::node_local_link(int link) const {
+  const NodeSpec& node = cluster_.node;
+  const bool up = (link - layout_.nvlinks()) % 2 == 0;
+  if (link < layout_.nvlinks() && layout_.mesh) {
+    const int from = link / (layout_.gpus - 1);
+    const int place = link % (layout_.gpus - 1);
+    const Bandwidth rate{node.gpu_link.bytes_per_second / (layout_.gpus - 1)};
+    return {LinkKind::nvlink, -1, from, place + (place >= from ? 1 : 0), 1, rate, node.link_latency};
+  }
+  if (link < layout_.nvlinks())
+    return joined(LinkKind::nvlink, link / 2, layout_.nvswitch(), link % 2 == 0, node.gpu_link,
+                  half(node.link_latency, link % 2 == 0));
+  const bool over_pcie = node.link == IntraLink::pcie;  // messages between GPUs: PCIe has the latency
+  if (link < layout_.nic_pcie(0)) {
+    const int gpu = (link - layout_.gpu_pcie(0)) / 2;
+    return joined(LinkKind::pcie, gpu, layout_.pcie_switch(pcie_switch_of_gpu(gpu)), up, node.pcie,
+                  over_pcie ? half(node.link_latency, up) : Duration{});
+  }
+  if (link < layout_.host_pcie(0)) {
+    const int nic = (link - layout_.nic_pcie(0)) / 2;
+    return joined(LinkKind::pcie, layout_.nic(nic), layout_.pcie_switch(pcie_switch_of_nic(nic)), up, node.pcie, {});
+  }
+  const int pcie_switch = (link - layout_.host_pcie(0)) / 2;
+  const int host = pcie_switch / (layout_.pcie_switches / layout_.hosts);
+  return joined(LinkKind::pcie, layout_.pcie_switch(pcie_switch), layout_.host(host), up, node.pcie, {});
+}
+
+TopologyLink Topology::nic_cable(int node, int nic, bool up) const {
+  const int from = node * layout_.vertices() + layout_.nic(nic);
+  const int to = first_switch() + attached(node, nic);
+  TopologyLink link = joined(LinkKind::nic, from, to, up, cluster_.node.nic_rate, half(cluster_.node.nic_latency, up));
+  if (dead_nics_.count({node, nic}) != 0 || is_dead_switch(attached(node, nic))) link.capacity = {};
+  return link;
+}
+
+TopologyLink Topology::link(int id) const {
+  TRACECAST_ASSERT(id >= 0 && id < link_count(), "a link of the topology");
+  TopologyLink link;
+  if (id >= first_fabric_link()) {
+    const FabricLink f = std::visit([&](const auto& fabric) { return fabric.link(id - first_fabric_link()); }, fabric_);
+    link = {LinkKind::fabric, f.tier, first_switch() + f.from, first_switch() + f.to, f.cables, f.capacity, f.latency};
+    if (is_dead_switch(f.from) || is_dead_switch(f.to)) link.capacity = {};
+    for (const int end : {f.from, f.to})
+      if (const auto lost = lost_devices_.find(end); lost != lost_devices_.end()) {
+        const int all = vertex(first_switch() + end).fabric_switch.devices;
+        link.capacity = {link.capacity.bytes_per_second / all * (all - lost->second)};
+      }
+  } else {
+    const int node = id / layout_.links();
+    const int local = id % layout_.links();
+    const int cable = local - layout_.nic_cable(0);
+    link = cable >= 0 ? nic_cable(node, cable / 2, cable % 2 == 0) : node_local_link(local);
+    if (cable < 0) link.from += node * layout_.vertices();
+    if (cable < 0) link.to += node * layout_.vertices();
+  }
+  if (const auto factor = scaled_.find(id); factor != scaled_.end())
+    link.capacity = scaled(link.capacity, factor->second);
+  return link;
+}
+
+void Topology::scale_link(int link, double factor) {
+  TRACECAST_ASSERT(factor > 0 && factor <= 1, "a slow link keeps part of its rate");
+  scaled_[link] = factor;
+}
+
+void Topology::scale_rail(int node, int nic, double factor) {
+  scale_link(node_link(node, layout_.nic_cable(nic)), factor);
+  scale_link(node_link(node, layout_.nic_cable(nic) + 1), factor);
+}
+
+void Topology::remove_nic(int node, int nic) { dead_nics_.insert({node, nic}); }
+
+void Topology::remove_rail(int rail) {
+  for (int node = 0; node < nodes_; ++node)
+    for (int nic = rail; nic < layout_.nics; nic += cluster_.node.nics) remove_nic(node, nic);
+}
+
+bool Topology::remove_switch(int tier, int unit, int index) {
+  int seen = 0;
+  for (int i = 0; i < switch_count_; ++i) {
+    const FabricSwitch s = std::visit([&](const auto& fabric) { return fabric.fabric_switch(i); }, fabric_);
+    if (s.tier != tier || s.unit != unit) continue;
+    seen += s.devices;
+    if (index >= seen) continue;
+    if (s.devices > 1 && lost_devices_[i] + 1 < s.devices) {
+      ++lost_devices_[i];
+    } else {
+      dead_switches_.insert(i);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,145 @@
+/// The cluster as a directed graph: GPUs, NVSwitches, PCIe switches, hosts, NICs and the switches of the fabric, joined by
+/// links with a rate and a latency.
+///
+/// Nothing is stored per node: every node is the same, so vertices and links are numbered by arithmetic, and a topology of
+/// a million GPUs costs what its switches cost. sim/network/topology_graph.hpp makes a Boost graph of it.
+///
+///   vertices   node 0, node 1, …, then the switches of the fabric; in a node GPUs, NICs, PCIe switches, hosts, NVSwitch
+///   links      node 0, node 1, …, then those of the fabric; a NIC's cable belongs to its node
+///
+/// One direction is one link. Links that are used alike (the NVLinks of a GPU to all NVSwitches, the cables of a leaf to
+/// all spines of a plane) are one link with the sum of their rates, unless the detail asks for each switch.
+/// Latencies add up to those of `place`: nic_latency from NIC to NIC through one switch, hop_latency of each tier that is
+/// left; NVLink and mesh hops cost link_latency; PCIe beside a NIC is in nic_latency.
+/// Leaves out: the links between sockets of a host, and between GPU and its memory.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/network/cluster.hpp"
+#include "sim/network/fabric.hpp"
+
+namespace tracecast {
+
+enum class VertexKind { gpu, nic, pcie_switch, host, nvswitch, fabric_switch };
+const char* to_string(VertexKind kind);
+
+struct Vertex {
+  VertexKind kind = VertexKind::gpu;
+  int node = -1;               ///< scale-up domain; -1: of the fabric
+  int index = 0;               ///< within the node and kind
+  FabricSwitch fabric_switch;  ///< where node is -1
+  int devices = 1;             ///< physical ones that it stands for
+};
+
+enum class LinkKind { nvlink, pcie, nic, fabric };
+const char* to_string(LinkKind kind);
+
+struct TopologyLink {
+  LinkKind kind = LinkKind::nvlink;
+  int tier = -1;  ///< of the fabric: the tier below it
+  int from = 0;
+  int to = 0;
+  int cables = 1;      ///< that it stands for
+  Bandwidth capacity;  ///< of all of them; 0: out of order
+  Duration latency;
+};
+
+/// Numbers within one node. NIC k of the domain is NIC k mod nics of host k / nics. A PCIe switch joins one GPU with the NICs
+/// next to it, or one NIC with the GPUs next to it, whichever are more.
+struct NodeLayout {
+  int gpus = 0;
+  int nics = 0;
+  int pcie_switches = 0;
+  int hosts = 0;
+  int nvswitches = 0;  ///< 0 or 1: stands for all
+
+  int vertices() const { return gpus + nics + pcie_switches + hosts + nvswitches; }
+  int nic(int i) const { return gpus + i; }
+  int pcie_switch(int i) const { return gpus + nics + i; }
+  int host(int i) const { return gpus + nics + pcie_switches + i; }
+  int nvswitch() const { return gpus + nics + pcie_switches + hosts; }
+
+  /// Pairs of links, first up (towards switch or host), then down: GPU to NVSwitch or other GPUs, GPU to PCIe, NIC to PCIe,
+  /// PCIe switch to host, NIC to fabric.
+  bool mesh = false;
+  int nvlinks() const { return nvswitches > 0 ? 2 * gpus : mesh ? gpus * (gpus - 1) : 0; }
+  int gpu_pcie(int gpu) const { return nvlinks() + 2 * gpu; }
+  int nic_pcie(int nic) const { return nvlinks() + 2 * gpus + 2 * nic; }
+  int host_pcie(int pcie_switch) const { return nvlinks() + 2 * gpus + 2 * nics + 2 * pcie_switch; }
+  int nic_cable(int nic) const { return nvlinks() + 2 * gpus + 2 * nics + 2 * pcie_switches + 2 * nic; }
+  int links() const { return nvlinks() + 2 * gpus + 4 * nics + 2 * pcie_switches; }
+  int nvswitch_link(int gpu) const { return 2 * gpu; }
+  int mesh_link(int from, int to) const { return from * (gpus - 1) + to - (to > from ? 1 : 0); }
+};
+
+class Topology {
+ public:
+  /// Sized by the cluster's world_size. Requires a cluster as read_topology gives it, and at most max_nodes.
+  explicit Topology(const Cluster& cluster, FabricDetail detail = FabricDetail::planes);
+
+  const Cluster& cluster() const { return cluster_; }
+  const NodeLayout& node() const { return layout_; }
+  const Fabric& fabric() const { return fabric_; }
+  FabricDetail detail() const { return detail_; }
+  int nodes() const { return nodes_; }
+  int vertex_count() const { return first_switch() + switch_count_; }
+  int link_count() const { return first_fabric_link() + fabric_links_; }
+  Vertex vertex(int id) const;
+  TopologyLink link(int id) const;
+  /// "node3/gpu5", "node0/nic2", "leaf 1 rail 3", "spine 0 #4".
+  std::string name(int vertex) const;
+
+  int gpu(int rank) const { return rank / layout_.gpus * layout_.vertices() + rank % layout_.gpus; }
+  int node_link(int node, int link) const { return node * layout_.links() + link; }
+  int first_switch() const { return nodes_ * layout_.vertices(); }
+  int first_fabric_link() const { return nodes_ * layout_.links(); }
+
+  /// Working NICs next to a GPU of a node, as numbers of the domain; where none of them works the next of its host that
+  /// does, in order; empty: none.
+  std::vector<int> nics_of(int node, int gpu) const;
+  /// PCIe switch of the domain that a GPU or a NIC is on.
+  int pcie_switch_of_gpu(int gpu) const;
+  int pcie_switch_of_nic(int nic) const;
+  /// Fabric number of the switch that a NIC hangs on.
+  int attached(int node, int nic) const;
+
+  // What is out of order or slow (`perturb.link.…`). Routing avoids what is out of order.
+  /// Both directions of one NIC's cable run at `factor` of their rate.   Requires 0 < factor <= 1.
+  void scale_rail(int node, int nic, double factor);
+  /// One link (a direction) runs at `factor` of its rate.
+  void scale_link(int link, double factor);
+  /// One NIC of one node is out of order: its GPUs use the next one.
+  void remove_nic(int node, int nic);
+  /// The NICs of this index of all hosts are out of order.
+  void remove_rail(int rail);
+  /// One physical switch of a tier is out of order: 0 the leaves, 1 the spines, …; the rest of its plane carries its share.
+  /// `index` counts through the switches of the unit. In a dragonfly or torus tier and unit 0, 0 … are routers.
+  /// False: there is no such switch.
+  bool remove_switch(int tier, int unit, int index);
+  bool perturbed() const { return !scaled_.empty() || !dead_nics_.empty() || !dead_switches_.empty(); }
+  bool is_dead_switch(int fabric_number) const { return dead_switches_.count(fabric_number) != 0; }
+  bool has_dead_switches() const { return !dead_switches_.empty(); }
+
+ private:
+  TopologyLink node_local_link(int link) const;
+  TopologyLink nic_cable(int node, int nic, bool up) const;
+
+  Cluster cluster_;
+  FabricDetail detail_;
+  NodeLayout layout_;
+  int nodes_ = 1;
+  Fabric fabric_;
+  int switch_count_ = 0;
+  int fabric_links_ = 0;
+  std::map<int, double> scaled_;             ///< by link
+  std::set<std::pair<int, int>> dead_nics_;  ///< node, NIC of the domain
+  std::set<int> dead_switches_;              ///< by fabric number
+  std::map<int, int> lost_devices_;          ///< of a fabric vertex that stands for several
+};
+
+}  // namespace tracecast
