@@ -36,15 +36,15 @@ struct Routing::Ends {
   std::vector<int> to_nics;
 };
 
-void Routing::add(int node, int link, std::int64_t weight, Route& route) const {
+void Routing::add(int node, int link, std::int64_t weight, FlowRoute& route) const {
   const int id = topology_.node_link(node, link);
   route.loads.push_back({id, weight});
 }
 
-Route Routing::route(int from, int to, std::uint64_t flow) const {
+FlowRoute Routing::route(int from, int to, std::uint64_t flow) const {
   const int gpus = topology_.node().gpus;
   TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < topology_.nodes() * gpus, "ranks of the topology");
-  Route route;
+  FlowRoute route;
   if (from == to) return route;
   WayChoice choice{options_.policy == RoutingPolicy::ecmp, options_.seed};
   for (const auto part : {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), flow})
@@ -58,7 +58,7 @@ Route Routing::route(int from, int to, std::uint64_t flow) const {
   return route;
 }
 
-void Routing::inside(int node, int from, int to, Route& route) const {
+void Routing::inside(int node, int from, int to, FlowRoute& route) const {
   const NodeLayout& layout = topology_.node();
   if (from == to) return;
   if (layout.nvswitches > 0) {
@@ -73,7 +73,7 @@ void Routing::inside(int node, int from, int to, Route& route) const {
   }
 }
 
-void Routing::over_pcie(int node, int from, int to, Route& route) const {
+void Routing::over_pcie(int node, int from, int to, FlowRoute& route) const {
   const NodeLayout& layout = topology_.node();
   const int left = topology_.pcie_switch_of_gpu(from);
   const int right = topology_.pcie_switch_of_gpu(to);
@@ -107,7 +107,7 @@ int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) cons
   return gpu;
 }
 
-void Routing::between(int from, int to, const WayChoice& choice, Route& route) const {
+void Routing::between(int from, int to, const WayChoice& choice, FlowRoute& route) const {
   const int gpus = topology_.node().gpus;
   Ends ends;
   ends.from_node = from / gpus;
@@ -132,7 +132,7 @@ void Routing::between(int from, int to, const WayChoice& choice, Route& route) c
 }
 
 /// From a GPU to a NIC (`up`) or back, over the PCIe switch they share or over the host.
-void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, Route& route) const {
+void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, FlowRoute& route) const {
   const NodeLayout& layout = topology_.node();
   const int left = topology_.pcie_switch_of_gpu(gpu);
   const int right = topology_.pcie_switch_of_nic(nic);
@@ -151,7 +151,7 @@ void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, R
   for (const int link : way) add(node, link, weight, route);
 }
 
-void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, Route& route) const {
+void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute& route) const {
   std::vector<std::pair<int, int>> pairs;
   const bool alike = ends.from_nics.size() == ends.to_nics.size();
   for (std::size_t i = 0; i < ends.from_nics.size(); ++i)
@@ -180,7 +180,7 @@ void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, Route& rou
   if (pairs.size() > 1 || route.switches > 2) merge(route.loads);
 }
 
-Bandwidth bottleneck(const Topology& topology, const Route& route) {
+Bandwidth bottleneck(const Topology& topology, const FlowRoute& route) {
   std::int64_t rate = std::numeric_limits<std::int64_t>::max();
   for (const LinkLoad& load : route.loads) {
     const auto capacity = static_cast<double>(topology.link(load.link).capacity.bytes_per_second);

@@ -30,7 +30,7 @@ struct RoutingOptions {
 
 /// Loads in the order in which a message meets them. A weight is a share of kWholeFlow: a flow at rate r takes
 /// r weight / kWholeFlow of a link.
-struct Route {
+struct FlowRoute {
   std::vector<LinkLoad> loads;
   Duration latency;       ///< of the longest way
   int switches = 0;       ///< of the fabric, at most; 0: inside a node
@@ -43,25 +43,25 @@ class Routing {
 
   /// `flow` tells flows of the same pair apart: their hashes differ.
   /// Requires two ranks below nodes() x gpus. No loads from a rank to itself.
-  Route route(int from, int to, std::uint64_t flow = 0) const;
+  FlowRoute route(int from, int to, std::uint64_t flow = 0) const;
   const Topology& topology() const { return topology_; }
 
  private:
   struct Ends;
-  void inside(int node, int from, int to, Route& route) const;
-  void over_pcie(int node, int from, int to, Route& route) const;
-  void between(int from, int to, const WayChoice& choice, Route& route) const;
+  void inside(int node, int from, int to, FlowRoute& route) const;
+  void over_pcie(int node, int from, int to, FlowRoute& route) const;
+  void between(int from, int to, const WayChoice& choice, FlowRoute& route) const;
   int departure(int node, int gpu, const std::vector<int>& rails) const;
   bool rail_aware() const;
-  void cross_fabric(const Ends& ends, const WayChoice& choice, Route& route) const;
-  void to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, Route& route) const;
-  void add(int node, int link, std::int64_t weight, Route& route) const;
+  void cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute& route) const;
+  void to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, FlowRoute& route) const;
+  void add(int node, int link, std::int64_t weight, FlowRoute& route) const;
 
   const Topology& topology_;
   RoutingOptions options_;
 };
 
 /// The highest rate at which a lone flow can take this route.
-Bandwidth bottleneck(const Topology& topology, const Route& route);
+Bandwidth bottleneck(const Topology& topology, const FlowRoute& route);
 
 }  // namespace tracecast

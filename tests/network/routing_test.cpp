@@ -14,7 +14,7 @@ namespace {
 using namespace literals;
 
 /// Names of the vertices that the loads lead to, in order.
-std::vector<std::string> stops(const Topology& topology, const Route& route) {
+std::vector<std::string> stops(const Topology& topology, const FlowRoute& route) {
   std::vector<std::string> names;
   for (const LinkLoad& load : route.loads) names.push_back(topology.name(topology.link(load.link).to));
   return names;
@@ -32,14 +32,14 @@ TEST_CASE("Ways through a rail-optimised cluster", "[network]") {
   const Topology topology(with_latencies(dgx_h100(8 * 512)));
   const Routing routing(topology);
   SECTION("inside a node over the NVSwitch") {
-    const Route route = routing.route(8, 13);
+    const FlowRoute route = routing.route(8, 13);
     CHECK(stops(topology, route) == Stops{"node1/nvswitch", "node1/gpu5"});
     CHECK(route.latency == 1_us);
     CHECK(route.switches == 0);
     CHECK(bottleneck(topology, route) == 450_GBps);
   }
   SECTION("on a rail within a unit through its leaf") {
-    const Route route = routing.route(3, 8 * 31 + 3);
+    const FlowRoute route = routing.route(3, 8 * 31 + 3);
     CHECK(stops(topology, route) ==
           Stops{"node0/pcie3", "node0/nic3", "leaf0.3", "node31/nic3", "node31/pcie3", "node31/gpu3"});
     CHECK(route.latency == 1500_ns);
@@ -47,14 +47,14 @@ TEST_CASE("Ways through a rail-optimised cluster", "[network]") {
     CHECK(bottleneck(topology, route) == 50_GBps);
   }
   SECTION("to another rail first over NVLink") {
-    const Route route = routing.route(3, 8 * 31 + 6);
+    const FlowRoute route = routing.route(3, 8 * 31 + 6);
     CHECK(stops(topology, route) == Stops{"node0/nvswitch", "node0/gpu6", "node0/pcie6", "node0/nic6", "leaf0.6",
                                           "node31/nic6", "node31/pcie6", "node31/gpu6"});
     CHECK(route.latency == 2500_ns);
   }
   SECTION("to another rail without that: over the spines") {
     const Routing plain(topology, {RoutingPolicy::even, 1, false});
-    const Route route = plain.route(3, 8 * 31 + 6);
+    const FlowRoute route = plain.route(3, 8 * 31 + 6);
     CHECK(route.switches == 3);
     CHECK(route.latency == 2_us);
     CHECK(stops(topology, route)[3] == "spine0.0");
@@ -82,7 +82,7 @@ TEST_CASE("GPUs that share a NIC, and NICs that share a GPU", "[network]") {
     cluster.node.nic_rate = 100_Gbps;
     cluster.fabric = "fat-tree";
     const Topology topology(cluster);
-    const Route route = Routing(topology).route(1, 9);
+    const FlowRoute route = Routing(topology).route(1, 9);
     int cables = 0;
     for (const LinkLoad& load : route.loads)
       if (topology.link(load.link).kind == LinkKind::nic) {
@@ -95,7 +95,7 @@ TEST_CASE("GPUs that share a NIC, and NICs that share a GPU", "[network]") {
 }
 
 /// At every vertex as much of the flow arrives as leaves; all of it leaves the first GPU and arrives at the second.
-void check_conserved(const Topology& topology, const Route& route, int from, int to) {
+void check_conserved(const Topology& topology, const FlowRoute& route, int from, int to) {
   std::map<int, std::int64_t> balance;
   std::set<int> links;
   for (const LinkLoad& load : route.loads) {
@@ -149,7 +149,7 @@ TEST_CASE("Flows are conserved on their way", "[property][network]") {
             const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(cluster.world_size)));
             const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(cluster.world_size)));
             INFO(cluster.name << " " << from << " -> " << to << " ecmp " << (policy == RoutingPolicy::ecmp));
-            const Route route = routing.route(from, to);
+            const FlowRoute route = routing.route(from, to);
             CHECK(route.connected);
             check_conserved(topology, route, from, to);
           }
@@ -164,8 +164,8 @@ TEST_CASE("A plane drawn as one switch carries what its switches carry together"
     for (int i = 0; i < 40; ++i) {
       const int from = static_cast<int>(random.below(static_cast<std::uint64_t>(cluster.world_size)));
       const int to = static_cast<int>(random.below(static_cast<std::uint64_t>(cluster.world_size)));
-      const Route folded = Routing(planes).route(from, to);
-      const Route whole = Routing(switches).route(from, to);
+      const FlowRoute folded = Routing(planes).route(from, to);
+      const FlowRoute whole = Routing(switches).route(from, to);
       CHECK(folded.latency == whole.latency);
       CHECK(folded.switches == whole.switches);
       CHECK(bottleneck(planes, folded) == bottleneck(switches, whole));
@@ -180,7 +180,7 @@ TEST_CASE("Latencies are those of `place`", "[differential][network]") {
     for (int node = 1; node < cluster.nodes(); ++node) {
       const std::vector<int> ranks{3, 8 * node + 3};
       const GroupPlacement placed = place(cluster, ranks, 1);
-      const Route route = Routing(topology).route(ranks[0], ranks[1]);
+      const FlowRoute route = Routing(topology).route(ranks[0], ranks[1]);
       CHECK(route.latency == cluster.node.nic_latency + placed.extra_latency);
       CHECK(route.switches == placed.network_hops);
     }
@@ -194,7 +194,7 @@ TEST_CASE("Hashed flows go one way each, and all together use every spine", "[pr
   const Routing routing(topology, {RoutingPolicy::ecmp, 3, true});
   std::map<int, int> spines;
   for (std::uint64_t flow = 0; flow < 400; ++flow) {
-    const Route route = routing.route(0, 8 * 40, flow);
+    const FlowRoute route = routing.route(0, 8 * 40, flow);
     CHECK(route.loads.size() == 8);  // pcie, nic, leaf, spine, leaf, nic, pcie, gpu
     for (const LinkLoad& load : route.loads) CHECK(load.weight == kWholeFlow);
     ++spines[topology.link(route.loads[3].link).to];
@@ -209,12 +209,12 @@ TEST_CASE("A dragonfly goes local, global, local", "[network]") {
   const Routing routing(topology);
   SECTION("two nodes of a router") { CHECK(routing.route(0, 8).switches == 1); }
   SECTION("two routers of a group") {
-    const Route route = routing.route(0, 8 * 127);
+    const FlowRoute route = routing.route(0, 8 * 127);
     CHECK(route.switches == 2);
     CHECK(route.latency == 1800_ns + 150_ns);
   }
   SECTION("two groups: four cables carry a quarter each") {
-    const Route route = routing.route(8, 8 * 200);
+    const FlowRoute route = routing.route(8, 8 * 200);
     CHECK(route.switches == 4);
     CHECK(route.latency == 1800_ns + 600_ns);
     int global = 0;
@@ -234,7 +234,7 @@ TEST_CASE("A torus goes the shorter way round", "[network]") {
   CHECK(routing.route(0, 2).switches == 2);   // backwards round a ring of 3
   CHECK(routing.route(0, 48).switches == 2);  // backwards round the ring of 5: 48 = 4 x 12
   CHECK(routing.route(0, 59).switches == 4);
-  const Route opposite = routing.route(0, 6);  // 2 of 4 steps: half each way
+  const FlowRoute opposite = routing.route(0, 6);  // 2 of 4 steps: half each way
   CHECK(opposite.switches == 3);
   for (const LinkLoad& load : opposite.loads)
     if (topology.link(load.link).kind == LinkKind::fabric) CHECK(load.weight == kWholeFlow / 2);
@@ -250,7 +250,7 @@ TEST_CASE("Routes avoid what is out of order", "[network]") {
   SECTION("a lost spine") {
     const Bandwidth before = bottleneck(topology, Routing(topology).route(2, far));
     REQUIRE(topology.remove_switch(1, 1, 3));
-    const Route route = Routing(topology).route(2, far);
+    const FlowRoute route = Routing(topology).route(2, far);
     CHECK(route.connected);
     CHECK(bottleneck(topology, route) == before);  // the NIC is still what limits one flow
     if (detail == FabricDetail::planes) return;
@@ -264,7 +264,7 @@ TEST_CASE("Routes avoid what is out of order", "[network]") {
   }
   SECTION("a lost NIC: the GPU's traffic goes by its neighbour, from the others' rail of that one") {
     topology.remove_nic(300, 2);
-    const Route route = Routing(topology).route(2, far);
+    const FlowRoute route = Routing(topology).route(2, far);
     CHECK(route.connected);
     std::set<std::string> met;
     for (const std::string& stop : stops(topology, route)) met.insert(stop);
@@ -276,14 +276,14 @@ TEST_CASE("Routes avoid what is out of order", "[network]") {
   SECTION("a lost rail: nobody uses it") {
     topology.remove_rail(2);
     for (const int from : {2, 8 + 2, 8 * 77 + 5}) {
-      const Route route = Routing(topology).route(from, far);
+      const FlowRoute route = Routing(topology).route(from, far);
       CHECK(route.connected);
       check_conserved(topology, route, from, far);
     }
   }
   SECTION("the only leaf of a rail") {
     REQUIRE(topology.remove_switch(0, 0, 2));
-    const Route route = Routing(topology).route(2, far);
+    const FlowRoute route = Routing(topology).route(2, far);
     CHECK_FALSE(route.connected);
     CHECK(route.loads.empty());
   }
