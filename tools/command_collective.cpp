@@ -12,6 +12,7 @@
 #include "sim/io/files.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/report/bandwidth_svg.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 
@@ -43,6 +44,7 @@ struct Options {
   std::string algorithm = "automatic";
   std::string protocol = "automatic";
   bool sweep = false;
+  std::string svg;
   bool json = false;
 };
 
@@ -180,13 +182,28 @@ std::string table(const Question& question, const std::vector<Row>& rows) {
   return text;
 }
 
+/// The curve of a sweep.
+std::string picture(const Question& question, const std::vector<Row>& rows) {
+  std::vector<BandwidthPoint> points;
+  for (const Row& row : rows) {
+    const std::string chosen = std::string(to_string(row.cost.algorithm)) + " " + to_string(row.cost.protocol);
+    points.push_back({row.call.size, busbw(row, question.group.ranks), row.cost.spread, chosen});
+  }
+  return bandwidth_svg(fmt::format("{}, {}", to_string(question.call.collective), place_text(question)), points);
+}
+
 Result<ExitCode> collective(const Options& options, const Context&) {
   const Result<Question> question = read_question(options);
   if (!question) return tl::unexpected(question.error());
-  const std::vector<Row> rows = answer(*question, options.sweep);
-  fmt::print("{}", options.json    ? json_answer(*question, rows)
-                   : options.sweep ? table(*question, rows)
-                                   : page(*question, rows.front()));
+  const std::vector<Row> rows = answer(*question, options.sweep || !options.svg.empty());
+  if (!options.svg.empty() && rows.empty())
+    return wrong("--svg", options.svg, "draws sizes from 1 KiB on: --bytes is smaller");
+  if (!options.svg.empty())
+    if (const Result<void> ok = write_file(options.svg, picture(*question, rows)); !ok)
+      return tl::unexpected(ok.error());
+  fmt::print("{}", options.json                            ? json_answer(*question, rows)
+                   : options.sweep || !options.svg.empty() ? table(*question, rows)
+                                                           : page(*question, rows.front()));
   return ExitCode::done;
 }
 
@@ -219,6 +236,7 @@ Run add_collective(CLI::App& app) {
       ->check(CLI::IsMember(names_of(kProtocols)))
       ->capture_default_str();
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
+  app.add_option("--svg", options->svg, "write the curve of a sweep to a file");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return collective(*options, context); };
 }

@@ -8,8 +8,10 @@ namespace tracecast::cli {
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
 Run add_plan(CLI::App& app);
+Run add_import(CLI::App& app);
 Run add_predict(CLI::App& app);
 Run add_scaling(CLI::App& app);
 Run add_schedule(CLI::App& app);
+Run add_topology(CLI::App& app);
 
 }  // namespace tracecast::cli

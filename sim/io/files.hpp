@@ -38,6 +38,8 @@ Result<std::filesystem::path> find_file(const std::string& name, const std::file
 Result<Scenario> read_scenario(const std::filesystem::path& path, const DataPaths& data,
                                const std::vector<std::string>& overrides = {});
 Result<Cluster> read_topology(const std::filesystem::path& path);
+/// The same from a text; `file` is for messages, its stem the cluster's name.
+Result<Cluster> read_topology_text(std::string text, const std::string& file);
 Result<Profile> read_profile(const std::filesystem::path& path);
 /// A Hugging Face config.json as published, or a file with our own keys.
 Result<Model> read_model(const std::filesystem::path& path);

@@ -129,6 +129,9 @@ class ScenarioReader {
       cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
     if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
     scenario_.cluster.world_size = world_size;
+    const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
+    if (most > 0 && world_size > most)
+      cluster->error("world_size", fmt::format("is more than {} has (allowed: 1 to {})", scenario_.topology, most));
     const std::string& profile = scenario_.profile_name.empty() ? scenario_.cluster.gpu : scenario_.profile_name;
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))

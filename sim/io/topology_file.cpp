@@ -49,6 +49,7 @@ void read_node(ObjectReader& reader, NodeSpec& node) {
   if (own_link && reader.require("gpu_link", node.gpu_link)) require_positive(reader, "gpu_link", node.gpu_link);
   reader.get("link_latency", node.link_latency);
   reader.get("nvls", node.nvls);
+  reader.get("nvswitches", node.nvswitches, 1, kMost);
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
   read_network(reader, node);
   if (reader.require("pcie", node.pcie)) require_positive(reader, "pcie", node.pcie);
@@ -69,8 +70,37 @@ FabricTier read_tier(const JsonNode& node, const std::string& file, const std::s
   return tier;
 }
 
+/// Lengths of a torus; the machine has as many nodes as they make, if the file does not say fewer.
+void read_dimensions(ObjectReader& reader, Cluster& cluster) {
+  if (!reader.get("dimensions", cluster.shape.dimensions)) return;
+  std::int64_t routers = 1;
+  bool good = !cluster.shape.dimensions.empty() && cluster.shape.dimensions.size() <= 8;
+  for (const int length : cluster.shape.dimensions) {
+    good = good && length >= 1 && length <= kMost && routers * length <= kMost;
+    if (good) routers *= length;
+  }
+  if (!good)
+    reader.error("dimensions", fmt::format("must be 1 to 8 lengths, at most {} routers in all", kMost));
+  else if (cluster.fabric != "torus")
+    reader.error("dimensions", "needs fabric.kind = \"torus\"");
+  else if (routers < cluster.max_nodes)
+    reader.error("dimensions", fmt::format("makes {} routers, fewer than nodes = {}", routers, cluster.max_nodes));
+  else if (cluster.max_nodes == 0)
+    cluster.max_nodes = static_cast<int>(routers);
+}
+
+void read_shape(ObjectReader& reader, Cluster& cluster) {
+  const bool dragonfly = cluster.fabric == "dragonfly";
+  reader.get("switch_ports", cluster.shape.switch_ports, 2, kMost);
+  for (const auto& [key, value] :
+       {std::pair{"routers", &cluster.shape.routers}, std::pair{"global_links", &cluster.shape.global_links}})
+    if (reader.get(key, *value, 1, kMost) && !dragonfly) reader.error(key, "needs fabric.kind = \"dragonfly\"");
+  read_dimensions(reader, cluster);
+}
+
 void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>& errors) {
   reader.require("kind", cluster.fabric, kFabrics);
+  read_shape(reader, cluster);
   const JsonNode* tiers = reader.get_node("tiers");
   if (tiers != nullptr && tiers->kind != JsonNode::Kind::array) {
     reader.error("tiers", "must be a list of tiers, from the nodes up");
@@ -165,13 +195,13 @@ void read_sources(ObjectReader& root, const JsonDocument& document, Cluster& clu
 
 }  // namespace
 
-Result<Cluster> read_topology(const std::filesystem::path& path) {
-  const Result<JsonDocument> document = read_json(path);
-  if (!document) return tl::unexpected(document.error());
+namespace {
+
+Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   std::vector<Diagnostic> errors;
-  ObjectReader root(document->root, document->file, "", errors);
+  ObjectReader root(document.root, document.file, "", errors);
   Cluster cluster;
-  cluster.name = path.stem().string();
+  cluster.name = std::move(name);
   std::string description;
   root.require("description", description);
   root.require("gpu", cluster.gpu);
@@ -181,10 +211,24 @@ Result<Cluster> read_topology(const std::filesystem::path& path) {
   if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
   if (auto collectives = root.get_object("collectives")) read_collectives(*collectives, cluster.tuning);
-  read_sources(root, *document, cluster, errors);
+  read_sources(root, document, cluster, errors);
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return cluster;
+}
+
+}  // namespace
+
+Result<Cluster> read_topology(const std::filesystem::path& path) {
+  const Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  return cluster_of(*document, path.stem().string());
+}
+
+Result<Cluster> read_topology_text(std::string text, const std::string& file) {
+  const Result<JsonDocument> document = parse_json(std::move(text), file);
+  if (!document) return tl::unexpected(document.error());
+  return cluster_of(*document, std::filesystem::path(file).stem().string());
 }
 
 }  // namespace tracecast

@@ -9,6 +9,9 @@ namespace {
 
 int divided_up(int a, int b) { return (a + b - 1) / b; }
 
+/// Rounded, within the numbers that a count has.
+int whole(double count) { return static_cast<int>(std::lround(std::min(count, 1e9))); }
+
 Bandwidth scaled(Bandwidth rate, double factor) {
   return {std::llround(static_cast<double>(rate.bytes_per_second) * factor)};
 }
@@ -69,15 +72,15 @@ std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) con
     Bandwidth down = scaled(cluster.node.nic_rate, cables_down);
     if (i == 0) {
       level.groups = rails_of(cluster);
-      if (ports == 0) ports = static_cast<int>(std::ceil(cables_down * (1 + 1 / tier.oversubscription)));
+      if (ports == 0) ports = whole(std::ceil(cables_down * (1 + 1 / tier.oversubscription)));
     } else {
       const Level& below = levels.back();
       const int planes = (top ? below.units : divided_up(level.nodes, below.nodes)) * below.groups;
       cables_down = planes * cables_below;
       const double down_ports = top ? ports : std::max(1.0, std::floor(ports / (1 + 1 / tier.oversubscription)));
-      const int all = std::max(1, static_cast<int>(std::ceil(cables_down / down_ports - 1e-9)));
+      const int all = std::max(1, whole(std::ceil(cables_down / down_ports - 1e-9)));
       // A switch below reaches at most one switch above per cable.
-      const int reach = std::max(1, static_cast<int>(std::lround(cables_below)));
+      const int reach = std::max(1, whole(cables_below));
       const bool blocks = cluster.shape.switch_ports > 0 && !top && i == 1;
       level.groups = blocks ? std::min(divided_up(all, reach), planes) : 1;
       level.devices = blocks ? divided_up(all, level.groups) : std::min(all, reach);
@@ -135,7 +138,7 @@ void TreeFabric::add_links(const std::vector<Level>& levels) {
     const Cabling cabling{plane.switches, parent.switches};
     plane.first_link = static_cast<int>(links_.size());
     const Bandwidth capacity{level.up.bytes_per_second / cabling.pairs()};
-    const int cables = std::max(1, static_cast<int>(std::lround(level.up_cables / cabling.pairs())));
+    const int cables = std::max(1, whole(level.up_cables / cabling.pairs()));
     const Duration up{level.hop_latency.picoseconds / 2};
     for (int pair = 0; pair < cabling.pairs(); ++pair) {
       const int below = pair / cabling.count();

@@ -32,6 +32,27 @@ TEST_CASE("collective: --sweep has a line for every power of two from 1 KiB", "[
   for (std::size_t i = 0; i < rows.size(); ++i) CHECK(rows[i]["bytes"] == 1024 << i);
 }
 
+TEST_CASE("collective: --svg draws the sweep", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome =
+      sandbox.run("tracecast collective --topology dgx-h100 --ranks 64 --bytes 1GiB --svg curve.svg && cat curve.svg");
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find("algorithm") != std::string::npos);
+  CHECK(outcome.out.find("<svg ") != std::string::npos);
+  std::size_t points = 0;
+  for (std::size_t at = 0; (at = outcome.out.find("<circle", at)) != std::string::npos; ++at) ++points;
+  CHECK(points == 21);  // 1 KiB to 1 GiB
+  CHECK(sandbox.run("tracecast collective --topology dgx-h100 --bytes 100B --svg curve.svg").code == 2);
+}
+
+TEST_CASE("collective: sizes with and without a blank before their unit", "[e2e][network]") {
+  const Sandbox sandbox;
+  const std::string run = "tracecast collective --topology dgx-h100 --ranks 64 --bytes ";
+  const Outcome outcome = sandbox.run(run + "1GiB");
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out == sandbox.run(run + "'1 GiB'").out);
+}
+
 TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {

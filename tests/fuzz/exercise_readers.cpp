@@ -5,6 +5,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/io/overrides.hpp"
+#include "sim/io/topology_import.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 
@@ -91,6 +92,18 @@ void exercise_overrides(std::string_view input) {
   if (!errors.empty()) check(Error{errors});
 }
 
+/// What an importer accepts is a topology that our own reader accepts.
+void exercise_importers(std::string_view input) {
+  holds(import_topology(input, "input"));
+  for (const TopologyFormat& format : topology_formats()) {
+    const Result<ImportedTopology> imported = import_topology(input, "input", format.name);
+    if (!holds(imported)) continue;
+    const Result<Cluster> again = read_topology_text(to_topology_json(*imported, "input"), "input.json");
+    TRACECAST_ASSERT(again.has_value(), "a topology that was imported can be written and read");
+    TRACECAST_ASSERT(again->node.gpus == imported->cluster.node.gpus, "and is the same");
+  }
+}
+
 }  // namespace
 
 void exercise_readers(std::string_view input) {
@@ -101,6 +114,7 @@ void exercise_readers(std::string_view input) {
   exercise_profile(place);
   exercise_model(place);
   exercise_overrides(input);
+  exercise_importers(input);
 }
 
 }  // namespace tracecast

@@ -111,6 +111,15 @@ TEST_CASE("scenario: mistakes in overrides and in the file are told together", "
         "--set: training.seq_len: unknown key (did you mean 'seq_length'?)");
 }
 
+TEST_CASE("scenario: no more GPUs than the machine has", "[io][error]") {
+  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";  // on meta-24k-h100
+  CHECK(read(file, {"cluster.world_size=24576"}).cluster.world_size == 24576);
+  const Result<Scenario> scenario = read_scenario(file, kData, {"cluster.world_size=24577"});
+  REQUIRE_FALSE(scenario);
+  CHECK(to_string(scenario.error()) ==
+        "--set: cluster.world_size = 24577: is more than meta-24k-h100 has (allowed: 1 to 24576)");
+}
+
 TEST_CASE("scenario: references to files count from the scenario's folder", "[io]") {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "own");

@@ -1,0 +1,73 @@
+#include "sim/io/simgrid_export.hpp"
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sim/io/topology_import.hpp"
+
+namespace tracecast {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\n':
+        out += " ";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string vertices(const Topology& topology) {
+  std::string text;
+  for (int id = 0; id < topology.vertex_count(); ++id) {
+    const bool gpu = topology.vertex(id).kind == VertexKind::gpu;
+    text += gpu ? fmt::format("    <host id=\"{}\" speed=\"1Gf\"/>\n", escaped(topology.name(id)))
+                : fmt::format("    <router id=\"{}\"/>\n", escaped(topology.name(id)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_simgrid(const Topology& topology) {
+  std::string links;
+  std::string routes;
+  std::map<std::pair<int, int>, int> seen;  // number of links between two vertices so far
+  for (int id = 0; id < topology.link_count(); ++id) {
+    const TopologyLink link = topology.link(id);
+    if (link.from > link.to || link.capacity.bytes_per_second == 0) continue;
+    if (seen[{link.from, link.to}]++ > 0) continue;  // a second cable between two routers: Dijkstra takes one
+    links += fmt::format("    <link id=\"l{}\" bandwidth=\"{}Bps\" latency=\"{}ps\" sharing_policy=\"SPLITDUPLEX\"/>\n",
+                         id, link.capacity.bytes_per_second, link.latency.picoseconds);
+    routes += fmt::format(
+        "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\" direction=\"UP\"/></route>\n"
+        "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\" direction=\"DOWN\"/></route>\n",
+        escaped(topology.name(link.from)), escaped(topology.name(link.to)), id, escaped(topology.name(link.to)),
+        escaped(topology.name(link.from)), id);
+  }
+  const Cluster& cluster = topology.cluster();
+  const std::string json = to_topology_json(cluster, cluster.name + " as it was exported", "the exported topology");
+  return fmt::format(
+      "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform "
+      "version=\"4.1\">\n"
+      "  <zone id=\"cluster\" routing=\"Dijkstra\">\n    <prop id=\"{}\" value=\"{}\"/>\n{}{}{}  "
+      "</zone>\n</platform>\n",
+      kSimgridProperty, escaped(json), vertices(topology), links, routes);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,135 @@
+#include "sim/network/topology_graph.hpp"
+
+#include <map>
+
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/breadth_first_search.hpp>
+#include <boost/graph/push_relabel_max_flow.hpp>
+#include <boost/graph/visitors.hpp>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
+using FlowGraph = boost::adjacency_list<
+    boost::vecS, boost::vecS, boost::directedS, boost::no_property,
+    boost::property<boost::edge_capacity_t, std::int64_t,
+                    boost::property<boost::edge_residual_capacity_t, std::int64_t,
+                                    boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>>;
+
+/// Vertices joined by the summed capacity of their links, between a source and a sink.
+class FlowProblem {
+ public:
+  explicit FlowProblem(int vertices)
+      : graph_(static_cast<std::size_t>(vertices) + 2), source_(vertices), sink_(vertices + 1) {}
+
+  void add(int from, int to, std::int64_t capacity) {
+    if (from != to) capacities_[{from, to}] += capacity;
+  }
+  void add_source(int vertex) { add(source_, vertex, kUnlimited); }
+  void add_sink(int vertex) { add(vertex, sink_, kUnlimited); }
+
+  std::int64_t solve() {
+    const auto capacity = boost::get(boost::edge_capacity, graph_);
+    const auto reverse = boost::get(boost::edge_reverse, graph_);
+    for (const auto& [ends, rate] : capacities_) {
+      if (ends.first > ends.second && capacities_.count({ends.second, ends.first}) != 0)
+        continue;  // added with its twin
+      const auto back = capacities_.find({ends.second, ends.first});
+      const auto forth_edge = boost::add_edge(vertex(ends.first), vertex(ends.second), graph_).first;
+      const auto back_edge = boost::add_edge(vertex(ends.second), vertex(ends.first), graph_).first;
+      capacity[forth_edge] = rate;
+      capacity[back_edge] = back == capacities_.end() ? 0 : back->second;
+      reverse[forth_edge] = back_edge;
+      reverse[back_edge] = forth_edge;
+    }
+    return boost::push_relabel_max_flow(graph_, vertex(source_), vertex(sink_));
+  }
+
+ private:
+  static constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
+  static std::size_t vertex(int id) { return static_cast<std::size_t>(id); }
+
+  FlowGraph graph_;
+  int source_;
+  int sink_;
+  std::map<std::pair<int, int>, std::int64_t> capacities_;
+};
+
+/// Between halves of the GPUs of node 0.
+std::int64_t node_bisection(const Topology& topology) {
+  const NodeLayout& layout = topology.node();
+  FlowProblem problem(layout.vertices());
+  for (int id = 0; id < layout.nic_cable(0); ++id) {
+    const TopologyLink link = topology.link(id);
+    problem.add(link.from, link.to, link.capacity.bytes_per_second);
+  }
+  for (int gpu = 0; gpu < layout.gpus; ++gpu) gpu < layout.gpus / 2 ? problem.add_source(gpu) : problem.add_sink(gpu);
+  return problem.solve();
+}
+
+/// Between halves of the routers: a ring is cut twice.
+std::int64_t torus_bisection(const Topology& topology) {
+  const int half = topology.first_switch() + (topology.vertex_count() - topology.first_switch()) / 2;
+  std::int64_t sum = 0;
+  for (int id = topology.first_fabric_link(); id < topology.link_count(); ++id) {
+    const TopologyLink link = topology.link(id);
+    if (link.from < half && link.to >= half) sum += link.capacity.bytes_per_second;
+  }
+  return sum;
+}
+
+std::int64_t fabric_bisection(const Topology& topology) {
+  const int nodes = topology.nodes();
+  const NodeLayout& layout = topology.node();
+  const auto contracted = [&](int vertex) {
+    return vertex < topology.first_switch() ? vertex / layout.vertices() : nodes + vertex - topology.first_switch();
+  };
+  FlowProblem problem(nodes + topology.vertex_count() - topology.first_switch());
+  const auto add = [&](int id) {
+    const TopologyLink link = topology.link(id);
+    problem.add(contracted(link.from), contracted(link.to), link.capacity.bytes_per_second);
+  };
+  for (int node = 0; node < nodes; ++node) {
+    for (int i = 0; i < 2 * layout.nics; ++i) add(topology.node_link(node, layout.nic_cable(0) + i));
+    node < nodes / 2 ? problem.add_source(node) : problem.add_sink(node);
+  }
+  for (int id = topology.first_fabric_link(); id < topology.link_count(); ++id) add(id);
+  return problem.solve();
+}
+
+}  // namespace
+
+TopologyGraph make_graph(const Topology& topology) {
+  std::vector<std::pair<int, int>> ends;
+  std::vector<TopologyEdge> edges;
+  for (int id = 0; id < topology.link_count(); ++id) {
+    const TopologyLink link = topology.link(id);
+    if (link.capacity.bytes_per_second == 0) continue;
+    ends.emplace_back(link.from, link.to);
+    edges.push_back({id});
+  }
+  return TopologyGraph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), edges.begin(),
+                       topology.vertex_count());
+}
+
+std::vector<int> link_distances(const TopologyGraph& graph, int from) {
+  const auto count = boost::num_vertices(graph);
+  std::vector<int> distances(static_cast<std::size_t>(count), -1);
+  distances[static_cast<std::size_t>(from)] = 0;
+  const auto distance = boost::make_iterator_property_map(distances.begin(), boost::get(boost::vertex_index, graph));
+  boost::breadth_first_search(
+      graph, from, boost::visitor(boost::make_bfs_visitor(boost::record_distances(distance, boost::on_tree_edge()))));
+  return distances;
+}
+
+Bandwidth bisection_bandwidth(const Topology& topology) {
+  TRACECAST_ASSERT(topology.nodes() > 1 || topology.node().gpus > 1, "halves of a topology are not empty");
+  if (topology.nodes() == 1) return {node_bisection(topology)};
+  if (std::holds_alternative<TorusFabric>(topology.fabric())) return {torus_bisection(topology)};
+  return {fabric_bisection(topology)};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,157 @@
+#include "sim/report/bandwidth_svg.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kWidth = 820;
+constexpr double kHeight = 420;
+constexpr double kLeft = 80;
+constexpr double kTop = 60;
+constexpr double kPlotWidth = kWidth - kLeft - 30;
+constexpr double kPlotHeight = kHeight - kTop - 70;
+
+constexpr const char* kStyle =
+    "<style>\n"
+    "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--grid:#d9dee3;--curve:#2a6fb0}\n"
+    "@media(prefers-color-scheme:dark){svg{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;--grid:#333c45;--curve:#77aadd}"
+    "}\n"
+    "text{fill:var(--text);font:12px system-ui,sans-serif}.soft{fill:var(--soft)}.title{font-size:16px;font-weight:600}"
+    ".end{text-anchor:end}.mid{text-anchor:middle}line{stroke:var(--grid)}.curve{stroke:var(--curve);stroke-width:2;"
+    "fill:none}"
+    ".band{fill:var(--curve);opacity:.15}circle{fill:var(--curve)}.mark{stroke:var(--soft);stroke-dasharray:3 3}\n"
+    "</style>\n";
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// 1, 2 or 5 times a power of ten that divides `most` into about five.
+double round_step(double most) {
+  const double power = std::pow(10, std::floor(std::log10(most / 5)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (most / (factor * power) <= 6) return factor * power;
+  return 10 * power;
+}
+
+class Plot {
+ public:
+  explicit Plot(const std::vector<BandwidthPoint>& points) : points_(points) {
+    low_ = std::log2(static_cast<double>(points.front().size.count));
+    high_ = std::max(low_ + 1, std::log2(static_cast<double>(points.back().size.count)));
+    for (const BandwidthPoint& p : points) most_ = std::max(most_, p.busbw * (1 + p.spread) * 1e-9);
+  }
+
+  std::string draw(const std::string& title) {
+    text(kLeft, 28, title, "title");
+    axes();
+    band();
+    curve();
+    choices();
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
+        "{1:.6g}\" "
+        "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" "
+        "style=\"fill:var(--page)\"/>\n{4}</svg>\n",
+        kWidth, kHeight, escaped(title), kStyle, body_);
+  }
+
+ private:
+  double x_of(Bytes size) const {
+    return kLeft + kPlotWidth * (std::log2(static_cast<double>(size.count)) - low_) / (high_ - low_);
+  }
+  double y_of(double gigabytes) const { return kTop + kPlotHeight * (1 - std::min(gigabytes / most_, 1.0)); }
+
+  void text(double x, double y, const std::string& what, const char* style) {
+    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
+  }
+  void line(double x1, double y1, double x2, double y2, const char* style) {
+    body_ += fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>\n", x1, y1, x2,
+                         y2, style);
+  }
+
+  void axes() {
+    const double step = round_step(most_);
+    most_ = step * std::ceil(most_ / step);
+    for (double value = 0; value <= most_ * 1.001; value += step) {
+      line(kLeft, y_of(value), kLeft + kPlotWidth, y_of(value), "");
+      text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
+    }
+    text(kLeft - 8, kTop - 12, "busbw GB/s", "soft end");
+    const std::size_t every = std::max<std::size_t>(1, (points_.size() + 9) / 10);
+    for (std::size_t i = 0; i < points_.size(); i += every) {
+      const std::int64_t bytes = points_[i].size.count;
+      const int unit = bytes >= 1 << 30 ? 3 : bytes >= 1 << 20 ? 2 : bytes >= 1 << 10 ? 1 : 0;
+      constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
+      const double value = static_cast<double>(bytes) / static_cast<double>(std::int64_t{1} << (10 * unit));
+      text(x_of(points_[i].size), kTop + kPlotHeight + 20, fmt::format("{:.4g} {}", value, kUnits[unit]), "soft mid");
+    }
+  }
+
+  void band() {
+    std::string outline;
+    for (const BandwidthPoint& p : points_)
+      outline += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * (1 + p.spread) * 1e-9));
+    for (std::size_t i = points_.size(); i-- > 0;)
+      outline += fmt::format("{:.6g},{:.6g} ", x_of(points_[i].size),
+                             y_of(points_[i].busbw * std::max(0.0, 1 - points_[i].spread) * 1e-9));
+    body_ += fmt::format("<polygon class=\"band\" points=\"{}\"/>\n", outline);
+  }
+
+  void curve() {
+    std::string way;
+    for (const BandwidthPoint& p : points_) {
+      way += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
+      body_ += fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>\n",
+                           x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
+                           to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), escaped(p.chosen));
+    }
+    body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", way);
+  }
+
+  /// A dashed line where another algorithm or protocol begins, its name above in one of two rows.
+  void choices() {
+    std::string last;
+    int changes = 0;
+    for (const BandwidthPoint& p : points_) {
+      if (p.chosen == last) continue;
+      last = p.chosen;
+      if (changes > 0) line(x_of(p.size), kTop, x_of(p.size), kTop + kPlotHeight, "mark");
+      text(x_of(p.size) + 4, kTop + kPlotHeight + (changes % 2 == 0 ? 40 : 56), p.chosen, "soft");
+      ++changes;
+    }
+  }
+
+  const std::vector<BandwidthPoint>& points_;
+  double low_ = 0;
+  double high_ = 1;
+  double most_ = 1e-3;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string bandwidth_svg(const std::string& title, const std::vector<BandwidthPoint>& points) {
+  TRACECAST_ASSERT(!points.empty() && points.front().size.count > 0, "a curve has points of some size");
+  return Plot(points).draw(title);
+}
+
+}  // namespace tracecast

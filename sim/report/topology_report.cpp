@@ -1,0 +1,282 @@
+#include "sim/report/topology_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/network/routing.hpp"
+#include "sim/network/topology_graph.hpp"
+
+namespace tracecast {
+namespace {
+
+const char* title_of(VertexKind kind) {
+  constexpr const char* kTitles[] = {"GPU", "NIC", "PCIe switch", "host", "NVSwitch", "switch"};
+  return kTitles[static_cast<int>(kind)];
+}
+
+std::string tier_name(const Topology& topology, int tier) {
+  if (std::holds_alternative<DragonflyFabric>(topology.fabric()) ||
+      std::holds_alternative<TorusFabric>(topology.fabric()))
+    return "router";
+  const auto& tiers = topology.cluster().tiers;
+  return static_cast<std::size_t>(tier) < tiers.size() ? tiers[static_cast<std::size_t>(tier)].name : "switch";
+}
+
+std::string part_name(const Topology& topology, const Vertex& vertex) {
+  if (vertex.kind != VertexKind::fabric_switch) return title_of(vertex.kind);
+  return tier_name(topology, vertex.fabric_switch.tier);
+}
+
+std::string link_name(const Topology& topology, const TopologyLink& link) {
+  const std::string from = part_name(topology, topology.vertex(link.from));
+  const std::string to = part_name(topology, topology.vertex(link.to));
+  if (link.kind == LinkKind::fabric && std::holds_alternative<DragonflyFabric>(topology.fabric()))
+    return link.tier == 0 ? "router - router of its group" : "group - group";
+  return from + " - " + to;
+}
+
+/// Parts by name, in the order in which they are first met.
+class Parts {
+ public:
+  TopologyPart& operator[](const std::string& name) {
+    const auto [place, is_new] = places_.insert({name, parts_.size()});
+    if (is_new) parts_.push_back({name, 0, {}, {}, {}});
+    return parts_[place->second];
+  }
+  std::vector<TopologyPart> take() { return std::move(parts_); }
+
+ private:
+  std::vector<TopologyPart> parts_;
+  std::map<std::string, std::size_t> places_;
+};
+
+std::vector<TopologyPart> count_vertices(const Topology& topology) {
+  Parts parts;
+  for (int id = 0; id < topology.node().vertices(); ++id) {
+    const Vertex vertex = topology.vertex(id);
+    parts[part_name(topology, vertex)].count += static_cast<std::int64_t>(vertex.devices) * topology.nodes();
+  }
+  for (int id = topology.first_switch(); id < topology.vertex_count(); ++id) {
+    const Vertex vertex = topology.vertex(id);
+    parts[part_name(topology, vertex)].count += vertex.devices;
+  }
+  return parts.take();
+}
+
+void count_link(const Topology& topology, int id, std::int64_t times, Parts& parts) {
+  const TopologyLink link = topology.link(id);
+  if (link.from > link.to) return;  // the other direction of one that was counted
+  TopologyPart& part = parts[link_name(topology, link)];
+  part.count += link.cables * times;
+  part.each = {link.capacity.bytes_per_second / link.cables};
+  part.total.bytes_per_second += link.capacity.bytes_per_second * times;
+  part.latency = link.latency;
+}
+
+/// Links of the first node stand for those of all: a slow one is in findings, not here.
+std::vector<TopologyPart> count_links(const Topology& topology) {
+  Parts parts;
+  for (int id = 0; id < topology.node().links(); ++id) count_link(topology, id, topology.nodes(), parts);
+  for (int id = topology.first_fabric_link(); id < topology.link_count(); ++id) count_link(topology, id, 1, parts);
+  return parts.take();
+}
+
+std::vector<TopologyDistance> distances_of(const Topology& topology, std::vector<TopologyFinding>& findings) {
+  const Routing routing(topology);
+  std::map<int, TopologyDistance> by_switches;
+  int apart = -1;
+  for (int rank = 1; rank < topology.cluster().world_size; ++rank) {
+    const FlowRoute route = routing.route(0, rank);
+    if (!route.connected) {
+      if (apart < 0) apart = rank;
+      continue;
+    }
+    TopologyDistance& distance = by_switches[route.switches];
+    const Bandwidth rate = bottleneck(topology, route);
+    distance.lone_flow = distance.ranks == 0 ? rate : std::min(distance.lone_flow, rate);
+    distance.latency = std::max(distance.latency, route.latency);
+    distance.switches = route.switches;
+    ++distance.ranks;
+  }
+  if (apart >= 0)
+    findings.push_back({true, fmt::format("ranks 0 and {} are not connected: there is no way between {} and {}", apart,
+                                          topology.name(topology.gpu(0)), topology.name(topology.gpu(apart)))});
+  std::vector<TopologyDistance> distances;
+  for (const auto& [switches, distance] : by_switches) distances.push_back(distance);
+  return distances;
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    if (digits[at - 1] != '-') digits.insert(at, ",");
+  }
+  return digits;
+}
+
+bool TopologyReport::wrong() const {
+  return std::any_of(findings.begin(), findings.end(), [](const TopologyFinding& finding) { return finding.wrong; });
+}
+
+TopologyReport describe(const Topology& topology) {
+  const Cluster& cluster = topology.cluster();
+  TopologyReport report;
+  report.name = cluster.name;
+  report.gpu = cluster.gpu;
+  report.fabric = cluster.fabric;
+  report.ranks = cluster.world_size;
+  report.nodes = topology.nodes();
+  report.vertices = count_vertices(topology);
+  report.links = count_links(topology);
+  report.findings = check_cluster(cluster);
+  report.distances = distances_of(topology, report.findings);
+  if (topology.nodes() > 1 || cluster.node.gpus > 1) report.bisection = bisection_bandwidth(topology);
+  return report;
+}
+
+TopologyWay way_between(const Topology& topology, int from, int to) {
+  const FlowRoute route = Routing(topology).route(from, to);
+  TopologyWay way{from, to, route.connected, route.switches, route.latency, bottleneck(topology, route), {}};
+  for (const LinkLoad& load : route.loads) {
+    const TopologyLink link = topology.link(load.link);
+    const double share = static_cast<double>(load.weight) / static_cast<double>(kWholeFlow);
+    way.stops.push_back({topology.name(link.to), link.capacity, share, link.latency});
+  }
+  return way;
+}
+
+namespace {
+
+void doubt(std::vector<TopologyFinding>& findings, bool wrong, std::string sentence) {
+  findings.push_back({wrong, std::move(sentence)});
+}
+
+/// NVLink 5 has 900 GB/s; NICs of 800 Gb/s are the fastest that are sold.
+constexpr std::int64_t kFastestGpuLink = 1'800'000'000'000;
+constexpr std::int64_t kFastestNic = 200'000'000'000;
+
+void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
+  if (node.nics > 0 && node.nic_rate > node.pcie)
+    doubt(findings, false,
+          fmt::format("a NIC of {} behind PCIe of {}: PCIe sets the rate", to_text(node.nic_rate), to_text(node.pcie)));
+  const int per_gpu = node.nics / node.gpus_per_host;
+  const Bandwidth beside{node.nic_rate.bytes_per_second * per_gpu};
+  if (per_gpu > 1 && beside > node.pcie)
+    doubt(findings, false,
+          fmt::format("{} NICs beside a GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside),
+                      to_text(node.pcie)));
+  if (node.gpu_link.bytes_per_second > kFastestGpuLink)
+    doubt(
+        findings, true,
+        fmt::format("no GPU has links of {} in one direction (is it a sum of both, or bits?)", to_text(node.gpu_link)));
+  if (node.nic_rate.bytes_per_second > kFastestNic)
+    doubt(findings, true,
+          fmt::format("no NIC has {} in one direction (is it the rate of several, or bits?)", to_text(node.nic_rate)));
+  const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
+  if (own_link && node.gpus > 1 && node.gpu_link < node.pcie)
+    doubt(
+        findings, false,
+        fmt::format("links between GPUs of {} are slower than PCIe of {}", to_text(node.gpu_link), to_text(node.pcie)));
+}
+
+void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings) {
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i) {
+    const FabricTier& tier = cluster.tiers[i];
+    const FabricTier& below = cluster.tiers[i - 1];
+    if (tier.nodes > 0 && tier.nodes % below.nodes != 0)
+      doubt(findings, false,
+            fmt::format("a unit of tier '{}' has {} nodes, no multiple of the {} of tier '{}'", tier.name, tier.nodes,
+                        below.nodes, below.name));
+  }
+  if (cluster.shape.switch_ports == 0 || cluster.tiers.size() < 2) return;
+  const int nics = cluster.node.nics * (cluster.node.gpus / cluster.node.gpus_per_host);
+  const int rails = cluster.fabric == "rail-optimized" ? std::max(1, cluster.node.nics) : 1;
+  const double down = static_cast<double>(cluster.tiers[0].nodes) * nics / rails;
+  const double ports = down * (1 + 1 / cluster.tiers[0].oversubscription);
+  if (ports > cluster.shape.switch_ports + 0.5)
+    doubt(findings, false,
+          fmt::format("a {} needs {:.0f} ports, its switches have {}: it is taken as one larger switch",
+                      cluster.tiers[0].name, ports, cluster.shape.switch_ports));
+}
+
+}  // namespace
+
+std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
+  std::vector<TopologyFinding> findings;
+  check_node(cluster.node, findings);
+  check_tiers(cluster, findings);
+  const bool network = cluster.node.nics > 0 && cluster.fabric != "none";
+  if (!network && cluster.nodes() > 1)
+    doubt(findings, true, fmt::format("{} nodes, and no network between them", cluster.nodes()));
+  if (cluster.max_nodes > 0 && cluster.nodes() > cluster.max_nodes)
+    doubt(findings, true, fmt::format("{} nodes, but the machine has {}", cluster.nodes(), cluster.max_nodes));
+  return findings;
+}
+
+namespace {
+
+std::string vertex_lines(const TopologyReport& report) {
+  std::string text;
+  for (const TopologyPart& part : report.vertices)
+    text += fmt::format("  {:<30} {:>12}\n", part.name, grouped(part.count));
+  return text;
+}
+
+std::string link_lines(const TopologyReport& report) {
+  std::string text = fmt::format("  {:<30} {:>12} {:>12} {:>12} {:>10}\n", "", "cables", "each", "together", "latency");
+  for (const TopologyPart& part : report.links)
+    text += fmt::format("  {:<30} {:>12} {:>12} {:>12} {:>10}\n", part.name, grouped(part.count), to_text(part.each),
+                        to_text(part.total), part.latency.picoseconds == 0 ? "" : to_text(part.latency));
+  return text;
+}
+
+std::string distance_lines(const TopologyReport& report, const TextStyle& style) {
+  std::string text =
+      fmt::format("  {:<30} {:>12} {:>12} {:>12}\n", "switches of the fabric", "ranks", "latency", "lone flow");
+  for (const TopologyDistance& d : report.distances) {
+    const double share = static_cast<double>(d.ranks) / std::max(1, report.ranks - 1);
+    text += without_trailing_blanks(fmt::format(
+                "  {:<30} {:>12} {:>12} {:>12}  {}", d.switches == 0 ? "0 (same node)" : std::to_string(d.switches),
+                grouped(d.ranks), to_text(d.latency), to_text(d.lone_flow), bar(share, 16, style))) +
+            "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
+  std::string text = fmt::format("{}: {} GPUs ({}) on {} node{}, fabric {}\n\n",
+                                 paint(report.name, Colour::bold, style), grouped(report.ranks), report.gpu,
+                                 grouped(report.nodes), report.nodes == 1 ? "" : "s", report.fabric);
+  text += heading("Parts", style) + "\n" + vertex_lines(report) + "\n";
+  text += heading("Links, one direction", style) + "\n" + link_lines(report) + "\n";
+  if (!report.distances.empty())
+    text += heading("Distances from rank 0", style) + "\n" + distance_lines(report, style) + "\n";
+  if (report.bisection.bytes_per_second > 0)
+    text += fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half\n", to_text(report.bisection),
+                        to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)}));
+  for (const TopologyFinding& finding : report.findings)
+    text += paragraph(finding.wrong ? "wrong: " : "doubtful: ", finding.sentence, style);
+  return text;
+}
+
+std::string to_terminal(const TopologyWay& way, const TextStyle& style) {
+  std::string text = heading(fmt::format("From rank {} to rank {}", way.from, way.to), style) + "\n";
+  if (!way.connected) return text + "  there is no way\n";
+  for (const TopologyWay::Stop& stop : way.stops)
+    text += fmt::format("  -> {:<26} {:>12} {:>10}{}\n", stop.vertex, to_text(stop.rate),
+                        stop.latency.picoseconds == 0 ? "" : to_text(stop.latency),
+                        stop.share < 1 ? fmt::format("   {:.3g} of the flow", stop.share) : "");
+  return text + fmt::format("  {} in all, {} switches of the fabric, a lone flow gets {}\n", to_text(way.latency),
+                            way.switches, to_text(way.lone_flow));
+}
+
+}  // namespace tracecast

@@ -1,0 +1,86 @@
+/// What `tracecast topology` tells about a cluster: its parts, its links by level, distances, bisection, and what is wrong.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/network/topology.hpp"
+#include "sim/report/text.hpp"
+
+namespace tracecast {
+
+/// Vertices or links of one kind.
+struct TopologyPart {
+  std::string name;        ///< "GPU", "leaf", "GPU - NVSwitch", "leaf - spine"
+  std::int64_t count = 0;  ///< physical ones; a cable with its two directions is one
+  Bandwidth each;          ///< links only: one direction of one cable
+  Bandwidth total;         ///< links only: one direction of all of them
+  Duration latency;        ///< links only
+};
+
+/// Ranks that are alike as seen from rank 0.
+struct TopologyDistance {
+  int switches = 0;        ///< of the fabric
+  std::int64_t ranks = 0;  ///< so far away
+  Duration latency;        ///< the longest among them
+  Bandwidth lone_flow;     ///< the slowest of them, nobody else sending
+};
+
+/// The way between two ranks, asked for by --hops.
+struct TopologyWay {
+  struct Stop {
+    std::string vertex;
+    Bandwidth rate;  ///< of the link to it
+    double share = 1;
+    Duration latency;
+  };
+  int from = 0;
+  int to = 0;
+  bool connected = true;
+  int switches = 0;
+  Duration latency;
+  Bandwidth lone_flow;
+  std::vector<Stop> stops;
+};
+
+struct TopologyFinding {
+  bool wrong = false;  ///< else a doubt
+  std::string sentence;
+};
+
+struct TopologyReport {
+  std::string name;
+  std::string gpu;
+  std::string fabric;
+  int ranks = 0;
+  int nodes = 0;
+  std::vector<TopologyPart> vertices;
+  std::vector<TopologyPart> links;
+  std::vector<TopologyDistance> distances;
+  Bandwidth bisection;  ///< 0: there is only one GPU
+  std::vector<TopologyFinding> findings;
+  bool wrong() const;
+};
+
+/// "75,776".
+std::string grouped(std::int64_t count);
+
+/// At every size in time that grows with the cluster.
+TopologyReport describe(const Topology& topology);
+TopologyWay way_between(const Topology& topology, int from, int to);
+
+/// What is impossible or doubtful in the numbers of a cluster: NICs above PCIe, switches with too few ports, tiers that do not
+/// nest, rates that no product has.
+std::vector<TopologyFinding> check_cluster(const Cluster& cluster);
+
+std::string to_terminal(const TopologyReport& report, const TextStyle& style);
+std::string to_terminal(const TopologyWay& way, const TextStyle& style);
+std::string to_json(const TopologyReport& report, const std::optional<TopologyWay>& way);
+
+/// The cluster drawn: one node with its GPUs, switches and NICs, and the fabric above, tier by tier; what repeats is drawn
+/// once with its count. A whole document, readable on light and dark pages.
+std::string topology_svg(const Topology& topology, const TopologyReport& report);
+
+}  // namespace tracecast

@@ -1,0 +1,69 @@
+// `tracecast topology` and `tracecast import` as a user runs them.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+
+TEST_CASE("topology: every shipped machine is described, and nothing in it is wrong", "[e2e][network]") {
+  const Sandbox sandbox;
+  for (const auto& entry : std::filesystem::directory_iterator(sandbox.path() / "topologies")) {
+    const std::string name = entry.path().stem().string();
+    INFO(name);
+    const int gpus = nlohmann::json::parse(content_of(entry.path()))["node"]["gpus"];
+    const bool alone = name == "laptop" || name == "rtx-pro-6000-pcie";
+    const Outcome outcome = sandbox.run("tracecast topology " + name + " --json --svg t.svg --ranks " +
+                                        std::to_string(alone ? gpus : 4 * gpus));
+    CHECK(outcome.err.empty());
+    REQUIRE(outcome.code == 0);
+    const auto json = nlohmann::json::parse(outcome.out);
+    CHECK(json["nodes"] == (alone ? 1 : 4));
+    std::int64_t seen = 1;
+    for (const auto& distance : json["distances_from_rank_0"]) seen += distance["ranks"].get<std::int64_t>();
+    CHECK(seen == json["ranks"].get<std::int64_t>());
+  }
+}
+
+TEST_CASE("topology: --hops shows the way", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast topology dgx-h100 --ranks 512 --hops 3 509");
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find("Bisection bandwidth") != std::string::npos);
+  CHECK(outcome.out.find("-> node0/gpu5") != std::string::npos);  // over NVLink to the rail of rank 509
+  CHECK(outcome.out.find("-> node63/gpu5") != std::string::npos);
+}
+
+TEST_CASE("topology: another program's file is read by its content", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast topology docs/formats/samples/nccl-topology.xml --ranks 2 --json");
+  REQUIRE(outcome.code == 0);
+  CHECK(nlohmann::json::parse(outcome.out)["gpu"] == "h100");
+}
+
+TEST_CASE("import: the file that it writes is a topology", "[e2e][network]") {
+  const Sandbox sandbox;
+  CHECK(sandbox.run("tracecast import nvidia-smi docs/formats/samples/nvidia-smi.txt -o mine.json").code == 0);
+  const Outcome outcome = sandbox.run("tracecast topology mine.json --ranks 4 --json");
+  REQUIRE(outcome.code == 0);
+  CHECK(nlohmann::json::parse(outcome.out)["nodes"] == 2);
+  CHECK(sandbox.run("tracecast topology mine.json --ranks 4 --export simgrid p.xml && tracecast import simgrid p.xml")
+            .code == 0);
+}
+
+TEST_CASE("topology and import: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& command) {
+    const Outcome outcome = sandbox.run("tracecast " + command);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  CHECK(error("topology mdx --ranks 321").find("--ranks = 321: mdx has 320 GPUs") != std::string::npos);
+  CHECK(error("topology mdx --ranks 16 --hops 0 16").find("--hops = 16: ranks are 0 to 15 (--ranks)") !=
+        std::string::npos);
+  CHECK(error("topology mdx --export visio f").find("--export = visio: is no format") != std::string::npos);
+  CHECK(error("import simgrid docs/formats/samples/nccl-topology.xml")
+            .find("has the root element <system>, not <platform>") != std::string::npos);
+  CHECK(error("import topology docs").find("cannot be read") != std::string::npos);
+}

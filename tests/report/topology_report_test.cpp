@@ -1,0 +1,128 @@
+#include "sim/report/topology_report.hpp"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/network/fabrics.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace literals;
+
+const TopologyPart& part(const std::vector<TopologyPart>& parts, const std::string& name) {
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const TopologyPart& p) { return p.name == name; });
+  INFO(name);
+  REQUIRE(found != parts.end());
+  return *found;
+}
+
+std::vector<std::string> sentences(const Cluster& cluster) {
+  std::vector<std::string> list;
+  for (const TopologyFinding& finding : check_cluster(cluster)) list.push_back(finding.sentence);
+  return list;
+}
+
+TEST_CASE("A report counts parts and cables", "[report][network]") {
+  Cluster cluster = dgx_h100(8 * 64);
+  cluster.shape.switch_ports = 64;
+  cluster.node.nvswitches = 4;
+  const TopologyReport report = describe(Topology(cluster));
+  CHECK(report.nodes == 64);
+  CHECK(part(report.vertices, "GPU").count == 512);
+  CHECK(part(report.vertices, "NVSwitch").count == 256);
+  CHECK(part(report.vertices, "leaf").count == 16);
+  CHECK(part(report.vertices, "spine").count == 8);
+  CHECK(part(report.links, "NIC - leaf").count == 512);
+  CHECK(part(report.links, "NIC - leaf").each == 50_GBps);
+  CHECK(part(report.links, "leaf - spine").count == 512);
+  CHECK(part(report.links, "leaf - spine").total == Bandwidth{512 * 50'000'000'000});
+  CHECK_FALSE(report.wrong());
+  std::int64_t ranks = 1;
+  for (const TopologyDistance& distance : report.distances) ranks += distance.ranks;
+  CHECK(ranks == 512);
+  REQUIRE(report.distances.size() == 3);
+  CHECK(report.distances[0].ranks == 7);
+  CHECK(report.distances[1].ranks == 31 * 8);  // over NVLink to the rail, then one leaf
+  CHECK(report.distances[2].switches == 3);
+}
+
+TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") {
+  Cluster cluster = dgx_h100(64);
+  CHECK(sentences(cluster).empty());
+  SECTION("a NIC above PCIe") {
+    cluster.node.nic_rate = 800_Gbps;
+    CHECK(sentences(cluster) ==
+          std::vector<std::string>{"a NIC of 100 GB/s behind PCIe of 53.0 GB/s: PCIe sets the rate"});
+  }
+  SECTION("bits taken for bytes") {
+    cluster.node.nic_rate = 400_GBps;
+    CHECK(sentences(cluster).back() == "no NIC has 400 GB/s in one direction (is it the rate of several, or bits?)");
+    CHECK(describe(Topology(cluster)).wrong());
+  }
+  SECTION("both directions together") {
+    cluster.node.gpu_link = {3'600'000'000'000};
+    CHECK(sentences(cluster).front().starts_with("no GPU has links of "));
+  }
+  SECTION("no network") {
+    cluster.node.nics = 0;
+    CHECK(sentences(cluster) == std::vector<std::string>{"8 nodes, and no network between them"});
+  }
+  SECTION("more nodes than there are") {
+    cluster.max_nodes = 4;
+    CHECK(sentences(cluster) == std::vector<std::string>{"8 nodes, but the machine has 4"});
+  }
+  SECTION("units that do not nest") {
+    cluster.tiers[1].nodes = 40;
+    CHECK(sentences(cluster) ==
+          std::vector<std::string>{"a unit of tier 'spine' has 40 nodes, no multiple of the 32 of tier 'leaf'"});
+  }
+  SECTION("too few ports") {
+    cluster.shape.switch_ports = 36;
+    CHECK(sentences(cluster) ==
+          std::vector<std::string>{"a leaf needs 64 ports, its switches have 36: it is taken as one larger switch"});
+  }
+  SECTION("rails that nothing joins") {
+    cluster.tiers = {{"leaf", 0, 1, 0_ns}};
+    cluster.node.link = IntraLink::pcie;
+    const TopologyReport report = describe(Topology(cluster));
+    CHECK(report.wrong());
+    CHECK(report.findings.back().sentence ==
+          "ranks 0 and 9 are not connected: there is no way between node0/gpu0 and node1/gpu1");
+  }
+}
+
+TEST_CASE("The way between two ranks", "[report][network]") {
+  Cluster cluster = dgx_h100(8 * 64);
+  cluster.node.nic_latency = 1500_ns;
+  const TopologyWay way = way_between(Topology(cluster), 0, 8 * 40);
+  CHECK(way.switches == 3);
+  CHECK(way.latency == 2_us);
+  CHECK(way.lone_flow == 50_GBps);
+  REQUIRE(way.stops.size() == 8);
+  CHECK(way.stops[3].vertex == "spine0.0");
+  CHECK(to_terminal(way, {}).find("-> node40/gpu0") != std::string::npos);
+}
+
+TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]") {
+  for (const Cluster& cluster : {three_tiers("rail-optimized", 40), three_tiers("fat-tree", 40), frontier_like(300),
+                                 torus(60, {5, 4, 3}), dgx_h100(8)}) {
+    const Topology topology(cluster);
+    const TopologyReport report = describe(topology);
+    const auto json = nlohmann::json::parse(to_json(report, way_between(topology, 0, 1)));
+    CHECK(json["ranks"] == cluster.world_size);
+    CHECK(json["way"]["connected"] == true);
+    CHECK(json["bisection_bytes_per_second"].get<std::int64_t>() > 0);
+    const std::string svg = topology_svg(topology, report);
+    CHECK(svg.starts_with("<svg "));
+    CHECK(svg.ends_with("</svg>\n"));
+    CHECK(svg.find("nan") == std::string::npos);
+    CHECK(std::count(svg.begin(), svg.end(), '<') == std::count(svg.begin(), svg.end(), '>'));
+    CHECK(svg.size() < 200'000);
+  }
+}
+
+}  // namespace
+}  // namespace tracecast

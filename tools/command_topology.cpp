@@ -1,0 +1,111 @@
+/// `tracecast topology`: describes, checks and draws a cluster.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/io/simgrid_export.hpp"
+#include "sim/io/topology_import.hpp"
+#include "sim/report/topology_report.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr int kMostInNode = 4096;
+
+struct Options {
+  std::string topology;
+  int ranks = 0;
+  std::string svg;
+  std::vector<int> hops;
+  std::vector<std::string> exported;  ///< format and file
+  bool switches = false;
+  bool json = false;
+};
+
+tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
+  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
+}
+
+/// The whole machine; of one without an end as many nodes as make its tiers seen: two units of its lowest tier.
+int usual_ranks(const Cluster& cluster) {
+  const std::int64_t gpus = cluster.node.gpus;
+  if (cluster.max_nodes > 0) return static_cast<int>(std::min<std::int64_t>(kMostRanks, cluster.max_nodes * gpus));
+  const int nodes = cluster.tiers.empty() || cluster.tiers.front().nodes == 0 ? 8 : 2 * cluster.tiers.front().nodes;
+  return static_cast<int>(std::min<std::int64_t>(kMostRanks, nodes * gpus));
+}
+
+Result<Cluster> sized_cluster(const Options& options, std::vector<std::string>& notes) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const auto path = find_file(options.topology, data->topologies, "topology");
+  if (!path) return tl::unexpected(path.error());
+  Result<Cluster> cluster = read_any_topology(*path, &notes);
+  if (!cluster) return cluster;
+  cluster->world_size = options.ranks > 0 ? options.ranks : usual_ranks(*cluster);
+  if (cluster->node.gpus > kMostInNode || cluster->node.nics > kMostInNode)
+    return wrong("topology", options.topology, fmt::format("has more than {} GPUs or NICs in a node", kMostInNode));
+  const std::int64_t most = static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus;
+  if (most > 0 && cluster->world_size > most)
+    return wrong("--ranks", std::to_string(options.ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  return cluster;
+}
+
+Result<void> check_hops(const Options& options, const Cluster& cluster) {
+  for (const int rank : options.hops)
+    if (rank < 0 || rank >= cluster.world_size)
+      return wrong("--hops", std::to_string(rank), fmt::format("ranks are 0 to {} (--ranks)", cluster.world_size - 1));
+  return {};
+}
+
+Result<void> write_files(const Options& options, const Topology& topology, const TopologyReport& report) {
+  if (!options.svg.empty())
+    if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
+  if (options.exported.empty()) return {};
+  if (options.exported[0] != "simgrid")
+    return wrong("--export", options.exported[0], "is no format to export topologies to (allowed: simgrid)");
+  return write_file(options.exported[1], to_simgrid(topology));
+}
+
+Result<ExitCode> topology(const Options& options, const Context& context) {
+  std::vector<std::string> notes;
+  const Result<Cluster> cluster = sized_cluster(options, notes);
+  if (!cluster) return tl::unexpected(cluster.error());
+  if (const Result<void> ok = check_hops(options, *cluster); !ok) return tl::unexpected(ok.error());
+  const Topology topology(*cluster, options.switches ? FabricDetail::switches : FabricDetail::planes);
+  TopologyReport report = describe(topology);
+  for (const std::string& note : notes) report.findings.push_back({false, note});
+  std::optional<TopologyWay> way;
+  if (!options.hops.empty()) way = way_between(topology, options.hops[0], options.hops[1]);
+  if (const Result<void> ok = write_files(options, topology, report); !ok) return tl::unexpected(ok.error());
+  fmt::print("{}", options.json ? to_json(report, way) : to_terminal(report, context.style));
+  if (!options.json && way) fmt::print("\n{}", to_terminal(*way, context.style));
+  return report.wrong() ? ExitCode::no : ExitCode::done;
+}
+
+}  // namespace
+
+Run add_topology(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("topology", options->topology,
+                 "a topology file (ours, or any that import reads), or the name of one that is shipped")
+      ->required();
+  app.add_option("--ranks", options->ranks, "GPUs of it; default: all, or two units of its lowest tier")
+      ->check(CLI::Range(1, kMostRanks));
+  app.add_option("--hops", options->hops, "the way from one rank to another")->expected(2);
+  app.add_option("--svg", options->svg, "write the picture to a file");
+  app.add_option("--export", options->exported, "write it in another format: simgrid FILE")->expected(2);
+  app.add_flag("--switches", options->switches, "every switch on its own, where planes of switches are alike");
+  app.add_flag("--json", options->json, "print one JSON object");
+  return [options](const Context& context) { return topology(*options, context); };
+}
+
+}  // namespace tracecast::cli
