@@ -87,7 +87,7 @@ class Reader {
 
  private:
   tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
-    return fail({file_, line_, "", shortened(value), message});
+    return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
   }
 
   Result<void> read_line(std::string_view line) {

@@ -108,7 +108,7 @@ class Reader {
   Result<void> check_row(std::size_t i) const {
     const Row& row = rows_[i];
     if (row.name != columns_[i])
-      return wrong(row.line, "", row.name, fmt::format("is not the next GPU of the header ({})", columns_[i]));
+      return wrong(row.line, row.name, "", fmt::format("is not the next GPU of the header ({})", columns_[i]));
     if (row.cells.size() < columns_.size())
       return wrong(row.line, row.name, "",
                    fmt::format("has {} cells for {} columns", row.cells.size(), columns_.size()));

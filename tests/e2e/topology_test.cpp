@@ -51,6 +51,14 @@ TEST_CASE("import: the file that it writes is a topology", "[e2e][network]") {
             .code == 0);
 }
 
+TEST_CASE("import: what NCCL's log says it chose", "[e2e][network]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast import nccl-log docs/formats/samples/nccl.log");
+  REQUIRE(outcome.code == 0);
+  CHECK(outcome.out.find("16 ranks") != std::string::npos);
+  CHECK(outcome.out.find("85711360  ring") != std::string::npos);
+}
+
 TEST_CASE("topology and import: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& command) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sim/io/files.hpp"
+#include "sim/io/nccl_log.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/topology_import.hpp"
 #include "sim/plan/plan.hpp"
@@ -95,6 +96,7 @@ void exercise_overrides(std::string_view input) {
 /// What an importer accepts is a topology that our own reader accepts.
 void exercise_importers(std::string_view input) {
   holds(import_topology(input, "input"));
+  holds(read_nccl_log(input, "input"));
   for (const TopologyFormat& format : topology_formats()) {
     const Result<ImportedTopology> imported = import_topology(input, "input", format.name);
     if (!holds(imported)) continue;
