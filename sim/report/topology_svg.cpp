@@ -207,14 +207,16 @@ class Drawing {
       for (int column = 0; column < columns; ++column) {
         const Point at{x0 + pitch * (column + 0.5), y_ + 24 + 50.0 * row};
         box(at.x - 16, at.y - 11, 32, 22, colour_of_tier(0), "", "router");
-        line(at, {at.x + pitch * 0.6, at.y});
-        line(at, {at.x - pitch * 0.6, at.y});
-        line(at, {at.x, at.y + 30});
-        line(at, {at.x, at.y - 30});
+        line(at, {at.x + pitch * 0.5, at.y});
+        line(at, {at.x - pitch * 0.5, at.y});
+        line(at, {at.x, at.y + 25});
+        line(at, {at.x, at.y - 25});
         if (row + 1 == rows && column == columns / 2) leaves_[0] = {at.x, at.y + 11};
       }
     text(kLeft - 12, y_ + 30, "torus", "end");
-    text(kLeft - 12, y_ + 46, product, "soft end");
+    text(kLeft - 12, y_ + 46, grouped(fabric.switch_count()) + " routers", "soft end");
+    text(kLeft - 12, y_ + 78, fmt::format("{} dimensions", fabric.lengths().size()), "soft end");
+    text(kLeft + (kWidth - kLeft - 20) / 2, y_, "torus of " + product, "soft mid");
     text(kLeft - 12, y_ + 62, to_text(topology_.cluster().node.nic_rate) + " a link", "soft end");
     y_ += 50.0 * rows + 40;
   }
