@@ -42,17 +42,19 @@ void Routing::add(int node, int link, std::int64_t weight, FlowRoute& route) con
 }
 
 FlowRoute Routing::route(int from, int to, std::uint64_t flow) const {
-  const int gpus = topology_.node().gpus;
-  TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < topology_.nodes() * gpus, "ranks of the topology");
+  const Cluster& cluster = topology_.cluster();
+  TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < cluster.world_size, "ranks of the cluster");
   FlowRoute route;
   if (from == to) return route;
   WayChoice choice{options_.policy == RoutingPolicy::ecmp, options_.seed};
   for (const auto part : {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), flow})
     choice.key = (choice.key ^ part) * 0xd6e8feb86659fd93ULL + (choice.key >> 29);
-  if (from / gpus == to / gpus) {
-    inside(from / gpus, from % gpus, to % gpus, route);
+  const GpuSeat source = cluster.seat(from);
+  const GpuSeat target = cluster.seat(to);
+  if (source.node == target.node) {
+    inside(source.node, source.gpu, target.gpu, route);
   } else {
-    between(from, to, choice, route);
+    between(source, target, choice, route);
   }
   if (!route.connected) route.loads.clear();
   return route;
@@ -107,14 +109,13 @@ int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) cons
   return gpu;
 }
 
-void Routing::between(int from, int to, const WayChoice& choice, FlowRoute& route) const {
-  const int gpus = topology_.node().gpus;
+void Routing::between(GpuSeat from, GpuSeat to, const WayChoice& choice, FlowRoute& route) const {
   Ends ends;
-  ends.from_node = from / gpus;
-  ends.to_node = to / gpus;
-  ends.to_gpu = to % gpus;
+  ends.from_node = from.node;
+  ends.to_node = to.node;
+  ends.to_gpu = to.gpu;
   ends.to_nics = topology_.nics_of(ends.to_node, ends.to_gpu);
-  ends.from_gpu = rail_aware() ? departure(ends.from_node, from % gpus, ends.to_nics) : from % gpus;
+  ends.from_gpu = rail_aware() ? departure(ends.from_node, from.gpu, ends.to_nics) : from.gpu;
   ends.from_nics = topology_.nics_of(ends.from_node, ends.from_gpu);
   route.connected = !ends.from_nics.empty() && !ends.to_nics.empty();
   if (!route.connected) return;
@@ -126,7 +127,7 @@ void Routing::between(int from, int to, const WayChoice& choice, FlowRoute& rout
     one(ends.from_nics, way);
     one(ends.to_nics, way);
   }
-  inside(ends.from_node, from % gpus, ends.from_gpu, route);
+  inside(ends.from_node, from.gpu, ends.from_gpu, route);
   route.latency += topology_.cluster().node.nic_latency;
   cross_fabric(ends, choice, route);
 }

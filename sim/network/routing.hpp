@@ -42,7 +42,7 @@ class Routing {
   explicit Routing(const Topology& topology, RoutingOptions options = {}) : topology_(topology), options_(options) {}
 
   /// `flow` tells flows of the same pair apart: their hashes differ.
-  /// Requires two ranks below nodes() x gpus. No loads from a rank to itself.
+  /// Requires two ranks of the cluster. No loads from a rank to itself.
   FlowRoute route(int from, int to, std::uint64_t flow = 0) const;
   const Topology& topology() const { return topology_; }
 
@@ -50,7 +50,7 @@ class Routing {
   struct Ends;
   void inside(int node, int from, int to, FlowRoute& route) const;
   void over_pcie(int node, int from, int to, FlowRoute& route) const;
-  void between(int from, int to, const WayChoice& choice, FlowRoute& route) const;
+  void between(GpuSeat from, GpuSeat to, const WayChoice& choice, FlowRoute& route) const;
   int departure(int node, int gpu, const std::vector<int>& rails) const;
   bool rail_aware() const;
   void cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute& route) const;

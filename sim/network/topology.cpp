@@ -56,6 +56,21 @@ Topology::Topology(const Cluster& cluster, FabricDetail detail)
   if (layout_.nics == 0) return;  // no network: the fabric has nothing to join
   switch_count_ = std::visit([](const auto& fabric) { return fabric.switch_count(); }, fabric_);
   fabric_links_ = std::visit([](const auto& fabric) { return fabric.link_count(); }, fabric_);
+  apply(cluster.faults);
+}
+
+void Topology::apply(const NetworkFaults& faults) {
+  for (const NetworkFaults::SlowNic& slow : faults.slow_nics) {
+    if (slow.node >= nodes_) continue;
+    if (slow.speed > 0)
+      scale_rail(slow.node, slow.nic, slow.speed);
+    else
+      remove_nic(slow.node, slow.nic);
+  }
+  for (const int rail : faults.lost_rails) remove_rail(rail);
+  for (std::size_t tier = 0; tier < cluster_.tiers.size(); ++tier)
+    if (const auto lost = faults.lost_uplinks.find(cluster_.tiers[tier].name); lost != faults.lost_uplinks.end())
+      lose_uplinks(static_cast<int>(tier), lost->second);
 }
 
 Vertex Topology::vertex(int id) const {
@@ -212,6 +227,13 @@ void Topology::remove_nic(int node, int nic) { dead_nics_.insert({node, nic}); }
 void Topology::remove_rail(int rail) {
   for (int node = 0; node < nodes_; ++node)
     for (int nic = rail; nic < layout_.nics; nic += cluster_.node.nics) remove_nic(node, nic);
+}
+
+void Topology::lose_uplinks(int tier, double share) {
+  // Links of a dragonfly above its groups are those between them.
+  const int above = std::holds_alternative<DragonflyFabric>(fabric_) ? tier + 1 : tier;
+  for (int id = first_fabric_link(); id < link_count(); ++id)
+    if (link(id).tier == above) scale_link(id, 1 - share);
 }
 
 bool Topology::remove_switch(int tier, int unit, int index) {

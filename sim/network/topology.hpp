@@ -79,7 +79,7 @@ struct NodeLayout {
 
 class Topology {
  public:
-  /// Sized by the cluster's world_size. Requires a cluster as read_topology gives it, and at most max_nodes.
+  /// Sized by the cluster's world_size; what its `faults` name is slow or gone. Requires a cluster as read_topology gives it, and at most max_nodes.
   explicit Topology(const Cluster& cluster, FabricDetail detail = FabricDetail::planes);
 
   const Cluster& cluster() const { return cluster_; }
@@ -94,7 +94,10 @@ class Topology {
   /// "node3/gpu5", "node0/nic2", "leaf 1 rail 3", "spine 0 #4".
   std::string name(int vertex) const;
 
-  int gpu(int rank) const { return rank / layout_.gpus * layout_.vertices() + rank % layout_.gpus; }
+  int gpu(int rank) const {
+    const GpuSeat seat = cluster_.seat(rank);
+    return seat.node * layout_.vertices() + seat.gpu;
+  }
   int node_link(int node, int link) const { return node * layout_.links() + link; }
   int first_switch() const { return nodes_ * layout_.vertices(); }
   int first_fabric_link() const { return nodes_ * layout_.links(); }
@@ -108,7 +111,7 @@ class Topology {
   /// Fabric number of the switch that a NIC hangs on.
   int attached(int node, int nic) const;
 
-  // What is out of order or slow (`perturb.link.…`). Routing avoids what is out of order.
+  // What is out of order or slow. Routing avoids what is out of order.
   /// Both directions of one NIC's cable run at `factor` of their rate.   Requires 0 < factor <= 1.
   void scale_rail(int node, int nic, double factor);
   /// One link (a direction) runs at `factor` of its rate.
@@ -117,6 +120,8 @@ class Topology {
   void remove_nic(int node, int nic);
   /// The NICs of this index of all hosts are out of order.
   void remove_rail(int rail);
+  /// All links above the units of a tier, both ways, keep 1 - share of their rate.   Requires 0 <= share < 1
+  void lose_uplinks(int tier, double share);
   /// One physical switch of a tier is out of order: 0 the leaves, 1 the spines, …; the rest of its plane carries its share.
   /// `index` counts through the switches of the unit. In a dragonfly or torus tier and unit 0, 0 … are routers.
   /// False: there is no such switch.
@@ -126,6 +131,7 @@ class Topology {
   bool has_dead_switches() const { return !dead_switches_.empty(); }
 
  private:
+  void apply(const NetworkFaults& faults);
   TopologyLink node_local_link(int link) const;
   TopologyLink nic_cable(int node, int nic, bool up) const;
 

@@ -186,5 +186,31 @@ TEST_CASE("A slow cable, a lost NIC and a lost spine", "[network]") {
   }
 }
 
+TEST_CASE("The faults of a cluster are in its topology", "[network]") {
+  Cluster cluster = dgx_h100(8 * 64);
+  cluster.tiers[0].nodes = 32;
+  cluster.faults.slow_nics = {{3, 2, 0.5}, {4, 1, 0}};
+  cluster.faults.lost_rails = {6};
+  cluster.faults.lost_uplinks = {{"leaf", 0.25}};
+  cluster.faults.missing_gpus = {{0, 2}};
+  cluster.world_size = 8 * 64 - 2;
+  const Topology topology(cluster);
+  CHECK(topology.link(topology.node_link(3, topology.node().nic_cable(2))).capacity == 25_GBps);
+  CHECK(topology.nics_of(4, 1) == std::vector<int>{2});
+  CHECK(topology.nics_of(63, 6) == std::vector<int>{7});
+  CHECK(topology.link(topology.first_fabric_link()).capacity == 1200_GBps);
+  CHECK(topology.name(topology.gpu(5)) == "node0/gpu5");
+  CHECK(topology.name(topology.gpu(6)) == "node1/gpu0");  // the node's last two GPUs are missing
+}
+
+TEST_CASE("Uplinks of a dragonfly's groups are the cables between groups", "[network]") {
+  Topology topology(frontier_like(300));
+  topology.lose_uplinks(0, 0.5);
+  for (int id = topology.first_fabric_link(); id < topology.link_count(); ++id) {
+    const TopologyLink link = topology.link(id);
+    CHECK(2 * link.capacity.bytes_per_second == (link.tier == 1 ? 25'000'000'000 : 50'000'000'000));
+  }
+}
+
 }  // namespace
 }  // namespace tracecast
