@@ -79,7 +79,7 @@ AttentionShape LayerWriter::attention_shape(std::int64_t q_len, std::int64_t kv_
 
 void LayerWriter::rope(Pass pass) {
   if (model_.position != Position::rope) return;
-  const Moved moved = training_.unfused_elementwise ? kUnfusedRope : kFusedRope;
+  const Moved moved = training_.unfused_elementwise ? kUnfusedRope : widened(kFusedRope);
   elementwise(OperatorKind::rope, pass, "rope", tokens_ * (heads() + kv_heads()) * qk_dim(),
               pass == Pass::forward ? moved.forward : moved.backward);
 }
@@ -153,7 +153,7 @@ void LayerWriter::head_exchange_attention(Pass pass, bool causal) {
 void LayerWriter::qk_norm(Pass pass) {
   if (!model_.qk_norm) return;
   elementwise(OperatorKind::norm, pass, "qk_norm", tokens_ * (heads() + kv_heads()) * qk_dim(),
-              pass == Pass::forward ? 4 : 6);
+              pass == Pass::forward ? 2 * element_ : 3 * element_);
 }
 
 void LayerWriter::attention_forward() {
@@ -193,7 +193,7 @@ void LayerWriter::core_backward(bool causal, bool recompute) {
 /// The encoder's result gets a gradient from every decoder layer; they are added up.
 void LayerWriter::cross_attention_backward(BackwardPart part, bool recompute_core) {
   const bool inputs = part != BackwardPart::weight_gradients;
-  residual_backward();
+  residual_backward(part);
   gather_sequence();
   row_backward(cross_output(), part);
   if (inputs) core_backward(false, recompute_core);
@@ -208,7 +208,7 @@ void LayerWriter::cross_attention_backward(BackwardPart part, bool recompute_cor
 void LayerWriter::attention_backward(BackwardPart part, bool recompute_core) {
   const bool inputs = part != BackwardPart::weight_gradients;
   if (attends_encoder()) cross_attention_backward(part, recompute_core);
-  residual_backward();
+  residual_backward(part);
   gather_sequence();
   row_backward(attention_output(), part);
   if (inputs) {

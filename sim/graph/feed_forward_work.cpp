@@ -39,7 +39,7 @@ void LayerWriter::dense_forward() {
 
 void LayerWriter::dense_backward(BackwardPart part) {
   const std::int64_t width = model_.ffn_hidden_size;
-  residual_backward();
+  residual_backward(part);
   gather_sequence();
   row_backward(fc2(width), part);
   if (part != BackwardPart::weight_gradients) activation(Pass::backward, tokens_ * width / t_);

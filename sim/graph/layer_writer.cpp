@@ -164,8 +164,8 @@ void LayerWriter::column_backward(const Linear& linear, BackwardPart part) {
 }
 
 Moved LayerWriter::norm_traffic() const {
-  if (training_.compiled) return kFusedResidualNorm;
-  return training_.unfused_elementwise && model_.norm == Norm::rms_norm ? kUnfusedRmsNorm : kFusedNorm;
+  if (training_.compiled) return widened(kFusedResidualNorm);
+  return training_.unfused_elementwise && model_.norm == Norm::rms_norm ? kUnfusedRmsNorm : widened(kFusedNorm);
 }
 
 void LayerWriter::norm_forward() {
@@ -184,12 +184,14 @@ void LayerWriter::residual_forward() {
   const std::int64_t n = local_tokens_ * model_.hidden_size;
   const bool dropout = model_.dropout > 0;
   if (training_.compiled && !dropout) return;
-  elementwise(OperatorKind::residual, Pass::forward, dropout ? "dropout_add" : "residual", n, dropout ? 7 : 6);
+  elementwise(OperatorKind::residual, Pass::forward, dropout ? "dropout_add" : "residual", n,
+              3 * element_ + (dropout ? 1 : 0));
 }
 
-void LayerWriter::residual_backward() {
-  if (model_.dropout > 0)
-    elementwise(OperatorKind::residual, Pass::backward, "dropout_add", local_tokens_ * model_.hidden_size, 5);
+void LayerWriter::residual_backward(BackwardPart part) {
+  if (model_.dropout > 0 && part != BackwardPart::weight_gradients)
+    elementwise(OperatorKind::residual, Pass::backward, "dropout_add", local_tokens_ * model_.hidden_size,
+                2 * element_ + 1);
 }
 
 }  // namespace tracecast

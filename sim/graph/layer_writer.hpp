@@ -109,13 +109,16 @@ class LayerWriter {
 
   std::int64_t norm_parameters() const { return model_.hidden_size * (model_.norm_bias ? 2 : 1); }
   std::string norm_name() const { return model_.norm == Norm::rms_norm ? "rms_norm" : "layer_norm"; }
+  /// Bytes that were counted for 16-bit tensors, for those of this run.
+  Moved widened(Moved moved) const { return {moved.forward * element_ / 2, moved.backward * element_ / 2}; }
   Moved norm_traffic() const;
   /// Read x, write y; with the residual addition fused in (compiled): read two, write two.
   void norm_forward();
   /// Read x and dy, write dx; and add the gradient that came past the block.
   void norm_backward(BackwardPart part);
   void residual_forward();
-  void residual_backward();
+  /// The mask is read as a byte per element.
+  void residual_backward(BackwardPart part);
 
   // ---- Attention: attention_work.cpp -----------------------------------------------------------------------------------
 

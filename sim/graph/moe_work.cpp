@@ -149,7 +149,7 @@ void LayerWriter::moe_backward(BackwardPart part) {
   const bool inputs = part != BackwardPart::weight_gradients;
   const bool weights = part != BackwardPart::input_gradients;
   const bool beside = plan_.parallel.moe_shared_overlap && inputs;
-  residual_backward();
+  residual_backward(part);
   if (!beside) shared_backward(part);
   if (inputs) {
     permute(Pass::backward, "unpermute");

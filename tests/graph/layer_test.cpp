@@ -1,5 +1,7 @@
 #include "sim/graph/layer.hpp"
 
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "tests/support/models.hpp"
@@ -161,4 +163,40 @@ TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
   std::int64_t announced = 0;
   for (const Work& each : work.backward(0, BackwardPart::all, false)) announced += each.parameters;
   CHECK(announced == work.layer_parameters(0));
+}
+
+TEST_CASE("layer: element-wise work of fp32 moves twice the bytes", "[graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  const auto moved = [&](const char* name, Pass pass) {
+    const LayerWork work(model, plan);
+    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+    return std::get<ElementwiseShape>(find(list, name, pass).shape).traffic.count;
+  };
+  const std::pair<const char*, Pass> works[] = {{"rms_norm", Pass::forward}, {"rms_norm", Pass::backward},
+                                                {"residual", Pass::forward}, {"rope", Pass::forward},
+                                                {"swiglu", Pass::forward},   {"swiglu", Pass::backward}};
+  std::vector<std::int64_t> narrow;
+  for (const auto& [name, pass] : works) narrow.push_back(moved(name, pass));
+  plan.training.dtype = Precision::fp32;
+  for (std::size_t i = 0; i < narrow.size(); ++i) {
+    INFO(works[i].first);
+    CHECK(moved(works[i].first, works[i].second) == 2 * narrow[i]);
+  }
+}
+
+TEST_CASE("layer: a split backward does every operator of the whole one once", "[graph]") {
+  Model model = llama3_70b();
+  model.dropout = 0.1;
+  const Plan plan = plan_of(model, 8, true);
+  const LayerWork work(model, plan);
+  const auto operators = [&](BackwardPart part) {
+    std::multiset<std::string> names;
+    for (const Work& each : work.backward(0, part, false))
+      if (each.kind == Work::Kind::compute) names.insert(each.op.name + " " + to_string(each.op.pass));
+    return names;
+  };
+  std::multiset<std::string> parts = operators(BackwardPart::input_gradients);
+  parts.merge(operators(BackwardPart::weight_gradients));
+  CHECK(parts == operators(BackwardPart::all));
 }

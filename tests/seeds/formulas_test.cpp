@@ -1,0 +1,171 @@
+// Formulas of the seed documents, by the ids of SEEDS.md: what holds, and what the tool gives where one does not.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "sim/graph/layer.hpp"
+#include "sim/io/files.hpp"
+#include "sim/plan/memory.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+#include "tests/support/models.hpp"
+
+using namespace tracecast;
+using namespace tracecast::test;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+
+Cluster machine(const std::string& name) { return read_topology(kRoot / "topologies" / (name + ".json")).value(); }
+
+Training training_of(std::int64_t sequence, std::int64_t micro_batch) {
+  Training training;
+  training.seq_length = sequence;
+  training.micro_batch_size = micro_batch;
+  training.global_batch_size = micro_batch;
+  return training;
+}
+
+Plan plan_of(const Model& model, int tp, bool sequence_parallel, const Training& training) {
+  Parallel parallel;
+  parallel.tp = tp;
+  parallel.sequence_parallel = sequence_parallel;
+  return make_plan(model, parallel, training, tp).value();
+}
+
+int calls(const WorkList& list, Collective what) {
+  int count = 0;
+  for (const Work& work : list)
+    count += (work.kind == Work::Kind::collective || work.kind == Work::Kind::start) && work.call.collective == what;
+  return count;
+}
+
+double step_time(const Scenario& scenario) { return forecast(scenario).value().forecast.step_time_s; }
+
+}  // namespace
+
+TEST_CASE("0-29: full recomputation repeats the forward, and both kinds of FLOPs are told", "[seeds][memory]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  const Forecast none = forecast(scenario).value().forecast;
+  scenario.training.recompute = Recompute::selective;
+  const Forecast selective = forecast(scenario).value().forecast;
+  scenario.training.recompute = Recompute::full;
+  const Forecast full = forecast(scenario).value().forecast;
+  CHECK(full.memory.front().activations < selective.memory.front().activations);
+  CHECK(selective.memory.front().activations <= none.memory.front().activations);
+  CHECK(none.hfu == Approx(none.mfu));
+  CHECK(full.hfu > full.mfu);
+  // A fourth pass through the layers, without the output layer.
+  CHECK(full.hfu / full.mfu > 1.25);
+  CHECK(full.hfu / full.mfu < 4.0 / 3 + 1e-9);
+}
+
+TEST_CASE("1-21: a larger micro-batch uses the GPU better, up to the memory", "[seeds][cost]") {
+  double before = 0;
+  for (const int micro_batch : {1, 2, 4, 8}) {
+    Scenario scenario = small_scenario(1, 1, 1);
+    scenario.training.micro_batch_size = micro_batch;
+    const double per_gpu = forecast(scenario).value().forecast.tokens_per_s;
+    CHECK(per_gpu > before);
+    before = per_gpu;
+  }
+}
+
+TEST_CASE("3-9: 16 bytes per element of activations are half of what a layer keeps", "[seeds][memory][oracle]") {
+  // The seed: batch 8 x sequence 4096 x hidden 8192 x 80 layers x 16 bytes.
+  CHECK(8.0 * 4096 * 8192 * 80 * 16 * 1e-9 == Approx(343.6).margin(0.05));
+  // A GPT of that size with flash attention keeps 34 bytes (DOMAIN.md 2.3), and 4 bytes of log-sum-exp per head.
+  const Model model = gpt(80, 8192, 64, 51200, 4096);
+  const Training training = training_of(4096, 8);
+  const double layer = static_cast<double>(layer_activation_bytes(model, plan_of(model, 1, false, training), 0).count);
+  const double log_sum_exp = 4.0 * 64 * 8 * 4096;
+  CHECK((layer - log_sum_exp) * 80 * 1e-9 == Approx(730.1).margin(0.05));
+}
+
+TEST_CASE("3-23: one message of tensor parallelism, and what a layer sends", "[seeds][graph][oracle]") {
+  const Model model = llama3_70b();
+  const Plan plan = plan_of(model, 8, false, training_of(4096, 8));
+  double message = 0;
+  double wire = 0;
+  const LayerWork work(model, plan);
+  for (const WorkList& list : {work.forward(0), work.backward(0, BackwardPart::all, false)})
+    for (const Work& each : list)
+      if (each.call.collective == Collective::all_reduce && each.call.size.count > 0) {
+        message = static_cast<double>(each.call.size.count);
+        wire += 2 * 7.0 / 8 * message;
+      }
+  CHECK(message == 536'870'912);                             // the seed's volume per layer
+  CHECK(80 * message * 1e-9 == Approx(42.95).margin(0.01));  // and of 80 layers
+  CHECK(80 * wire * 1e-9 == Approx(300.6).margin(0.1));      // four all-reduces, on the wire (T-C4)
+}
+
+TEST_CASE("3-24: NVLink 4.0's 900 GB/s are 450 in each direction", "[seeds][network]") {
+  CHECK(machine("dgx-h100").node.gpu_link.bytes_per_second == 450'000'000'000);
+  CHECK(machine("aws-p5").node.gpu_link.bytes_per_second == 450'000'000'000);
+}
+
+TEST_CASE("3-33: 67 MB per micro-batch between stages", "[seeds][graph][oracle]") {
+  Scenario scenario = small_scenario(1, 2, 1);
+  scenario.model = llama3_70b();
+  scenario.training.seq_length = 4096;
+  scenario.training.global_batch_size = 8;
+  const ForecastRun run = forecast(scenario).value();
+  REQUIRE(!run.graph.messages.empty());
+  for (const Message& message : run.graph.messages) CHECK(message.size.count == 67'108'864);
+  // Eight micro-batches: 536.9 MB forward, as much backward.
+  CHECK(8 * 67'108'864LL == 536'870'912);
+}
+
+TEST_CASE("3-31 3-37 4-21 4-23: smaller micro-batches shrink the bubble and cost efficiency", "[seeds][cost]") {
+  std::vector<double> bubbles;
+  std::vector<double> times;
+  for (const int micro_batch : {8, 4, 2, 1}) {
+    Scenario scenario = small_scenario(1, 4, 1);
+    scenario.training.global_batch_size = 32;
+    scenario.training.micro_batch_size = micro_batch;
+    scenario.training.cuda_graphs = true;  // launches of the small model would hide the bubble
+    const Forecast f = forecast(scenario).value().forecast;
+    bubbles.push_back(f.bubble_fraction * f.step_time_s);
+    times.push_back(f.compute_s.at("gemm"));
+  }
+  CHECK(std::is_sorted(bubbles.rbegin(), bubbles.rend()));
+  CHECK(std::is_sorted(times.begin(), times.end()));
+}
+
+TEST_CASE("4-1: two nodes of two GPUs: node 1 has ranks 2 and 3", "[seeds][network]") {
+  Cluster cluster = machine("dgx-h100");
+  cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 2;
+  cluster.world_size = 4;
+  CHECK(cluster.nodes() == 2);
+  CHECK(cluster.node_of(1) == 0);
+  CHECK(cluster.node_of(2) == 1);
+  CHECK(cluster.node_of(3) == 1);
+}
+
+TEST_CASE("4-17: tensor parallelism on a tiny model is no faster", "[seeds][network]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  scenario.model.hidden_size = 512;
+  scenario.model.num_attention_heads = 8;
+  scenario.model.ffn_hidden_size = 512;
+  scenario.training.seq_length = 128;
+  const double one = step_time(scenario);
+  scenario.parallel.tp = 4;
+  scenario.parallel.sequence_parallel = true;
+  scenario.cluster.world_size = 4;
+  CHECK(step_time(scenario) > 0.9 * one);
+}
+
+TEST_CASE("4-18: sequence parallelism and a loss over the divided vocabulary", "[seeds][graph][oracle]") {
+  const Model model = llama3_70b();
+  const Plan plan = plan_of(model, 8, true, training_of(8192, 1));
+  const LayerWork work(model, plan);
+  const WorkList forward = work.forward(0);
+  const WorkList backward = work.backward(0, BackwardPart::all, false);
+  // 10 (t-1)/t messages: gathers and reduce-scatters, four forward and six backward.
+  CHECK(calls(forward, Collective::all_gather) + calls(forward, Collective::reduce_scatter) == 4);
+  CHECK(calls(backward, Collective::all_gather) + calls(backward, Collective::reduce_scatter) == 6);
+  // Maximum, target logit, sum of exponentials.
+  CHECK(calls(work.head_forward(), Collective::all_reduce) == 3);
+}
