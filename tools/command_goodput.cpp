@@ -32,6 +32,9 @@ struct Options {
   std::string step_time;
   int spares = -1;
   double tokens = 0;
+  double until = 0;
+  std::string ramp;
+  std::string spikes;
   double price = 0;
   std::string log;
   std::vector<int> resume_from;
@@ -43,7 +46,8 @@ struct Options {
 };
 
 bool concerns_failures(const std::string& key) {
-  return key.starts_with("recovery.") || key.starts_with("checkpoint.") || key.starts_with("nodes_per_");
+  return key.starts_with("recovery.") || key.starts_with("checkpoint.") || key.starts_with("run.") ||
+         key.starts_with("nodes_per_");
 }
 
 tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
@@ -62,6 +66,21 @@ Result<double> time_option(const std::string& name, const std::string& text) {
   return *value;
 }
 
+/// "0=16,1e9=32" as the failure file's list. What is not of this form is left for its reader to refuse.
+std::string ramp_json(const std::string& text) {
+  std::string list;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string step = text.substr(begin, end - begin);
+    const std::size_t equals = std::min(step.find('='), step.size());
+    const std::string batch = equals < step.size() ? step.substr(equals + 1) : "null";
+    list += fmt::format(R"({}{{"from_tokens": {}, "global_batch": {}}})", list.empty() ? "" : ", ",
+                        step.substr(0, equals), batch);
+    begin = end + 1;
+  }
+  return "[" + list + "]";
+}
+
 /// What the short options mean for the failure file.
 std::vector<std::string> failure_overrides(const Options& options) {
   std::vector<std::string> overrides;
@@ -70,6 +89,9 @@ std::vector<std::string> failure_overrides(const Options& options) {
   else if (!options.checkpoint.empty())
     overrides.push_back("checkpoint.interval=\"" + options.checkpoint + "\"");
   if (options.spares >= 0) overrides.push_back(fmt::format("recovery.spares={}", options.spares));
+  if (options.until > 0) overrides.push_back(fmt::format("run.target_tokens={:.0f}", options.until));
+  if (!options.ramp.empty()) overrides.push_back("run.batch_ramp=" + ramp_json(options.ramp));
+  if (!options.spikes.empty()) overrides.push_back("run.spikes_at_tokens=[" + options.spikes + "]");
   for (const std::string& each : options.overrides)
     if (concerns_failures(each)) overrides.push_back(each);
   return overrides;
@@ -249,9 +271,18 @@ Run add_goodput(CLI::App& app) {
       ->type_name("TIME");
   app.add_option("--tokens", options->tokens, "tokens to train, e.g. 15e12: time and cost to finish")
       ->check(CLI::Range(1.0, 9e18));
+  app.add_option("--until", options->until, "end a history when so many tokens are trained, or after --days")
+      ->type_name("TOKENS")
+      ->check(CLI::Range(1.0, 9e15));
+  app.add_option("--ramp", options->ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
+      ->type_name("TOKENS=BATCH,…");
+  app.add_option("--spikes", options->spikes,
+                 "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
+      ->type_name("TOKENS,…");
   app.add_option("--price", options->price, "of one GPU-hour")->check(CLI::PositiveNumber);
-  app.add_option("--set", options->overrides,
-                 "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*); may be repeated")
+  app.add_option(
+         "--set", options->overrides,
+         "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*, run.*); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")

@@ -36,6 +36,7 @@ class FailureFileReader {
     if (const JsonNode* kinds = root.get_node("kinds")) read_kinds(root, *kinds);
     if (std::optional<ObjectReader> recovery = root.get_object("recovery")) read_recovery(*recovery);
     if (std::optional<ObjectReader> checkpoint = root.get_object("checkpoint")) read_checkpoint(*checkpoint);
+    if (std::optional<ObjectReader> course = root.get_object("run")) read_course(*course);
     root.finish();
   }
   FailureFile& file() { return file_; }
@@ -113,6 +114,7 @@ class FailureFileReader {
              {"communicators_per_1k_ranks", &r.communicators_per_1k_ranks},
              {"warm_up", &r.warm_up},
              {"spare_swap", &r.spare_swap},
+             {"spare_mtbf", &r.spare_mtbf},
              {"reconfigure", &r.reconfigure},
              {"flap_budget", &r.flap_budget}}) {
       double value = 0;
@@ -144,6 +146,56 @@ class FailureFileReader {
     reader.get("storage_every", c.storage_every, 1);
     reader.get("source", ignored_);
     reader.finish();
+  }
+
+  void read_course(ObjectReader& reader) {
+    TrainingCourse& c = file_.course;
+    reader.get("target_tokens", c.target_tokens, 1);
+    reader.get("spike_notice_steps", c.spike_notice_steps, 0);
+    reader.get("spike_rollback_steps", c.spike_rollback_steps, 0);
+    if (const JsonNode* spikes = list(reader, "spikes_at_tokens")) read_spikes(reader, *spikes);
+    if (const JsonNode* ramp = list(reader, "batch_ramp")) read_ramp(reader, *ramp);
+    reader.get("source", ignored_);
+    reader.finish();
+  }
+
+  void read_spikes(ObjectReader& reader, const JsonNode& spikes) {
+    std::vector<std::int64_t>& at = file_.course.spikes_at_tokens;
+    for (const JsonNode& node : spikes.items) {
+      const std::int64_t token = whole(node);
+      if (token <= (at.empty() ? 0 : at.back()))
+        return reader.error("spikes_at_tokens", "is not a list of ascending numbers of tokens");
+      at.push_back(token);
+    }
+  }
+
+  void read_ramp(ObjectReader& reader, const JsonNode& ramp) {
+    std::vector<BatchRamp>& steps = file_.course.ramp;
+    for (std::size_t i = 0; i < ramp.items.size(); ++i) {
+      ObjectReader step(ramp.items[i], reader.file(), fmt::format("{}[{}]", reader.dotted("batch_ramp"), i), *errors_);
+      BatchRamp next;
+      if (step.require("from_tokens", next.from_tokens, 0) && !steps.empty() &&
+          next.from_tokens <= steps.back().from_tokens)
+        step.error("from_tokens", "is not above the one before it");
+      step.require("global_batch", next.global_batch, 1);
+      step.finish();
+      steps.push_back(next);
+    }
+  }
+
+  /// A whole number, written as 72e9 or 72000000000; -1: it is none.
+  static std::int64_t whole(const JsonNode& node) {
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    if (node.kind == JsonNode::Kind::integer) return node.integer;
+    const bool exact = node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact;
+    return exact && std::trunc(node.number) == node.number ? static_cast<std::int64_t>(node.number) : -1;
+  }
+
+  static const JsonNode* list(ObjectReader& reader, const std::string& key) {
+    const JsonNode* node = reader.get_node(key);
+    if (node == nullptr || node->kind == JsonNode::Kind::array) return node;
+    reader.error(key, "is not a list");
+    return nullptr;
   }
 
   /// "24 h", or an object with mean, law and shape.

@@ -25,7 +25,8 @@ struct FailureFile {
   FailureModel model;
   Observed observed;
   RecoveryPolicy recovery;
-  CheckpointSettings checkpoint;
+  CheckpointSettings checkpoint;  ///< without storage: the topology's is used
+  TrainingCourse course;
   bool operator==(const FailureFile&) const = default;
 };
 

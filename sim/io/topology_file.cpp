@@ -153,6 +153,12 @@ void read_collectives(ObjectReader& reader, CollectiveTuning& tuning) {
   reader.finish();
 }
 
+void read_storage(ObjectReader& reader, StorageSpec& storage) {
+  if (reader.require("write", storage.write)) require_positive(reader, "write", storage.write);
+  if (reader.require("read", storage.read)) require_positive(reader, "read", storage.read);
+  reader.finish();
+}
+
 bool holds_numbers(const JsonNode& node) {
   if (node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number) return true;
   return node.kind == JsonNode::Kind::string && !node.string.empty() && node.string[0] >= '0' && node.string[0] <= '9';
@@ -211,6 +217,7 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
   if (auto collectives = root.get_object("collectives")) read_collectives(*collectives, cluster.tuning);
+  if (auto storage = root.get_object("storage")) read_storage(*storage, cluster.storage);
   read_sources(root, document, cluster, errors);
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));

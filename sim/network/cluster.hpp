@@ -111,6 +111,13 @@ struct GpuSeat {
   int gpu = 0;
 };
 
+/// The file system that checkpoints go to, all ranks together.
+struct StorageSpec {
+  Bandwidth write;  ///< 0: not known
+  Bandwidth read;
+  bool operator==(const StorageSpec&) const = default;
+};
+
 struct Cluster {
   std::string name;
   std::string gpu;  ///< name of the profile
@@ -119,6 +126,7 @@ struct Cluster {
   std::string fabric;             ///< "rail-optimized", "fat-tree", "dragonfly", "torus"
   std::vector<FabricTier> tiers;  ///< from the nodes up
   CollectiveTuning tuning;
+  StorageSpec storage;
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
   NetworkFaults faults;

@@ -13,7 +13,9 @@
 /// All times are ticks of 1 ns, and every tick goes to one entry of the waterfall, which therefore sums to the wall
 /// time exactly.
 ///
-/// Leaves out: failures of spares; a part's place in the machine depends not on its age; failures of the storage beyond
+/// Spares that wait may fail too (`spare_mtbf`): they go to repair, and the pool is that much smaller meanwhile.
+///
+/// Leaves out: a part's place in the machine depends not on its age; failures of the storage beyond
 /// its speed; two nodes of one replica that fail at different times cost that replica once.
 /// Source: DOMAIN.md 7.2 to 7.6.
 #pragma once
@@ -77,6 +79,7 @@ struct RecoveryPolicy {
   int spares = 0;                        ///< nodes that wait for a failure
   bool hot_spares = false;               ///< with processes started: a swap needs no scheduler and no container
   JobTime spare_swap{};
+  JobTime spare_mtbf{};  ///< of one idle spare, exponential, noticed at once; 0: spares do not fail
   Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
   Elastic elastic = Elastic::off;
   JobTime reconfigure{};                 ///< leaving out or taking back a replica
@@ -93,6 +96,16 @@ struct BatchRamp {
   bool operator==(const BatchRamp&) const = default;
 };
 
+/// What the course of the training does to the job's time.
+struct TrainingCourse {
+  std::vector<BatchRamp> ramp{};                 ///< ascending; empty: the scenario's batch throughout
+  std::vector<std::int64_t> spikes_at_tokens{};  ///< loss spikes at these points of the data, ascending
+  int spike_notice_steps = 0;                    ///< of those: steps run until it is noticed
+  int spike_rollback_steps = 0;                  ///< of those: steps before it that are run again
+  std::int64_t target_tokens = 0;                ///< the history ends when so much has been trained (0: no target)
+  bool operator==(const TrainingCourse&) const = default;
+};
+
 struct JobSpec {
   Machine machine{};
   int replicas = 1;           ///< data-parallel degree
@@ -100,12 +113,8 @@ struct JobSpec {
   FailureModel failures{};
   RecoveryPolicy recovery{};
   CheckpointPolicy checkpoint{};
-  std::vector<BatchRamp> ramp{};                 ///< ascending; empty: the scenario's batch throughout
-  std::vector<std::int64_t> spikes_at_tokens{};  ///< loss spikes at these points of the data, ascending
-  int spike_notice_steps = 0;                    ///< of those
-  int spike_rollback_steps = 0;
-  JobTime horizon{};               ///< the history ends here (0: never)
-  std::int64_t target_tokens = 0;  ///< or when so much has been trained (0: no target)
+  TrainingCourse course{};
+  JobTime horizon{};  ///< the history ends here (0: never), or at the target of the course
 };
 
 /// Where wall time goes.
@@ -144,6 +153,7 @@ struct History {
   std::vector<int> events;  ///< [kind of the model]: how often it struck
   int interruptions = 0;    ///< outages that were not planned
   int checkpoints = 0;
+  int spare_failures = 0;      ///< of spares while they waited
   std::vector<JobSpan> spans;  ///< when asked for
   double goodput() const;      ///< productive / wall
 };

@@ -13,6 +13,11 @@ Json json_of(const Estimate& e) {
   return {{"mean", e.mean}, {"low", e.low}, {"high", e.high}, {"standard_error", e.standard_error}};
 }
 
+Json in_days(Estimate e) {
+  for (double* value : {&e.mean, &e.low, &e.high, &e.standard_error}) *value /= 86400;
+  return json_of(e);
+}
+
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json checkpoint_json(const GoodputReport& r) {
@@ -26,6 +31,10 @@ Json checkpoint_json(const GoodputReport& r) {
                      {"survives", to_string(t.survives)}});
   Json out = {{"mode", to_string(r.checkpoint.mode)},
               {"bytes", checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter).count},
+              {"storage",
+               {{"write_bytes_per_s", r.checkpoint.storage_write.bytes_per_second},
+                {"read_bytes_per_s", r.checkpoint.storage_read.bytes_per_second},
+                {"from", to_string(r.storage_from)}}},
               {"interval_s", r.interval_s},
               {"interval_steps", r.spec.checkpoint.interval_steps},
               {"tiers", tiers},
@@ -99,6 +108,8 @@ Json report_json(const GoodputReport& r) {
                 {"p95", quantile(r.goodput.goodputs, 0.95)}}},
               {"waterfall", shares},
               {"interruptions", json_of(r.goodput.interruptions)},
+              {"wall_days", in_days(r.goodput.wall_s)},
+              {"tokens", json_of(r.goodput.tokens)},
               {"mtbf_s", finite(r.mtbf_s)},
               {"events", events},
               {"step_time_s", seconds(r.healthy.time)},

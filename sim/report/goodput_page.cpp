@@ -83,6 +83,11 @@ std::string answer(const GoodputReport& r, const TextStyle& style) {
                fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
                            duration_in_words(seconds(r.spec.horizon)), span_text(r.mtbf_s)),
                style);
+  if (r.spec.course.target_tokens > 0)
+    text += fact("trained",
+                 fmt::format("{:.4g} T tokens on average, after {}", r.goodput.tokens.mean / 1e12,
+                             duration_in_words(r.goodput.wall_s.mean)),
+                 style);
   if (r.goal_tokens > 0) {
     std::string goal = fmt::format("{:.4g} T tokens in {:.1f} days ({:.1f} to {:.1f}), {} GPU-hours",
                                    static_cast<double>(r.goal_tokens) / 1e12, r.goal_days.mean, r.goal_days.low,
@@ -107,6 +112,11 @@ std::string waterfall(const GoodputReport& r, const TextStyle& style) {
   return text;
 }
 
+const char* storage_words(StorageFrom from) {
+  if (from == StorageFrom::failures) return "as the failure model says";
+  return from == StorageFrom::topology ? "as the topology says" : "assumed: 1 GB/s for each node";
+}
+
 std::string checkpoints(const GoodputReport& r, const TextStyle& style) {
   std::string text = "\n" + heading("Checkpoints", style) + "\n";
   if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure goes back to the beginning\n";
@@ -122,6 +132,10 @@ std::string checkpoints(const GoodputReport& r, const TextStyle& style) {
                          span_text(seconds(tier.persist)), span_text(seconds(tier.load)),
                          tier.every == 1 ? std::string("checkpoint") : fmt::format("{} checkpoints", tier.every), ""),
              style);
+  text += fact("file system",
+               fmt::format("{} written, {} read ({})", to_text(r.checkpoint.storage_write),
+                           to_text(r.checkpoint.storage_read), storage_words(r.storage_from)),
+               style);
   text +=
       fact("interval", fmt::format("{} ({} steps)", span_text(r.interval_s), r.spec.checkpoint.interval_steps), style);
   if (r.optimal_s > 0)

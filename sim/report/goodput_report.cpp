@@ -11,6 +11,9 @@ namespace tracecast {
 namespace {
 
 constexpr double kDay = 86400;
+/// Where neither the failure model nor the topology states the storage: what Llama 3's file system sustains for each of
+/// its nodes (2 TB/s for 2,048 of them, arXiv 2407.21783).
+constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
 CheckpointShape shape_of(const Scenario& scenario, int replicas) {
   const int ranks = scenario.cluster.world_size;
@@ -18,7 +21,20 @@ CheckpointShape shape_of(const Scenario& scenario, int replicas) {
           scenario.parallel.zero_stage >= 1 ? ranks : std::max(1, ranks / replicas)};
 }
 
-JobSpec spec_of(const GoodputRequest& request, const CheckpointShape& shape) {
+/// The failure model's storage, the topology's where that states none, or an assumed one.
+void set_storage(GoodputReport& report, const Cluster& cluster) {
+  CheckpointSettings& settings = report.checkpoint;
+  const bool stated = settings.storage_write.bytes_per_second > 0 || settings.storage_read.bytes_per_second > 0;
+  const bool known = cluster.storage.write.bytes_per_second > 0;
+  report.storage_from = stated ? StorageFrom::failures : (known ? StorageFrom::topology : StorageFrom::assumed);
+  const StorageSpec storage =
+      known ? cluster.storage
+            : StorageSpec{{kStoragePerNode * report.machine.nodes()}, {kStoragePerNode * report.machine.nodes()}};
+  if (settings.storage_write.bytes_per_second == 0) settings.storage_write = storage.write;
+  if (settings.storage_read.bytes_per_second == 0) settings.storage_read = storage.read;
+}
+
+JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpoint, const CheckpointShape& shape) {
   const Scenario& scenario = request.scenario;
   const Parallel& p = scenario.parallel;
   JobSpec spec;
@@ -31,7 +47,8 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointShape& shape) {
     if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate));
   }
   spec.recovery = request.failures.recovery;
-  spec.checkpoint.tiers = make_tiers(request.failures.checkpoint, shape);
+  spec.checkpoint.tiers = make_tiers(checkpoint, shape);
+  spec.course = request.failures.course;
   spec.horizon = job_time(request.days * kDay);
   return spec;
 }
@@ -93,6 +110,18 @@ void add_resume(GoodputReport& report, const GoodputRequest& request) {
 
 }  // namespace
 
+const char* to_string(StorageFrom from) {
+  switch (from) {
+    case StorageFrom::failures:
+      return "failures";
+    case StorageFrom::topology:
+      return "topology";
+    case StorageFrom::assumed:
+      return "assumed";
+  }
+  return "";
+}
+
 double GoodputReport::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
 
 Result<GoodputReport> forecast_goodput(const GoodputRequest& request) {
@@ -100,10 +129,11 @@ Result<GoodputReport> forecast_goodput(const GoodputRequest& request) {
   report.scenario = request.scenario.name;
   report.failures = request.failures.model.name;
   report.checkpoint = request.failures.checkpoint;
-  report.spec.replicas = 1;
-  report.shape = shape_of(request.scenario, spec_of(request, {}).replicas);
-  report.spec = spec_of(request, report.shape);
-  report.machine = report.spec.machine;
+  const JobSpec bare = spec_of(request, {.mode = CheckpointMode::off}, {});
+  report.machine = bare.machine;
+  set_storage(report, request.scenario.cluster);
+  report.shape = shape_of(request.scenario, bare.replicas);
+  report.spec = spec_of(request, report.checkpoint, report.shape);
 
   const bool keep_batch = report.spec.recovery.elastic == Elastic::keep_batch;
   const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s);

@@ -29,6 +29,14 @@ struct GoodputRequest {
   GoodputOptions options;
 };
 
+/// Where the bandwidth of the storage comes from.
+enum class StorageFrom {
+  failures,  ///< the failure model's file, or --set
+  topology,
+  assumed,  ///< 1 GB/s for each node
+};
+const char* to_string(StorageFrom from);
+
 /// Beginning with a checkpoint of another layout.
 struct Resume {
   ShardLayout from;
@@ -46,7 +54,8 @@ struct GoodputReport {
   JobSpec spec;  ///< as simulated
   StepTime healthy;
   CheckpointShape shape;
-  CheckpointSettings checkpoint;
+  CheckpointSettings checkpoint;  ///< with the storage that was used
+  StorageFrom storage_from = StorageFrom::failures;
   double interval_s = 0;  ///< of work between checkpoints, 0: none
   double mtbf_s = 0;      ///< of the job, infinity when nothing fails
   double restart_s = 0;   ///< crash with a spare at hand: from the failure to the first step

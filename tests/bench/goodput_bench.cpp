@@ -17,12 +17,14 @@ void histories_of_54_days(benchmark::State& state) {
   FixedStepTimes steps;
   steps.healthy = {from_seconds(6.34), 2048 * 8192};
   steps.replicas = 128;
+  CheckpointSettings checkpoint = file->checkpoint;
+  checkpoint.storage_write = checkpoint.storage_read = {2'000'000'000'000};
   JobSpec spec;
   spec.machine = {16384, 8};
   spec.replicas = 128;
   spec.failures = file->model;
   spec.recovery = file->recovery;
-  spec.checkpoint = {65, make_tiers(file->checkpoint, {405'853'388'800, 16384, 16384})};
+  spec.checkpoint = {65, make_tiers(checkpoint, {405'853'388'800, 16384, 16384})};
   spec.horizon = job_time(54 * 86400.0);
   GoodputOptions options;
   options.min_histories = options.max_histories = static_cast<int>(state.range(0));

@@ -98,6 +98,20 @@ TEST_CASE("mistakes in a failure file are told with line and key", "[error][io][
         "--set: recovery.spares = -1: is out of range (allowed: at least 0)");
 }
 
+TEST_CASE("the course of the training is read, and its mistakes are told", "[io][reliability]") {
+  const FailureFile file =
+      read_failure_file(kShipped / "llama3-54-days.json",
+                        {"run.target_tokens=15.6e12", "run.spikes_at_tokens=[72e9, 80e9]", "run.spike_notice_steps=200",
+                         "run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 512}]", "recovery.spare_mtbf=850 d"})
+          .value();
+  CHECK(file.course == TrainingCourse{{{0, 512}}, {72'000'000'000, 80'000'000'000}, 200, 0, 15'600'000'000'000});
+  CHECK(file.recovery.spare_mtbf == job_time(850 * 86400.0));
+  CHECK(errors_of("{\"run\": {\"spikes_at_tokens\": [5, 5]}}") ==
+        "FILE:1: run.spikes_at_tokens = [2 items]: is not a list of ascending numbers of tokens");
+  CHECK(errors_of("{\"run\": {\"batch_ramp\": [{\"from_tokens\": 0}]}}") ==
+        "FILE:1: run.batch_ramp[0].global_batch: is missing");
+}
+
 TEST_CASE("long times: more than a Duration holds", "[io][reliability]") {
   CHECK(parse_long_time_s("50677 h").value() == Approx(50677 * 3600.0));
   CHECK(parse_long_time_s("54 d").value() == 54 * 86400.0);

@@ -125,3 +125,13 @@ TEST_CASE("schema: the scenario schema names the keys and words that the reader 
   visit_training(training, Training{});
   training.compare_keys();
 }
+
+TEST_CASE("schema: every shipped failure model fits, and what does not is found", "[io][schema][reliability]") {
+  const fs::path schema = kRoot / "docs/schema/failures.schema.json";
+  std::size_t files = 0;
+  CHECK(violations_below(kRoot / "scenarios/failures", schema, files) == std::vector<std::string>{});
+  CHECK(files >= 7);
+  CHECK(schema_violations(schema, R"({"recovery": {"spars": 1}})").size() == 1);
+  CHECK(schema_violations(schema, R"({"run": {"batch_ramp": [{"from_tokens": 0}]}})").size() == 1);
+  CHECK(schema_violations(schema, R"({"run": {"target_tokens": 5}, "recovery": {"spare_mtbf": "850 d"}})").empty());
+}

@@ -65,10 +65,11 @@ JobSpec eventful_job(Elastic elastic) {
        .warm_up = s(1),
        .spares = 3,
        .spare_swap = s(9),
+       .spare_mtbf = s(5000),
        .repair = {LawKind::weibull, 3000, 2},
        .elastic = elastic,
        .reconfigure = s(4)};
-  spec.ramp = {{0, 8}, {5'000'000, 16}};
+  spec.course.ramp = {{0, 8}, {5'000'000, 16}};
   return spec;
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("T-G3: simulated goodput of a segment is the closed form, within three
   const int segments = 20;
   JobSpec spec = quiet_job();
   spec.failures.kinds = {every(mu)};
-  spec.target_tokens = segments * tau * 1000LL;
+  spec.course.target_tokens = segments * tau * 1000LL;
   spec.checkpoint = every_steps(tau, {.stall = s(delta)});
   spec.recovery.scheduler = s(restart);
   spec.recovery.failures_in_restart = in_restart;
@@ -128,6 +129,27 @@ TEST_CASE("T-G5: the share of time without enough nodes is Erlang's, for any law
   // Work since the beginning is lost at every failure, so only waiting tells. Its error: 400 repairs x 200 histories.
   CAPTURE(spares, to_string(law), expected);
   CHECK(share(goodput, Spent::waiting) == Approx(expected).epsilon(0.012));
+}
+
+TEST_CASE("a single spare that fails while it waits is there for its mean life out of life and repair",
+          "[oracle][reliability]") {
+  // One crash at the end of each history, long after the beginning: it waits a mean repair time with the probability
+  // that the spare is away, r/(m + r), for the spare and its own node are repaired alike (exponential, no memory).
+  const double life = 3000, repair = 1000;
+  JobSpec spec = quiet_job(4);
+  FailureKind crash = once(50'000);
+  crash.per = Per::job;
+  crash.scope = Per::node;
+  spec.failures.kinds = {crash};
+  spec.recovery.spares = 1;
+  spec.recovery.spare_mtbf = s(life);
+  spec.recovery.repair = {LawKind::exponential, repair, 1};
+  spec.checkpoint = every_steps(10);
+  spec.horizon = s(60'000);
+  const Goodput goodput = simulate(spec, one_second_steps(4), 4000);
+  // The first of two repairs (the spare's, the node's) ends the wait: half the mean.
+  const double expected = repair / (life + repair) * repair / 2;
+  CHECK(share(goodput, Spent::waiting) * 60'000 == Approx(expected).epsilon(0.1));
 }
 
 TEST_CASE("failures come as often as the model says: mean time to failure goes down with scale",

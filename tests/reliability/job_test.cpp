@@ -24,7 +24,7 @@ TEST_CASE("no failures and no checkpoints: exactly the steps", "[oracle][reliabi
   JobSpec spec = quiet_job();
   FixedStepTimes steps = one_second_steps();
   steps.healthy.time = Duration{4'123'456'789'000};
-  spec.target_tokens = 1'000'000;
+  spec.course.target_tokens = 1'000'000;
   const History done = run(spec, steps);
   CHECK(done.wall == JobTime{4'123'456'789 * 1000});
   CHECK(done.tokens == 1'000'000);
@@ -38,7 +38,7 @@ TEST_CASE("no failures and no checkpoints: exactly the steps", "[oracle][reliabi
 
 TEST_CASE("checkpoints stall after every interval, and not after the last step", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
-  spec.target_tokens = 100'000;
+  spec.course.target_tokens = 100'000;
   spec.checkpoint = every_steps(10, {.stall = s(2)});
   const History history = run(spec, one_second_steps());
   CHECK(history.checkpoints == 9);
@@ -94,7 +94,7 @@ TEST_CASE("an asynchronous checkpoint is safe only when it has been written", "[
 
 TEST_CASE("a checkpoint waits for the one before it to be written", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
-  spec.target_tokens = 31'000;
+  spec.course.target_tokens = 31'000;
   spec.checkpoint = every_steps(10, {.stall = s(1), .persist = s(14)});
   // First taken at 11, safe at 25. Second due at 21: waits 4, stalls 1: 26, safe at 40. Third due at 36: until 41.
   const History history = run(spec, one_second_steps());
@@ -220,11 +220,11 @@ TEST_CASE("a crash that goes back before a corruption undoes it", "[oracle][reli
 TEST_CASE("S0: a loss spike at a token count costs (q + z) steps and a restart", "[oracle][reliability]") {
   const int q = 100, z = 300;
   JobSpec spec = quiet_job();
-  spec.target_tokens = 2'000'000;
+  spec.course.target_tokens = 2'000'000;
   spec.checkpoint = every_steps(1);  // free, after every step: the cost is the spike's alone
-  spec.spikes_at_tokens = {720'000};
-  spec.spike_notice_steps = z;
-  spec.spike_rollback_steps = q;
+  spec.course.spikes_at_tokens = {720'000};
+  spec.course.spike_notice_steps = z;
+  spec.course.spike_rollback_steps = q;
   spec.recovery.scheduler = s(60);
   const History history = run(spec, one_second_steps());
   CHECK(of(history, Spent::lost) == s(q + z));
@@ -238,7 +238,7 @@ TEST_CASE("slow stretches take the step time that the engine gives", "[oracle][r
   kind.magnitude = 0.8;
   kind.lasts = {LawKind::fixed, 9, 1};
   spec.failures.kinds = {kind};
-  spec.target_tokens = 20'000;
+  spec.course.target_tokens = 20'000;
   FixedStepTimes steps = one_second_steps();
   steps.table[{.gpu_speed_percent = 80}] = {from_seconds(1.2), 1000};
   const History history = run(spec, steps);
@@ -253,7 +253,7 @@ TEST_CASE("a state that the engine cannot speak about is an error, not a guess",
   FailureKind kind = once(10, Effect::lost_rail);
   kind.lasts = {LawKind::fixed, 9, 1};
   spec.failures.kinds = {kind};
-  spec.target_tokens = 20'000;
+  spec.course.target_tokens = 20'000;
   const Result<History> history = simulate_history(spec, one_second_steps(), 1, 0);
   REQUIRE_FALSE(history.has_value());
   CHECK(to_string(history.error()) == "the step time of this state of the machine is not known");
@@ -282,7 +282,7 @@ TEST_CASE("slow storage stretches checkpoints and loads", "[oracle][reliability]
   kind.magnitude = 0.5;
   kind.lasts = {LawKind::fixed, 5, 1};
   spec.failures.kinds = {kind};
-  spec.target_tokens = 31'000;
+  spec.course.target_tokens = 31'000;
   spec.checkpoint = every_steps(10, {.stall = s(1)});
   CHECK(of(run(spec, one_second_steps()), Spent::checkpoint) == s(1 + 2 + 1));
 }
@@ -294,7 +294,7 @@ TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]
   spec.failures.kinds = {kind};
   spec.checkpoint = every_steps(1000, {.stall = s(1), .persist = s(3), .load = s(2)});
   spec.recovery.scheduler = s(10);
-  spec.target_tokens = 200'000;
+  spec.course.target_tokens = 200'000;
   const History history = run(spec, one_second_steps());
   CHECK(of(history, Spent::lost) == s(0));
   CHECK(of(history, Spent::planned) == s(100));
@@ -341,8 +341,8 @@ TEST_CASE("elastic continuation with a shard that only the lost node had goes ba
 
 TEST_CASE("batch ramp: the time of training is the sum over its pieces", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
-  spec.ramp = {{0, 16}, {100'000, 32}, {500'000, 64}};
-  spec.target_tokens = 1'000'000;
+  spec.course.ramp = {{0, 16}, {100'000, 32}, {500'000, 64}};
+  spec.course.target_tokens = 1'000'000;
   FixedStepTimes steps;
   steps.table[{.global_batch = 16}] = {from_seconds(1), 1000};
   steps.table[{.global_batch = 32}] = {from_seconds(1.5), 2000};

@@ -1,5 +1,6 @@
 #include "sim/report/goodput_report.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "sim/report/engine_step_times.hpp"
 #include "sim/report/forecast.hpp"
 #include "sim/report/goodput_svg.hpp"
+#include "tests/support/json_schema.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -175,4 +177,46 @@ TEST_CASE("page, JSON and pictures say the same", "[report][reliability]") {
     CHECK(svg.ends_with("</svg>\n"));
     CHECK(svg.find("\"nan") == std::string::npos);
   }
+}
+
+TEST_CASE("goodput --json fits its schema, with and without its optional parts", "[report][reliability][schema]") {
+  const fs::path schema = kRoot / "docs/schema/goodput.schema.json";
+  GoodputRequest request = llama("llama3-54-days");
+  CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});
+  request = llama("llama3-54-days", {"recovery.elastic=shrink-batch", "checkpoint.mode=tiered"});
+  request.find_best_interval = true;
+  request.goal_tokens = 15'600'000'000'000;
+  request.resume_from = ShardLayout{8, 8, 256};
+  CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});
+  request.failures.model.kinds.clear();  // nothing fails: no mean time between failures
+  CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});
+}
+
+TEST_CASE("the storage is the failure model's, the topology's or an assumed one, in this order", "[reliability]") {
+  GoodputRequest request = llama("llama3-54-days");
+  const GoodputReport topology = forecast_goodput(request).value();
+  CHECK(topology.storage_from == StorageFrom::topology);
+  CHECK(topology.checkpoint.storage_write.bytes_per_second == 2'000'000'000'000);
+  request.scenario.cluster.storage = {};
+  const GoodputReport assumed = forecast_goodput(request).value();
+  CHECK(assumed.storage_from == StorageFrom::assumed);
+  CHECK(assumed.checkpoint.storage_read.bytes_per_second == 2'048'000'000'000);
+  request = llama("llama3-54-days", {"checkpoint.storage_write=4 TB/s"});
+  const GoodputReport stated = forecast_goodput(request).value();
+  CHECK(stated.storage_from == StorageFrom::failures);
+  CHECK(stated.checkpoint.storage_read.bytes_per_second == 2'000'000'000'000);
+  CHECK(seconds(stated.spec.checkpoint.tiers[0].stall) < seconds(topology.spec.checkpoint.tiers[0].stall));
+}
+
+TEST_CASE("the course of the training reaches the engine: each batch of the ramp has its own step", "[reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 1024}, "
+                                                    "{\"from_tokens\": 100000000000, \"global_batch\": 2048}]",
+                                                    "run.target_tokens=200e9"});
+  const GoodputReport report = forecast_goodput(request).value();
+  CHECK(report.goodput.tokens.mean == Approx(200e9).epsilon(1e-3));
+  CHECK(report.goodput.wall_s.mean < 54 * 86400.0);
+  REQUIRE(report.states.size() >= 3);
+  std::vector<std::int64_t> batches;
+  for (const auto& [state, step] : report.states) batches.push_back(step.tokens / 8192);
+  CHECK(std::count(batches.begin(), batches.end(), 1024) == 1);
 }
