@@ -5,6 +5,7 @@
 
 namespace tracecast::cli {
 
+Run add_calibrate(CLI::App& app);
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
 Run add_plan(CLI::App& app);
@@ -13,5 +14,6 @@ Run add_predict(CLI::App& app);
 Run add_scaling(CLI::App& app);
 Run add_schedule(CLI::App& app);
 Run add_topology(CLI::App& app);
+Run add_validate(CLI::App& app);
 
 }  // namespace tracecast::cli

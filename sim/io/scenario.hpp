@@ -40,6 +40,7 @@ struct Scenario {
   Profile profile;
   Perturbation perturbation;  ///< with cluster.faults: the scenario's `perturb`
   std::string topology;       ///< as the scenario names it
+  std::string stack;          ///< software stack it begins with; empty: none
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
   std::optional<Measured> measured;
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand

@@ -12,6 +12,7 @@
 #include "sim/io/overrides.hpp"
 #include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/io/stack.hpp"
 
 namespace tracecast {
 namespace {
@@ -37,6 +38,7 @@ class ScenarioReader {
     root.get("description", scenario_.description);
     root.get("source", scenario_.source);
     if (required(root, "model")) read_model_of(root);
+    begin_with_stack(root);
     if (std::optional<ObjectReader> parallel = root.get_object("parallel")) {
       visit_parallel(FieldReader(*parallel), scenario_.parallel);
       check_layout(*parallel);
@@ -66,6 +68,19 @@ class ScenarioReader {
     if (root.get_node(key) != nullptr) return true;
     root.error(key, "is missing");
     return false;
+  }
+
+  /// What the scenario says itself goes before the values of its stack.
+  void begin_with_stack(ObjectReader& root) {
+    std::string name;
+    if (!root.get("stack", name)) return;
+    scenario_.stack = name;
+    const std::optional<fs::path> file = find(root, "stack", name, data_->scenarios / "stacks", "stack");
+    if (!file) return;
+    stack_.emplace();
+    take(read_stack(*file), *stack_);
+    scenario_.parallel = stack_->parallel;
+    scenario_.training = stack_->training;
   }
 
   void read_model_of(ObjectReader& root) {
@@ -136,6 +151,7 @@ class ScenarioReader {
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
+    if (stack_) apply_to_profile(*stack_, scenario_.profile);
     cluster->finish();
   }
 
@@ -193,6 +209,7 @@ class ScenarioReader {
   fs::path folder_;
   const DataPaths* data_;
   std::vector<Diagnostic>* errors_;
+  std::optional<Stack> stack_;
   Scenario scenario_;
 };
 

@@ -40,16 +40,17 @@ class FieldWriter {
   ordered_json* object_;
 };
 
-/// The fields of `value` that differ from those of a default one; `visit(visitor, object)` is the table of keys.
+/// The fields of `value` that differ from those of a default one, or all of them; `visit(visitor, object)` is the table of
+/// keys.
 template <class T, class Visit>
-ordered_json fields(const T& value, Visit visit) {
+ordered_json fields(const T& value, Visit visit, bool all_of_them = false) {
   ordered_json all = ordered_json::object();
   ordered_json defaults = ordered_json::object();
   visit(FieldWriter(all), value);
   visit(FieldWriter(defaults), T{});
   ordered_json kept = ordered_json::object();
   for (const auto& [key, field] : all.items())
-    if (field != defaults.at(key)) kept[key] = field;
+    if (all_of_them || field != defaults.at(key)) kept[key] = field;
   return kept;
 }
 
@@ -100,8 +101,12 @@ std::string to_json(const Scenario& scenario) {
   if (!scenario.description.empty()) object["description"] = scenario.description;
   if (!scenario.source.empty()) object["source"] = scenario.source;
   object["model"] = model_object(scenario.model);
-  object["parallel"] = fields(scenario.parallel, [](auto&& visit, const Parallel& p) { visit_parallel(visit, p); });
-  object["training"] = fields(scenario.training, [](auto&& visit, const Training& t) { visit_training(visit, t); });
+  const bool has_stack = !scenario.stack.empty();  // whose values are not the general defaults
+  if (has_stack) object["stack"] = scenario.stack;
+  object["parallel"] = fields(
+      scenario.parallel, [](auto&& visit, const Parallel& p) { visit_parallel(visit, p); }, has_stack);
+  object["training"] = fields(
+      scenario.training, [](auto&& visit, const Training& t) { visit_training(visit, t); }, has_stack);
   object["cluster"] = {{"topology", scenario.topology.empty() ? scenario.cluster.name : scenario.topology},
                        {"world_size", scenario.cluster.world_size}};
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;

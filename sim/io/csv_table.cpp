@@ -1,0 +1,118 @@
+#include "sim/io/csv_table.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+/// One record at a time.
+class CsvScanner {
+ public:
+  explicit CsvScanner(std::string_view text) : rest_(text) {
+    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);
+  }
+  bool done() const { return rest_.empty(); }
+  int line() const { return line_; }
+  bool open_quote() const { return quoted_; }
+
+  std::vector<std::string> record() {
+    std::vector<std::string> fields(1);
+    for (; !rest_.empty(); rest_.remove_prefix(1)) {
+      const char c = rest_.front();
+      if (c == '\n') ++line_;
+      if (quoted_)
+        inside_quotes(c, fields.back());
+      else if (c == '"')
+        quoted_ = true;
+      else if (c == ',')
+        fields.emplace_back();
+      else if (c == '\n')
+        return end_of_record(fields);
+      else if (c != '\r')
+        fields.back() += c;
+    }
+    return fields;
+  }
+
+ private:
+  std::vector<std::string> end_of_record(std::vector<std::string>& fields) {
+    rest_.remove_prefix(1);
+    return std::move(fields);
+  }
+  void inside_quotes(char c, std::string& field) {
+    if (c != '"') {
+      field += c;
+    } else if (rest_.size() > 1 && rest_[1] == '"') {
+      field += c;
+      rest_.remove_prefix(1);
+    } else {
+      quoted_ = false;
+    }
+  }
+
+  std::string_view rest_;
+  int line_ = 1;
+  bool quoted_ = false;
+};
+
+Diagnostic at(const std::string& file, int line, std::string key, std::string message) {
+  return {file, line, std::move(key), "", std::move(message)};
+}
+
+}  // namespace
+
+Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
+  CsvTable table;
+  table.file_ = std::move(file);
+  CsvScanner scanner(text);
+  if (scanner.done()) return fail(at(table.file_, 0, "", "has no header line"));
+  table.header_ = scanner.record();
+  for (std::size_t c = 0; c < table.header_.size(); ++c)
+    if (!table.columns_.emplace(table.header_[c], c).second)
+      return fail(at(table.file_, 1, shortened(table.header_[c]), "is a column twice"));
+  while (!scanner.done()) {
+    Row row{scanner.line(), scanner.record()};
+    if (row.fields.size() == 1 && row.fields[0].empty()) continue;
+    if (row.fields.size() != table.header_.size())
+      return fail(at(table.file_, row.line, "",
+                     fmt::format("has {} fields where the header has {}", row.fields.size(), table.header_.size())));
+    table.rows_.push_back(std::move(row));
+  }
+  if (scanner.open_quote()) return fail(at(table.file_, scanner.line(), "", "a quote is not closed"));
+  return table;
+}
+
+Result<CsvTable> CsvTable::read(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::error_code code;
+  if (!stream || std::filesystem::is_directory(path, code)) return fail(at(path.string(), 0, "", "cannot be read"));
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  return parse(text, path.string());
+}
+
+const std::string& CsvTable::text(std::size_t row, const std::string& column) const {
+  static const std::string kNothing;
+  const auto found = columns_.find(column);
+  return found == columns_.end() ? kNothing : rows_[row].fields[found->second];
+}
+
+std::optional<double> CsvTable::number(std::size_t row, const std::string& column) const {
+  const std::string& field = text(row, column);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+Diagnostic CsvTable::wrong(std::size_t row, const std::string& column, std::string message) const {
+  return {file_, line(row), column, shortened(text(row, column)), std::move(message)};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,47 @@
+/// A table of comma-separated values with a header line, as people keep measurements in.
+///
+/// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark and carriage returns are dropped.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+class CsvTable {
+ public:
+  /// Errors: no header, a column named twice, a quote that is not closed, a row with another number of fields.
+  static Result<CsvTable> parse(std::string_view text, std::string file);
+  static Result<CsvTable> read(const std::filesystem::path& path);
+
+  std::size_t rows() const { return rows_.size(); }
+  const std::string& file() const { return file_; }
+  bool has(const std::string& column) const { return columns_.contains(column); }
+  const std::vector<std::string>& header() const { return header_; }
+  /// Line of the file that the row begins on.
+  int line(std::size_t row) const { return rows_[row].line; }
+  /// "" for an empty field and for a column that the table lacks.
+  const std::string& text(std::size_t row, const std::string& column) const;
+  /// Empty when the field is. Errors are told by `wrong`: a field that is no finite number.
+  std::optional<double> number(std::size_t row, const std::string& column) const;
+  /// What is wrong at this field, with file and line.
+  Diagnostic wrong(std::size_t row, const std::string& column, std::string message) const;
+
+ private:
+  struct Row {
+    int line = 0;
+    std::vector<std::string> fields;
+  };
+  std::string file_;
+  std::vector<std::string> header_;
+  std::map<std::string, std::size_t> columns_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace tracecast

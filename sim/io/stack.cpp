@@ -1,0 +1,92 @@
+#include "sim/io/stack.hpp"
+
+#include <algorithm>
+
+#include "sim/cost/attention.hpp"
+#include "sim/io/field_reader.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/io/scenario_fields.hpp"
+
+namespace tracecast {
+namespace {
+
+void read_kernels(ObjectReader& reader, const JsonNode& node, Stack& stack) {
+  for (const auto& [architecture, kernel] : node.members) {
+    std::string name;
+    if (reader.get(architecture, name)) stack.attention_kernels[architecture] = name;
+  }
+}
+
+}  // namespace
+
+Result<Stack> read_stack(const std::filesystem::path& path) {
+  const Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  ObjectReader root(document->root, document->file, "", errors);
+  Stack stack;
+  stack.name = path.stem().string();
+  root.require("description", stack.description);
+  root.require("source", stack.source);
+  root.get("frameworks", stack.frameworks);
+  root.get("sources", stack.sources);
+  if (auto parallel = root.get_object("parallel")) {
+    visit_parallel(FieldReader(*parallel), stack.parallel);
+    parallel->finish();
+  }
+  if (auto training = root.get_object("training")) {
+    visit_training(FieldReader(*training), stack.training);
+    training->finish();
+  }
+  if (auto kernels = root.get_object("attention_kernels"))
+    read_kernels(*kernels, *root.get_node("attention_kernels"), stack);
+  root.get("host_launch", stack.host_launch);
+  root.get("shard_rank_overhead", stack.shard_rank_overhead);
+  if (root.get("spread", stack.spread) && !(stack.spread > 0 && stack.spread < 2))
+    root.error("spread", "is out of range (allowed: above 0, below 2)");
+  root.finish();
+  if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
+  return stack;
+}
+
+Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder) {
+  std::vector<Stack> stacks;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    if (entry.path().extension() != ".json") continue;
+    Result<Stack> stack = read_stack(entry.path());
+    if (!stack) return tl::unexpected(stack.error());
+    stacks.push_back(std::move(*stack));
+  }
+  if (code) return fail(Diagnostic{folder.string(), 0, "", "", "cannot be listed"});
+  std::sort(stacks.begin(), stacks.end(), [](const Stack& a, const Stack& b) { return a.name < b.name; });
+  return stacks;
+}
+
+void apply_to_profile(const Stack& stack, Profile& profile) {
+  if (stack.host_launch > Duration{}) profile.host.launch = seconds(stack.host_launch);
+  const auto kernel = stack.attention_kernels.find(profile.architecture);
+  if (kernel == stack.attention_kernels.end()) return;
+  const std::vector<std::string> known = attention_kernels(profile);
+  if (std::find(known.begin(), known.end(), kernel->second) == known.end()) return;
+  std::stable_partition(profile.attention.begin(), profile.attention.end(),
+                        [&](const AttentionModel& model) { return model.kernel == kernel->second; });
+}
+
+const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source) {
+  const auto longest = [&stacks](auto names, const std::string& word) {
+    const Stack* best = nullptr;
+    std::size_t length = 0;
+    for (const Stack& stack : stacks)
+      for (const std::string& beginning : stack.*names)
+        if (beginning.size() > length && word.starts_with(beginning)) {
+          best = &stack;
+          length = beginning.size();
+        }
+    return best;
+  };
+  const Stack* of_source = longest(&Stack::sources, source);
+  return of_source != nullptr ? of_source : longest(&Stack::frameworks, framework);
+}
+
+}  // namespace tracecast

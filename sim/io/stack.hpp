@@ -1,0 +1,47 @@
+/// Software stacks as data: what Megatron-LM, DeepSpeed, FSDP … set unless told otherwise. scenarios/stacks/<name>.json
+/// (docs/formats/stack.md).
+///
+/// A scenario that names a `stack` begins with its values in place of the general defaults; what the scenario says itself
+/// goes before. A published run finds its stack by the framework that its source names.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/plan/parallel.hpp"
+
+namespace tracecast {
+
+struct Stack {
+  std::string name;  ///< file stem
+  std::string description;
+  std::string source;
+  std::vector<std::string> frameworks;  ///< beginnings of the names that published tables use for it
+  std::vector<std::string> sources;  ///< beginnings of sources whose runs used it, whatever their framework is called
+  Parallel parallel;
+  Training training;
+  std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
+  Duration host_launch;                                  ///< host time of one eager operator; 0: the profile's
+  Duration shard_rank_overhead;  ///< per step and rank of the optimizer's shard group: parameters sent rank by rank
+  double spread = 0.10;          ///< relative standard deviation of whole runs on it around their forecast
+  bool operator==(const Stack&) const = default;
+};
+
+/// Errors: those of the JSON reader, values out of range.
+Result<Stack> read_stack(const std::filesystem::path& path);
+/// All of a folder, by name.
+Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder);
+
+/// What a stack says about the GPU: its host time, and the kernel of fused attention, which becomes the profile's first.
+/// A kernel that the profile has not is left alone.
+void apply_to_profile(const Stack& stack, Profile& profile);
+
+/// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one.
+const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "");
+
+}  // namespace tracecast

@@ -1,0 +1,60 @@
+/// How the step time moves with each fitted parameter: its derivatives along the critical path.
+///
+/// A parameter is a factor on the time of all work of one kind. The step time is a maximum over sums of durations, so its
+/// derivative by the logarithm of such a factor is the time that this kind takes on the critical path; kinds that hide
+/// behind others have none. Exact up to the factor at which another path becomes the longest, and from below beyond it
+/// (maxima of sums are convex).
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "sim/engine/timeline.hpp"
+#include "sim/graph/step_graph.hpp"
+
+namespace tracecast {
+
+/// Kinds of work whose errors go together.
+enum class Knob {
+  gemm,  ///< 16 and 32 bit
+  gemm_fp8,
+  gemm_fp4,
+  grouped_gemm,
+  attention,          ///< fused
+  unfused_attention,  ///< scores and softmax
+  memory_bound,
+  optimizer,
+  host,
+  tensor_parallel,
+  context_parallel,
+  expert_parallel,
+  pipeline,
+  data_parallel,  ///< gradients, parameters, tied embeddings, control
+};
+inline constexpr std::size_t kKnobs = 14;
+const char* to_string(Knob knob);
+
+/// A factor on the time of each kind.
+using KnobFactors = std::array<double, kKnobs>;
+constexpr KnobFactors no_factors() {
+  KnobFactors ones{};
+  ones.fill(1);
+  return ones;
+}
+
+/// Seconds on the critical path by kind; they sum to the step time.
+struct Sensitivities {
+  std::array<double, kKnobs> path_s{};
+  std::array<double, kKnobs> spread_s{};  ///< the same weighted with the relative standard deviation of each cost
+  double step_s = 0;
+  /// Relative standard deviation of the step time: errors of one kind go together, those of different kinds do not.
+  double relative_deviation() const;
+};
+
+/// Requires a timeline of this graph with spans.
+Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline);
+
+/// The same step with the time of every kind multiplied, rounded to picoseconds. Requires positive factors.
+StepGraph scaled(StepGraph graph, const KnobFactors& factors);
+
+}  // namespace tracecast

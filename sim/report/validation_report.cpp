@@ -1,0 +1,280 @@
+#include "sim/report/validation_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string plain(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
+
+std::string row_line(const RowForecast& r) {
+  return fmt::format("  {} {} {} {}  {}{}\n", pad_right(r.id.empty() ? "-" : r.id, 26),
+                     pad_left(seconds_text(r.predicted_s), 9), pad_left(seconds_text(r.measured_s), 9),
+                     pad_left(percent(r.error()), 9),
+                     fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)),
+                     r.inside_band() ? "" : "  outside");
+}
+
+std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows, int width) {
+  const ErrorSummary s = summarise(rows);
+  const Measure m = measure(rows);
+  return fmt::format("  {} {:5} {} {} {} {} {} {} {}\n", pad_right(name, width), s.rows,
+                     pad_left(plain(m.mean_of_medians), 7), pad_left(plain(s.mean), 7), pad_left(plain(s.median), 7),
+                     pad_left(plain(s.worst), 7), pad_left(fmt::format("{:+.1f}", 100 * s.bias), 7),
+                     pad_left(plain(s.coverage), 7), pad_left(plain(s.half_width), 7));
+}
+
+std::string group_header(const std::string& title, int width) {
+  return fmt::format("  {} {} {} {} {} {} {} {} {}\n", pad_right(title, width), pad_left("rows", 5),
+                     pad_left("measure", 7), pad_left("mean", 7), pad_left("median", 7), pad_left("worst", 7),
+                     pad_left("bias", 7), pad_left("inside", 7), pad_left("+-band", 7));
+}
+
+std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
+  constexpr int kWidth = 44;
+  std::string text = group_header("percent", kWidth);
+  text += group_line("all", scored(rows), kWidth);
+  if (!by.empty())
+    for (const auto& [name, group] : grouped(table, rows, by)) text += group_line(name, group, kWidth);
+  return text;
+}
+
+std::string memory_line(const std::vector<RowForecast>& rows) {
+  const MemorySummary m = summarise_memory(rows);
+  return fmt::format(
+      "  {} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to fit, {} of {} that "
+      "ran out "
+      "of memory are forecast not to\n",
+      m.rows, plain(m.mean), percent(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory);
+}
+
+Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
+
+Json summary_json(const std::vector<const RowForecast*>& rows) {
+  const ErrorSummary s = summarise(rows);
+  const Measure m = measure(rows);
+  return {{"rows", s.rows},
+          {"sources", m.sources},
+          {"mean_of_source_medians", m.mean_of_medians},
+          {"scatter_inside_sources", m.scatter},
+          {"mean_absolute_error", s.mean},
+          {"median_absolute_error", s.median},
+          {"worst_absolute_error", s.worst},
+          {"bias", s.bias},
+          {"within_10_percent", s.within_10},
+          {"inside_band", s.coverage},
+          {"band_half_width", s.half_width}};
+}
+
+Json row_json(const RowForecast& r) {
+  Json sensitivities = Json::object();
+  for (std::size_t k = 0; k < kKnobs; ++k)
+    if (r.sensitivities.path_s[k] > 0) sensitivities[to_string(static_cast<Knob>(k))] = r.sensitivities.path_s[k];
+  const auto or_null = [](bool there, double value) { return there ? Json(value) : Json(nullptr); };
+  const bool made = r.forecast_made();
+  return {{"id", r.id},
+          {"source", r.source},
+          {"predicted_step_time_s", or_null(made, r.predicted_s)},
+          {"measured_step_time_s", or_null(r.measured_s > 0, r.measured_s)},
+          {"error", or_null(r.scored(), r.scored() ? r.error() : 0)},
+          {"band", made ? band_json(r.band) : Json(nullptr)},
+          {"predicted_peak_memory_gib", or_null(made, r.predicted_memory_gib)},
+          {"measured_peak_memory_gib", or_null(r.measured_memory_gib > 0, r.measured_memory_gib)},
+          {"fits", made ? Json(r.fits) : Json(nullptr)},
+          {"out_of_memory", r.out_of_memory},
+          {"stack", r.stack},
+          {"critical_path_s", sensitivities},
+          {"assumptions", r.assumptions},
+          {"skipped", made ? Json(nullptr) : Json(r.skipped)}};
+}
+
+// --- Pictures ------------------------------------------------------------------------------------------------------
+
+constexpr double kWide = 640, kHigh = 640, kMargin = 56;
+
+/// The source's colour: hues by the golden angle, so that neighbours in the list differ.
+std::string colour_of(std::size_t index) {
+  return fmt::format("hsl({:.0f} 65% 45%)", std::fmod(137.508 * static_cast<double>(index), 360));
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// Logarithmic scale over both axes.
+class LogScale {
+ public:
+  explicit LogScale(const std::vector<const RowForecast*>& rows) {
+    for (const RowForecast* r : rows) {
+      low_ = std::min({low_, std::log10(r->measured_s), std::log10(r->predicted_s)});
+      high_ = std::max({high_, std::log10(r->measured_s), std::log10(r->predicted_s)});
+    }
+    low_ = std::floor(low_);
+    high_ = std::max(low_ + 1, std::ceil(high_));
+  }
+  double x(double s) const { return kMargin + at(s) * (kWide - 2 * kMargin); }
+  double y(double s) const { return kHigh - kMargin - at(s) * (kHigh - 2 * kMargin); }
+  int first() const { return static_cast<int>(low_); }
+  int last() const { return static_cast<int>(high_); }
+
+ private:
+  double at(double s) const { return (std::log10(s) - low_) / (high_ - low_); }
+  double low_ = 0;
+  double high_ = 1;
+};
+
+std::string axes(const LogScale& scale) {
+  std::string out;
+  for (int decade = scale.first(); decade <= scale.last(); ++decade) {
+    const double s = std::pow(10.0, decade);
+    out += fmt::format(R"(<line x1="{0:.1f}" y1="{1:.1f}" x2="{0:.1f}" y2="{2:.1f}" stroke="#ddd"/>)", scale.x(s),
+                       kMargin, kHigh - kMargin);
+    out += fmt::format(R"(<line x1="{1:.1f}" y1="{0:.1f}" x2="{2:.1f}" y2="{0:.1f}" stroke="#ddd"/>)", scale.y(s),
+                       kMargin, kWide - kMargin);
+    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g} s</text>)", scale.x(s),
+                       kHigh - kMargin + 16, s);
+    out +=
+        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:g} s</text>)", kMargin - 6, scale.y(s) + 4, s);
+  }
+  const double low = std::pow(10.0, scale.first()), high = std::pow(10.0, scale.last());
+  for (const double factor : {1 / 1.1, 1.0, 1.1})
+    out += fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="#888"{}/>)", scale.x(low),
+                       scale.y(low * factor), scale.x(high), scale.y(high * factor),
+                       factor == 1 ? "" : R"( stroke-dasharray="4 4")");
+  return out;
+}
+
+std::string open_svg(double width, double height) {
+  return fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>)",
+      width, height);
+}
+
+}  // namespace
+
+std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const TextStyle& style) {
+  std::string text = heading("Forecast, measured, error, 90 % band", style) + "\n";
+  std::map<std::string, int> assumed, skipped;
+  for (const RowForecast& r : rows) {
+    if (r.scored()) text += row_line(r);
+    for (const std::string& sentence : r.assumptions) ++assumed[sentence];
+    if (!r.skipped.empty()) ++skipped[r.skipped];
+  }
+  text += "\n" + heading("Summary", style) + "\n" + summary_lines(table, rows, by);
+  const Measure m = measure(scored(rows));
+  text += fmt::format("  measure: mean over {} sources of the median absolute error; scatter inside sources {} %\n",
+                      m.sources, plain(m.scatter));
+  text += "\n" + heading("Memory", style) + "\n" + memory_line(rows);
+  if (!assumed.empty()) text += "\n" + heading("Assumed where the source prints nothing", style) + "\n";
+  for (const auto& [sentence, count] : assumed) text += fmt::format("  {:4} rows  {}\n", count, sentence);
+  if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";
+  for (const auto& [reason, count] : skipped) text += fmt::format("  {:4} rows  {}\n", count, reason);
+  return text;
+}
+
+std::string validation_json(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
+  Json list = Json::array();
+  for (const RowForecast& r : rows) list.push_back(row_json(r));
+  const MemorySummary m = summarise_memory(rows);
+  Json out = {{"table", table.file()},
+              {"rows", list},
+              {"summary", summary_json(scored(rows))},
+              {"memory",
+               {{"rows", m.rows},
+                {"mean_absolute_error", m.mean},
+                {"bias", m.bias},
+                {"completed", m.completed},
+                {"completed_fit", m.completed_fit},
+                {"out_of_memory", m.out_of_memory},
+                {"out_of_memory_seen", m.out_of_memory_seen}}}};
+  if (!by.empty()) {
+    Json groups = Json::object();
+    for (const auto& [name, group] : grouped(table, rows, by)) groups[name] = summary_json(group);
+    out["by"] = by;
+    out["groups"] = groups;
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string scatter_svg(const std::vector<RowForecast>& rows) {
+  const std::vector<const RowForecast*> points = scored(rows);
+  std::map<std::string, std::size_t> sources;
+  for (const RowForecast* r : points) sources.emplace(r->source, 0);
+  std::size_t next = 0;
+  for (auto& [source, index] : sources) index = next++;
+  const LogScale scale(points);
+  std::string svg = open_svg(kWide + 300, kHigh) + axes(scale);
+  for (const RowForecast* r : points)
+    svg += fmt::format(
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
+        scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), escaped(r->id),
+        percent(r->error()));
+  double y = kMargin;
+  for (const auto& [source, index] : sources) {
+    svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
+                       kWide, y, colour_of(index), kWide + 10, y + 4, escaped(source));
+    y += 17;
+  }
+  svg += fmt::format(R"(<text x="{:.0f}" y="{:.0f}" text-anchor="middle">measured step time</text>)", kWide / 2,
+                     kHigh - 14);
+  svg +=
+      fmt::format(R"(<text x="{:.0f}" y="{:.0f}">forecast step time; dashed: 10 % off</text>)", kMargin, kMargin - 20);
+  return svg + "</svg>\n";
+}
+
+std::string error_bars_svg(const std::vector<RowForecast>& rows) {
+  std::vector<const RowForecast*> bars = scored(rows);
+  std::sort(bars.begin(), bars.end(), [](const RowForecast* a, const RowForecast* b) {
+    return a->error() != b->error() ? a->error() < b->error() : a->row < b->row;
+  });
+  constexpr double kHeight = 320, kMost = 0.5;
+  const double step = bars.empty() ? 1 : (kWide + 240) / static_cast<double>(bars.size());
+  const double middle = kHeight / 2;
+  std::string svg = open_svg(kWide + 300, kHeight);
+  for (const double level : {-0.25, -0.1, 0.0, 0.1, 0.25}) {
+    const double y = middle - level / kMost * (middle - 16);
+    svg += fmt::format(
+        R"(<line x1="50" y1="{0:.1f}" x2="{1:.0f}" y2="{0:.1f}" stroke="#ccc"/><text x="44" y="{2:.1f}" text-anchor="end">{3:+.0f} %</text>)",
+        y, kWide + 290, y + 4, 100 * level);
+  }
+  double x = 50;
+  for (const RowForecast* r : bars) {
+    const double height = std::clamp(r->error() / kMost, -1.0, 1.0) * (middle - 16);
+    svg += fmt::format(
+        R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" fill="{}"><title>{} {}</title></rect>)", x,
+        std::min(middle, middle - height), std::max(0.3, 0.9 * step), std::abs(height),
+        r->inside_band() ? "#4a7ab5" : "#c0504d", escaped(r->id), percent(r->error()));
+    x += step;
+  }
+  return svg + "</svg>\n";
+}
+
+std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
+  return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Forecast and measured</title>"
+         "<body style=\"font-family:sans-serif;margin:2em;max-width:70em\"><h1>Forecast and measured</h1>" +
+         scatter_svg(rows) + "<h2>Errors, sorted; red: outside the 90 % band</h2>" + error_bars_svg(rows) +
+         "<h2>Table</h2><pre>" + escaped(validation_page(table, rows, by, {})) + "</pre></body></html>\n";
+}
+
+}  // namespace tracecast

@@ -1,0 +1,27 @@
+/// What `tracecast validate` prints: a table, one JSON object, pictures, and pages for docs/validation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/text.hpp"
+#include "sim/validation/validate.hpp"
+
+namespace tracecast {
+
+/// Every row with forecast, measurement, error and band; summary; groups by `by` (a column, "architecture" or "stack";
+/// "" none); memory; what was assumed and what was skipped.
+std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const TextStyle& style);
+
+/// One JSON object, newline at the end: docs/formats/validation.md, docs/schema/validation.schema.json.
+std::string validation_json(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by);
+
+/// Forecast against measurement, a colour per source, with lines of 0 and +-10 %.
+std::string scatter_svg(const std::vector<RowForecast>& rows);
+/// Signed errors of all scored rows, sorted, a bar each.
+std::string error_bars_svg(const std::vector<RowForecast>& rows);
+/// Both in one page.
+std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by);
+
+}  // namespace tracecast

@@ -1,0 +1,227 @@
+#include "sim/validation/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace tracecast {
+namespace {
+
+constexpr double kNoise = 0.05;        ///< of one run around its source (ACCURACY.md A1: scatter inside sources 4.4 %)
+constexpr double kSourcePrior = 0.08;  ///< A6 18
+constexpr double kHuber = 2;           ///< noise deviations beyond which a run counts linearly
+constexpr int kIterations = 30;
+
+/// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of ACCURACY.md A4; what
+/// overlaps or waits on other software is known least.
+constexpr std::array<double, kKnobs> kPriors{
+    0.10,  // gemm
+    0.15,  // gemm_fp8
+    0.20,  // gemm_fp4
+    0.30,  // grouped_gemm
+    0.20,  // attention
+    0.25,  // unfused_attention
+    0.30,  // memory_bound
+    0.20,  // optimizer
+    0.40,  // host
+    0.25,  // tensor_parallel
+    0.40,  // context_parallel
+    0.70,  // expert_parallel
+    0.40,  // pipeline
+    0.40,  // data_parallel
+};
+
+/// A symmetric positive definite system, solved by Cholesky's decomposition in place.
+class NormalEquations {
+ public:
+  explicit NormalEquations(std::size_t n) : n_(n), a_(n * n), b_(n) {}
+  void add(const std::vector<std::pair<std::size_t, double>>& gradient, double residual, double weight) {
+    for (const auto& [i, gi] : gradient) {
+      b_[i] += weight * gi * residual;
+      for (const auto& [j, gj] : gradient) a_[i * n_ + j] += weight * gi * gj;
+    }
+  }
+  std::vector<double> solve() {
+    for (std::size_t j = 0; j < n_; ++j) {
+      for (std::size_t k = 0; k < j; ++k) a_[j * n_ + j] -= a_[j * n_ + k] * a_[j * n_ + k];
+      a_[j * n_ + j] = std::sqrt(a_[j * n_ + j]);
+      for (std::size_t i = j + 1; i < n_; ++i) {
+        for (std::size_t k = 0; k < j; ++k) a_[i * n_ + j] -= a_[i * n_ + k] * a_[j * n_ + k];
+        a_[i * n_ + j] /= a_[j * n_ + j];
+      }
+    }
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t k = 0; k < i; ++k) b_[i] -= a_[i * n_ + k] * b_[k];
+      b_[i] /= a_[i * n_ + i];
+    }
+    for (std::size_t i = n_; i-- > 0;) {
+      for (std::size_t k = i + 1; k < n_; ++k) b_[i] -= a_[k * n_ + i] * b_[k];
+      b_[i] /= a_[i * n_ + i];
+    }
+    return b_;
+  }
+
+ private:
+  std::size_t n_;
+  std::vector<double> a_;
+  std::vector<double> b_;
+};
+
+/// Numbers of the unknowns: kinds of each architecture first, then the sources.
+class Unknowns {
+ public:
+  explicit Unknowns(const std::vector<const RowForecast*>& rows) {
+    for (const RowForecast* row : rows) {
+      architectures_.emplace(row->architecture, 0);
+      ++rows_of_[row->source];
+    }
+    std::size_t next = 0;
+    for (auto& [name, first] : architectures_) {
+      first = next;
+      next += kKnobs;
+    }
+    for (const auto& [name, rows_there] : rows_of_) sources_[name] = next++;
+    size_ = next;
+  }
+  std::size_t size() const { return size_; }
+  std::size_t factor(const std::string& architecture, std::size_t knob) const {
+    return architectures_.at(architecture) + knob;
+  }
+  std::size_t offset(const std::string& source) const { return sources_.at(source); }
+  int rows_of(const std::string& source) const { return rows_of_.at(source); }
+  const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
+  const std::map<std::string, std::size_t>& sources() const { return sources_; }
+  double prior(std::size_t unknown) const {
+    return unknown < architectures_.size() * kKnobs ? kPriors[unknown % kKnobs] : kSourcePrior;
+  }
+
+ private:
+  std::map<std::string, std::size_t> architectures_;
+  std::map<std::string, std::size_t> sources_;
+  std::map<std::string, int> rows_of_;
+  std::size_t size_ = 0;
+};
+
+void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
+             const RowForecast& row) {
+  double time = 0;
+  std::vector<std::pair<std::size_t, double>> gradient;
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    if (row.sensitivities.path_s[k] <= 0) continue;
+    const std::size_t unknown = unknowns.factor(row.architecture, k);
+    gradient.emplace_back(unknown, row.sensitivities.path_s[k] * std::exp(x[unknown]));
+    time += gradient.back().second;
+  }
+  for (auto& [unknown, slope] : gradient) slope /= time;
+  const std::size_t offset = unknowns.offset(row.source);
+  gradient.emplace_back(offset, 1);
+  const double residual = std::log(row.measured_s / time) - x[offset];
+  const double far = std::abs(residual) / kNoise;
+  const double robust = far > kHuber ? kHuber / far : 1;
+  const double weight = robust / (kNoise * kNoise) / std::sqrt(unknowns.rows_of(row.source));
+  equations.add(gradient, residual, weight);
+}
+
+double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
+  double square = prior_rows * prior * prior;
+  double count = prior_rows;
+  for (const RowForecast* row : rows) {
+    const double own = std::hypot(row->sensitivities.relative_deviation(), row->layout_spread);
+    const double error = std::log(row->predicted_s / row->measured_s);
+    // Errors far outside are a tail that no normal band should be stretched for.
+    const double capped = std::min(std::abs(error), 0.4);
+    square += std::max(0.0, capped * capped - own * own);
+    count += 1;
+  }
+  return std::sqrt(square / count);
+}
+
+}  // namespace
+
+CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
+  const Unknowns unknowns(rows);
+  std::vector<double> x(unknowns.size(), 0);
+  for (int iteration = 0; iteration < kIterations; ++iteration) {
+    NormalEquations equations(unknowns.size());
+    for (std::size_t u = 0; u < x.size(); ++u) {
+      const double prior = unknowns.prior(u);
+      equations.add({{u, 1}}, -x[u], 1 / (prior * prior));
+    }
+    for (const RowForecast* row : rows) add_row(equations, unknowns, x, *row);
+    const std::vector<double> step = equations.solve();
+    for (std::size_t u = 0; u < x.size(); ++u) x[u] += step[u];
+  }
+  CalibrationFit fit;
+  fit.rows = static_cast<int>(rows.size());
+  for (const auto& [architecture, first] : unknowns.architectures())
+    for (std::size_t k = 0; k < kKnobs; ++k) fit.factors[architecture][k] = std::exp(x[first + k]);
+  for (const auto& [source, unknown] : unknowns.sources()) fit.source_offset[source] = x[unknown];
+  return fit;
+}
+
+ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
+  for (const auto& [architecture, factors] : more) {
+    KnobFactors& own = base.try_emplace(architecture, no_factors()).first->second;
+    for (std::size_t k = 0; k < kKnobs; ++k) own[k] *= factors[k];
+  }
+  return base;
+}
+
+FactorsOf factors_of(ArchitectureFactors factors) {
+  return [factors = std::move(factors)](const RowScenario& row) {
+    const auto found = factors.find(row.scenario.profile.architecture);
+    return found == factors.end() ? no_factors() : found->second;
+  };
+}
+
+Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
+                                       const ValidateOptions& options) {
+  CrossValidation out;
+  // Fitted to the steps as they are, then to the steps as that fit makes them: paths move with the factors.
+  Result<std::vector<RowForecast>> base = validate(table, library, options);
+  if (!base) return tl::unexpected(base.error());
+  ArchitectureFactors factors = fit_factors(scored(*base)).factors;
+  ValidateOptions with = options;
+  with.factors = factors_of(factors);
+  Result<std::vector<RowForecast>> near = validate(table, library, with);
+  if (!near) return tl::unexpected(near.error());
+  // The priors are about the factors as a whole, so the second fit sees paths with the first factors taken off again.
+  for (RowForecast& row : *near) {
+    const auto own = factors.find(row.architecture);
+    if (own == factors.end()) continue;
+    for (std::size_t k = 0; k < kKnobs; ++k) row.sensitivities.path_s[k] /= own->second[k];
+  }
+  const std::vector<const RowForecast*> rows = scored(*near);
+  out.fit = fit_factors(rows);
+  with.factors = factors_of(out.fit.factors);
+  Result<std::vector<RowForecast>> fitted = validate(table, library, with);
+  if (!fitted) return tl::unexpected(fitted.error());
+  out.fitted = std::move(*fitted);
+
+  std::set<std::string> sources;
+  for (const RowForecast* row : rows) sources.insert(row->source);
+  for (const std::string& source : sources) {
+    std::vector<const RowForecast*> others;
+    for (const RowForecast* row : rows)
+      if (row->source != source) others.push_back(row);
+    out.without[source] = fit_factors(others).factors;
+  }
+  with.factors = [&out](const RowScenario& row) {
+    const auto found = out.without.find(row.scenario.source);
+    return found == out.without.end() ? no_factors() : factors_of(found->second)(row);
+  };
+  Result<std::vector<RowForecast>> held_out = validate(table, library, with);
+  if (!held_out) return tl::unexpected(held_out.error());
+  out.held_out = std::move(*held_out);
+  return out;
+}
+
+std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows) {
+  std::map<std::string, std::vector<const RowForecast*>> by_stack;
+  for (const RowForecast* row : scored(held_out)) by_stack[row->stack].push_back(row);
+  std::map<std::string, double> spreads;
+  for (const auto& [stack, rows] : by_stack) spreads[stack] = spread_of(rows, prior, prior_rows);
+  return spreads;
+}
+
+}  // namespace tracecast

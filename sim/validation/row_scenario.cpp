@@ -1,0 +1,392 @@
+#include "sim/validation/row_scenario.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kUsualVocabulary = 51'200;
+constexpr std::int64_t kPackedSpan = 400;  ///< tokens that a token of packed fine-tuning attends to, ACCURACY.md A6 15
+
+/// The machine of a row: the first line whose GPU is the row's and whose words are all in its network and framework.
+struct Fabric {
+  const char* gpu;
+  const char* network;    ///< part of inter_node_link; "" any
+  const char* framework;  ///< beginning of framework; "" any
+  double memory_gb;       ///< 0 any
+  const char* topology;
+  const char* profile;  ///< "" the topology's
+};
+constexpr std::array kFabrics{
+    Fabric{"A100", "Omni-Path", "", 0, "jean-zay", ""},
+    Fabric{"A100", "4x 100Gb/s RoCE", "", 0, "internevo-a100", ""},
+    Fabric{"A100", "4x HDR", "", 80, "a100-4hdr", ""},
+    Fabric{"A100", "4x HDR", "", 40, "a100-4hdr", "a100-40gb"},
+    Fabric{"A100", "1600Gb/s RoCE", "", 40, "hgx-a100-8x200g", ""},
+    Fabric{"A100", "1600Gb/s RoCE", "", 0, "hgx-a100-8x200g", "a100"},
+    Fabric{"A100", "8x HDR", "", 80, "selene", ""},
+    Fabric{"A100", "", "", 40, "dgx-a100", "a100-40gb"},
+    Fabric{"A100", "", "", 0, "dgx-a100", ""},
+    Fabric{"H100", "pods of 3072", "", 0, "meta-24k-h100", ""},
+    Fabric{"H100", "", "torchtitan", 96, "grand-teton", "h100-96gb-500w"},
+    Fabric{"H100", "", "torchtitan", 0, "grand-teton", ""},
+    Fabric{"H100", "", "", 96, "dgx-h100", "h100-96gb-500w"},
+    Fabric{"H100", "", "", 0, "dgx-h100", ""},
+    Fabric{"H800", "", "", 0, "dgx-h800", ""},
+    Fabric{"H200", "", "", 0, "dgx-h200", ""},
+    Fabric{"B200", "", "", 0, "dgx-b200", ""},
+    Fabric{"B300", "", "", 0, "hgx-b300", ""},
+    Fabric{"GB200", "", "", 0, "gb200-nvl72", ""},
+    Fabric{"GB300", "", "", 0, "gb300-nvl72", ""},
+    Fabric{"V100", "", "", 0, "dgx-2h", ""},
+    Fabric{"MI250X-GCD", "", "", 0, "frontier", ""},
+    Fabric{"MI300X", "", "", 0, "hgx-mi300x", ""},
+    Fabric{"MI325X", "", "", 0, "hgx-mi300x", "mi325x"},
+    Fabric{"MI355X", "", "", 0, "hgx-mi300x", "mi355x"},
+};
+
+struct Word {
+  const char* in_table;
+  const char* schedule;
+};
+constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
+                                Word{"zb_1p", "zb-h1"},        Word{"zb_2p", "zb-h2"},
+                                Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
+                                Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
+                                Word{"dualpipe", "dualpipev"}, Word{"gpipe", "gpipe"}};
+
+class RowReader {
+ public:
+  RowReader(const CsvTable& table, std::size_t row, const RowLibrary& library)
+      : table_(&table), row_(row), library_(&library) {}
+
+  Result<RowScenario> read() {
+    stack_ = find_stack(library_->stacks(), text("framework"), text("source"));
+    result_.stack = stack_ != nullptr ? stack_->name : "";
+    if (stack_ != nullptr) result_.stack_spread = stack_->spread;
+    if (stack_ == nullptr) assume("no software stack is known by this name: general defaults");
+    read_model();
+    read_machine();
+    if (!problem_) read_parallel();
+    if (!problem_) read_training();
+    if (!problem_) pad_vocabulary();
+    if (!problem_) validate_model();
+    if (problem_) return fail(*problem_);
+    Scenario& s = result_.scenario;
+    s.name = text("id").empty() ? fmt::format("row {}", table_->line(row_)) : text("id");
+    s.source = text("source");
+    if (const double time = number("step_time_s", 0); time > 0) s.measured = Measured{time, text("source")};
+    return std::move(result_);
+  }
+
+ private:
+  const std::string& text(const std::string& column) const { return table_->text(row_, column); }
+  bool printed(const std::string& column) const { return !text(column).empty(); }
+  void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
+  void refuse(const std::string& column, std::string message) {
+    if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
+  }
+
+  double number(const std::string& column, double otherwise) {
+    if (!printed(column)) return otherwise;
+    const std::optional<double> value = table_->number(row_, column);
+    if (!value || *value < 0) refuse(column, "is not a number of at least 0");
+    return value.value_or(otherwise);
+  }
+  std::int64_t count(const std::string& column, std::int64_t otherwise) {
+    const double value = number(column, static_cast<double>(otherwise));
+    if (value != std::trunc(value) || value > 1e15) {
+      refuse(column, "is not a whole number");
+      return otherwise;
+    }
+    return static_cast<std::int64_t>(value);
+  }
+  int small(const std::string& column, int otherwise) {
+    const std::int64_t value = count(column, otherwise);
+    if (value > 16'777'216) refuse(column, "is too large");
+    return value > 16'777'216 ? otherwise : static_cast<int>(value);
+  }
+  std::int64_t needed(const std::string& column) {
+    if (!printed(column)) refuse(column, "is not printed");
+    const std::int64_t value = count(column, 0);
+    if (value < 1) refuse(column, "is not at least 1");
+    return value;
+  }
+  bool flag(const std::string& column, bool otherwise) { return printed(column) ? text(column) == "1" : otherwise; }
+
+  void read_model() {
+    Model& m = result_.scenario.model;
+    m.name = text("model_name");
+    m.num_layers = static_cast<int>(std::min<std::int64_t>(needed("layers"), 100'000));
+    m.hidden_size = needed("hidden");
+    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(needed("heads"), 1'000'000));
+    m.num_query_groups = small("kv_heads", m.num_attention_heads);
+    m.head_dim = count("head_dim", 0);
+    m.ffn_hidden_size = count("ffn_hidden", 4 * m.hidden_size);
+    m.vocab_size = count("vocab", 0);
+    if (m.vocab_size == 0) {
+      m.vocab_size = kUsualVocabulary;
+      assume(fmt::format("vocabulary not printed: {}", kUsualVocabulary));
+    }
+    m.tied_embeddings = flag("tied_embeddings", false);
+    set_family(m);
+    if (text("attention_kind") == "mla") {
+      m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
+      m.head_dim = 0;
+      m.num_query_groups = 0;
+      assume("latent attention with DeepSeek-V3's ranks and head sizes");
+    }
+    if (text("arch") == "moe" || printed("moe_experts")) read_experts(m);
+    if (text("task") == "sft") {
+      m.sliding_window = kPackedSpan;
+      assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
+    }
+  }
+
+  /// Two kinds of block: gated ones as Llama's, others as GPT's; MPT has neither biases nor a table of positions.
+  void set_family(Model& m) {
+    if (flag("gated_mlp", true)) return;
+    const bool mpt = text("framework").starts_with("Composer");
+    m.activation = Activation::gelu;
+    m.norm = Norm::layer_norm;
+    m.position = mpt ? Position::alibi : Position::learned;
+    m.qkv_bias = m.attention_output_bias = m.mlp_bias = m.norm_bias = !mpt;
+    m.max_position_embeddings = mpt ? 0 : count("seq_len", 2048);
+  }
+
+  void read_experts(Model& m) {
+    MixtureOfExperts moe;
+    moe.experts = static_cast<int>(std::min<std::int64_t>(needed("moe_experts"), 1'000'000));
+    moe.topk = static_cast<int>(std::min<std::int64_t>(needed("moe_topk"), 1'000'000));
+    moe.ffn_hidden = needed("moe_ffn_hidden");
+    moe.shared_ffn_hidden = count("moe_shared_ffn_hidden", 0);
+    moe.leading_dense_layers = small("moe_dense_layers", 0);
+    m.moe = moe;
+  }
+
+  void read_machine() {
+    Scenario& s = result_.scenario;
+    const std::string& gpu = text("gpu");
+    const double memory = number("gpu_mem_gb", 0);
+    const auto fits = [&](const Fabric& f) {
+      return gpu == f.gpu && text("inter_node_link").find(f.network) != std::string::npos &&
+             text("framework").starts_with(f.framework) && (f.memory_gb == 0 || f.memory_gb == memory);
+    };
+    const auto fabric = std::find_if(kFabrics.begin(), kFabrics.end(), fits);
+    if (fabric == kFabrics.end()) return refuse("gpu", "is no GPU that a fabric is known for");
+    Result<Cluster> cluster = library_->topology(fabric->topology);
+    if (!cluster) return refuse("gpu", "names a machine whose topology cannot be read");
+    s.topology = fabric->topology;
+    s.cluster = std::move(*cluster);
+    s.profile_name = fabric->profile;
+    Result<Profile> profile = library_->profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
+    if (!profile) return refuse("gpu", "names a GPU whose profile cannot be read");
+    s.profile = std::move(*profile);
+    s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(needed("gpu_count"), 16'777'216));
+    s.cluster.max_nodes = 0;  // the machine's class, not its size
+    const std::string& network = text("inter_node_link");
+    if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
+      assume(fmt::format("network between nodes not printed: {}", fabric->topology));
+    if (stack_ != nullptr) apply_to_profile(*stack_, s.profile);
+  }
+
+  void read_parallel() {
+    Parallel& p = result_.scenario.parallel;
+    if (stack_ != nullptr) p = stack_->parallel;
+    const int world = result_.scenario.cluster.world_size;
+    p.tp = std::max(1, small("tp", 1));
+    p.pp = std::max(1, small("pp", 1));
+    p.cp = std::max(1, small("cp", 1));
+    p.ep = std::max(1, small("ep", 1));
+    p.etp = small("etp", 0);
+    p.vpp = std::max(1, small("vp", 1));
+    if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
+      return refuse("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
+    p.dp = small("dp", 0);
+    p.sequence_parallel = p.tp > 1 && flag("seq_parallel", p.sequence_parallel);
+    if (printed("zero_stage"))
+      p.zero_stage = small("zero_stage", 0);
+    else if (printed("distributed_optimizer"))
+      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
+    if (p.zero_stage > 3) return refuse("zero_stage", "is no stage of ZeRO (allowed: 0 to 3)");
+    p.shard_group = small("fsdp_shard_size", 0);
+    const int ranks = world / (p.tp * p.pp);
+    if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
+      p.shard_group = 0;
+    if (p.tp == 1) p.scatter_gather_p2p = false;
+    if (p.sequence_parallel) p.scatter_gather_p2p = false;
+    p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
+    read_stages(p);
+    if (stack_ != nullptr && p.zero_stage >= 1) {
+      const int group = p.shard_group > 0 ? p.shard_group : ranks;
+      // The profile's overhead is per rank of the job, the stack's per rank of the shard group.
+      if (group > 1)
+        result_.scenario.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / world;
+    }
+  }
+
+  void read_stages(Parallel& p) {
+    if (p.pp == 1) {
+      p.vpp = 1;
+      return;
+    }
+    const std::string& schedule = text("schedule");
+    const auto word =
+        std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
+    if (word != kSchedules.end()) p.pp_schedule = word->schedule;
+    if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
+    for (const char* two_chunks : {"v-half", "v-min", "zb-v", "dualpipev"})
+      if (p.pp_schedule == two_chunks) p.vpp = 2;
+    if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = "interleaved-1f1b";
+    cut_layers(p);
+  }
+
+  /// Interleaved, and nobody says how finely: as many virtual stages as there are layers for.
+  void guess_chunks(Parallel& p) {
+    const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
+    const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
+    p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
+    if (p.vpp == 1) p.pp_schedule = "1f1b";
+    result_.guessed_layout = true;
+    assume("virtual stages not printed: one layer each where layers divide, else none");
+  }
+
+  void cut_layers(Parallel& p) {
+    const int layers = result_.scenario.model.num_layers;
+    const int stages = p.pp * p.vpp;
+    const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
+    if (layers % stages == 0 && !as_layers) return;
+    if ((layers + 2) % stages == 0) {
+      p.account_for_embedding = p.account_for_loss = true;
+      if (!as_layers && text("pipeline_split") != "first_and_last_stage_one_layer_less")
+        assume("layers do not divide: embedding and loss count as a layer each");
+      return;
+    }
+    p.pp_layout.assign(static_cast<std::size_t>(stages), layers / stages);
+    for (int extra = 0; extra < layers % stages; ++extra) ++p.pp_layout[static_cast<std::size_t>((extra + 1) % stages)];
+    assume(fmt::format("layers do not divide: {} stages of {}, the others of {}", layers % stages, layers / stages + 1,
+                       layers / stages));
+  }
+
+  void read_training() {
+    Scenario& s = result_.scenario;
+    Training& t = s.training;
+    if (stack_ != nullptr) t = stack_->training;
+    t.seq_length = needed("seq_len");
+    t.global_batch_size = needed("global_batch_seqs");
+    read_precision(t);
+    const int dp =
+        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
+    read_micro_batch(t, dp);
+    t.flash_attention = flag("flash_attention", t.flash_attention);
+    const std::string& compiled = text("compiled");
+    if (compiled == "torch.compile") {
+      t.compiled = true;
+      t.unfused_elementwise = false;
+    }
+    if (compiled == "cuda_graph") t.cuda_graphs = true;
+    read_recompute(t);
+  }
+
+  void read_precision(Training& t) {
+    static const std::map<std::string, Precision> kPrecisions{
+        {"fp32", Precision::fp32},   {"fp16", Precision::fp16},   {"bf16", Precision::bf16}, {"fp8", Precision::fp8},
+        {"mxfp8", Precision::mxfp8}, {"nvfp4", Precision::nvfp4}, {"", Precision::bf16}};
+    const auto found = kPrecisions.find(text("precision"));
+    if (found == kPrecisions.end()) return refuse("precision", "is no precision that is known");
+    t.dtype = found->second;
+    if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
+    if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
+    if (!printed("precision")) assume("precision not printed: bf16");
+  }
+
+  void read_micro_batch(Training& t, int dp) {
+    t.micro_batch_size = count("micro_batch", 0);
+    if (t.micro_batch_size > 0) return;
+    const std::int64_t rounds = count("num_microbatches", 0);
+    t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
+    if (rounds > 0) return;
+    result_.guessed_layout = true;
+    assume("micro-batch not printed: 1");
+  }
+
+  void read_recompute(Training& t) {
+    const std::string& recompute = text("recompute");
+    const std::string& detail = text("recompute_detail");
+    t.recompute = Recompute::none;
+    if (recompute == "full") {
+      t.recompute = Recompute::full;
+    } else if (recompute == "selective_attention") {
+      t.recompute = Recompute::selective;
+    } else if (detail.starts_with("op-level")) {
+      t.recompute = Recompute::selective_op;
+    } else if (detail == "every 2nd layer") {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = std::max(
+          1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
+    } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
+      assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
+    } else if (recompute.empty()) {
+      result_.guess_recompute = true;
+    }
+  }
+
+  /// Megatron's --make-vocab-size-divisible-by 128.
+  void pad_vocabulary() {
+    std::int64_t& vocabulary = result_.scenario.model.vocab_size;
+    const std::int64_t tp = result_.scenario.parallel.tp;
+    if (vocabulary % tp == 0) return;
+    const std::int64_t block = 128 * tp;
+    const std::int64_t padded = (vocabulary + block - 1) / block * block;
+    assume(fmt::format("vocabulary of {} padded to a multiple of 128 tp", vocabulary));
+    vocabulary = padded;
+  }
+
+  void validate_model() {
+    Result<Model> model = validated(result_.scenario.model);
+    if (!model) return refuse("layers", "gives no possible model: " + to_string(model.error().diagnostics.front()));
+    result_.scenario.model = std::move(*model);
+  }
+
+  const CsvTable* table_;
+  std::size_t row_;
+  const RowLibrary* library_;
+  const Stack* stack_ = nullptr;
+  std::optional<Diagnostic> problem_;
+  RowScenario result_;
+};
+
+}  // namespace
+
+Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
+  Result<std::vector<Stack>> stacks = read_stacks(data.scenarios / "stacks");
+  if (!stacks) return tl::unexpected(stacks.error());
+  RowLibrary library;
+  library.data_ = data;
+  library.stacks_ = std::move(*stacks);
+  return library;
+}
+
+Result<Cluster> RowLibrary::topology(const std::string& name) const {
+  const std::lock_guard lock(cache_->mutex);
+  const auto found = cache_->topologies.find(name);
+  if (found != cache_->topologies.end()) return found->second;
+  return cache_->topologies.emplace(name, read_topology(data_.topologies / (name + ".json"))).first->second;
+}
+
+Result<Profile> RowLibrary::profile(const std::string& name) const {
+  const std::lock_guard lock(cache_->mutex);
+  const auto found = cache_->profiles.find(name);
+  if (found != cache_->profiles.end()) return found->second;
+  return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
+}
+
+Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library) {
+  return RowReader(table, row, library).read();
+}
+
+}  // namespace tracecast

@@ -1,0 +1,67 @@
+/// A published run as a scenario: one row of a table of measured runs, by one rule for what its source does not print.
+///
+/// The table's columns are those of docs/formats/runs.md; a table may have fewer. The rule, which holds for every row alike:
+///
+///   degrees             1; data parallelism from the GPU count
+///   micro-batch         global batch / (micro-batches x dp) where those are printed, else 1, and the band is wider
+///   virtual stages      of an interleaved schedule: one layer each where layers divide by the stages, else none
+///   ZeRO stage          1 with a distributed optimizer, else the stack's
+///   recomputation       the least that fits the GPU's memory: none, the attention scores, everything
+///   stages              even; where layers do not divide, embedding and loss count as layers where that makes them divide,
+///                       else the layers that are left over go to the stages after the first
+///   vocabulary          51,200; padded to a multiple of 128 tp where tp does not divide it
+///   attention           causal; packed fine-tuning attends to 400 tokens (ACCURACY.md A6 15)
+///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
+///   fabric              by GPU and the words for the network between nodes, else the vendor's reference system
+///
+/// What was filled in is listed for each row.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/io/csv_table.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/stack.hpp"
+
+namespace tracecast {
+
+/// A row and what became of it.
+struct RowScenario {
+  Scenario scenario;
+  std::string stack;                     ///< "" when the framework is unknown
+  double stack_spread = 0.10;            ///< of whole runs on it
+  bool guessed_layout = false;           ///< micro-batch or virtual stages were not printed
+  bool guess_recompute = false;          ///< to be chosen by memory
+  std::vector<std::string> assumptions;  ///< sentences
+};
+
+/// Data files that rows refer to, each read once. Thread-safe.
+class RowLibrary {
+ public:
+  /// Errors: a stack that cannot be read.
+  static Result<RowLibrary> open(const DataPaths& data);
+  Result<Cluster> topology(const std::string& name) const;
+  Result<Profile> profile(const std::string& name) const;
+  const std::vector<Stack>& stacks() const { return stacks_; }
+
+ private:
+  struct Cache {
+    std::mutex mutex;
+    std::map<std::string, Result<Cluster>> topologies;
+    std::map<std::string, Result<Profile>> profiles;
+  };
+  DataPaths data_;
+  std::vector<Stack> stacks_;
+  std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
+};
+
+/// Errors: a field that is needed and absent (model shape, GPU, GPU count, sequence length, global batch) or out of range;
+/// a GPU without a fabric. One sentence, which names the column.
+Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library);
+
+}  // namespace tracecast

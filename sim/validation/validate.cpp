@@ -1,0 +1,245 @@
+#include "sim/validation/validate.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "sim/engine/engine.hpp"
+#include "sim/reliability/goodput.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr int kSmallSource = 3;  ///< sources with fewer rows are pooled
+/// What is not printed: relative standard deviations. Micro-batch and virtual stages move a step by 10 to 15 %
+/// (ACCURACY.md A3, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %; the dispatcher of
+/// experts by a factor of two from release to release (A3: 17.3, 12.9 and 8.8 s of one configuration).
+constexpr double kUnknownLayout = 0.10;
+constexpr double kUnknownRecompute = 0.06;
+constexpr double kUnknownDispatcher = 0.25;
+
+/// Why a row is not to be scored, "" when it is. Columns that a table lacks ask nothing.
+std::string out_of_scope(const CsvTable& table, std::size_t row) {
+  const auto among = [&](const char* column, const std::set<std::string>& allowed) {
+    const std::string& value = table.text(row, column);
+    return value.empty() || allowed.contains(value);
+  };
+  const auto because = [&](const char* column) {
+    return std::string(column) + " = " + table.text(row, column) + ": context only";
+  };
+  if (!among("outcome", {"completed", "oom"})) return because("outcome");
+  if (!among("row_class", {"full", "assumed"})) return because("row_class");
+  if (!among("task", {"pretrain", "sft"})) return because("task");
+  if (!among("consistency", {"ok", "plausible_mfu", "ok_tflops_vs_mfu_only", "not_applicable"}))
+    return because("consistency");
+  return "";
+}
+
+/// The least recomputation that fits.
+Result<ForecastRun> with_least_recompute(RowScenario& row) {
+  Result<ForecastRun> run = forecast(row.scenario, {.record_spans = true});
+  for (const Recompute more : {Recompute::selective, Recompute::full}) {
+    if (!run || run->forecast.fits || !row.guess_recompute) break;
+    if (more == Recompute::selective && row.scenario.training.flash_attention) continue;
+    row.scenario.training.recompute = more;
+    run = forecast(row.scenario, {.record_spans = true});
+  }
+  if (row.guess_recompute) {
+    const Recompute chosen = row.scenario.training.recompute;
+    row.assumptions.emplace_back(std::string("recomputation not printed: ") +
+                                 (chosen == Recompute::none        ? "none fits"
+                                  : chosen == Recompute::selective ? "the attention scores, the least that fits"
+                                                                   : "everything, less does not fit"));
+  }
+  return run;
+}
+
+void set_band(RowForecast& out, const RowScenario& row) {
+  double variance = row.guessed_layout ? kUnknownLayout * kUnknownLayout : 0;
+  if (row.guess_recompute) variance += kUnknownRecompute * kUnknownRecompute;
+  if (out.moe) variance += kUnknownDispatcher * kUnknownDispatcher;
+  out.layout_spread = std::sqrt(variance);
+  out.stack_spread = row.stack_spread;
+  out.deviation = std::hypot(out.sensitivities.relative_deviation(), out.stack_spread, out.layout_spread);
+  out.band = band_around(out.predicted_s, out.deviation);
+}
+
+void fill(RowForecast& out, RowScenario& row, const ValidateOptions& options) {
+  out.stack = row.stack;
+  out.architecture = row.scenario.profile.architecture;
+  out.moe = row.scenario.model.moe.has_value();
+  const Result<ForecastRun> run = with_least_recompute(row);
+  out.assumptions = row.assumptions;
+  if (!run) {
+    out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
+    return;
+  }
+  out.predicted_s = run->forecast.step_time_s;
+  out.sensitivities = sensitivities(run->graph, run->timeline);
+  if (options.factors) {
+    const StepGraph graph = scaled(run->graph, options.factors(row));
+    const Result<Timeline> timeline = simulate(graph, {true});
+    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
+    out.predicted_s = seconds(timeline->step_time);
+    out.sensitivities = sensitivities(graph, *timeline);
+  }
+  for (const MemoryByKind& memory : run->forecast.memory)
+    out.predicted_memory_gib = std::max(out.predicted_memory_gib, static_cast<double>(memory.total().count) / kGiB);
+  out.capacity_gib = static_cast<double>(run->forecast.memory_capacity.count) / kGiB;
+  out.fits = run->forecast.fits;
+  set_band(out, row);
+}
+
+RowForecast forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
+                         const ValidateOptions& options) {
+  RowForecast out;
+  out.row = index;
+  out.id = table.text(index, "id");
+  out.source = table.text(index, "source");
+  out.out_of_memory = table.text(index, "outcome") == "oom";
+  out.measured_s = table.number(index, "step_time_s").value_or(0);
+  const double memory = table.number(index, "mem_gb_reported").value_or(0);
+  out.measured_memory_gib =
+      table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
+  out.skipped = out_of_scope(table, index);
+  if (!out.skipped.empty()) return out;
+  if (out.measured_s <= 0 && !out.out_of_memory) {
+    out.skipped = "step_time_s is not printed";
+    return out;
+  }
+  Result<RowScenario> row = scenario_of_row(table, index, library);
+  if (!row) {
+    const Diagnostic& why = row.error().diagnostics.front();
+    out.skipped = why.key + " " + why.message;
+    return out;
+  }
+  if (options.change) options.change(*row);
+  fill(out, *row, options);
+  return out;
+}
+
+double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
+
+}  // namespace
+
+Band band_around(double p50_s, double deviation) {
+  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
+  const double factor = std::exp(kNinetyPercent * deviation);
+  return {p50_s / factor, p50_s, p50_s * factor};
+}
+
+Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
+                                          const ValidateOptions& options) {
+  std::vector<RowForecast> rows(table.rows());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](bool reports) {
+    for (std::size_t i = next++; i < rows.size(); i = next++) {
+      rows[i] = forecast_row(table, i, library, options);
+      if (reports && options.progress) options.progress(static_cast<int>(i), static_cast<int>(rows.size()));
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int t = 1; t < options.threads; ++t) helpers.emplace_back(work, false);
+  work(true);
+  for (std::thread& helper : helpers) helper.join();
+  return rows;
+}
+
+ErrorSummary summarise(const std::vector<const RowForecast*>& rows) {
+  ErrorSummary s;
+  s.rows = static_cast<int>(rows.size());
+  if (rows.empty()) return s;
+  std::vector<double> absolute, own, widths;
+  for (const RowForecast* row : rows) {
+    absolute.push_back(std::abs(row->error()));
+    own.push_back(row->error());
+    widths.push_back((row->band.p95_s - row->band.p5_s) / 2 / row->band.p50_s);
+    s.mean += absolute.back() / s.rows;
+    s.within_10 += (absolute.back() <= 0.1 ? 1.0 : 0.0) / s.rows;
+    s.coverage += (row->inside_band() ? 1.0 : 0.0) / s.rows;
+  }
+  s.worst = *std::max_element(absolute.begin(), absolute.end());
+  s.median = median(absolute);
+  s.bias = median(own);
+  s.half_width = median(widths);
+  return s;
+}
+
+Measure measure(const std::vector<const RowForecast*>& rows) {
+  std::map<std::string, std::vector<double>> by_source;
+  for (const RowForecast* row : rows) by_source[row->source].push_back(row->error());
+  std::vector<double> pool;
+  Measure m;
+  int scattered = 0;
+  const auto add = [&m](const std::vector<double>& errors) {
+    std::vector<double> absolute;
+    for (const double e : errors) absolute.push_back(std::abs(e));
+    m.mean_of_medians += median(absolute);
+    ++m.sources;
+  };
+  for (const auto& [source, errors] : by_source) {
+    if (errors.size() < kSmallSource) {
+      pool.insert(pool.end(), errors.begin(), errors.end());
+      continue;
+    }
+    add(errors);
+    const double middle = median(errors);
+    std::vector<double> away;
+    for (const double e : errors) away.push_back(std::abs((1 + e) / (1 + middle) - 1));
+    m.scatter += median(away);
+    ++scattered;
+  }
+  if (!pool.empty()) add(pool);
+  if (m.sources > 0) m.mean_of_medians /= m.sources;
+  if (scattered > 0) m.scatter /= scattered;
+  return m;
+}
+
+std::vector<const RowForecast*> scored(const std::vector<RowForecast>& rows) {
+  std::vector<const RowForecast*> out;
+  for (const RowForecast& row : rows)
+    if (row.scored()) out.push_back(&row);
+  return out;
+}
+
+std::map<std::string, std::vector<const RowForecast*>> grouped(const CsvTable& table,
+                                                               const std::vector<RowForecast>& rows,
+                                                               const std::string& column) {
+  std::map<std::string, std::vector<const RowForecast*>> groups;
+  for (const RowForecast* row : scored(rows)) {
+    const std::string& name = column == "architecture" ? row->architecture
+                              : column == "stack"      ? row->stack
+                                                       : table.text(row->row, column);
+    groups[name.empty() ? "not printed" : name].push_back(row);
+  }
+  return groups;
+}
+
+MemorySummary summarise_memory(const std::vector<RowForecast>& rows) {
+  MemorySummary m;
+  for (const RowForecast& row : rows) {
+    if (!row.forecast_made()) continue;
+    if (row.out_of_memory) {
+      ++m.out_of_memory;
+      m.out_of_memory_seen += row.fits ? 0 : 1;
+      continue;
+    }
+    ++m.completed;
+    m.completed_fit += row.fits ? 1 : 0;
+    if (row.measured_memory_gib <= 0) continue;
+    const double error = row.predicted_memory_gib / row.measured_memory_gib - 1;
+    ++m.rows;
+    m.mean += std::abs(error);
+    m.bias += error;
+  }
+  if (m.rows > 0) {
+    m.mean /= m.rows;
+    m.bias /= m.rows;
+  }
+  return m;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,85 @@
+/// Derivatives along the critical path against steps that are simulated anew.
+#include "sim/report/sensitivities.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "sim/base/random.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+ForecastRun run_of(const Scenario& scenario) {
+  Result<ForecastRun> run = forecast(scenario, {.record_spans = true});
+  if (!run) FAIL(to_string(run.error()));
+  return std::move(*run);
+}
+
+double step_with(const StepGraph& graph, const KnobFactors& factors) {
+  return seconds(simulate(scaled(graph, factors)).value().step_time);
+}
+
+double sum(const std::array<double, kKnobs>& parts) {
+  double total = 0;
+  for (const double part : parts) total += part;
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("the critical path has no holes: its kinds sum to the step time", "[property][report]") {
+  const auto [tp, pp, dp] = GENERATE(table<int, int, int>({{1, 1, 1}, {2, 1, 4}, {1, 4, 2}, {2, 4, 8}}));
+  const ForecastRun run = run_of(testing::small_scenario(tp, pp, dp));
+  const Sensitivities s = sensitivities(run.graph, run.timeline);
+  CHECK(sum(s.path_s) == Approx(seconds(run.timeline.step_time)).epsilon(1e-12));
+  CHECK(s.step_s == seconds(run.timeline.step_time));
+  CHECK(scaled(run.graph, no_factors()).templates == run.graph.templates);
+}
+
+TEST_CASE("a kind's seconds on the critical path are the derivative of the step time", "[differential][report]") {
+  const ForecastRun run = run_of(testing::small_scenario(2, 4, 8));
+  const Sensitivities s = sensitivities(run.graph, run.timeline);
+  constexpr double kStep = 1e-4;
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    CAPTURE(to_string(static_cast<Knob>(k)));
+    KnobFactors factors = no_factors();
+    factors[k] = 1 + kStep;
+    const double slower = step_with(run.graph, factors);
+    CHECK((slower - s.step_s) / kStep == Approx(s.path_s[k]).epsilon(0.02).margin(0.01 * s.step_s));
+    // Convex: what is found by the path is never more than what a larger change does.
+    factors[k] = 1.5;
+    CHECK(step_with(run.graph, factors) >= s.step_s + 0.5 * s.path_s[k] - 1e-9);
+  }
+}
+
+TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differential][report]") {
+  const ForecastRun run = run_of(testing::small_scenario(2, 4, 8));
+  const Sensitivities s = sensitivities(run.graph, run.timeline);
+  // Every kind's factor is drawn on its own, with the deviation that the path's costs have on average.
+  std::array<double, kKnobs> deviation{};
+  for (std::size_t k = 0; k < kKnobs; ++k)
+    if (s.path_s[k] > 0) deviation[k] = 0.3 * s.spread_s[k] / s.path_s[k];
+  RandomStream random(1, 0, 0);
+  const auto normal = [&random] {
+    constexpr double kPi = 3.14159265358979323846;
+    return std::sqrt(2 * random.exponential()) * std::cos(2 * kPi * random.uniform());
+  };
+  constexpr int kDraws = 1000;
+  double mean = 0, square = 0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    KnobFactors factors = no_factors();
+    for (std::size_t k = 0; k < kKnobs; ++k) factors[k] = std::exp(deviation[k] * normal());
+    const double step = step_with(run.graph, factors);
+    mean += step / kDraws;
+    square += step * step / kDraws;
+  }
+  const double expected = 0.3 * s.relative_deviation();
+  CHECK(std::sqrt(square - mean * mean) / mean == Approx(expected).epsilon(0.12));
+}

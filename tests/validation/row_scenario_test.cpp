@@ -1,0 +1,113 @@
+#include "sim/validation/row_scenario.hpp"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+
+constexpr const char* kNeeded = "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count";
+constexpr const char* kLlama = "32,4096,32,11008,32000,4096,128,H100,16";
+
+Result<RowScenario> row(const std::string& columns, const std::string& values) {
+  const std::string text = std::string(kNeeded) + columns + "\n" + kLlama + values + "\n";
+  const CsvTable table = CsvTable::parse(text, "t.csv").value();
+  return scenario_of_row(table, 0, RowLibrary::open(kData).value());
+}
+
+bool assumes(const RowScenario& row, const std::string& words) {
+  return std::any_of(row.assumptions.begin(), row.assumptions.end(),
+                     [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("row: what is printed is taken", "[validation]") {
+  const RowScenario r = row(",framework,tp,pp,vp,micro_batch,precision,recompute,schedule,seq_parallel,zero_stage,id",
+                            ",NeMo,2,4,2,2,fp8,full,interleaved_1f1b,1,1,mine")
+                            .value();
+  const Scenario& s = r.scenario;
+  CHECK(s.name == "mine");
+  CHECK(r.stack == "megatron-core");
+  CHECK(s.model.num_layers == 32);
+  CHECK(s.model.gated());
+  CHECK(s.parallel.tp == 2);
+  CHECK(s.parallel.vpp == 2);
+  CHECK(s.parallel.pp_schedule == "interleaved-1f1b");
+  CHECK(s.parallel.sequence_parallel);
+  CHECK(s.parallel.zero_stage == 1);
+  CHECK(s.training.micro_batch_size == 2);
+  CHECK(s.training.dtype == Precision::fp8);
+  CHECK(s.training.grad_reduce_dtype == Precision::bf16);  // the stack's
+  CHECK(s.training.recompute == Recompute::full);
+  CHECK(s.topology == "dgx-h100");
+  CHECK(s.profile.name == "h100");
+  CHECK_FALSE(r.guessed_layout);
+  CHECK_FALSE(r.guess_recompute);
+}
+
+TEST_CASE("row: what is not printed is filled in and told", "[validation]") {
+  const RowScenario r = row("", "").value();
+  CHECK(r.stack.empty());
+  CHECK(r.scenario.training.micro_batch_size == 1);
+  CHECK(r.guessed_layout);
+  CHECK(r.guess_recompute);
+  CHECK(assumes(r, "micro-batch not printed"));
+  CHECK(assumes(r, "no software stack"));
+  CHECK(assumes(r, "network between nodes not printed: dgx-h100"));
+  CHECK(row(",num_microbatches", ",4").value().scenario.training.micro_batch_size == 2);  // 128 / (4 x 16)
+}
+
+TEST_CASE("row: layers that do not divide", "[validation]") {
+  const auto cut = [](const char* layers_pp, const char* split) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,gated_mlp,pp,pipeline_split\n" +
+        std::string(layers_pp) + "," + split + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.parallel;
+  };
+  CHECK(cut("30,1024,16,1024,64,A100,8,0,8", "even").account_for_loss);
+  CHECK(cut("22,1024,16,1024,64,A100,8,0,8", "first_and_last_stage_one_layer_less").account_for_embedding);
+  CHECK(cut("32,1024,16,1024,64,A100,8,0,8", "even") == [] {
+    Parallel p;
+    p.pp = 8;
+    p.pp_layout.clear();
+    return p;
+  }());
+  CHECK(cut("27,1024,16,1024,64,A100,8,0,8", "uneven").pp_layout == std::vector<int>{3, 4, 4, 4, 3, 3, 3, 3});
+}
+
+TEST_CASE("row: fabrics by GPU, memory and words", "[validation]") {
+  const auto machine = [](const std::string& gpu, const std::string& more) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu_count,gpu,gpu_mem_gb,inter_node_link,framework\n"
+        "32,4096,32,4096,64,8," +
+        gpu + "," + more + "\n";
+    const Scenario s =
+        scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value().scenario;
+    return s.topology + " " + s.profile.name;
+  };
+  CHECK(machine("A100", "80,4x Omni-Path 100Gb/s,") == "jean-zay a100");
+  CHECK(machine("A100", "40,1600Gb/s RoCE per node,Composer/FSDP") == "hgx-a100-8x200g a100-40gb");
+  CHECK(machine("A100", "40,not printed,") == "dgx-a100 a100-40gb");
+  CHECK(machine("H100", "96,RDMA 400Gb/s per GPU,torchtitan") == "grand-teton h100-96gb-500w");
+  CHECK(machine("GB200", "186,,NeMo") == "gb200-nvl72 gb200");
+}
+
+TEST_CASE("row: what cannot be forecast says why, with line and column", "[error][validation]") {
+  const auto message = [](const std::string& columns, const std::string& values) {
+    return to_string(row(columns, values).error());
+  };
+  CHECK(message(",tp", ",3") == "t.csv:2: gpu_count = 16: is not a multiple of tp x pp x cp = 3");
+  CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: is no precision that is known");
+  CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: is not a number of at least 0");
+  const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
+  CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(kData).value()).error()) ==
+        "t.csv:2: hidden: is not printed");
+}

@@ -1,0 +1,129 @@
+#include "sim/validation/validate.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/validation_report.hpp"
+#include "tests/support/json_schema.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+
+/// A row as if it had been forecast.
+RowForecast row(const std::string& source, double predicted, double measured, double deviation = 0.1) {
+  RowForecast r;
+  r.source = source;
+  r.predicted_s = predicted;
+  r.measured_s = measured;
+  r.band = band_around(predicted, deviation);
+  return r;
+}
+
+std::vector<const RowForecast*> pointers(const std::vector<RowForecast>& rows) { return scored(rows); }
+
+CsvTable korthikanti() { return CsvTable::read(kRoot / "scenarios/runs/korthikanti.csv").value(); }
+
+}  // namespace
+
+TEST_CASE("the measure: median per source, mean over sources, small sources pooled", "[oracle][validation]") {
+  const std::vector<RowForecast> rows{row("a", 1.10, 1), row("a", 1.20, 1), row("a", 0.70, 1),   // median 0.2
+                                      row("b", 1.05, 1), row("c", 0.85, 1), row("c", 1.25, 1)};  // pool: 0.15
+  const Measure m = measure(pointers(rows));
+  CHECK(m.sources == 2);
+  CHECK(m.mean_of_medians == Approx((0.2 + 0.15) / 2));
+  // a, its median of +10 % taken off: 0, 1.2/1.1 - 1, 1 - 0.7/1.1; the middle one counts.
+  CHECK(m.scatter == Approx(1.2 / 1.1 - 1));
+}
+
+TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][validation]") {
+  const std::vector<RowForecast> rows{row("a", 1.3, 1), row("a", 1.02, 1), row("a", 0.95, 1)};
+  const ErrorSummary s = summarise(pointers(rows));
+  CHECK(s.mean == Approx((0.3 + 0.02 + 0.05) / 3));
+  CHECK(s.median == Approx(0.05));
+  CHECK(s.worst == Approx(0.3));
+  CHECK(s.bias == Approx(0.02));
+  CHECK(s.within_10 == Approx(2.0 / 3));
+  CHECK(s.coverage == Approx(2.0 / 3));  // exp(1.6449 x 0.1) = 1.179: 1.3 lies outside
+}
+
+TEST_CASE("every row of a shipped table is forecast, with the same result for any number of threads", "[validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti();
+  const std::vector<RowForecast> one = validate(table, library, {.threads = 1}).value();
+  const std::vector<RowForecast> three = validate(table, library, {.threads = 3}).value();
+  REQUIRE(one.size() == 8);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CAPTURE(one[i].id, one[i].skipped);
+    CHECK(one[i].scored());
+    CHECK(std::abs(one[i].error()) < 0.2);
+    CHECK(one[i].predicted_s == three[i].predicted_s);
+    CHECK(one[i].band.p5_s < one[i].predicted_s);
+    CHECK(one[i].fits);
+  }
+}
+
+TEST_CASE("factors and changes reach the forecasts", "[validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti();
+  const std::vector<RowForecast> base = validate(table, library).value();
+  const std::vector<RowForecast> slower = validate(table, library,
+                                                   {.factors =
+                                                        [](const RowScenario&) {
+                                                          KnobFactors factors = no_factors();
+                                                          factors[static_cast<std::size_t>(Knob::gemm)] = 1.2;
+                                                          return factors;
+                                                        }})
+                                              .value();
+  const std::vector<RowForecast> compiled =
+      validate(table, library, {.change = [](RowScenario& r) { r.scenario.training.recompute = Recompute::none; }})
+          .value();
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    CHECK(slower[i].predicted_s > 1.05 * base[i].predicted_s);
+    CHECK(compiled[i].predicted_s < base[i].predicted_s);
+  }
+}
+
+TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[validation]") {
+  const CsvTable table = CsvTable::parse(
+                             "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,step_time_s,row_class\n"
+                             "4,1024,16,1024,8,A100,8,0.1,partial\n"
+                             "4,1024,16,1024,8,A100,8,,full\n"
+                             "4,1024,,1024,8,A100,8,0.1,full\n"
+                             "4,1024,16,1024,8,Abacus,8,0.1,full\n"
+                             "4,1024,16,1024,8,A100,8,0.1,full\n",
+                             "t.csv")
+                             .value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  CHECK(rows[0].skipped == "row_class = partial: context only");
+  CHECK(rows[1].skipped == "step_time_s is not printed");
+  CHECK(rows[2].skipped == "heads is not printed");
+  CHECK(rows[3].skipped == "gpu is no GPU that a fabric is known for");
+  CHECK(rows[4].scored());
+}
+
+TEST_CASE("page, JSON and pictures of a validation", "[report][validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti();
+  const std::vector<RowForecast> rows = validate(table, library).value();
+  const std::string text = validation_json(table, rows, "recompute");
+  CHECK(schema_violations(kRoot / "docs/schema/validation.schema.json", text) == std::vector<std::string>{});
+  const nlohmann::json json = nlohmann::json::parse(text);
+  CHECK(json["rows"].size() == 8);
+  CHECK(json["groups"]["full"]["rows"] == 4);
+  CHECK(json["summary"]["rows"] == 8);
+  double path = 0;
+  for (const auto& [kind, s] : json["rows"][0]["critical_path_s"].items()) path += s.get<double>();
+  CHECK(path == Approx(json["rows"][0]["predicted_step_time_s"].get<double>()));
+  const std::string page = validation_page(table, rows, "recompute", {.width = 100, .unicode = true});
+  for (const char* words : {"korthikanti-175b-full", "selective_attention", "Memory", "measure"})
+    CHECK(page.find(words) != std::string::npos);
+  for (const std::string& svg : {scatter_svg(rows), error_bars_svg(rows)}) {
+    CHECK(svg.starts_with("<svg"));
+    CHECK(svg.find("nan") == std::string::npos);
+  }
+  CHECK(validation_html(table, rows, "").find("</html>") != std::string::npos);
+}

@@ -1,0 +1,147 @@
+/// tracecast calibrate: fit factors to published runs with cross-validation, or a scale to one's own runs.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/calibration_report.hpp"
+#include "sim/validation/decisions.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string published;
+  std::string runs;
+  std::string like;
+  std::string out;
+  int threads = 1;
+};
+
+tl::unexpected<Error> wrong(const char* key, const std::string& value, std::string message) {
+  return fail(Diagnostic{"", 0, key, value, std::move(message)});
+}
+
+/// A file, or the name of a shipped table.
+Result<CsvTable> read_table(const DataPaths& data, const std::string& name) {
+  std::error_code code;
+  const fs::path shipped = data.scenarios / "runs" / (name + ".csv");
+  return CsvTable::read(!fs::exists(name, code) && fs::exists(shipped, code) ? shipped : fs::path(name));
+}
+
+Result<ExitCode> fit_published(const Options& options, const DataPaths& data, const Context& context) {
+  const Result<RowLibrary> library = RowLibrary::open(data);
+  if (!library) return tl::unexpected(library.error());
+  const Result<CsvTable> table = read_table(data, options.published);
+  if (!table) return tl::unexpected(table.error());
+  Progress progress("forecasting", context.show_progress);
+  const ValidateOptions how{.threads = options.threads,
+                            .progress = [&](int done, int of) { progress.update(done, of); }};
+  const Result<std::vector<RowForecast>> plain = validate(*table, *library, how);
+  if (!plain) return tl::unexpected(plain.error());
+  if (scored(*plain).empty()) return wrong("--published", options.published, "has no row that can be scored");
+  const Result<CrossValidation> result = cross_validate(*table, *library, how);
+  if (!result) return tl::unexpected(result.error());
+  const std::string page = calibration_page(*table, *plain, *result);
+  if (!options.out.empty())
+    if (const Result<void> written = write_file(options.out, page); !written) return tl::unexpected(written.error());
+  fmt::print("{}", page);
+  return ExitCode::done;
+}
+
+/// The run that is asked about: the row of this id, or the first whose step time is empty.
+const RowForecast* asked(const std::vector<RowForecast>& rows, const std::string& id) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowForecast& r) { return r.id == id; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+/// The profile of the row's GPU with every time multiplied.
+Result<void> write_profile(const Options& options, const DataPaths& data, const std::string& name, double scale,
+                           std::size_t runs) {
+  Result<Profile> profile = read_profile(data.profiles / (name + ".json"));
+  if (!profile) return tl::unexpected(profile.error());
+  InTraining& f = profile->in_training;
+  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax, &f.memory})
+    *factor *= scale;
+  profile->host.launch *= scale;
+  profile->name = fs::path(options.out).stem().string();
+  f.fit.data +=
+      fmt::format("; scaled by {:.3f} to {} runs of {}", scale, runs, fs::path(options.runs).filename().string());
+  return write_file(options.out, to_json(*profile));
+}
+
+Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
+  const Result<RowLibrary> library = RowLibrary::open(data);
+  if (!library) return tl::unexpected(library.error());
+  const Result<CsvTable> table = read_table(data, options.runs);
+  if (!table) return tl::unexpected(table.error());
+  const Result<std::vector<RowForecast>> rows = validate(*table, *library, {.threads = options.threads});
+  if (!rows) return tl::unexpected(rows.error());
+  const RowForecast* row = asked(*rows, options.like);
+  if (row == nullptr) return wrong("--like", options.like, "is no id of a run in the table");
+  if (!row->forecast_made()) return wrong("--like", options.like, "cannot be forecast: " + row->skipped);
+  const std::vector<const RowForecast*> known = scored(*rows);
+  const std::optional<double> scale = own_scale(*table, *row, known);
+  if (!scale) {
+    fmt::print(
+        "{}: fewer than three measured runs are like it (same GPU, similar model, layout and batch); a scale from\n"
+        "others would do harm. Its forecast stays {:.4g} s.\n",
+        row->id, row->predicted_s);
+    return ExitCode::no;
+  }
+  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of the three most similar runs", row->id,
+             row->predicted_s, row->predicted_s * *scale, *scale);
+  if (row->scored()) fmt::print("; measured {:.4g} s", row->measured_s);
+  fmt::print("\n");
+  if (options.out.empty()) return ExitCode::done;
+  const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, *scale, 3); !written)
+    return tl::unexpected(written.error());
+  return ExitCode::done;
+}
+
+Result<ExitCode> calibrate(const Options& options, const Context& context) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  if (!options.published.empty()) return fit_published(options, *data, context);
+  if (options.runs.empty()) return wrong("--runs", "", "or --published is needed");
+  if (options.like.empty()) return wrong("--like", "", "is needed: the id of the run that is asked about");
+  return fit_own(options, *data);
+}
+
+}  // namespace
+
+Run add_calibrate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  CLI::Option* published =
+      app.add_option(
+             "--published", options->published,
+             "fit factors to a table of runs, cross-validated by leaving out whole sources; --out: also as a page")
+          ->type_name("RUNS");
+  CLI::Option* runs =
+      app.add_option("--runs", options->runs, "your own runs: scale the forecast of one to three that are like it")
+          ->type_name("RUNS")
+          ->excludes(published);
+  app.add_option("--like", options->like, "with --runs: id of the run that is asked about")
+      ->type_name("ID")
+      ->needs(runs);
+  app.add_option("--out", options->out, "with --runs: write a profile with that scale there, for cluster.profile")
+      ->type_name("FILE");
+  app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
+  return [options](const Context& context) { return calibrate(*options, context); };
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,87 @@
+/// tracecast validate: forecast every run of a table of measurements, and score the forecasts.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/validation_report.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string table;
+  std::string by;
+  bool json = false;
+  std::string html;
+  std::string svg;
+  int threads = 1;
+};
+
+Result<void> check_column(const CsvTable& table, const std::string& by) {
+  if (by.empty() || by == "architecture" || by == "stack" || table.has(by)) return {};
+  const std::string meant = closest(by, table.header());
+  return fail(Diagnostic{
+      "", 0, "--by", by,
+      meant.empty() ? "is no column of the table" : "is no column of the table (did you mean '" + meant + "'?)"});
+}
+
+Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows) {
+  if (!options.html.empty())
+    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by)); !written)
+      return written;
+  if (options.svg.empty()) return {};
+  return write_file(options.svg, scatter_svg(rows));
+}
+
+Result<ExitCode> validate_runs(const Options& options, const Context& context) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<RowLibrary> library = RowLibrary::open(*data);
+  if (!library) return tl::unexpected(library.error());
+  std::error_code code;
+  const fs::path shipped = data->scenarios / "runs" / (options.table + ".csv");
+  const Result<CsvTable> table =
+      CsvTable::read(!fs::exists(options.table, code) && fs::exists(shipped, code) ? shipped : fs::path(options.table));
+  if (!table) return tl::unexpected(table.error());
+  if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());
+  Progress progress("forecasting", context.show_progress);
+  const Result<std::vector<RowForecast>> rows = [&] {
+    return validate(*table, *library,
+                    {.threads = options.threads, .progress = [&](int done, int of) { progress.update(done, of); }});
+  }();
+  if (!rows) return tl::unexpected(rows.error());
+  if (const Result<void> written = write_pictures(options, *table, *rows); !written)
+    return tl::unexpected(written.error());
+  fmt::print("{}", options.json ? validation_json(*table, *rows, options.by)
+                                : validation_page(*table, *rows, options.by, context.style));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_validate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped")
+      ->required();
+  app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
+      ->type_name("COLUMN");
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_option("--html", options->html, "also write a page with pictures there")->type_name("FILE");
+  app.add_option("--svg", options->svg, "also write forecast against measured there, as a picture")->type_name("FILE");
+  app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
+  return [options](const Context& context) { return validate_runs(*options, context); };
+}
+
+}  // namespace tracecast::cli
