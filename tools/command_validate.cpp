@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string table;
+  std::string kernels;
+  std::string collectives;
   std::string by;
   bool json = false;
   std::string html;
@@ -44,11 +46,26 @@ Result<void> write_pictures(const Options& options, const CsvTable& table, const
   return write_file(options.svg, scatter_svg(rows));
 }
 
+/// Tables of operators or collectives.
+Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
+  const bool collectives = options.kernels.empty();
+  const Result<CsvTable> table = CsvTable::read(collectives ? options.collectives : options.kernels);
+  if (!table) return tl::unexpected(table.error());
+  const Result<std::vector<MeasuredSample>> samples =
+      collectives ? validate_collectives(*table, library) : validate_kernels(*table, library);
+  if (!samples) return tl::unexpected(samples.error());
+  fmt::print("{}", options.json ? samples_json(*table, *samples) : samples_page(*samples, collectives, context.style));
+  return ExitCode::done;
+}
+
 Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   const Result<RowLibrary> library = RowLibrary::open(*data);
   if (!library) return tl::unexpected(library.error());
+  if (!options.kernels.empty() || !options.collectives.empty()) return validate_samples(options, *library, context);
+  if (options.table.empty())
+    return fail(Diagnostic{"", 0, "RUNS", "", "is missing: a table of runs (or --kernels or --collectives)"});
   std::error_code code;
   const fs::path shipped = data->scenarios / "runs" / (options.table + ".csv");
   const Result<CsvTable> table =
@@ -73,8 +90,12 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
 Run add_validate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped")
-      ->required();
+  app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
+  CLI::Option* kernels =
+      app.add_option("--kernels", options->kernels, "measured operators instead of runs (CSV)")->type_name("FILE");
+  app.add_option("--collectives", options->collectives, "measured collectives instead of runs (CSV)")
+      ->type_name("FILE")
+      ->excludes(kernels);
   app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
       ->type_name("COLUMN");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

@@ -277,4 +277,37 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
          "<h2>Table</h2><pre>" + escaped(validation_page(table, rows, by, {})) + "</pre></body></html>\n";
 }
 
+std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
+  std::string text =
+      heading(collectives ? "Collectives above 1 MiB" : "Operators, isolated (no in-training factor)", style);
+  text += fmt::format("\n  {} {} {} {} {}\n", pad_right("percent", 44), pad_left("samples", 8), pad_left("mean", 7),
+                      pad_left("median", 7), pad_left("bias", 7));
+  for (const SampleErrors& e : sample_errors(samples, collectives))
+    text += fmt::format("  {} {:8} {} {} {}\n", pad_right(e.group, 44), e.samples, pad_left(plain(e.mean), 7),
+                        pad_left(plain(e.median), 7), pad_left(fmt::format("{:+.1f}", 100 * e.bias), 7));
+  std::map<std::string, int> skipped;
+  for (const MeasuredSample& sample : samples)
+    if (!sample.skipped.empty()) ++skipped[sample.skipped];
+  for (const auto& [reason, count] : skipped) text += fmt::format("  {} skipped: {}\n", count, reason);
+  return text;
+}
+
+std::string samples_json(const CsvTable& table, const std::vector<MeasuredSample>& samples) {
+  Json rows = Json::array();
+  for (const MeasuredSample& s : samples)
+    rows.push_back({{"line", table.line(s.row)},
+                    {"group", s.group},
+                    {"predicted_us", s.skipped.empty() ? Json(1e6 * s.predicted_s) : Json(nullptr)},
+                    {"measured_us", 1e6 * s.measured_s},
+                    {"error", s.skipped.empty() ? Json(s.error()) : Json(nullptr)},
+                    {"skipped", s.skipped.empty() ? Json(nullptr) : Json(s.skipped)}});
+  Json groups = Json::array();
+  for (const SampleErrors& e : sample_errors(samples, false))
+    groups.push_back(
+        {{"group", e.group}, {"samples", e.samples}, {"mean", e.mean}, {"median", e.median}, {"bias", e.bias}});
+  return Json{{"table", table.file()}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
+                                                                                Json::error_handler_t::replace) +
+         "\n";
+}
+
 }  // namespace tracecast

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/report/text.hpp"
+#include "sim/validation/measured_tables.hpp"
 #include "sim/validation/validate.hpp"
 
 namespace tracecast {
@@ -23,5 +24,9 @@ std::string scatter_svg(const std::vector<RowForecast>& rows);
 std::string error_bars_svg(const std::vector<RowForecast>& rows);
 /// Both in one page.
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by);
+
+/// Errors of measured operators or collectives by group.
+std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style);
+std::string samples_json(const CsvTable& table, const std::vector<MeasuredSample>& samples);
 
 }  // namespace tracecast
