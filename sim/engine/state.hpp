@@ -5,15 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <new>
 #include <type_traits>
 #include <vector>
 
 #include "sim/base/result.hpp"
 #include "sim/engine/compiled_graph.hpp"
 #include "sim/engine/rank_clock.hpp"
+#include "sim/engine/zeroed_memory.hpp"
 
 namespace tracecast::engine {
 
@@ -21,28 +19,22 @@ namespace tracecast::engine {
 inline constexpr std::int32_t kLocalRing = 8;
 inline constexpr std::int32_t kNobody = -1;
 
-/// An array whose elements begin as all bits zero.
+/// An array whose elements begin as all bits zero; memory is taken from the system where it is first touched.
 template <class T>
 class ZeroedArray {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
  public:
   ZeroedArray() = default;
-  explicit ZeroedArray(std::size_t size)
-      : data_(static_cast<T*>(std::calloc(size == 0 ? 1 : size, sizeof(T)))), size_(size) {
-    if (!data_) throw std::bad_alloc();
-  }
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  explicit ZeroedArray(std::size_t size) : memory_(size * sizeof(T)), size_(size) {}
+  T* data() { return static_cast<T*>(memory_.begin()); }
+  const T* data() const { return static_cast<const T*>(memory_.begin()); }
   std::size_t size() const { return size_; }
-  T& operator[](std::size_t i) { return data_.get()[i]; }
-  const T& operator[](std::size_t i) const { return data_.get()[i]; }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
 
  private:
-  struct Free {
-    void operator()(T* data) const { std::free(data); }
-  };
-  std::unique_ptr<T, Free> data_;
+  ZeroedMemory memory_;
   std::size_t size_ = 0;
 };
 

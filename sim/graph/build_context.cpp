@@ -26,6 +26,7 @@ BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Sch
 
 void BuildContext::select(const RankKind& kind) {
   kind_ = kind;
+  kind_signature_ = fmt::format("{} {}", kind.gpu, fmt::join(kind.slots, " "));
   std::vector<GroupPlacement> slots;
   slots.reserve(kind.slots.size());
   for (const std::int32_t number : kind.slots) slots.push_back(placements.of(number));
@@ -35,10 +36,6 @@ void BuildContext::select(const RankKind& kind) {
 Duration BuildContext::launch() const {
   const HostModel& host = table.costs().profile().host;
   return from_seconds(plan.training.cuda_graphs ? host.graph_launch : host.launch);
-}
-
-std::string BuildContext::kind_signature() const {
-  return fmt::format("{} {}", kind_.gpu, fmt::join(kind_.slots, " "));
 }
 
 EventRef BuildContext::rank_event(const char* purpose, int chunk, int index, bool per_microbatch) {

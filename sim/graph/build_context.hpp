@@ -58,7 +58,7 @@ class BuildContext {
   /// Host time of one operation.
   Duration launch() const;
   /// What distinguishes the kind from others of its pipeline rank, as far as templates show it.
-  std::string kind_signature() const;
+  const std::string& kind_signature() const { return kind_signature_; }
 
   /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this number.
   EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
@@ -84,6 +84,7 @@ class BuildContext {
 
  private:
   RankKind kind_;
+  std::string kind_signature_;
   std::map<std::string, std::int32_t> templates_;                     ///< [signature]
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
 };

@@ -31,6 +31,18 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
   return {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 }
 
+bool Groups::alone(Slot slot) const {
+  int size = 1;
+  for (const Axis axis : block_axes(slot)) size *= plan_.grid.size(axis);
+  std::vector<bool> taken(static_cast<std::size_t>(size));
+  for (int position = 0; position < size; ++position) {
+    const auto own = static_cast<std::size_t>(part(slot, position));
+    if (taken[own]) return false;
+    taken[own] = true;
+  }
+  return true;
+}
+
 int Groups::block_begin(int rank, Slot slot) const {
   const Coordinates at = plan_.grid.coordinates(rank);
   for (const Axis axis : block_axes(slot)) rank -= at[axis] * plan_.grid.stride(axis);

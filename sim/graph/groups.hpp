@@ -24,6 +24,8 @@ class Groups {
   /// The members, ascending, of the group of `rank` for `slot`; {rank} alone when it has none.
   std::vector<int> members(int rank, Slot slot) const;
 
+  /// Every rank is alone in the groups of this slot.
+  bool alone(Slot slot) const;
   /// Axes of the slot's blocks.
   static std::vector<Axis> block_axes(Slot slot);
   /// The ranks of the block of `rank`, ascending.

@@ -1,6 +1,7 @@
 #include "sim/graph/placements.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace tracecast {
@@ -45,7 +46,7 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
     parts[static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)))].push_back(ranks[i]);
   std::vector<std::int32_t> numbers(parts.size(), -1);
   for (std::size_t part = 0; part < parts.size(); ++part)
-    if (!parts[part].empty()) numbers[part] = number_of(place_group(parts[part]));
+    if (!parts[part].empty()) numbers[part] = parts[part].size() == 1 ? alone() : number_of(place_group(parts[part]));
   return numbers;
 }
 
@@ -57,6 +58,10 @@ const std::vector<std::int32_t>& Placements::block(Slot slot, int begin) {
 }
 
 GroupPlacement Placements::place_boundary(int rank, int partner) const {
+  const std::vector<int> pair{std::min(rank, partner), std::max(rank, partner)};
+  // Nodes of one pipeline rank's GPUs alone, whose partners are whole nodes as well.
+  if (cluster_.faults.missing_gpus.empty() && (partner - rank) % cluster_.node.gpus == 0)
+    return place(cluster_, pair, std::min(cluster_.node.gpus, plan_.world_size));
   int first = rank;
   while (first > 0 && cluster_.node_of(first - 1) == cluster_.node_of(rank)) --first;
   int crossing = 0;
@@ -64,20 +69,38 @@ GroupPlacement Placements::place_boundary(int rank, int partner) const {
     const int other = each + partner - rank;
     crossing += other >= 0 && other < plan_.world_size && cluster_.node_of(other) != cluster_.node_of(each) ? 1 : 0;
   }
-  const std::vector<int> pair{std::min(rank, partner), std::max(rank, partner)};
   return place(cluster_, pair, std::max(1, crossing));
 }
 
-std::int32_t Placements::boundary(int rank, int other) {
-  const Coordinates at = plan_.grid.coordinates(rank);
-  const int distance = (other - at[Axis::pp]) * plan_.grid.stride(Axis::pp);
-  // The same for both ends: seen from the lower rank, where such a pair comes first.
-  const int lower = alike(std::min(rank, rank + distance));
-  std::vector<std::int32_t>& known = boundaries_[std::abs(distance)];
+std::vector<std::int32_t>& Placements::boundaries_over(int distance) {
+  std::vector<std::int32_t>& known = boundaries_[distance];
   if (known.empty()) known.assign(static_cast<std::size_t>(unit_), -1);
+  return known;
+}
+
+std::int32_t Placements::boundary_at(std::vector<std::int32_t>& known, int lower, int distance) {
   std::int32_t& number = known[static_cast<std::size_t>(lower)];
-  if (number < 0) number = number_of(place_boundary(lower, lower + std::abs(distance)));
+  if (number < 0) number = number_of(place_boundary(lower, lower + distance));
   return number;
+}
+
+std::int32_t Placements::boundary(int rank, int other) {
+  const int pp = plan_.grid.coordinates(rank)[Axis::pp];
+  const int distance = (other - pp) * plan_.grid.stride(Axis::pp);
+  // The same for both ends: seen from the lower rank, where such a pair comes first.
+  return boundary_at(boundaries_over(std::abs(distance)), alike(std::min(rank, rank + distance)), std::abs(distance));
+}
+
+std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
+  const int distance = std::abs(other - pp) * plan_.grid.stride(Axis::pp);
+  std::vector<std::int32_t>& known = boundaries_over(distance);
+  std::optional<std::int32_t> common;
+  for (const int rank : distinct_ranks(std::min(pp, other))) {
+    const std::int32_t number = boundary_at(known, alike(rank), distance);
+    if (common && *common != number) return std::nullopt;
+    common = number;
+  }
+  return common;
 }
 
 std::vector<int> Placements::distinct_sums(int origin, const std::vector<Axis>& axes) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "sim/graph/groups.hpp"
@@ -28,6 +29,11 @@ class Placements {
   /// whose partner sits in another node uses the node's NICs at the same time.
   std::int32_t boundary(int rank, int other);
 
+  /// How a rank lies that has nobody to communicate with.
+  std::int32_t alone() { return number_of(GroupPlacement{}); }
+  /// The boundaries of all ranks of pipeline rank `pp` with pipeline rank `other`, if they lie alike.
+  std::optional<std::int32_t> common_boundary(int pp, int other);
+
   /// First ranks of the slot's blocks that touch pipeline rank `pp`, those that lie alike once.
   std::vector<int> distinct_blocks(Slot slot, int pp) const;
   /// Ranks of pipeline rank `pp`, those that lie alike once.
@@ -35,6 +41,9 @@ class Placements {
 
  private:
   std::int32_t number_of(const GroupPlacement& placement);
+  /// Of two ranks so far apart of which the lower is at `lower` in the unit.
+  std::int32_t boundary_at(std::vector<std::int32_t>& known, int lower, int distance);
+  std::vector<std::int32_t>& boundaries_over(int distance);
   std::vector<std::int32_t> place_block(Slot slot, int begin);
   GroupPlacement place_group(const std::vector<int>& members) const;
   GroupPlacement place_boundary(int rank, int partner) const;

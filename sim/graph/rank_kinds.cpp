@@ -17,14 +17,13 @@ std::vector<int> neighbours_of(const PipelineSeats& seats, int chunks, int pp) {
   return {found.begin(), found.end()};
 }
 
-bool holds_stages(const std::vector<Axis>& axes) { return std::find(axes.begin(), axes.end(), Axis::pp) != axes.end(); }
-
 }  // namespace
 
 RankKinds::RankKinds(const Plan& plan, const PipelineSeats& seats, int chunks, const Groups& groups,
                      const Perturbation& perturbation, Placements& placements)
     : plan_(plan), groups_(groups), perturbation_(perturbation), placements_(placements) {
   for (int pp = 0; pp < plan.parallel.pp; ++pp) neighbours_.push_back(neighbours_of(seats, chunks, pp));
+  for (int slot = 0; slot < kSlots; ++slot) alone_.push_back(groups.alone(static_cast<Slot>(slot)));
 }
 
 RankKind RankKinds::of(int rank) {
@@ -42,32 +41,28 @@ RankKind RankKinds::of(int rank) {
   return kind;
 }
 
-/// The placement that all groups with ranks of `pp` have, if it is one.
-std::optional<std::int32_t> RankKinds::slot_of_stage(Slot slot, int pp) {
-  const std::vector<Axis> axes = Groups::block_axes(slot);
-  const bool stages_inside = holds_stages(axes);
+std::optional<std::int32_t> RankKinds::common_placement(Slot slot, int pp, int part) {
   std::optional<std::int32_t> common;
   for (const int begin : placements_.distinct_blocks(slot, pp)) {
     const std::vector<std::int32_t>& parts = placements_.block(slot, begin);
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      // Blocks of pipeline ranks: only the part that `pp` is in. A block of everything has one part.
-      const bool own = !stages_inside || axes.size() > 1 || static_cast<int>(part) == groups_.part(slot, pp);
-      if (!own || parts[part] < 0) continue;
-      if (common && *common != parts[part]) return std::nullopt;
-      common = parts[part];
+    const std::size_t first = part < 0 ? 0 : static_cast<std::size_t>(part);
+    const std::size_t last = part < 0 ? parts.size() : first + 1;
+    for (std::size_t i = first; i < last; ++i) {
+      if (parts[i] < 0) continue;
+      if (common && *common != parts[i]) return std::nullopt;
+      common = parts[i];
     }
   }
   return common;
 }
 
-std::optional<std::int32_t> RankKinds::link_of_stage(int pp, int other) {
-  std::optional<std::int32_t> common;
-  for (const int rank : placements_.distinct_ranks(pp)) {
-    const std::int32_t number = placements_.boundary(rank, other);
-    if (common && *common != number) return std::nullopt;
-    common = number;
-  }
-  return common;
+/// The placement that all groups with ranks of `pp` have, if it is one.
+std::optional<std::int32_t> RankKinds::slot_of_stage(Slot slot, int pp) {
+  if (alone_[static_cast<std::size_t>(slot)]) return placements_.alone();
+  // Blocks of pipeline ranks: only the part that `pp` is in. A block of everything has one part.
+  const std::vector<Axis> axes = Groups::block_axes(slot);
+  if (axes.size() == 1 && axes.front() == Axis::pp) return common_placement(slot, pp, groups_.part(slot, pp));
+  return common_placement(slot, pp, -1);
 }
 
 std::optional<RankKind> RankKinds::kind_of_stage(int pp) {
@@ -79,7 +74,7 @@ std::optional<RankKind> RankKinds::kind_of_stage(int pp) {
     kind.slots[static_cast<std::size_t>(slot)] = *number;
   }
   for (const int other : neighbours(pp)) {
-    const std::optional<std::int32_t> number = link_of_stage(pp, other);
+    const std::optional<std::int32_t> number = placements_.common_boundary(pp, other);
     if (!number) return std::nullopt;
     kind.links.push_back(*number);
   }

@@ -43,13 +43,15 @@ class RankKinds {
  private:
   std::optional<RankKind> kind_of_stage(int pp);
   std::optional<std::int32_t> slot_of_stage(Slot slot, int pp);
-  std::optional<std::int32_t> link_of_stage(int pp, int other);
+  /// The placement that part `part` of the slot's blocks that touch `pp` has (any part: -1), if it is one.
+  std::optional<std::int32_t> common_placement(Slot slot, int pp, int part);
 
   const Plan& plan_;
   const Groups& groups_;
   const Perturbation& perturbation_;
   Placements& placements_;
   std::vector<std::vector<int>> neighbours_;
+  std::vector<bool> alone_;  ///< [slot] every rank is a group of its own
 };
 
 }  // namespace tracecast
