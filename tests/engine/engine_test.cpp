@@ -250,6 +250,13 @@ TEST_CASE("engine: a slow rank's operations are rounded one by one", "[oracle][e
   CHECK(slowed(7_ps, kFullSpeed) == 7_ps);
 }
 
+TEST_CASE("engine: the host of a slow rank issues as fast as any", "[oracle][engine]") {
+  // Kernels of 2 us take 3 on this rank, and 4 to issue: the last of five is issued at 20 and ends at 23.
+  StepGraph graph = graph_of({std::vector<Op>(5, compute(2_us, 4_us))});
+  graph.ranks[0].slowness = 3 * kFullSpeed / 2;
+  for (const bool spans : {false, true}) CHECK(simulate(graph, {spans}).value().step_time == 23_us);
+}
+
 TEST_CASE("engine: the slowest member of a group decides, with spans and without", "[engine]") {
   Op first = compute(10_ps);
   first.records = local(0);
