@@ -20,6 +20,7 @@
 #include "sim/schedule/schedule.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/process_group.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {
@@ -239,10 +240,11 @@ Result<Request> load(const Options& options) {
   return request;
 }
 
-Result<PlanReport> make_report(Request request, const Context& context) {
+/// `group`: processes that share the work and all come to the same report; null: this one alone.
+Result<PlanReport> make_report(Request request, ProcessGroup* group, const Context& context) {
   const Options& options = request.options;
   std::optional<SearchStore> store;
-  if (!options.out.empty()) {
+  if (!options.out.empty() && (group == nullptr || group->rank() == 0)) {
     Result<SearchStore> opened = SearchStore::open(options.out);
     if (!opened) return tl::unexpected(opened.error());
     store = std::move(*opened);
@@ -253,7 +255,10 @@ Result<PlanReport> make_report(Request request, const Context& context) {
     MachineChoice& machine = request.machines[m];
     progress.update(static_cast<double>(m), static_cast<double>(request.machines.size()));
     EvaluateRound evaluate_round = evaluate_on_threads(machine.scenario, options.search);
+    const EvaluateRound here = evaluate_round;
+    if (group != nullptr) evaluate_round = share_work(*group, here);
     if (store) evaluate_round = store->remembering(problem_key(machine, options.search), evaluate_round);
+    if (group != nullptr) evaluate_round = same_rounds(*group, evaluate_round, here);
     SearchResult result = search(machine.scenario, request.spaces[m], options.search, evaluate_round);
     if (request.failures && request.target.tokens > 0 && !result.best.empty()) {
       const Result<double> goodput =
@@ -278,17 +283,22 @@ Result<PlanReport> make_report(Request request, const Context& context) {
   return report;
 }
 
-Result<ExitCode> plan(const Options& options, const Context& context) {
+Result<ExitCode> plan(Options options, const Context& context) {
+  const Result<std::unique_ptr<ProcessGroup>> group = launched_processes();
+  if (!group) return tl::unexpected(group.error());
+  if (*group && options.search.threads == 0) options.search.threads = 1;
   Result<Request> request = load(options);
   if (!request) return tl::unexpected(request.error());
-  const Result<PlanReport> report = make_report(std::move(*request), context);
+  const Result<PlanReport> report = make_report(std::move(*request), group->get(), context);
   if (!report) return tl::unexpected(report.error());
+  const bool met = !report->plan.offers.empty() && report->plan.offers.front().misses.empty();
+  const ExitCode answer = met ? ExitCode::done : ExitCode::no;
+  if (*group && (*group)->rank() != 0) return answer;
   if (!options.csv.empty())
     if (const Result<void> written = write_file(options.csv, plan_csv(report->plan)); !written)
       return tl::unexpected(written.error());
   fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
-  const bool met = !report->plan.offers.empty() && report->plan.offers.front().misses.empty();
-  return met ? ExitCode::done : ExitCode::no;
+  return answer;
 }
 
 }  // namespace

@@ -100,3 +100,21 @@ TEST_CASE("plan: a search killed twenty times resumes, and its export is the sam
   CHECK(sandbox.run("cmp whole.csv resumed.csv").code == 0);
   CHECK(sandbox.run("test $(wc -l < whole.csv) -gt 100").code == 0);
 }
+
+TEST_CASE("plan: two processes under mpirun give the answer and the export of one", "[e2e][search]") {
+  const Sandbox sandbox;
+  if (sandbox.run("command -v mpirun && ldconfig -p | grep -q libmpi.so").code != 0) {
+    WARN("skipped: no Open MPI here");
+    return;
+  }
+  const std::string mpirun =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --oversubscribe tools/tracecast ";
+  // JSON, since mpirun may give its first process a terminal.
+  const Outcome one = sandbox.run("tracecast " + kSmall + "--json --csv one.csv");
+  const Outcome two = sandbox.run(mpirun + kSmall + "--json --csv two.csv --out results.db");
+  INFO(two.err);
+  REQUIRE(two.code == 0);
+  CHECK(json::parse(two.out) == json::parse(one.out));
+  CHECK(sandbox.run("cmp one.csv two.csv").code == 0);
+  CHECK(sandbox.run(mpirun + kSmall + "--csv again.csv --out results.db && cmp one.csv again.csv").code == 0);
+}

@@ -1,0 +1,16 @@
+/// The processes that a launcher (mpirun) started together with this one.
+#pragma once
+
+#include <memory>
+
+#include "sim/base/result.hpp"
+#include "sim/search/shared_rounds.hpp"
+
+namespace tracecast::cli {
+
+/// Null when this process was started alone. MPI lives in a module of its own (tools/mpi), loaded only here: beside the
+/// program in a build tree, in lib/tracecast of an installation.
+/// Errors: started by mpirun with others, but built without MPI.
+Result<std::unique_ptr<ProcessGroup>> launched_processes();
+
+}  // namespace tracecast::cli
