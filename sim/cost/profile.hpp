@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/model/operators.hpp"
+#include "sim/network/collective.hpp"
 
 namespace tracecast {
 
@@ -77,6 +78,17 @@ struct MeasuredOperator {
   bool operator==(const MeasuredOperator&) const = default;
 };
 
+/// One measured collective on `ranks` ranks of one host; `size` as nccl-tests counts it (CollectiveCall::size).
+struct MeasuredCollective {
+  Collective collective = Collective::all_reduce;
+  int ranks = 2;
+  Bytes size;
+  double seconds = 0;
+  double spread = 0;  ///< relative standard deviation
+  int samples = 0;
+  bool operator==(const MeasuredCollective&) const = default;
+};
+
 /// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, neighbours); one factor
 /// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
 /// The optimizer has none: its efficiency is measured in training.
@@ -123,6 +135,8 @@ struct Profile {
   InTraining in_training;
   HostModel host;
   std::vector<MeasuredOperator> measured;
+  std::vector<MeasuredCollective> measured_collectives;
+  bool overlap = true;  ///< communication runs beside computation; false for CPUs, see graph/without_overlap.hpp
   bool operator==(const Profile&) const = default;
 };
 

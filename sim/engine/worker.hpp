@@ -277,7 +277,7 @@ class Worker {
       const std::int32_t receiver = std::exchange(box.first, 0) - 1;
       const std::int64_t other = stream_state(receiver).arrival;
       if (!step.eager && other > start) std::tie(start, cause) = std::pair(other, recorder_.cause_of(receiver));
-      resume(receiver, start, std::max(other, start + step.total), cause);
+      resume(receiver, std::max(other, start), std::max(other, start + step.total), cause);
     } else if (step.eager) {
       box = {start, start + step.total, 0, at.stream + 1};
       recorder_.sent(box, at.stream);

@@ -42,6 +42,14 @@ const std::vector<std::pair<std::string, Pass>>& choices(Pass) {
   static const auto kChoices = choices_of<Pass>(kPasses);
   return kChoices;
 }
+const std::vector<std::pair<std::string, Collective>>& choices(Collective) {
+  static const auto kChoices = [] {
+    std::vector<Collective> all;
+    for (int i = 0; i < kCollectives; ++i) all.push_back(static_cast<Collective>(i));
+    return choices_of<Collective>(all);
+  }();
+  return kChoices;
+}
 const std::vector<std::pair<std::string, OperatorKind>>& choices(OperatorKind) {
   static const auto kChoices = choices_of<OperatorKind>(all_kinds());
   return kChoices;
@@ -180,6 +188,18 @@ void visit(Io& io, T& measured)
 }
 
 template <class Io, class T>
+void visit(Io& io, T& measured)
+  requires std::is_same_v<std::remove_const_t<T>, MeasuredCollective>
+{
+  io.required("collective", measured.collective);
+  io.required("ranks", measured.ranks, Range::positive);
+  io.required("size", measured.size);
+  io.required("seconds", measured.seconds, Range::positive);
+  io.optional("spread", measured.spread, Range::not_negative);
+  io.optional("samples", measured.samples, Range::not_negative);
+}
+
+template <class Io, class T>
 void visit(Io& io, T& profile)
   requires std::is_same_v<std::remove_const_t<T>, Profile>
 {
@@ -199,6 +219,8 @@ void visit(Io& io, T& profile)
   io.group("in_training", profile.in_training);
   io.group("host", profile.host);
   io.list("measured", profile.measured);
+  io.list_if_any("measured_collectives", profile.measured_collectives);
+  io.true_unless_given("overlap", profile.overlap);
 }
 
 /// The index of OperatorShape's alternative that a kind has.
@@ -243,6 +265,13 @@ class Writer {
   void list(const char* key, const auto& values) {
     Json& array = object_[key] = Json::array();
     for (const auto& value : values) array.push_back(write(value));
+  }
+  /// Keys that most profiles do without are written where they say something.
+  void list_if_any(const char* key, const auto& values) {
+    if (!values.empty()) list(key, values);
+  }
+  void true_unless_given(const char* key, bool value) {
+    if (!value) object_[key] = value;
   }
   void memory_models(const char* key, const std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     Json& array = object_[key] = Json::array();
@@ -314,6 +343,8 @@ class Reader {
   void list(const char* key, std::vector<T>& values) {
     each_item(key, [&](ObjectReader& item) { read(item, values.emplace_back()); });
   }
+  void list_if_any(const char* key, auto& values) { list(key, values); }
+  void true_unless_given(const char* key, bool& value) { optional(key, value); }
   void memory_models(const char* key, std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     each_item(key, [&](ObjectReader& item) {
       OperatorKind kind{};

@@ -9,11 +9,9 @@
 #include "sim/base/units.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/network/cluster.hpp"
+#include "sim/network/collective.hpp"
 
 namespace tracecast {
-
-enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
-const char* to_string(Collective collective);
 
 enum class Algorithm { automatic, ring, tree, nvls, nvls_tree, collnet_direct, collnet_chain, pat, direct };
 enum class Protocol { automatic, ll, ll128, simple };

@@ -9,6 +9,7 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/stage_times.hpp"
 #include "sim/graph/template_writer.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
@@ -99,9 +100,7 @@ struct BoundTable::Parameters {
 };
 
 BoundTable::BoundTable(const Scenario& scenario)
-    : scenario_(scenario),
-      costs_(scenario.profile),
-      network_(make_analytic_network(scenario.cluster, scenario.profile.architecture)) {}
+    : scenario_(scenario), costs_(scenario.profile), network_(make_network(scenario.cluster, scenario.profile)) {}
 
 BoundTable::~BoundTable() = default;
 
