@@ -6,11 +6,14 @@
 namespace tracecast::cli {
 
 Run add_calibrate(CLI::App& app);
+Run add_compare(CLI::App& app);
+Run add_execute(CLI::App& app);
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
 Run add_plan(CLI::App& app);
 Run add_import(CLI::App& app);
 Run add_predict(CLI::App& app);
+Run add_profile(CLI::App& app);
 Run add_scaling(CLI::App& app);
 Run add_schedule(CLI::App& app);
 Run add_topology(CLI::App& app);

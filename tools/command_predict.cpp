@@ -16,6 +16,7 @@
 #include "sim/report/forecast.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/perfetto.hpp"
+#include "sim/report/step_record.hpp"
 #include "sim/report/terminal.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
@@ -68,14 +69,18 @@ Result<void> make_folder(const fs::path& folder) {
                .message = "is no folder and cannot be made one"});
 }
 
-/// result.json, report.txt, scenario.json and trace.json.
+/// result.json, report.txt, scenario.json, trace.json and timeline.json.
 Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run) {
   const fs::path folder = options.out;
   return make_folder(folder)
       .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast)); })
       .and_then([&] { return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {})); })
       .and_then([&] { return write_file(folder / "scenario.json", to_json(scenario)); })
-      .and_then([&] { return write_trace_file(folder / "trace.json", run, options.trace_ranks); });
+      .and_then([&] { return write_trace_file(folder / "trace.json", run, options.trace_ranks); })
+      .and_then([&] {
+        return write_file(folder / "timeline.json",
+                          to_json(record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated)));
+      });
 }
 
 Result<ExitCode> predict(const Options& options, const Context& context) {
@@ -120,7 +125,8 @@ Run add_predict(CLI::App& app) {
       ->check(CLI::Range(1, 1024))
       ->default_str("those of this machine");
   CLI::Option* out =
-      app.add_option("--out", options->out, "also write result.json, report.txt, scenario.json and trace.json there")
+      app.add_option("--out", options->out,
+                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json there")
           ->type_name("DIR");
   app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
       ->type_name("RANKS")

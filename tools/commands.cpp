@@ -23,6 +23,12 @@ std::span<const Command> commands() {
        "validate korthikanti --by recompute", add_validate},
       {"calibrate", "fit to published runs with cross-validation, or scale to your own cluster",
        "calibrate --runs korthikanti --like korthikanti-175b-full", add_calibrate},
+      {"profile", "time the operators and collectives of this machine, and write a profile",
+       "profile --suite quick --passes 2 --out recorded.json", add_profile},
+      {"execute", "run the step of a scenario for real, and say where its time went", "execute cpu-pp2-1f1b --steps 3",
+       add_execute},
+      {"compare", "lay a forecast beside what happened, operator by operator",
+       "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_compare},
   };
   return kCommands;
 }

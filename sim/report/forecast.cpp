@@ -7,7 +7,8 @@
 #include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/graph/builder.hpp"
-#include "sim/network/network_model.hpp"
+#include "sim/graph/without_overlap.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/report/causes.hpp"
 #include "sim/report/perturbation_effects.hpp"
@@ -196,13 +197,14 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
   const Costs costs(scenario.profile, scenario.training.attention_kernel);
-  const std::unique_ptr<NetworkModel> network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
+  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
   if (!schedule) return place_errors(std::move(schedule.error()));
 
   ForecastRun run;
   run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
                                {options.unfold, &scenario.perturbation});
+  if (!scenario.profile.overlap) run.graph = without_overlap(std::move(run.graph));
   Result<Timeline> timeline = simulate(run.graph, {options.record_spans || options.explain, options.threads});
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/graph/stage_times.hpp"
+#include "sim/network/measured_network.hpp"
 
 namespace tracecast {
 namespace {
@@ -47,7 +48,7 @@ Result<TimedSchedule> timed_schedule(const Scenario& scenario) {
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place(std::move(plan.error()));
   const Costs costs(scenario.profile, scenario.training.attention_kernel);
-  const std::unique_ptr<NetworkModel> network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
+  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
   if (!schedule) return place(std::move(schedule.error()));
   PipelineTimes times = stage_times(scenario.model, *plan, *schedule, scenario.cluster, costs, *network);

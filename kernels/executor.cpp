@@ -1,0 +1,187 @@
+#include "kernels/executor.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+const std::vector<ProgramItem>& program_of(const StepGraph& graph, std::int32_t rank) {
+  return graph.programs[static_cast<std::size_t>(graph.ranks[static_cast<std::size_t>(rank)].program)];
+}
+
+bool takes_time(const Op& op) { return op.payload >= 0 && op.type != OpType::host_sync; }
+
+void run(const StepGraph& graph, const Rank& rank, const Op& op, std::int32_t microbatch, Device& device) {
+  const auto payload = static_cast<std::size_t>(op.payload);
+  switch (op.type) {
+    case OpType::compute:
+      return device.compute(graph.operators[payload].op);
+    case OpType::collective: {
+      const CostedCollective& call = graph.collectives[payload];
+      return device.collective(call.call, rank.communicators[static_cast<std::size_t>(call.slot)]);
+    }
+    case OpType::send: {
+      const Message& message = graph.messages[payload];
+      return device.send(rank.channels[static_cast<std::size_t>(message.channel)], microbatch, message.size);
+    }
+    case OpType::receive:
+      return device.receive(graph.messages[payload].channel, microbatch, graph.messages[payload].size);
+    case OpType::host_sync:
+      break;
+  }
+}
+
+/// Puts together what the ranks ran.
+class Assembler {
+ public:
+  Assembler(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) : graph_(graph), ranks_(ranks) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max();
+    for (const auto& list : ranks)
+      if (!list.empty()) first = std::min(first, list.front().begin.picoseconds);
+    origin_ = {first};
+    find_meetings();
+  }
+
+  Timeline assemble() {
+    Timeline timeline;
+    for (const auto& list : ranks_)
+      if (!list.empty()) timeline.step_time = std::max(timeline.step_time, list.back().end - origin_);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) add_rank(static_cast<std::int32_t>(r), timeline);
+    return timeline;
+  }
+
+ private:
+  struct Place {
+    std::int32_t rank;
+    const ExecutedOp* done;
+    const ProgramItem* item;
+    const Op* op;
+  };
+
+  template <class Function>
+  void for_each(std::int32_t rank, Function function) const {
+    for (const ExecutedOp& done : ranks_[static_cast<std::size_t>(rank)]) {
+      const ProgramItem& item = program_of(graph_, rank)[static_cast<std::size_t>(done.item)];
+      const Template& used = graph_.templates[static_cast<std::size_t>(item.template_index)];
+      function(Place{rank, &done, &item, &used.ops[static_cast<std::size_t>(done.op)]});
+    }
+  }
+
+  std::int32_t communicator_of(const Place& at) const {
+    const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(at.op->payload)];
+    return graph_.ranks[static_cast<std::size_t>(at.rank)].communicators[static_cast<std::size_t>(call.slot)];
+  }
+  std::int32_t channel_of(const Place& at) const {
+    return graph_.messages[static_cast<std::size_t>(at.op->payload)].channel;
+  }
+
+  /// When the n-th call of each communicator had all its members, and when each message left.
+  void find_meetings() {
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) {
+      std::map<std::int32_t, int> calls;
+      for_each(r, [&](const Place& at) {
+        if (at.op->type == OpType::collective) {
+          const std::int32_t communicator = communicator_of(at);
+          Duration& latest = meetings_[{communicator, calls[communicator]++}];
+          latest = std::max(latest, at.done->begin);
+        } else if (at.op->type == OpType::send) {
+          const ChannelEnd to =
+              graph_.ranks[static_cast<std::size_t>(r)].channels[static_cast<std::size_t>(channel_of(at))];
+          sent_[{to.rank, to.channel, at.item->microbatch}] = at.done->begin;
+        }
+      });
+    }
+  }
+
+  /// When the operation began to move or compute.
+  Duration start_of(const Place& at, std::map<std::int32_t, int>& calls) const {
+    Duration others = at.done->begin;
+    if (at.op->type == OpType::collective) {
+      const std::int32_t communicator = communicator_of(at);
+      others = meetings_.at({communicator, calls[communicator]++});
+    } else if (at.op->type == OpType::receive) {
+      const auto sent = sent_.find({at.rank, channel_of(at), at.item->microbatch});
+      if (sent != sent_.end()) others = sent->second;
+    }
+    return std::clamp(others, at.done->begin, at.done->end);
+  }
+
+  Traffic traffic_of(const Op& op) const {
+    return op.type == OpType::collective ? graph_.collectives[static_cast<std::size_t>(op.payload)].traffic
+                                         : Traffic::pipeline;
+  }
+
+  void add_rank(std::int32_t rank, Timeline& timeline) {
+    RankTime time;
+    std::map<std::int32_t, int> calls;
+    Duration clock = origin_;
+    const std::size_t first = timeline.spans.size();
+    for_each(rank, [&](const Place& at) {
+      const Duration start = start_of(at, calls);
+      const Phase phase = graph_.templates[static_cast<std::size_t>(at.item->template_index)].phase;
+      time.host += at.done->begin - clock;
+      if (at.op->type == OpType::compute) {
+        (phase == Phase::optimizer ? time.optimizer : time.compute) += at.done->end - at.done->begin;
+      } else {
+        time.bubble += start - at.done->begin;
+        time.exposed[static_cast<std::size_t>(traffic_of(*at.op))] += at.done->end - start;
+      }
+      clock = at.done->end;
+      timeline.spans.push_back({rank, at.item->template_index, at.item->microbatch, at.done->op,
+                                at.done->begin - origin_, start - origin_, at.done->end - origin_, -1});
+      ++timeline.events;
+    });
+    time.bubble += timeline.step_time - (clock - origin_);
+    timeline.ranks.push_back(time);
+    const auto stream = [this](const Span& span) {
+      return graph_.templates[static_cast<std::size_t>(span.template_index)]
+          .ops[static_cast<std::size_t>(span.op)]
+          .stream;
+    };
+    std::stable_sort(timeline.spans.begin() + static_cast<std::ptrdiff_t>(first), timeline.spans.end(),
+                     [&](const Span& a, const Span& b) { return stream(a) < stream(b); });
+  }
+
+  const StepGraph& graph_;
+  const std::vector<std::vector<ExecutedOp>>& ranks_;
+  Duration origin_;
+  std::map<std::pair<std::int32_t, int>, Duration> meetings_;                      // [communicator, number of the call]
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Duration> sent_;  // [receiver, channel, micro-batch]
+};
+
+}  // namespace
+
+std::vector<ExecutedOp> execute_rank(const StepGraph& graph, std::int32_t rank, Device& device) {
+  const Rank& self = graph.ranks[static_cast<std::size_t>(rank)];
+  const std::vector<ProgramItem>& program = program_of(graph, rank);
+  std::size_t count = 0;
+  for (const ProgramItem& item : program)
+    count += graph.templates[static_cast<std::size_t>(item.template_index)].ops.size();
+  std::vector<ExecutedOp> executed;
+  executed.reserve(count);  // no allocation between two operations
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const Template& used = graph.templates[static_cast<std::size_t>(program[i].template_index)];
+    for (std::size_t o = 0; o < used.ops.size(); ++o) {
+      if (!takes_time(used.ops[o])) continue;
+      ExecutedOp done{static_cast<std::int32_t>(i), static_cast<std::int32_t>(o), device.now(), {}};
+      run(graph, self, used.ops[o], program[i].microbatch, device);
+      done.end = device.now();
+      executed.push_back(done);
+    }
+  }
+  return executed;
+}
+
+Timeline timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) {
+  TRACECAST_ASSERT(ranks.size() == graph.ranks.size(), "every rank of the graph was executed");
+  return Assembler(graph, ranks).assemble();
+}
+
+}  // namespace tracecast

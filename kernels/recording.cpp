@@ -1,0 +1,125 @@
+#include "kernels/recording.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "sim/base/result.hpp"
+#include "sim/cost/attention.hpp"
+#include "sim/cost/costs.hpp"
+
+namespace tracecast {
+namespace {
+
+double median(std::vector<double> values) { return summarise(std::move(values)).median; }
+
+bool is_dense(const Operator& op) {
+  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm || op.kind == OperatorKind::scores;
+}
+
+double rate(const MeasuredOperator& each) { return flops(each.op).count / each.seconds; }
+double byte_rate(const MeasuredOperator& each) {
+  return static_cast<double>(std::get<ElementwiseShape>(each.op.shape).traffic.count) / each.seconds;
+}
+
+/// Efficiencies relative to the best rate seen, by class of operator.
+class Models {
+ public:
+  explicit Models(const std::vector<MeasuredOperator>& measured) {
+    for (const MeasuredOperator& each : measured) {
+      if (is_dense(each.op))
+        dense_.push_back(rate(each));
+      else if (each.op.kind == OperatorKind::attention)
+        attention_[each.op.pass != Pass::forward].push_back(rate(each));
+      else
+        bytes_[{each.op.kind, each.op.pass}].push_back(byte_rate(each));
+    }
+    TRACECAST_ASSERT(!dense_.empty(), "a suite has multiplications");
+    peak_ = *std::max_element(dense_.begin(), dense_.end());
+    for (const auto& [kind, rates] : bytes_) bandwidth_ = std::max(bandwidth_, median(rates));
+  }
+
+  void write(Profile& profile, const std::string& data) const {
+    profile.peak_flops[Precision::fp32] = peak_;
+    profile.memory_bandwidth = std::round(bandwidth_);
+    GemmModel gemm;
+    gemm.efficiency = median(dense_) / peak_;
+    gemm.wave_weight = 0;
+    gemm.fit = {data, static_cast<int>(dense_.size()), 0};
+    profile.gemm[Precision::fp32] = gemm;
+    profile.grouped_gemm = gemm;
+    for (const auto& [kind_and_pass, rates] : bytes_)
+      profile.memory_bound[kind_and_pass] = {0, median(rates) / bandwidth_, {data, static_cast<int>(rates.size()), 0}};
+    write_attention(profile, data);
+  }
+
+ private:
+  void write_attention(Profile& profile, const std::string& data) const {
+    const auto forward = attention_.find(false);
+    const auto backward = attention_.find(true);
+    if (forward == attention_.end() || backward == attention_.end()) return;
+    AttentionModel model;
+    model.kernel = "tiled";
+    model.head_dim = 64;
+    model.forward_efficiency = median(forward->second) / peak_;
+    model.backward_efficiency = median(backward->second) / peak_;
+    model.fit = {data, static_cast<int>(forward->second.size() + backward->second.size()), 0};
+    profile.attention.push_back(model);
+  }
+
+  std::vector<double> dense_;
+  std::map<bool, std::vector<double>> attention_;  // [backward]
+  std::map<std::pair<OperatorKind, Pass>, std::vector<double>> bytes_;
+  double peak_ = 0;
+  double bandwidth_ = 1;
+};
+
+void set_residual(Profile& profile, double residual) {
+  for (auto& [precision, model] : profile.gemm) model.fit.residual = residual;
+  profile.grouped_gemm.fit.residual = residual;
+  for (AttentionModel& model : profile.attention) model.fit.residual = residual;
+  for (auto& [kind, model] : profile.memory_bound) model.fit.residual = residual;
+}
+
+}  // namespace
+
+Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where) {
+  TRACECAST_ASSERT(samples.operators.size() == suite.operators.size(), "every operator of the suite was timed");
+  Profile profile;
+  profile.name = "recorded";
+  profile.gpu = where.device;
+  profile.kind = "recorded";
+  profile.source = where.source;
+  profile.architecture = "CPU";
+  profile.sms = 1;
+  profile.memory = where.memory;
+  profile.overlap = false;
+  profile.in_training.fit.data = "recorded as steps run: operands cold, all ranks busy";
+  profile.host.fit.data = "operators are called, not launched";
+  for (std::size_t i = 0; i < suite.operators.size(); ++i)
+    profile.measured.push_back({suite.operators[i].op, samples.operators[i].lower_quartile, samples.operators[i].spread,
+                                samples.operators[i].count});
+  for (std::size_t i = 0; i < samples.collectives.size(); ++i) {
+    const CollectiveCall& call = suite.collectives[i];
+    profile.measured_collectives.push_back({call.collective, where.ranks, call.size,
+                                            samples.collectives[i].lower_quartile, samples.collectives[i].spread,
+                                            samples.collectives[i].count});
+  }
+  Models(profile.measured).write(profile, "recorded: " + where.device);
+  set_residual(profile, leave_one_out_residual(profile));
+  return profile;
+}
+
+double leave_one_out_residual(const Profile& profile) {
+  double sum = 0;
+  for (std::size_t i = 0; i < profile.measured.size(); ++i) {
+    Profile others = profile;
+    others.measured.erase(others.measured.begin() + static_cast<std::ptrdiff_t>(i));
+    const MeasuredOperator& left_out = profile.measured[i];
+    sum += std::abs(std::log(seconds(Costs(std::move(others)).of(left_out.op).duration) / left_out.seconds));
+  }
+  return profile.measured.empty() ? 0 : sum / static_cast<double>(profile.measured.size());
+}
+
+}  // namespace tracecast

@@ -1,0 +1,227 @@
+#include "sim/report/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+constexpr double kWorthMentioning = 0.005;  // of the step
+
+/// Mean seconds of a rank by name, and what is known about where the forecast had them from.
+struct Sums {
+  std::map<std::string, double> phases;
+  std::map<std::string, double> works;
+  std::map<std::string, double> transfers;
+  std::map<std::string, std::map<std::string, double>> provenance;  // [work or transfer][provenance]
+};
+
+std::string work_name(const StepWork& work) {
+  return work.pass.empty() || work.pass == "forward" ? work.kind : work.kind + " " + work.pass;
+}
+
+/// Weight of each rank of a record in the mean.
+std::vector<double> weights(const StepRecord& record) {
+  double total = 0;
+  for (const StepRank& rank : record.ranks) total += rank.multiplicity;
+  std::vector<double> result;
+  for (const StepRank& rank : record.ranks) result.push_back(rank.multiplicity / total);
+  return result;
+}
+
+Sums sum_up(const StepRecord& record) {
+  Sums sums;
+  const std::vector<double> weight = weights(record);
+  for (const StepSpan& span : record.spans) {
+    const StepWork& work = record.works[static_cast<std::size_t>(span.work)];
+    const double share = weight[static_cast<std::size_t>(span.rank)];
+    const double moving = share * seconds(span.end - span.start);
+    const std::string name = work.transfer ? work.kind : work_name(work);
+    (work.transfer ? sums.transfers : sums.works)[name] += moving;
+    sums.provenance[name][work.provenance] += moving;
+    if (!work.transfer) sums.phases[work.phase] += moving;
+  }
+  for (std::size_t r = 0; r < record.ranks.size(); ++r) {
+    const RankTime& time = record.ranks[r].time;
+    for (const Duration& exposed : time.exposed) sums.phases["communication"] += weight[r] * seconds(exposed);
+    sums.phases["bubble"] += weight[r] * seconds(time.bubble);
+    sums.phases["host"] += weight[r] * seconds(time.host);
+  }
+  return sums;
+}
+
+std::vector<Difference> differences(Difference::Group group, const std::map<std::string, double>& forecast,
+                                    const std::map<std::string, double>& actual, double step) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : forecast) names.insert(name);
+  for (const auto& [name, value] : actual) names.insert(name);
+  const auto value = [](const std::map<std::string, double>& values, const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? 0.0 : found->second;
+  };
+  std::vector<Difference> list;
+  for (const std::string& name : names) {
+    const double f = value(forecast, name);
+    const double a = value(actual, name);
+    if (f > 0 || a > 0) list.push_back({group, name, f, a, (f - a) / step, ""});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
+    return std::max(a.forecast_s, a.actual_s) > std::max(b.forecast_s, b.actual_s);
+  });
+  return list;
+}
+
+/// Share of a work's forecast time that was not measured on this very shape.
+double not_measured(const std::map<std::string, double>& provenance) {
+  double all = 0;
+  double measured = 0;
+  for (const auto& [name, value] : provenance) {
+    all += value;
+    if (name == "measured") measured += value;
+  }
+  return all > 0 ? 1 - measured / all : 0;
+}
+
+class Causes {
+ public:
+  Causes(const Sums& forecast, const Sums& actual) : forecast_(forecast), actual_(actual) {}
+
+  void name(Difference& difference) const {
+    if (std::abs(difference.share) >= kWorthMentioning) difference.cause = cause(difference);
+  }
+
+ private:
+  std::string cause(const Difference& d) const {
+    if (d.actual_s == 0) return "was forecast and did not happen: another step graph?";
+    if (d.forecast_s == 0 && d.group != Difference::Group::rank)
+      return "happened and was not forecast: another step graph?";
+    switch (d.group) {
+      case Difference::Group::work:
+        return work(d);
+      case Difference::Group::transfer:
+        return transfer(d);
+      case Difference::Group::rank:
+        return "the ranks it waits for take " + std::string(d.share > 0 ? "less" : "more") +
+               " time than forecast, see their operators";
+      case Difference::Group::phase:
+        break;
+    }
+    return "";
+  }
+
+  std::string work(const Difference& d) const {
+    const auto known = forecast_.provenance.find(d.name);
+    const double guessed = known == forecast_.provenance.end() ? 0 : not_measured(known->second);
+    if (guessed > 0.5)
+      return fmt::format("{:.0f} % of it was not measured on these shapes but interpolated", 100 * guessed);
+    return d.share < 0 ? "slower within the step than timed alone: caches, clocks, or neighbours on the machine"
+                       : "faster within the step than timed alone: its operands were still in a cache";
+  }
+
+  std::string transfer(const Difference& d) const {
+    const auto known = forecast_.provenance.find(d.name);
+    const double guessed = known == forecast_.provenance.end() ? 0 : not_measured(known->second);
+    if (guessed > 0.5) return "between measured sizes, or by a model of the network";
+    return d.share < 0 ? "slower than measured alone: other traffic, or members that came late"
+                       : "faster than measured alone";
+  }
+
+  const Sums& forecast_;
+  const Sums& actual_;
+};
+
+/// Bubble (which holds the waiting for others) of each rank of the finer record.
+std::vector<Difference> rank_differences(const StepRecord& forecast, const StepRecord& actual, double step) {
+  const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
+  std::vector<Difference> list;
+  for (const StepRank& rank : finer.ranks) {
+    const double f = seconds(rank_for(forecast, rank).time.bubble);
+    const double a = seconds(rank_for(actual, rank).time.bubble);
+    list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step, ""});
+  }
+  return list;
+}
+
+int pipeline_ranks(const StepRecord& record) {
+  int last = 0;
+  for (const StepRank& rank : record.ranks) last = std::max(last, rank.pp_rank);
+  return last + 1;
+}
+
+}  // namespace
+
+const StepRank& rank_for(const StepRecord& record, const StepRank& rank) {
+  const auto same = std::ranges::find(record.ranks, rank.number, &StepRank::number);
+  if (same != record.ranks.end()) return *same;
+  const auto class_of = std::ranges::find(record.ranks, rank.pp_rank, &StepRank::pp_rank);
+  return class_of != record.ranks.end() ? *class_of : record.ranks.front();
+}
+
+Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual, double tolerance) {
+  if (forecast.scenario != actual.scenario)
+    return fail(fmt::format("these are records of different scenarios: {} and {}", forecast.scenario, actual.scenario));
+  if (pipeline_ranks(forecast) != pipeline_ranks(actual))
+    return fail(fmt::format("these are records of different layouts: {} and {} pipeline ranks",
+                            pipeline_ranks(forecast), pipeline_ranks(actual)));
+  Comparison result;
+  result.scenario = actual.scenario;
+  result.forecast_origin = forecast.origin;
+  result.actual_origin = actual.origin;
+  result.forecast_s = forecast.seconds_to_compare();
+  result.actual_s = actual.seconds_to_compare();
+  result.error = result.forecast_s / result.actual_s - 1;
+  result.spread = actual.repeats ? actual.repeats->spread : 0;
+  result.tolerance = tolerance;
+  const Sums f = sum_up(forecast);
+  const Sums a = sum_up(actual);
+  result.phases = differences(Difference::Group::phase, f.phases, a.phases, result.actual_s);
+  result.works = differences(Difference::Group::work, f.works, a.works, result.actual_s);
+  result.transfers = differences(Difference::Group::transfer, f.transfers, a.transfers, result.actual_s);
+  result.ranks = rank_differences(forecast, actual, result.actual_s);
+  const Causes causes(f, a);
+  for (std::vector<Difference>* list : {&result.works, &result.transfers, &result.ranks})
+    for (Difference& difference : *list) {
+      causes.name(difference);
+      result.largest.push_back(difference);
+    }
+  std::stable_sort(result.largest.begin(), result.largest.end(),
+                   [](const Difference& x, const Difference& y) { return std::abs(x.share) > std::abs(y.share); });
+  return result;
+}
+
+std::string comparison_json(const Comparison& c) {
+  using Json = nlohmann::ordered_json;
+  const auto list = [](const std::vector<Difference>& differences) {
+    Json out = Json::array();
+    for (const Difference& d : differences)
+      out.push_back({{"name", d.name},
+                     {"forecast_s", d.forecast_s},
+                     {"actual_s", d.actual_s},
+                     {"share_of_step", d.share},
+                     {"cause", d.cause}});
+    return out;
+  };
+  const Json out{{"scenario", c.scenario},
+                 {"forecast_origin", to_string(c.forecast_origin)},
+                 {"actual_origin", to_string(c.actual_origin)},
+                 {"forecast_s", c.forecast_s},
+                 {"actual_s", c.actual_s},
+                 {"error", c.error},
+                 {"repeat_spread", c.spread},
+                 {"tolerance", c.tolerance},
+                 {"within_tolerance", c.within()},
+                 {"phases", list(c.phases)},
+                 {"operators", list(c.works)},
+                 {"transfers", list(c.transfers)},
+                 {"ranks", list(c.ranks)},
+                 {"largest", list(c.largest)}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tracecast

@@ -1,0 +1,56 @@
+/// `tracecast compare`: a forecast beside what happened, or beside another forecast.
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/compare.hpp"
+#include "tools/command_list.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+struct Options {
+  std::string forecast;
+  std::string actual;
+  double tolerance = 0.1;
+  bool json = false;
+  std::string svg;
+};
+
+Result<ExitCode> run(const Options& options, const Context& context) {
+  const Result<StepRecord> forecast = read_step_record(options.forecast);
+  if (!forecast) return tl::unexpected(forecast.error());
+  const Result<StepRecord> actual = read_step_record(options.actual);
+  if (!actual) return tl::unexpected(actual.error());
+  const Result<Comparison> comparison = compare(*forecast, *actual, options.tolerance);
+  if (!comparison) return tl::unexpected(comparison.error());
+  if (!options.svg.empty()) {
+    if (const Result<void> written = write_file(options.svg, comparison_svg(*comparison, *forecast, *actual)); !written)
+      return tl::unexpected(written.error());
+  }
+  fmt::print("{}", options.json ? comparison_json(*comparison)
+                                : comparison_page(*comparison, *forecast, *actual, context.style));
+  return comparison->within() ? ExitCode::done : ExitCode::no;
+}
+
+}  // namespace
+
+Run add_compare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("FORECAST", options->forecast, "timeline.json of predict --out, or its folder")->required();
+  app.add_option("ACTUAL", options->actual, "timeline.json of execute --out (or of another forecast), or its folder")
+      ->required();
+  app.add_option("--tolerance", options->tolerance,
+                 "largest error of the step time, as a share; beyond it the exit code is 1")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_option("--svg", options->svg, "also draw both timelines on one axis there")->type_name("FILE");
+  return [options](const Context& context) { return run(*options, context); };
+}
+
+}  // namespace tracecast::cli

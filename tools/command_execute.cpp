@@ -1,0 +1,133 @@
+/// `tracecast execute`: runs the step of a scenario for real.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/step_record.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+#include "tools/worker_process.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string device = "cpu";
+  int steps = 20;
+  std::string out;
+  bool json = false;
+};
+
+Result<Scenario> load(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  return read_scenario(*path, *data, options.overrides);
+}
+
+/// A folder of our own under the system's temporary one, gone at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("tracecast-execute-{}", getpid())) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::vector<std::string> scenario_arguments(const std::string& command, const Options& options) {
+  std::vector<std::string> arguments{command, options.scenario};
+  for (const std::string& each : options.overrides) {
+    arguments.emplace_back("--set");
+    arguments.push_back(each);
+  }
+  return arguments;
+}
+
+std::string page(const StepRecord& record, const TextStyle& style) {
+  const auto text_of = [](double s) { return to_text(from_seconds(s)); };
+  const StepRepeats& repeats = *record.repeats;
+  std::string text =
+      fmt::format("{}: {} step{} executed by {} rank{}\n", record.scenario, repeats.count,
+                  repeats.count == 1 ? "" : "s", record.ranks.size(), record.ranks.size() == 1 ? "" : "s");
+  text += fmt::format("  lower quartile {}, median {}, spread {:.1f} %\n\n", text_of(repeats.lower_quartile_s),
+                      text_of(repeats.median_s), 100 * repeats.spread);
+  text += heading("Where the time went, in the step nearest to the lower quartile", style);
+  text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "bubble",
+                      "optimizer", "host");
+  for (const StepRank& rank : record.ranks) {
+    Duration exposed;
+    for (const Duration& each : rank.time.exposed) exposed += each;
+    text +=
+        fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", rank.number, to_text(rank.time.compute),
+                    to_text(exposed), to_text(rank.time.bubble), to_text(rank.time.optimizer), to_text(rank.time.host));
+  }
+  return text;
+}
+
+Result<ExitCode> missing(const std::string& sentence) {
+  fmt::print(stderr, "{}\n", sentence);
+  return ExitCode::missing;
+}
+
+Result<ExitCode> execute(const Options& options, const Context& context) {
+  if (options.device == "cuda")
+    return missing("steps are not executed on GPUs by this build: there is no CUDA executor in it");
+  const Result<Scenario> scenario = load(options);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
+  if (const ExitCode fits = run_worker(0, scenario_arguments("check", options)); fits != ExitCode::done) return fits;
+  const TemporaryFolder temporary;
+  const fs::path folder = options.out.empty() ? temporary.path() : fs::path(options.out);
+  std::vector<std::string> arguments = scenario_arguments("execute", options);
+  arguments.insert(arguments.end(), {"--steps", std::to_string(options.steps), "--out", folder.string()});
+  {
+    const Busy busy(fmt::format("executing {} steps", options.steps), context.show_progress);
+    if (const ExitCode done = run_worker(scenario->cluster.world_size, arguments); done != ExitCode::done) return done;
+  }
+  const Result<StepRecord> record = read_step_record(folder);
+  if (!record) return tl::unexpected(record.error());
+  fmt::print("{}", options.json ? to_json(*record) : page(*record, context.style));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_execute(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--device", options->device, "what runs the operators")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--steps", options->steps, "steps to time, after three that are not")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
+      ->type_name("DIR");
+  app.add_flag("--json", options->json, "print the timeline as JSON instead of a page");
+  return [options](const Context& context) { return execute(*options, context); };
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,82 @@
+// tracecast-worker: one process per rank, started by tracecast under mpirun.
+
+#include "tools/worker/worker.hpp"
+
+#include <cstdio>
+#include <functional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <mpi.h>
+
+#include "tools/commands.hpp"
+
+// Open MPI keeps memory until the process ends; with sanitizers that is no mistake of ours.
+#if defined(__SANITIZE_ADDRESS__)
+extern "C" int __lsan_is_turned_off() { return 1; }
+#endif
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::worker;
+
+/// Rank 0 says what is wrong, since all ranks find the same; mpirun hands the exit code on.
+int report(const Result<void>& result, bool speak) {
+  if (result) return static_cast<int>(cli::ExitCode::done);
+  if (speak) fmt::print(stderr, "{}\n", to_string(result.error()));
+  return static_cast<int>(cli::ExitCode::bad_input);
+}
+
+/// Memory that was used once stays with the process. Else the temporary buffers of large collectives would be mapped and
+/// touched anew in one program and not in another, which doubles their time.
+void keep_memory() {
+  constexpr int kNever = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kNever);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+}
+
+int under_mpi(const std::function<Result<void>()>& work) {
+  keep_memory();
+  MPI_Init(nullptr, nullptr);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int code = report(work(), rank == 0);
+  MPI_Finalize();
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("One rank of tracecast profile and tracecast execute");
+  app.require_subcommand(1);
+
+  ExecuteOptions execution;
+  const auto add_scenario_options = [&execution](CLI::App& command) {
+    command.add_option("SCENARIO", execution.scenario)->required();
+    command.add_option("--set", execution.overrides)->allow_extra_args(false);
+  };
+  CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
+  add_scenario_options(check);
+  CLI::App& run = *app.add_subcommand("execute", "run steps of the scenario");
+  add_scenario_options(run);
+  run.add_option("--steps", execution.steps);
+  run.add_option("--warm-up", execution.warm_up);
+  run.add_option("--out", execution.out);
+
+  ProfileOptions recording;
+  CLI::App& record = *app.add_subcommand("profile", "time operators and collectives");
+  record.add_option("--suite", recording.suite);
+  record.add_option("--device", recording.device);
+  record.add_option("--for", recording.scenarios)->allow_extra_args(false);
+  record.add_option("--passes", recording.passes);
+  record.add_flag("--progress", recording.show_progress);
+  record.add_option("--out", recording.out)->required();
+
+  CLI11_PARSE(app, argc, argv);
+  if (check.parsed()) return report(check_execution(execution), true);
+  if (run.parsed()) return under_mpi([&] { return execute(execution); });
+  return under_mpi([&] { return profile(recording); });
+}

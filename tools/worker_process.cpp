@@ -1,0 +1,99 @@
+#include "tools/worker_process.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path worker_path() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path() / "tracecast-worker";
+}
+
+bool is_program(const fs::path& path) { return access(path.c_str(), X_OK) == 0; }
+
+bool on_the_path(std::string_view name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t colon = std::min(rest.find(':'), rest.size());
+    if (is_program(fs::path(rest.substr(0, colon)) / name)) return true;
+    rest.remove_prefix(std::min(rest.size(), colon + 1));
+  }
+  return false;
+}
+
+/// Ranks are not bound: the machine may be shared. Open MPI refuses root unless it is told.
+std::vector<std::string> mpirun(int ranks) {
+  std::vector<std::string> command{"mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-n", std::to_string(ranks)};
+  if (geteuid() == 0) command.insert(command.begin() + 1, "--allow-run-as-root");
+  return command;
+}
+
+/// Exit status of a program; -1 when it could not be started or was ended by a signal.
+int run(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  // Ctrl-C is for the worker: this process lives on to say what became of it.
+  auto* const previous = std::signal(SIGINT, SIG_IGN);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  int status = -1;
+  const bool started = posix_spawnp(&child, arguments.front(), nullptr, &attributes, arguments.data(), environ) == 0;
+  if (started) waitpid(child, &status, 0);
+  posix_spawnattr_destroy(&attributes);
+  std::signal(SIGINT, previous);
+  return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+std::string missing_for_workers() {
+  if (!is_program(worker_path()))
+    return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
+  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: there is no mpirun on the PATH (Open MPI)";
+  return "";
+}
+
+ExitCode run_worker(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = ranks > 0 ? mpirun(ranks) : std::vector<std::string>{};
+  command.push_back(worker_path().string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  switch (run(command)) {
+    case 0:
+      return ExitCode::done;
+    case 1:
+      return ExitCode::no;
+    default:
+      return ExitCode::bad_input;
+  }
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+}  // namespace tracecast::cli

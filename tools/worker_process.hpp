@@ -1,0 +1,22 @@
+/// Starts tracecast-worker, alone or as ranks under mpirun.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/commands.hpp"
+
+namespace tracecast::cli {
+
+/// Whether this build and this machine can execute steps on CPUs; a sentence that says what is missing otherwise.
+std::string missing_for_workers();
+
+/// Runs the worker with `arguments`: `ranks` processes under mpirun, or 0 for one process without MPI. Its messages go to
+/// standard error. Ctrl-C ends the worker and comes back as its failure.
+/// Requires missing_for_workers() to be empty.
+ExitCode run_worker(int ranks, const std::vector<std::string>& arguments);
+
+/// Cores that this process may run on.
+int usable_cores();
+
+}  // namespace tracecast::cli
