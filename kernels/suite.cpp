@@ -90,7 +90,7 @@ Result<void> add_scenario(Suite& suite, Scenario scenario) {
 
 std::vector<CollectiveCall> collective_sizes(Bytes largest) {
   std::vector<CollectiveCall> calls;
-  for (int kind = 0; kind < kCollectives; ++kind)
+  for (int kind = 0; kind < kCollectiveKinds; ++kind)
     for (std::int64_t size = 1 << 10; size <= largest.count; size *= 4)
       calls.push_back({static_cast<Collective>(kind), Bytes{size}, Algorithm::automatic, Protocol::automatic});
   return calls;

@@ -19,7 +19,8 @@ class Sets {
   }
   std::int64_t size(std::int32_t rank) { return size_[static_cast<std::size_t>(root(rank))]; }
   void join(std::int32_t a, std::int32_t b) {
-    const auto [first, second] = std::minmax(root(a), root(b));
+    const std::int32_t first = std::min(root(a), root(b));
+    const std::int32_t second = std::max(root(a), root(b));
     if (first == second) return;
     parent_[static_cast<std::size_t>(second)] = first;
     size_[static_cast<std::size_t>(first)] += size_[static_cast<std::size_t>(second)];

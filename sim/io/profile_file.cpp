@@ -45,7 +45,7 @@ const std::vector<std::pair<std::string, Pass>>& choices(Pass) {
 const std::vector<std::pair<std::string, Collective>>& choices(Collective) {
   static const auto kChoices = [] {
     std::vector<Collective> all;
-    for (int i = 0; i < kCollectives; ++i) all.push_back(static_cast<Collective>(i));
+    for (int i = 0; i < kCollectiveKinds; ++i) all.push_back(static_cast<Collective>(i));
     return choices_of<Collective>(all);
   }();
   return kChoices;

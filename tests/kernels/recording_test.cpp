@@ -64,7 +64,7 @@ TEST_CASE("suite: each work once, collectives of every kind over sizes", "[kerne
   CHECK(suite.operators.size() == once);
   CHECK(suite.scenarios.size() == 2);
   const std::vector<CollectiveCall> calls = collective_sizes(Bytes{1 << 14});
-  CHECK(calls.size() == 3 * kCollectives);  // 1, 4 and 16 KiB
+  CHECK(calls.size() == 3 * kCollectiveKinds);  // 1, 4 and 16 KiB
   CHECK(calls[1].size == Bytes{4096});
 }
 
