@@ -57,7 +57,7 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
   if (offer.cost_usd) out["cost_usd"] = band(*offer.cost_usd);
   if (offer.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*offer.usd_per_million_tokens);
   if (offer.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*offer.energy_mwh);
-  const Difference& why = plan.runners_up[index];
+  const Slowdown& why = plan.runners_up[index];
   out["slower_by"] = why.slower_by;
   if (!why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
   return out;

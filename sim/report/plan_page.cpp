@@ -66,7 +66,7 @@ std::string offer_lines(const PlanReport& report, std::size_t index, const TextS
                     number(offer.energy_mwh->high, 3)));
   if (!job.empty()) text += paragraph("   ", job, style);
   if (!offer.misses.empty()) text += paragraph("   ", paint("misses: " + offer.misses, Colour::red, style), style);
-  const Difference& why = plan.runners_up[index];
+  const Slowdown& why = plan.runners_up[index];
   if (index > 0 && !why.cause.empty())
     text += paragraph("   ",
                       fmt::format("{:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,

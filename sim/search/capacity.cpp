@@ -67,8 +67,8 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
 }
 
 /// Against the first: the heading that grew most.
-Difference difference(const Offer& offer, const Offer& first) {
-  Difference result;
+Slowdown difference(const Offer& offer, const Offer& first) {
+  Slowdown result;
   result.slower_by = offer.evaluation.step_time_s / first.evaluation.step_time_s - 1;
   if (offer.machine != first.machine) return result;
   const auto own = step_parts(offer.evaluation);

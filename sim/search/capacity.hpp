@@ -52,7 +52,7 @@ struct Offer {
 };
 
 /// Why an offer is not the first: what of its step takes longer per token of the batch.
-struct Difference {
+struct Slowdown {
   std::string cause;     ///< "exposed tensor parallel", "pipeline bubble", "compute", …
   double seconds = 0;    ///< per step, more than the first
   double slower_by = 0;  ///< share: whole step against the first
@@ -77,7 +77,7 @@ struct CapacityPlan {
   std::vector<MachineOutcome> machines;
   std::vector<Offer> offers;  ///< best first; those that miss a constraint come last
   std::vector<int> pareto;    ///< offers that none beats in both time and (money, or else GPUs), by GPUs
-  std::vector<Difference>
+  std::vector<Slowdown>
       runners_up;     ///< [i]: of offers[i] against offers[0]; only on the same machine, else empty cause
   std::string limit;  ///< what the best layout's step is made of, largest part first
 };
