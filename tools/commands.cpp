@@ -19,6 +19,8 @@ std::span<const Command> commands() {
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},
       {"scaling", "compute of a model and its tokens, compute-optimal sizes, days on a machine",
        "scaling --parameters 175e9 --tokens 300e9 --topology dgx-a100 --gpus 1024 --days 34", add_scaling},
+      {"strategies", "what each parallel strategy divides and sends, counted in its step graph", "strategies --ranks 8",
+       add_strategies},
       {"validate", "forecast every run of a table of measurements and score the forecasts",
        "validate korthikanti --by recompute", add_validate},
       {"calibrate", "fit to published runs with cross-validation, or scale to your own cluster",

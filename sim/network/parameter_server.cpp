@@ -1,0 +1,56 @@
+#include "sim/network/parameter_server.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+double bytes_per_second(Bandwidth rate) { return static_cast<double>(rate.bytes_per_second); }
+double bytes(Bytes size) { return static_cast<double>(size.count); }
+
+}  // namespace
+
+ParameterServers parameter_servers(const Cluster& cluster, const GroupPlacement& group, int servers) {
+  ParameterServers setup;
+  setup.workers = group.ranks;
+  setup.servers = servers;
+  if (group.nodes > 1) {
+    setup.server_rate = cluster.node.nics * bytes_per_second(cluster.node.nic_rate);
+    setup.worker_rate = group.nics / group.ranks_per_node * bytes_per_second(cluster.node.nic_rate);
+  } else {
+    const bool pcie = cluster.node.link == IntraLink::pcie || cluster.node.link == IntraLink::none;
+    setup.server_rate = setup.worker_rate = bytes_per_second(pcie ? cluster.node.pcie : cluster.node.gpu_link);
+  }
+  return setup;
+}
+
+double lone_push_s(const ParameterServers& setup, Bytes size) {
+  return bytes(size) / std::min(setup.worker_rate, setup.servers * setup.server_rate);
+}
+
+double service_s(const ParameterServers& setup, Bytes size) {
+  return setup.workers * bytes(size) / (setup.servers * setup.server_rate);
+}
+
+double push_s(const ParameterServers& setup, Bytes size) {
+  return std::max(service_s(setup, size), lone_push_s(setup, size));
+}
+
+double pipelined_push_pull_s(const ParameterServers& setup, Bytes size) {
+  return std::max(service_s(setup, size), 2 * lone_push_s(setup, size));
+}
+
+double async_updates_per_s(const ParameterServers& setup, std::span<const double> compute_s, Bytes size) {
+  double workers = 0;
+  for (const double compute : compute_s) workers += 1 / (compute + 2 * lone_push_s(setup, size));
+  return std::min(workers, setup.servers * setup.server_rate / bytes(size));
+}
+
+double mean_staleness(int workers) { return workers - 1; }
+
+double server_over_ring(int workers, int servers) {
+  const double w = workers;
+  return w * w / (servers * (w - 1));
+}
+
+}  // namespace tracecast

@@ -1,0 +1,263 @@
+#include "sim/report/strategies.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "sim/graph/traffic.hpp"
+#include "sim/report/forecast.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Strategy {
+  const char* name;
+  const char* title;
+  /// Lays the strategy over a job of `ranks`.
+  void (*apply)(Scenario& scenario, int ranks);
+};
+
+constexpr int kMicrobatches = 4;
+
+void data_parallel(Scenario& s, int ranks) { s.parallel.dp = ranks; }
+void zero(Scenario& s, int ranks, int stage) {
+  s.parallel.dp = ranks;
+  s.parallel.zero_stage = stage;
+}
+
+/// The ZeRO rows reduce once in a step, as with one micro-batch; stage 3 is FSDP.
+constexpr std::array<Strategy, 9> kStrategies{{
+    {"dp", "data parallel", data_parallel},
+    {"zero-1", "ZeRO-1, distributed optimizer", [](Scenario& s, int ranks) { zero(s, ranks, 1); }},
+    {"zero-2", "ZeRO-2", [](Scenario& s, int ranks) { zero(s, ranks, 2); }},
+    {"zero-3", "ZeRO-3, FSDP",
+     [](Scenario& s, int ranks) {
+       s.parallel.dp = ranks;
+       s.parallel.sharding_strategy = ShardingStrategy::full_shard;
+     }},
+    {"hsdp", "HYBRID_SHARD over half",
+     [](Scenario& s, int ranks) {
+       s.parallel.dp = ranks;
+       s.parallel.sharding_strategy = ShardingStrategy::hybrid_shard;
+       s.parallel.shard_group = std::max(1, ranks / 2);
+     }},
+    {"pp", "pipeline parallel", [](Scenario& s, int ranks) { s.parallel.pp = ranks; }},
+    {"tp", "tensor parallel", [](Scenario& s, int ranks) { s.parallel.tp = ranks; }},
+    {"cp", "context parallel", [](Scenario& s, int ranks) { s.parallel.cp = ranks; }},
+    {"ep", "expert parallel",
+     [](Scenario& s, int ranks) {
+       s.parallel.dp = s.parallel.ep = ranks;
+       if (s.model.moe) return;
+       s.model.moe = MixtureOfExperts{};
+       s.model.moe->experts = 64;
+       s.model.moe->topk = 2;
+       s.model.moe->ffn_hidden = s.model.ffn_hidden_size;
+     }},
+}};
+
+/// One GPU with the batch of `ranks` data-parallel ones.
+Scenario alone(const Scenario& base, int global_batch) {
+  Scenario scenario = base;
+  scenario.parallel = Parallel{};
+  scenario.places.clear();
+  scenario.cluster.world_size = 1;
+  scenario.training.micro_batch_size = 1;
+  scenario.training.global_batch_size = global_batch;
+  return scenario;
+}
+
+/// kMicrobatches micro-batches on every data-parallel rank.
+Scenario with(const Scenario& base, const Strategy& strategy, int ranks) {
+  Scenario scenario = alone(base, kMicrobatches);
+  strategy.apply(scenario, ranks);
+  scenario.cluster.world_size = ranks;
+  scenario.training.global_batch_size = static_cast<std::int64_t>(kMicrobatches) * std::max(1, scenario.parallel.dp);
+  return scenario;
+}
+
+std::string tensor_of(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::gradients:
+    case Traffic::embedding:
+      return "gradients";
+    case Traffic::parameters:
+      return "weights";
+    case Traffic::context_parallel:
+      return "keys and values";
+    case Traffic::expert_parallel:
+      return "tokens";
+    case Traffic::tensor_parallel:
+    case Traffic::pipeline:
+    case Traffic::control:
+      break;
+  }
+  return "activations";
+}
+
+/// A rank in the middle of the pipeline has both neighbours.
+std::size_t middle(const StepGraph& graph) { return graph.ranks.size() / 2; }
+
+std::vector<TrafficCount> counts_of(const StepGraph& graph) {
+  std::vector<TrafficCount> counts;
+  for (const TrafficCount& each : count_traffic(graph, middle(graph)))
+    if (each.traffic != Traffic::control) counts.push_back(each);
+  return counts;
+}
+
+std::int64_t calls_in(const StepGraph& graph, const TrafficCount& like) {
+  std::int64_t calls = 0;
+  for (const TrafficCount& each : count_traffic(graph, middle(graph)))
+    if (each.traffic == like.traffic && each.collective == like.collective && each.slot == like.slot)
+      calls += each.calls;
+  return calls;
+}
+
+std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> gemm_shapes(const StepGraph& graph) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> shapes;
+  for (const CostedOperator& each : graph.operators)
+    if (const auto* gemm = std::get_if<GemmShape>(&each.op.shape)) shapes.insert({gemm->m, gemm->n, gemm->k});
+  return shapes;
+}
+
+double busy_s(const StepGraph& graph, std::size_t rank) {
+  double sum = 0;
+  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(graph.ranks[rank].program)])
+    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      const bool moves = op.type == OpType::send || op.type == OpType::receive ||
+                         (op.type == OpType::collective &&
+                          graph.collectives[static_cast<std::size_t>(op.payload)].traffic != Traffic::control);
+      if (moves) sum += seconds(op.duration);
+    }
+  return sum;
+}
+
+double exposed_s(const Timeline& timeline, std::size_t rank) {
+  double sum = 0;
+  for (int traffic = 0; traffic < kTrafficKinds; ++traffic)
+    if (static_cast<Traffic>(traffic) != Traffic::control)
+      sum += seconds(timeline.ranks[rank].exposed[static_cast<std::size_t>(traffic)]);
+  return sum;
+}
+
+void add_shares(StrategyRow& row, const ForecastRun& run, const ForecastRun& one) {
+  const std::size_t rank = middle(run.graph);
+  const MemoryByKind& mine = run.forecast.memory[static_cast<std::size_t>(run.graph.ranks[rank].pp_rank)];
+  const MemoryByKind& all = one.forecast.memory.front();
+  const auto share = [](Bytes part, Bytes whole) {
+    return static_cast<double>(part.count) / static_cast<double>(std::max<std::int64_t>(1, whole.count));
+  };
+  const double tokens = static_cast<double>(run.plan.num_microbatches) * static_cast<double>(run.plan.tokens());
+  row.share["tokens"] = tokens / run.forecast.tokens_per_step;
+  // Recipes differ (FSDP keeps fp32 shards), so parameters are compared, not their bytes.
+  const StateBytes own = bytes_per_parameter(run.plan.training, run.plan.parallel.zero_stage);
+  const StateBytes each = bytes_per_parameter(one.plan.training, 0);
+  row.share["weights"] = share(mine.weights * each.weights, all.weights * own.weights);
+  row.share["gradients"] = share(mine.gradients * each.gradients, all.gradients * own.gradients);
+  row.share["optimizer"] = share(mine.optimizer * each.optimizer, all.optimizer * own.optimizer);
+  row.share["activations"] = share(mine.activations, all.activations);
+}
+
+/// Compares the calls with those of twice the layers and of twice the micro-batches. Buckets hold everything meanwhile:
+/// how many a model's gradients fill says nothing about the strategy.
+void add_traffic(StrategyRow& row, Scenario scenario, const ForecastRun& run) {
+  scenario.parallel.ddp_bucket_size = 1'000'000'000'000;
+  Scenario deeper = scenario;
+  deeper.model.num_layers *= 2;
+  Scenario longer = scenario;
+  longer.training.global_batch_size *= 2;
+  const Result<ForecastRun> once = forecast(scenario);
+  const Result<ForecastRun> layers = forecast(deeper);
+  const Result<ForecastRun> microbatches = forecast(longer);
+  if (!once || !layers || !microbatches) return;
+  for (const TrafficCount& each : counts_of(run.graph)) {
+    StrategyTraffic traffic;
+    traffic.what = tensor_of(each.traffic);
+    traffic.collective = each.collective;
+    traffic.calls = each.calls;
+    traffic.sent_bytes = each.sent;
+    // More than half as many again: what the ends of the model add is not per layer.
+    const std::int64_t calls = calls_in(once->graph, each);
+    traffic.per_layer = 2 * calls_in(layers->graph, each) > 3 * calls;
+    traffic.per_microbatch = 2 * calls_in(microbatches->graph, each) > 3 * calls;
+    row.traffic.push_back(traffic);
+  }
+}
+
+void add_limit(StrategyRow& row, const Scenario& base, const Strategy& strategy) {
+  constexpr int kMost = 1 << 12;
+  for (int ranks = 2; ranks <= kMost; ranks *= 2) {
+    const Scenario scenario = with(base, strategy, ranks);
+    const Result<Plan> plan =
+        make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+    if (plan) {
+      row.largest = ranks;
+      continue;
+    }
+    const Diagnostic& first = plan.error().diagnostics.front();
+    row.limit = first.key + ": " + first.message;
+    return;
+  }
+  row.largest = 0;
+}
+
+Result<StrategyRow> row_of(const Scenario& base, const Strategy& strategy, int ranks) {
+  StrategyRow row;
+  row.name = strategy.name;
+  row.title = strategy.title;
+  row.ranks = ranks;
+  const Scenario scenario = with(base, strategy, ranks);
+  const Result<ForecastRun> run = forecast(scenario);
+  if (!run) {
+    row.limit = run.error().diagnostics.front().message;
+    return row;
+  }
+  Scenario same_work = alone(scenario, static_cast<int>(scenario.training.global_batch_size));
+  const Result<ForecastRun> one = forecast(same_work);
+  if (!one) return tl::unexpected(one.error());
+  add_shares(row, *run, *one);
+  add_traffic(row, scenario, *run);
+  add_limit(row, base, strategy);
+  const std::size_t rank = middle(run->graph);
+  const double busy = busy_s(run->graph, rank);
+  row.hidden = busy > 0 ? std::clamp(1 - exposed_s(run->timeline, rank) / busy, 0.0, 1.0) : 0;
+  const auto whole_shapes = gemm_shapes(one->graph);
+  const auto shapes = gemm_shapes(run->graph);
+  row.same_operators = std::includes(whole_shapes.begin(), whole_shapes.end(), shapes.begin(), shapes.end());
+  row.bubble = run->forecast.bubble_fraction;
+  return row;
+}
+
+std::vector<std::string> names_where(const StrategyRow& row, bool below) {
+  constexpr double kWhole = 0.9;
+  std::vector<std::string> names;
+  for (const char* name : {"tokens", "weights", "gradients", "optimizer", "activations"}) {
+    const auto found = row.share.find(name);
+    if (found != row.share.end() && (found->second < kWhole) == below) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> divided(const StrategyRow& row) { return names_where(row, true); }
+std::vector<std::string> whole(const StrategyRow& row) { return names_where(row, false); }
+
+std::string how_often(const StrategyTraffic& traffic) {
+  if (traffic.per_layer && traffic.per_microbatch) return "per layer and micro-batch";
+  if (traffic.per_layer) return "per layer";
+  if (traffic.per_microbatch) return "per micro-batch";
+  return "per step";
+}
+
+Result<std::vector<StrategyRow>> strategy_table(const Scenario& base, int ranks) {
+  TRACECAST_ASSERT(ranks >= 2, "a strategy divides something");
+  std::vector<StrategyRow> rows;
+  for (const Strategy& strategy : kStrategies) {
+    Result<StrategyRow> row = row_of(base, strategy, ranks);
+    if (!row) return tl::unexpected(row.error());
+    rows.push_back(std::move(*row));
+  }
+  return rows;
+}
+
+}  // namespace tracecast

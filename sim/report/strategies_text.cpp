@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/strategies.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string list(const std::vector<std::string>& words) {
+  return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string traffic_text(const StrategyTraffic& traffic) {
+  return fmt::format("{}: {} {} ({})", traffic.what, to_string(traffic.collective), how_often(traffic), traffic.calls);
+}
+
+std::string limit_text(const StrategyRow& row) {
+  if (row.limit.empty()) return "no limit found";
+  return row.largest > 0 ? fmt::format("{} ranks; then {}", row.largest, row.limit) : row.limit;
+}
+
+std::string code_text(const StrategyRow& row) {
+  return row.same_operators ? "the operators of one GPU" : "operators of other shapes than one GPU's";
+}
+
+std::string hidden_text(const StrategyRow& row) { return fmt::format("{:.0f} %", 100 * row.hidden); }
+
+Json traffic_json(const StrategyTraffic& traffic) {
+  return {{"what", traffic.what},
+          {"collective", to_string(traffic.collective)},
+          {"how_often", how_often(traffic)},
+          {"calls", traffic.calls},
+          {"sent_bytes", traffic.sent_bytes}};
+}
+
+}  // namespace
+
+std::string strategies_terminal(const std::vector<StrategyRow>& rows, const TextStyle& style) {
+  std::string text;
+  const auto fact = [&](const char* name, const std::string& value) {
+    text += paragraph("  " + pad_right(name, 13), value, style);
+  };
+  for (const StrategyRow& row : rows) {
+    text += (text.empty() ? "" : "\n") + heading(fmt::format("{} ({})", row.title, row.name), style) + "\n";
+    if (row.traffic.empty()) {
+      fact("not here", row.limit);
+      continue;
+    }
+    fact("divided", list(divided(row)));
+    fact("whole", list(whole(row)));
+    for (const StrategyTraffic& traffic : row.traffic) fact("sends", traffic_text(traffic));
+    fact("hidden", hidden_text(row) + " of the communication" +
+                       (row.bubble > 0.01 ? fmt::format(", bubble {:.0f} % of the step", 100 * row.bubble) : ""));
+    fact("runs", code_text(row));
+    fact("up to", limit_text(row));
+  }
+  return text;
+}
+
+std::string strategies_markdown(const std::vector<StrategyRow>& rows) {
+  std::string text =
+      "| strategy | divided | whole on every rank | communicates | hidden | runs | up to |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n";
+  for (const StrategyRow& row : rows) {
+    std::vector<std::string> traffic;
+    for (const StrategyTraffic& each : row.traffic) traffic.push_back(traffic_text(each));
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", row.title, list(divided(row)), list(whole(row)),
+                        fmt::join(traffic, "; "), hidden_text(row), code_text(row), limit_text(row));
+  }
+  return text;
+}
+
+std::string strategies_json(const std::vector<StrategyRow>& rows) {
+  Json out = Json::array();
+  for (const StrategyRow& row : rows) {
+    Json traffic = Json::array();
+    for (const StrategyTraffic& each : row.traffic) traffic.push_back(traffic_json(each));
+    out.push_back({{"name", row.name},
+                   {"title", row.title},
+                   {"ranks", row.ranks},
+                   {"share_of_one_rank", Json(row.share)},
+                   {"divided", divided(row)},
+                   {"whole", whole(row)},
+                   {"traffic", traffic},
+                   {"hidden", row.hidden},
+                   {"bubble_fraction", row.bubble},
+                   {"same_operators", row.same_operators},
+                   {"largest_ranks", row.largest},
+                   {"limit", row.limit}});
+  }
+  return Json{{"strategies", out}}.dump(2) + "\n";
+}
+
+}  // namespace tracecast

@@ -1,0 +1,111 @@
+// The lecture's table of strategies (SEEDS.md 1-17 to 1-20), generated from step graphs.
+#include "sim/report/strategies.hpp"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+Scenario base() {
+  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  return read_scenario(find_file("strategies", data.scenarios, "scenario").value(), data).value();
+}
+
+const std::vector<StrategyRow>& table() {
+  static const std::vector<StrategyRow> rows = strategy_table(base(), 4).value();
+  return rows;
+}
+
+const StrategyRow& row(const std::string& name) {
+  const auto found =
+      std::find_if(table().begin(), table().end(), [&](const StrategyRow& each) { return each.name == name; });
+  REQUIRE(found != table().end());
+  return *found;
+}
+
+/// "gradients: all_reduce per step"
+std::vector<std::string> traffic(const std::string& name) {
+  std::vector<std::string> text;
+  for (const StrategyTraffic& each : row(name).traffic)
+    text.push_back(each.what + ": " + to_string(each.collective) + " " + how_often(each));
+  std::sort(text.begin(), text.end());
+  return text;
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("1-17: DP divides data, keeps the model, all-reduces gradients once in a step", "[seeds][report]") {
+  CHECK(divided(row("dp")) == Words{"tokens"});
+  CHECK(whole(row("dp")) == Words{"weights", "gradients", "optimizer", "activations"});
+  CHECK(traffic("dp") == Words{"gradients: all_reduce per step"});
+  CHECK(row("dp").same_operators);             // easy: the model runs as it is
+  CHECK(row("dp").traffic.front().calls > 1);  // in several buckets
+  CHECK(row("dp").hidden > 0.5);
+  CHECK(row("dp").limit.empty());  // nothing stops it but the batch, which grows with the ranks
+}
+
+TEST_CASE("1-18 3-2: ZeRO-3 divides the model between uses, gathers weights and scatters gradients layer by layer",
+          "[seeds][report]") {
+  CHECK(divided(row("zero-3")) == Words{"tokens", "weights", "gradients", "optimizer"});
+  CHECK(traffic("zero-3") ==
+        Words{"gradients: reduce_scatter per layer and micro-batch", "weights: all_gather per layer and micro-batch"});
+  CHECK(row("zero-3").same_operators);
+  CHECK(divided(row("zero-1")) == Words{"tokens", "optimizer"});
+  CHECK(divided(row("zero-2")) == Words{"tokens", "gradients", "optimizer"});
+  CHECK(traffic("zero-1") == Words{"gradients: reduce_scatter per step", "weights: all_gather per step"});
+  CHECK(traffic("zero-2") == Words{"gradients: reduce_scatter per micro-batch", "weights: all_gather per step"});
+  CHECK(traffic("hsdp") == Words{"gradients: all_reduce per layer and micro-batch",
+                                 "gradients: reduce_scatter per layer and micro-batch",
+                                 "weights: all_gather per layer and micro-batch"});
+}
+
+TEST_CASE("1-19: PP divides the model and sends activations between neighbours", "[seeds][report]") {
+  // Every stage sees all tokens; 1F1B keeps two micro-batches of a quarter of the layers in the middle.
+  CHECK(divided(row("pp")) == Words{"weights", "gradients", "optimizer", "activations"});
+  CHECK(traffic("pp") == Words{"activations: send_recv per micro-batch"});
+  CHECK(row("pp").traffic.front().calls == 2 * 4);  // one each way for each of four micro-batches
+  CHECK(row("pp").same_operators);
+  CHECK(row("pp").bubble > 0.2);
+  CHECK(row("pp").largest == 16);  // layers
+}
+
+TEST_CASE("1-20 1-32 3-19 3-20: TP divides the model inside its layers, four all-reduces per layer, none hidden",
+          "[seeds][report]") {
+  CHECK(divided(row("tp")) == Words{"weights", "gradients", "optimizer", "activations"});
+  REQUIRE(row("tp").traffic.size() == 1);
+  CHECK(traffic("tp") == Words{"activations: all_reduce per layer and micro-batch"});
+  CHECK_FALSE(row("tp").same_operators);
+  CHECK(row("tp").hidden < 0.5);
+  CHECK(row("tp").largest == 16);  // heads
+}
+
+TEST_CASE("strategies: context and expert parallelism divide tokens and exchange inside layers", "[seeds][report]") {
+  CHECK(row("cp").share.at("tokens") == 0.25);
+  REQUIRE_FALSE(row("cp").traffic.empty());
+  CHECK(std::any_of(row("cp").traffic.begin(), row("cp").traffic.end(), [](const StrategyTraffic& each) {
+    return each.what == "keys and values" && each.per_layer && each.per_microbatch;
+  }));
+  CHECK(std::any_of(row("ep").traffic.begin(), row("ep").traffic.end(), [](const StrategyTraffic& each) {
+    return each.what == "tokens" && each.collective == Collective::all_to_all && each.per_layer;
+  }));
+}
+
+TEST_CASE("strategies: the page, the Markdown table and the JSON have every row", "[report]") {
+  const std::string page = strategies_terminal(table(), {.width = 100});
+  const std::string markdown = strategies_markdown(table());
+  const std::string json = strategies_json(table());
+  for (const StrategyRow& each : table()) {
+    CHECK(page.find(each.title) != std::string::npos);
+    CHECK(markdown.find("| " + each.title + " |") != std::string::npos);
+    CHECK(json.find("\"" + each.name + "\"") != std::string::npos);
+  }
+  CHECK(markdown.find("gradients: all_reduce per step (") != std::string::npos);
+}

@@ -1,0 +1,56 @@
+/// `tracecast strategies`: what each parallel strategy divides and sends, counted in its step graph.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/report/strategies.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+struct Options {
+  std::string scenario = "strategies";
+  std::vector<std::string> overrides;
+  int ranks = 4;
+  bool json = false;
+  bool markdown = false;
+};
+
+Result<ExitCode> strategies(const Options& options, const Context& context) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<std::filesystem::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  const Result<Scenario> scenario = read_scenario(*path, *data, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const Result<std::vector<StrategyRow>> rows = strategy_table(*scenario, options.ranks);
+  if (!rows) return tl::unexpected(located(rows.error(), *scenario));
+  fmt::print("{}", options.json       ? strategies_json(*rows)
+                   : options.markdown ? strategies_markdown(*rows)
+                                      : strategies_terminal(*rows, context.style));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_strategies(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("SCENARIO", options->scenario, "model and machine to lay the strategies over; its layout is put aside")
+      ->capture_default_str();
+  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. model=llama-3-8b; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--ranks", options->ranks, "GPUs of each strategy")->check(CLI::Range(2, 4096))->capture_default_str();
+  CLI::Option* json = app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_flag("--markdown", options->markdown, "print a Markdown table")->excludes(json);
+  return [options](const Context& context) { return strategies(*options, context); };
+}
+
+}  // namespace tracecast::cli
