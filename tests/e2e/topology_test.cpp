@@ -12,7 +12,7 @@ TEST_CASE("topology: every shipped machine is described, and nothing in it is wr
     const std::string name = entry.path().stem().string();
     INFO(name);
     const int gpus = nlohmann::json::parse(content_of(entry.path()))["node"]["gpus"];
-    const bool alone = name == "laptop" || name == "rtx-pro-6000-pcie";
+    const bool alone = name == "cpu" || name == "laptop" || name == "rtx-pro-6000-pcie";
     const Outcome outcome = sandbox.run("tracecast topology " + name + " --json --svg t.svg --ranks " +
                                         std::to_string(alone ? gpus : 4 * gpus));
     CHECK(outcome.err.empty());
