@@ -107,8 +107,10 @@ TEST_CASE("plan: two processes under mpirun give the answer and the export of on
     WARN("skipped: no Open MPI here");
     return;
   }
+  // Open MPI does not give back all its memory at the end.
   const std::string mpirun =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 --oversubscribe tools/tracecast ";
+      "ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 2 "
+      "--oversubscribe tools/tracecast ";
   // JSON, since mpirun may give its first process a terminal.
   const Outcome one = sandbox.run("tracecast " + kSmall + "--json --csv one.csv");
   const Outcome two = sandbox.run(mpirun + kSmall + "--json --csv two.csv --out results.db");
