@@ -4,7 +4,7 @@
 
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/breadth_first_search.hpp>
-#include <boost/graph/push_relabel_max_flow.hpp>
+#include <boost/graph/edmonds_karp_max_flow.hpp>
 #include <boost/graph/visitors.hpp>
 
 #include "sim/base/result.hpp"
@@ -28,10 +28,11 @@ class FlowProblem {
   void add(int from, int to, std::int64_t capacity) {
     if (from != to) capacities_[{from, to}] += capacity;
   }
-  void add_source(int vertex) { add(source_, vertex, kUnlimited); }
-  void add_sink(int vertex) { add(vertex, sink_, kUnlimited); }
+  void add_source(int vertex) { sources_.push_back(vertex); }
+  void add_sink(int vertex) { sinks_.push_back(vertex); }
 
   std::int64_t solve() {
+    join_ends();
     const auto capacity = boost::get(boost::edge_capacity, graph_);
     const auto reverse = boost::get(boost::edge_reverse, graph_);
     for (const auto& [ends, rate] : capacities_) {
@@ -45,16 +46,28 @@ class FlowProblem {
       reverse[forth_edge] = back_edge;
       reverse[back_edge] = forth_edge;
     }
-    return boost::push_relabel_max_flow(graph_, vertex(source_), vertex(sink_));
+    return boost::edmonds_karp_max_flow(graph_, vertex(source_), vertex(sink_));
   }
 
  private:
-  static constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
+  /// Source and sink are joined by as much as the other links of a vertex carry: no limit, and sums stay small.
+  void join_ends() {
+    std::map<int, std::int64_t> leaving;
+    std::map<int, std::int64_t> coming;
+    for (const auto& [ends, rate] : capacities_) {
+      leaving[ends.first] += rate;
+      coming[ends.second] += rate;
+    }
+    for (const int vertex : sources_) add(source_, vertex, leaving[vertex]);
+    for (const int vertex : sinks_) add(vertex, sink_, coming[vertex]);
+  }
   static std::size_t vertex(int id) { return static_cast<std::size_t>(id); }
 
   FlowGraph graph_;
   int source_;
   int sink_;
+  std::vector<int> sources_;
+  std::vector<int> sinks_;
   std::map<std::pair<int, int>, std::int64_t> capacities_;
 };
 
