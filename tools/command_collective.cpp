@@ -10,6 +10,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
+#include "sim/network/flow_cost.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/bandwidth_svg.hpp"
@@ -34,6 +35,8 @@ const std::map<std::string, Algorithm> kAlgorithms{{"automatic", Algorithm::auto
                                                    {"direct", Algorithm::direct}};
 const std::map<std::string, Protocol> kProtocols{
     {"automatic", Protocol::automatic}, {"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}};
+const std::map<std::string, NetworkKind> kNetworks{
+    {"analytic", NetworkKind::analytic}, {"fluid", NetworkKind::fluid}, {"simgrid", NetworkKind::simgrid}};
 
 struct Options {
   std::string topology;
@@ -43,6 +46,7 @@ struct Options {
   std::string bytes = "1 GiB";
   std::string algorithm = "automatic";
   std::string protocol = "automatic";
+  std::string network = "analytic";
   bool sweep = false;
   std::string svg;
   bool json = false;
@@ -59,6 +63,8 @@ struct Question {
   std::string architecture;
   GroupPlacement group;
   CollectiveCall call;
+  NetworkKind network = NetworkKind::analytic;
+  std::vector<std::vector<int>> siblings;  ///< the group first
 };
 
 tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
@@ -88,10 +94,22 @@ Result<Cluster> sized_cluster(const Options& options, const DataPaths& data) {
   return cluster;
 }
 
-GroupPlacement group_of(const Cluster& cluster, const Options& options) {
+std::vector<int> group_from(const Cluster& cluster, int first, int stride) {
   std::vector<int> ranks;
-  for (int rank = 0; rank < cluster.world_size; rank += options.stride) ranks.push_back(rank);
-  return place(cluster, ranks, std::min(options.stride, cluster.node.gpus));
+  for (int rank = first; rank < cluster.world_size; rank += stride) ranks.push_back(rank);
+  return ranks;
+}
+
+GroupPlacement group_of(const Cluster& cluster, const Options& options) {
+  return place(cluster, group_from(cluster, 0, options.stride), std::min(options.stride, cluster.node.gpus));
+}
+
+/// The group and those beside it, on a machine that is large enough for all of them.
+void add_siblings(const Options& options, Question& question) {
+  if (question.group.ranks <= 1) return;
+  question.cluster.world_size += options.stride - 1;
+  for (int first = 0; first < options.stride; ++first)
+    question.siblings.push_back(group_from(question.cluster, first, options.stride));
 }
 
 Result<Question> read_question(const Options& options) {
@@ -105,21 +123,31 @@ Result<Question> read_question(const Options& options) {
       *cluster,
       architecture_of(*cluster, *data),
       group_of(*cluster, options),
-      {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)}};
+      {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)},
+      kNetworks.at(options.network),
+      {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
   const std::string why = refusal(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
+  if (question.network != NetworkKind::analytic) add_siblings(options, question);
   return question;
 }
 
-std::vector<Row> answer(const Question& question, bool sweep) {
+Result<CollectiveCost> cost_of(const Question& question, const NetworkModel& analytic, const CollectiveCall& call) {
+  if (question.siblings.empty()) return analytic.cost(call, question.group);
+  return flow_cost(question.network, question.cluster, question.architecture, {call, question.siblings});
+}
+
+Result<std::vector<Row>> answer(const Question& question, bool sweep) {
   const auto network = make_analytic_network(question.cluster, question.architecture);
   std::vector<Row> rows;
   for (std::int64_t size = sweep ? 1024 : question.call.size.count; size <= question.call.size.count; size *= 2) {
     CollectiveCall call = question.call;
     call.size = {size};
-    rows.push_back({call, network->cost(call, question.group)});
+    const Result<CollectiveCost> cost = cost_of(question, *network, call);
+    if (!cost) return tl::unexpected(cost.error());
+    rows.push_back({call, *cost});
     if (size == 0) break;
   }
   return rows;
@@ -195,15 +223,16 @@ std::string picture(const Question& question, const std::vector<Row>& rows) {
 Result<ExitCode> collective(const Options& options, const Context&) {
   const Result<Question> question = read_question(options);
   if (!question) return tl::unexpected(question.error());
-  const std::vector<Row> rows = answer(*question, options.sweep || !options.svg.empty());
-  if (!options.svg.empty() && rows.empty())
+  const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
+  if (!rows) return tl::unexpected(rows.error());
+  if (!options.svg.empty() && rows->empty())
     return wrong("--svg", options.svg, "draws sizes from 1 KiB on: --bytes is smaller");
   if (!options.svg.empty())
-    if (const Result<void> ok = write_file(options.svg, picture(*question, rows)); !ok)
+    if (const Result<void> ok = write_file(options.svg, picture(*question, *rows)); !ok)
       return tl::unexpected(ok.error());
-  fmt::print("{}", options.json                            ? json_answer(*question, rows)
-                   : options.sweep || !options.svg.empty() ? table(*question, rows)
-                                                           : page(*question, rows.front()));
+  fmt::print("{}", options.json                            ? json_answer(*question, *rows)
+                   : options.sweep || !options.svg.empty() ? table(*question, *rows)
+                                                           : page(*question, rows->front()));
   return ExitCode::done;
 }
 
@@ -234,6 +263,10 @@ Run add_collective(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--protocol", options->protocol, "as NCCL_PROTO")
       ->check(CLI::IsMember(names_of(kProtocols)))
+      ->capture_default_str();
+  app.add_option("--network", options->network,
+                 "analytic: formulas; fluid and simgrid: flows on links, with the siblings of --stride beside them")
+      ->check(CLI::IsMember(names_of(kNetworks)))
       ->capture_default_str();
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
   app.add_option("--svg", options->svg, "write the curve of a sweep to a file");

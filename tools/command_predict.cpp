@@ -46,8 +46,11 @@ ForecastOptions forecast_options(const Options& options) {
           .unfold = options.unfold,
           .record_spans = !options.out.empty(),
           .explain = options.explain,
-          .perturbation_effects = true,
-          .threads = options.threads};
+          .perturbation_effects = options.network == "analytic",
+          .threads = options.threads,
+          .network = options.network == "fluid"     ? NetworkKind::fluid
+                     : options.network == "simgrid" ? NetworkKind::simgrid
+                                                    : NetworkKind::analytic};
 }
 
 Result<Scenario> load(const Options& options) {
@@ -84,6 +87,12 @@ Result<void> write_results(const Options& options, const Scenario& scenario, con
 }
 
 Result<ExitCode> predict(const Options& options, const Context& context) {
+  if (options.explain && options.network != "analytic")
+    return fail({.file = "",
+                 .line = 0,
+                 .key = "--network",
+                 .value = options.network,
+                 .message = "--explain takes causes away one by one without sharing links: it needs analytic"});
   const auto begin = std::chrono::steady_clock::now();
   const Result<Scenario> scenario = load(options);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -114,8 +123,10 @@ Run add_predict(CLI::App& app) {
   app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
       ->check(CLI::IsMember({"model_full_attn", "model_causal"}))
       ->capture_default_str();
-  app.add_option("--network", options->network, "how transfers take their time")
-      ->check(CLI::IsMember({"analytic"}))
+  app.add_option(
+         "--network", options->network,
+         "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
+      ->check(CLI::IsMember({"analytic", "fluid", "simgrid"}))
       ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,

@@ -36,8 +36,9 @@ std::int64_t run_on_threads(State& state, int threads) {
 }
 
 template <class Recorder>
-std::int64_t run_alone(State& state, Recorder& recorder) {
+std::int64_t run_alone(State& state, Recorder& recorder, const LinkSharing* sharing) {
   Worker<Recorder> worker(state, recorder);
+  worker.share_links(sharing);
   worker.run();
   return worker.executed();
 }
@@ -67,13 +68,13 @@ Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) 
   std::vector<Span> spans;
   if (options.record_spans) {
     SpanRecorder recorder(state);
-    executed = run_alone(state, recorder);
+    executed = run_alone(state, recorder, options.sharing);
     spans = recorder.sorted();
-  } else if (threads > 1) {
+  } else if (threads > 1 && options.sharing == nullptr) {
     executed = run_on_threads(state, threads);
   } else {
     NoSpans none;
-    executed = run_alone(state, none);
+    executed = run_alone(state, none, options.sharing);
   }
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
     return tl::unexpected<Error>(engine::account_of_deadlock(state));

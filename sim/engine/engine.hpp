@@ -12,9 +12,19 @@
 
 namespace tracecast {
 
+class FlowNetwork;
+class SharedTransfers;
+
+/// How transfers that are in flight together slow each other: which share links, and the network that shares them.
+struct LinkSharing {
+  FlowNetwork& network;
+  const SharedTransfers& transfers;
+};
+
 struct EngineOptions {
   bool record_spans = false;
-  int threads = 1;  ///< share the ranks of large graphs; one thread records spans
+  int threads = 1;                       ///< share the ranks of large graphs; one thread records spans
+  const LinkSharing* sharing = nullptr;  ///< null: every transfer takes what the graph says. One thread
 };
 
 /// Errors: a deadlock, told as the circle of ranks and operations that wait for each other.

@@ -5,9 +5,12 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/engine/engine.hpp"
 #include "sim/engine/exchange.hpp"
 #include "sim/engine/span_recorder.hpp"
 #include "sim/engine/state.hpp"
+#include "sim/graph/shared_transfers.hpp"
+#include "sim/network/flow_network.hpp"
 
 namespace tracecast::engine {
 
@@ -31,6 +34,7 @@ class Worker {
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       if (exchange_ == nullptr || exchange_->owner(rank) == number_) advance_host(rank);
     drain();
+    if (sharing_ != nullptr) run_shared();
     while (exchange_ != nullptr) {
       const std::vector<Release> releases = exchange_->receive(number_);
       if (releases.empty()) return;
@@ -40,6 +44,9 @@ class Worker {
   }
 
   std::int64_t executed() const { return executed_; }
+
+  /// Transfers that share links end when its network says so.   Requires no exchange
+  void share_links(const LinkSharing* sharing) { sharing_ = sharing; }
 
  private:
   void drain() {
@@ -201,6 +208,84 @@ class Worker {
     ready_.push_back(stream);
   }
 
+  // ---- Transfers on shared links -----------------------------------------------------------------------------------
+
+  /// A transfer that has begun, and who waits for its end.
+  struct Flight {
+    Waiters waiters{};
+    std::int64_t start = 0;
+    std::int32_t cause = -1;
+    Mail* mail = nullptr;  ///< of an eager message: its receiver waits there or comes later
+  };
+
+  /// Lets the network go on whenever every stream waits.
+  void run_shared() {
+    Duration now;
+    std::vector<std::int32_t> ended;
+    while (sharing_->network.advance(now, ended)) {
+      for (const std::int32_t transfer : ended) land(transfer, now.picoseconds);
+      drain();
+    }
+  }
+
+  void launch(const Flight& flight, std::int32_t kind) {
+    auto index = static_cast<std::int32_t>(flights_.size());
+    if (free_flights_.empty()) {
+      flights_.push_back(flight);
+    } else {
+      index = free_flights_.back();
+      free_flights_.pop_back();
+      flights_[static_cast<std::size_t>(index)] = flight;
+    }
+    sharing_->network.start(index, kind, {flight.start});
+  }
+
+  void land(std::int32_t index, std::int64_t end) {
+    const Flight flight = flights_[static_cast<std::size_t>(index)];
+    free_flights_.push_back(index);
+    if (flight.mail != nullptr) deliver(flight, end);
+    for (std::int32_t link = flight.waiters.first; link != 0;) {
+      const std::int32_t waiter = link - 1;
+      link = std::exchange(stream_state(waiter).next, 0);
+      resume(waiter, flight.start, end, flight.cause);
+    }
+  }
+
+  void deliver(const Flight& flight, std::int64_t end) {
+    Mail& box = *flight.mail;
+    const std::int32_t sender = flight.waiters.first - 1;
+    if (box.first == 0) {
+      box = {flight.start, end, 0, sender + 1};
+      recorder_.sent(box, sender);
+      return;
+    }
+    const std::int32_t receiver = std::exchange(box.first, 0) - 1;
+    resume(receiver, flight.start, std::max(stream_state(receiver).arrival, end), flight.cause);
+  }
+
+  /// -1: the transfer shares no link.
+  std::int32_t shared_collective(const Place& at, const Step& step, std::int32_t communicator) const {
+    if (sharing_ == nullptr) return -1;
+    const Op& op = state_.source(at).ops[static_cast<std::size_t>(step.first_op)];
+    return sharing_->transfers.of_collective(communicator, op.payload);
+  }
+  std::int32_t shared_message(ChannelEnd sender) const {
+    return sharing_ == nullptr ? -1 : sharing_->transfers.of_message(sender.rank, sender.channel);
+  }
+
+  /// A message whose ends are both there, or that does not wait for its receiver.
+  bool launch_message(const Place& at, std::int32_t other, Mail* mail, std::int32_t kind) {
+    Flight flight{{}, at.state->arrival, recorder_.cause_of(at.stream), mail};
+    wait_in(flight.waiters, at.stream);
+    if (other != kNobody) {
+      const std::int64_t theirs = stream_state(other).arrival;
+      if (theirs > flight.start) std::tie(flight.start, flight.cause) = std::pair(theirs, recorder_.cause_of(other));
+      wait_in(flight.waiters, other);
+    }
+    launch(flight, kind);
+    return false;
+  }
+
   // ---- Collectives -------------------------------------------------------------------------------------------------
 
   bool join_collective(const Place& at, const Step& step) {
@@ -208,8 +293,13 @@ class Worker {
     if (exchange_ != nullptr && exchange_->shared(communicator)) return join_shared(at, step, communicator);
     Meeting met;
     if (!meet(at, communicator, met)) return false;
-    const std::int64_t end = met.latest + step.total;
     const std::int32_t cause = recorder_.cause_of(met.latest_stream);
+    if (const std::int32_t kind = shared_collective(at, step, communicator); kind >= 0) {
+      wait_in(met.waiters, at.stream);
+      launch({met.waiters, met.latest, cause, nullptr}, kind);
+      return false;
+    }
+    const std::int64_t end = met.latest + step.total;
     for (std::int32_t link = met.waiters.first; link != 0;) {
       const std::int32_t other = link - 1;
       link = std::exchange(stream_state(other).next, 0);
@@ -271,6 +361,10 @@ class Worker {
     const ChannelEnd to = at.rank->channels[step.where];
     TRACECAST_ASSERT(to.rank >= 0, "a send has a receiver");
     Mail& box = state_.mail(to.rank, to.channel, at.what->microbatch);
+    if (const std::int32_t kind = shared_message({at.state->rank, step.where}); kind >= 0) {
+      if (step.eager) return launch_message(at, kNobody, &box, kind);
+      if (box.first != 0) return launch_message(at, std::exchange(box.first, 0) - 1, nullptr, kind);
+    }
     std::int64_t start = at.state->arrival;
     std::int32_t cause = recorder_.cause_of(at.stream);
     if (box.first != 0) {
@@ -303,6 +397,8 @@ class Worker {
       return false;
     }
     const std::int32_t sender = std::exchange(box.first, 0) - 1;
+    if (const std::int32_t kind = shared_message(at.rank->channels[step.where]); kind >= 0)
+      return launch_message(at, sender, nullptr, kind);
     const std::int64_t other = stream_state(sender).arrival;
     const std::int64_t start = std::max(arrival, other);
     const std::int32_t cause = recorder_.cause_of(arrival > other ? at.stream : sender);
@@ -314,8 +410,11 @@ class Worker {
   State& state_;
   Recorder& recorder_;
   Exchange* const exchange_;
+  const LinkSharing* sharing_ = nullptr;
   const std::int32_t number_;
   std::vector<std::int32_t> ready_;
+  std::vector<Flight> flights_;
+  std::vector<std::int32_t> free_flights_;
   std::int64_t executed_ = 0;
 };
 

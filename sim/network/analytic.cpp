@@ -50,6 +50,7 @@ class AnalyticNetwork final : public NetworkModel {
       cost.protocol = Protocol::simple;
       cost.channels = static_cast<int>(kDirectChannels);
       cost.duration = from_seconds(direct_us(call, group) * 1e-6);
+      cost.latency = from_seconds(direct_latency_us(call, group) * 1e-6);
       return cost;
     }
     const NcclCommunicator communicator = nccl_communicator(cluster_, group, architecture_);
@@ -58,6 +59,7 @@ class AnalyticNetwork final : public NetworkModel {
     cost.protocol = chosen.protocol;
     cost.channels = nccl_channels(chosen, call.size);
     cost.duration = from_seconds(time_us(communicator, chosen, call, group) * 1e-6);
+    cost.latency = from_seconds(latency_us(communicator, chosen, call, group) * 1e-6);
     return cost;
   }
 
@@ -115,12 +117,17 @@ class AnalyticNetwork final : public NetworkModel {
     return passes * bytes(call.size) / group.ranks / rate * 1e6;
   }
 
-  double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
-                 const GroupPlacement& group) const {
+  double latency_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
+                    const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
     const double slack = nccl_ring_slack(communicator, cost, call.collective, call.size);
-    const double latency = slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
-                           network_hops_us(cost, slack, group);
+    return slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
+           network_hops_us(cost, slack, group);
+  }
+
+  double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
+                 const GroupPlacement& group) const {
+    const double latency = latency_us(communicator, cost, call, group);
     double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
     if (cost.algorithm == Algorithm::ring && group.nodes > 1) rate = std::min(rate, ring_limit(call, group));
     const bool fills = cost.protocol == Protocol::simple && cost.algorithm != Algorithm::tree;
@@ -140,20 +147,33 @@ class AnalyticNetwork final : public NetworkModel {
     return size * slowdown / (share * cluster_.tuning.direct_bandwidth) * 1e6;
   }
 
+  /// Peers that a rank sends to, inside its domain and outside.
+  struct Peers {
+    int inside = 0;
+    int outside = 0;
+  };
+
+  static Peers peers(const CollectiveCall& call, const GroupPlacement& group) {
+    if (call.collective == Collective::send_recv) return {group.nodes == 1 ? 1 : 0, group.nodes == 1 ? 0 : 1};
+    return {group.ranks_per_node - 1, group.ranks - group.ranks_per_node};
+  }
+
+  double direct_latency_us(const CollectiveCall& call, const GroupPlacement& group) const {
+    const CollectiveTuning& tuning = cluster_.tuning;
+    const Peers to = peers(call, group);
+    const double start = tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, to.inside - 1));
+    if (to.outside == 0) return start;
+    return start + tuning.net_ll_latency * (kNetworkHopUs + tuning.net_latency_us + kPostUs * (to.outside - 1)) +
+           microseconds(group.extra_latency);
+  }
+
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
     const double slower = 1 + fill(call.size, group) / std::max(1.0, bytes(call.size));
-    const bool pair = call.collective == Collective::send_recv;
-    const double to_one = pair ? bytes(call.size) : bytes(call.size) / group.ranks;
-    const int inside = pair ? (group.nodes == 1 ? 1 : 0) : group.ranks_per_node - 1;
-    const int outside = pair ? 1 - inside : group.ranks - group.ranks_per_node;
-    double start = cluster_.tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, inside - 1));
-    if (outside > 0)
-      start +=
-          cluster_.tuning.net_ll_latency * (kNetworkHopUs + cluster_.tuning.net_latency_us + kPostUs * (outside - 1)) +
-          microseconds(group.extra_latency);
-    const double moving_inside = inside > 0 ? inside_us(to_one * inside, group) : 0;
-    const double moving_outside = outside > 0 ? outside_us(to_one * outside, group) : 0;
-    return start + std::max(moving_inside, moving_outside) * slower + copy_us(call, group);
+    const double to_one = call.collective == Collective::send_recv ? bytes(call.size) : bytes(call.size) / group.ranks;
+    const Peers to = peers(call, group);
+    const double moving_inside = to.inside > 0 ? inside_us(to_one * to.inside, group) : 0;
+    const double moving_outside = to.outside > 0 ? outside_us(to_one * to.outside, group) : 0;
+    return direct_latency_us(call, group) + std::max(moving_inside, moving_outside) * slower + copy_us(call, group);
   }
 
   Cluster cluster_;

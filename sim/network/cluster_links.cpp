@@ -66,7 +66,7 @@ std::int32_t ClusterLinks::up(const Tier& tier, int domain, int port) {
 
 int ClusterLinks::home_of(int domain, int port) const { return domain * gpus_ + (port * gpus_ + ports_ - 1) / ports_; }
 
-void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, int to_port, Route& route) const {
+void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const {
   bool changes_rail = rail_optimized_ && from_port != to_port;
   for (const Tier& tier : tiers_) {
     if (from_domain / tier.nodes == to_domain / tier.nodes && !changes_rail) return;
@@ -76,13 +76,13 @@ void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, i
   }
 }
 
-void ClusterLinks::append_forward(int from, int to, Route& route) const {
+void ClusterLinks::append_forward(int from, int to, LinkPath& route) const {
   if (port_of(from) == port_of(to)) return;
   route.push_back(gpu_out(from));
   route.push_back(gpu_in(to));
 }
 
-void ClusterLinks::append_route(int from, int to, int rail, Route& route) const {
+void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route) const {
   TRACECAST_ASSERT(from != to, "a flow goes from one rank to another");
   const int from_domain = domain_of(from);
   const int to_domain = domain_of(to);
@@ -101,13 +101,13 @@ void ClusterLinks::append_route(int from, int to, int rail, Route& route) const 
   append_forward(home_of(to_domain, to_port), to, route);
 }
 
-void ClusterLinks::append_to_network(int rank, int rail, Route& route) const {
+void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {
   const int port = rail < 0 ? port_of(rank) : rail;
   append_forward(rank, home_of(domain_of(rank), port), route);
   route.push_back(port_out(domain_of(rank), port));
 }
 
-void ClusterLinks::append_from_network(int rank, int rail, Route& route) const {
+void ClusterLinks::append_from_network(int rank, int rail, LinkPath& route) const {
   const int port = rail < 0 ? port_of(rank) : rail;
   route.push_back(port_in(domain_of(rank), port));
   append_forward(home_of(domain_of(rank), port), rank, route);

@@ -25,7 +25,7 @@ namespace tracecast {
 /// Of the line rate: forced rings reached 391 to 393 of 400 GB/s (nccl-tests issue 309).
 inline constexpr double kWireEfficiency = 0.975;
 
-using Route = std::vector<std::int32_t>;
+using LinkPath = std::vector<std::int32_t>;
 
 class ClusterLinks {
  public:
@@ -44,13 +44,13 @@ class ClusterLinks {
 
   /// The way from one rank to another; between domains over port `rail` of both, -1: over the ports next to them.
   /// Requires different ranks, and ports where they lie in different domains
-  void append_route(int from, int to, int rail, Route& route) const;
+  void append_route(int from, int to, int rail, LinkPath& route) const;
   /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
-  void append_to_switch(int rank, Route& route) const { route.push_back(gpu_out(rank)); }
-  void append_from_switch(int rank, Route& route) const { route.push_back(gpu_in(rank)); }
+  void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(rank)); }
+  void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(rank)); }
   /// To and from the first switch of the fabric, where the network reduces (SHARP): aggregates above it are small.
-  void append_to_network(int rank, int rail, Route& route) const;
-  void append_from_network(int rank, int rail, Route& route) const;
+  void append_to_network(int rank, int rail, LinkPath& route) const;
+  void append_from_network(int rank, int rail, LinkPath& route) const;
 
  private:
   struct Tier {
@@ -69,8 +69,8 @@ class ClusterLinks {
   static std::int32_t up(const Tier& tier, int domain, int port);
   /// The GPU next to a port.
   int home_of(int domain, int port) const;
-  void append_climb(int from_domain, int from_port, int to_domain, int to_port, Route& route) const;
-  void append_forward(int from, int to, Route& route) const;
+  void append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const;
+  void append_forward(int from, int to, LinkPath& route) const;
 
   int gpus_ = 1;
   int ports_ = 0;

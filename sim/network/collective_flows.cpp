@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "sim/base/result.hpp"
 #include "sim/network/double_tree.hpp"
@@ -22,8 +23,25 @@ struct Edge {
   Flow flow;  ///< with the size of the whole buffer that passes it
 };
 
-/// Runs `edges` over `segments` segments.
-FlowSchedule pipeline(const std::vector<Edge>& edges, std::int64_t segments) {
+/// All edges at once. What a rank has to send to its switch is one flow, whose parts do not compete with each other.
+Round streamed(const std::vector<Edge>& edges, const FlowGroup& group) {
+  Round round;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;
+  for (const Edge& edge : edges) {
+    const std::int32_t end = std::max(edge.flow.from, edge.flow.to);
+    const bool switched = end >= group.ranks() && end < group.network();
+    const auto [found, added] = known.try_emplace({edge.flow.from, edge.flow.to}, round.flows.size());
+    if (added || !switched)
+      round.flows.push_back(edge.flow);
+    else
+      round.flows[found->second].size += edge.flow.size;
+  }
+  return round;
+}
+
+/// Runs `edges` over `segments` segments; 0: all at once.
+FlowSchedule pipeline(const std::vector<Edge>& edges, const FlowGroup& group, std::int64_t segments) {
+  if (segments == 0) return {{streamed(edges, group)}};
   std::int64_t depth = 0;
   for (const Edge& edge : edges) depth = std::max<std::int64_t>(depth, edge.distance + 1);
   const auto round_at = [&](std::int64_t now) {
@@ -48,7 +66,10 @@ FlowSchedule pipeline(const std::vector<Edge>& edges, std::int64_t segments) {
   return schedule;
 }
 
-std::int64_t segments_of(Bytes buffer) { return std::clamp<std::int64_t>(buffer.count / kSegment, 1, kMostSegments); }
+std::int64_t segments_of(Bytes buffer, Pipelining how) {
+  if (how == Pipelining::stream) return 0;
+  return std::clamp<std::int64_t>(buffer.count / kSegment, 1, kMostSegments);
+}
 
 // ---- Rings -----------------------------------------------------------------------------------------------------------
 
@@ -82,7 +103,7 @@ FlowSchedule ring_rounds(Bytes size, const FlowGroup& group, std::int64_t rounds
 }
 
 /// From member 0 along the ring, pipelined.
-FlowSchedule ring_broadcast(Bytes size, const FlowGroup& group) {
+FlowSchedule ring_broadcast(Bytes size, const FlowGroup& group, Pipelining how) {
   const Members channels = channels_of(group);
   const Bytes buffer = size / size32(channels.size());
   std::vector<Edge> edges;
@@ -92,7 +113,7 @@ FlowSchedule ring_broadcast(Bytes size, const FlowGroup& group) {
     for (std::int32_t i = 0; i + 1 < group.ranks(); ++i)
       edges.push_back({i, {at(order, i), at(order, i + 1), rail, buffer}});
   }
-  return pipeline(edges, segments_of(buffer));
+  return pipeline(edges, group, segments_of(buffer, how));
 }
 
 // ---- Trees -----------------------------------------------------------------------------------------------------------
@@ -169,7 +190,7 @@ class NodeTree {
   std::int32_t top_ = 0;      ///< height of the root
 };
 
-FlowSchedule tree_all_reduce(Bytes size, const FlowGroup& group) {
+FlowSchedule tree_all_reduce(Bytes size, const FlowGroup& group, Pipelining how) {
   const Members channels = channels_of(group);
   const Bytes buffer = size / (2 * std::int64_t{size32(channels.size())});
   std::vector<Edge> edges;
@@ -179,7 +200,7 @@ FlowSchedule tree_all_reduce(Bytes size, const FlowGroup& group) {
       tree.add_node_edges(buffer, tree.longest_chain(), edges);
       tree.add_chain_edges(buffer, edges);
     }
-  return pipeline(edges, segments_of(buffer));
+  return pipeline(edges, group, segments_of(buffer, how));
 }
 
 // ---- NVLS: the switch of a node multicasts and reduces ---------------------------------------------------------------
@@ -194,17 +215,17 @@ void add_switch_edges(const FlowGroup& group, std::int32_t distance, Bytes up, B
 }
 
 /// Reduced by reading through the switch, spread by writing through it; each rank has its part of the buffer in hand.
-FlowSchedule nvls(const CollectiveCall& call, const FlowGroup& group) {
+FlowSchedule nvls(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
   const std::int64_t local = size32(group.nodes.front().size());
   const Bytes part = call.size / local;
   std::vector<Edge> edges;
   if (call.collective != Collective::all_gather) add_switch_edges(group, 0, call.size, part, edges);
   if (call.collective != Collective::reduce_scatter)
     add_switch_edges(group, call.collective == Collective::all_gather ? 0 : 1, part, call.size, edges);
-  return pipeline(edges, segments_of(call.size));
+  return pipeline(edges, group, segments_of(call.size, how));
 }
 
-FlowSchedule nvls_tree(Bytes size, const FlowGroup& group) {
+FlowSchedule nvls_tree(Bytes size, const FlowGroup& group, Pipelining how) {
   const std::int64_t local = size32(group.nodes.front().size());
   const Bytes part = size / local;
   const Bytes buffer = size / (2 * std::int64_t{size32(group.rails.size())});
@@ -218,7 +239,7 @@ FlowSchedule nvls_tree(Bytes size, const FlowGroup& group) {
       last = std::max(last, 1 + 2 * tree.top());
     }
   add_switch_edges(group, last, part, size, edges);
-  return pipeline(edges, segments_of(buffer));
+  return pipeline(edges, group, segments_of(buffer, how));
 }
 
 // ---- Reduction in the network (SHARP) --------------------------------------------------------------------------------
@@ -231,7 +252,7 @@ std::int32_t head_of(const FlowGroup& group, const Members& node, std::int32_t r
 }
 
 /// Heads collect their slice from the members of their node, the network adds up, heads hand out.
-FlowSchedule collnet_direct(const CollectiveCall& call, const FlowGroup& group) {
+FlowSchedule collnet_direct(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
   const bool reduces = call.collective != Collective::all_gather;
   const bool spreads = call.collective != Collective::reduce_scatter;
   const std::int64_t nodes = group.node_count();
@@ -250,10 +271,10 @@ FlowSchedule collnet_direct(const CollectiveCall& call, const FlowGroup& group) 
       edges.push_back({1, {head, group.network(), rail, reduces ? slice : own}});
       edges.push_back({2, {group.network(), head, rail, spreads ? slice : own}});
     }
-  return pipeline(edges, segments_of(slice));
+  return pipeline(edges, group, segments_of(slice, how));
 }
 
-FlowSchedule collnet_chain(Bytes size, const FlowGroup& group) {
+FlowSchedule collnet_chain(Bytes size, const FlowGroup& group, Pipelining how) {
   const Bytes slice = size / size32(group.rails.size());
   std::vector<Edge> edges;
   for (const std::int32_t rail : group.rails) {
@@ -270,7 +291,7 @@ FlowSchedule collnet_chain(Bytes size, const FlowGroup& group) {
       edges.push_back(edge);
     }
   }
-  return pipeline(edges, segments_of(slice));
+  return pipeline(edges, group, segments_of(slice, how));
 }
 
 // ---- Logarithmic algorithms ------------------------------------------------------------------------------------------
@@ -388,23 +409,23 @@ Bytes FlowSchedule::critical() const {
 
 // ---- Collectives -----------------------------------------------------------------------------------------------------
 
-FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group) {
+FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group, Pipelining how) {
   if (group.ranks() <= 1) return {};
   if (call.collective == Collective::send_recv) return {{{{{0, 1, -1, call.size}}, 1}}};
   switch (algorithm) {
     case Algorithm::ring:
-      if (call.collective == Collective::broadcast) return ring_broadcast(call.size, group);
+      if (call.collective == Collective::broadcast) return ring_broadcast(call.size, group, how);
       return ring_rounds(call.size, group, (call.collective == Collective::all_reduce ? 2 : 1) * (group.ranks() - 1));
     case Algorithm::tree:
-      return tree_all_reduce(call.size, group);
+      return tree_all_reduce(call.size, group, how);
     case Algorithm::nvls:
-      return group.node_count() == 1 ? nvls(call, group) : collnet_direct(call, group);
+      return group.node_count() == 1 ? nvls(call, group, how) : collnet_direct(call, group, how);
     case Algorithm::nvls_tree:
-      return nvls_tree(call.size, group);
+      return nvls_tree(call.size, group, how);
     case Algorithm::collnet_direct:
-      return collnet_direct(call, group);
+      return collnet_direct(call, group, how);
     case Algorithm::collnet_chain:
-      return collnet_chain(call.size, group);
+      return collnet_chain(call.size, group, how);
     case Algorithm::pat:
       return pat(call, group);
     case Algorithm::direct:
@@ -455,7 +476,7 @@ FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group) {
   return schedule;
 }
 
-void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, Route& route) {
+void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route) {
   const auto global = [&](std::int32_t member) { return group.global[static_cast<std::size_t>(member)]; };
   if (flow.to == group.network()) return links.append_to_network(global(flow.from), flow.rail, route);
   if (flow.from == group.network()) return links.append_from_network(global(flow.to), flow.rail, route);

@@ -1,8 +1,9 @@
 /// The point-to-point flows of a collective, round by round, for each algorithm.
 ///
-/// A round's flows run at the same time, the next round begins when all have ended. Algorithms that pipeline a buffer in
-/// segments (trees, chains, NVLS, reduction in the network) are written out segment by segment: an edge of the algorithm
-/// at distance d from the beginning moves segment s in round s + d. Rounds that are alike are written once, with a count.
+/// A round's flows run at the same time, the next round begins when all have ended. Algorithms that pipeline a buffer
+/// (trees, chains, NVLS, reduction in the network) are one round of all their edges, or are written out segment by segment:
+/// an edge of the algorithm at distance d from the beginning moves segment s in round s + d. Rounds that are alike are
+/// written once, with a count.
 ///
 /// Channels: one per rail of the group. Each carries its share of the buffer over a ring (or tree) of its own that enters
 /// every node by its rail and leaves it by the same one, as NCCL lays them.
@@ -61,13 +62,19 @@ struct FlowSchedule {
   Bytes critical() const;
 };
 
+/// How algorithms that pipeline a buffer are written out: in infinitely small segments, so that all of their edges run at
+/// the same time in one round, and filling takes no time (NCCL's cost model has it in its latencies and factors); or in
+/// segments as NCCL's buffers have them, each edge after the one before it.
+enum class Pipelining { stream, segments };
+
 /// Segments that a pipelined buffer is cut into: of kSegment bytes each, at most kMostSegments.
 inline constexpr std::int64_t kSegment = 512 * 1024;  ///< a slot of NCCL's Simple buffer
 inline constexpr std::int64_t kMostSegments = 64;
 
 /// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none.
 /// Requires an algorithm that can run the collective (network_model.hpp: refusal)
-FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group);
+FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
+                              Pipelining how = Pipelining::stream);
 
 /// All-reduce by recursive halving and doubling: 2 log2 n rounds of S/2, S/4, … . Of n ranks that are no power of two, the
 /// last ones give their buffer to a partner first and get it back at the end.
@@ -78,6 +85,6 @@ FlowSchedule halving_doubling_all_reduce(Bytes size, const FlowGroup& group);
 FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group);
 
 /// The links that a flow crosses.
-void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, Route& route);
+void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route);
 
 }  // namespace tracecast

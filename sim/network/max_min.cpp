@@ -41,7 +41,7 @@ void MaxMin::touch(std::int32_t index) {
   touched_links_.push_back(index);
 }
 
-std::int32_t MaxMin::add_flow(Bandwidth limit, std::span<const LinkLoad> loads) {
+std::int32_t MaxMin::add_flow(Bandwidth limit, std::span<const LinkWeight> loads) {
   TRACECAST_ASSERT(limit.bytes_per_second > 0, "a flow may move");
   std::int32_t index = static_cast<std::int32_t>(flows_.size());
   if (free_.empty()) {
@@ -55,7 +55,7 @@ std::int32_t MaxMin::add_flow(Bandwidth limit, std::span<const LinkLoad> loads) 
   added.rate = 0;
   added.active = true;
   added.crossings.clear();
-  for (const LinkLoad& load : loads) {
+  for (const LinkWeight& load : loads) {
     TRACECAST_ASSERT(load.weight > 0, "a flow loads the links it names");
     Link& crossed = link(load.link);
     added.crossings.push_back({load.link, static_cast<std::int32_t>(crossed.flows.size()), load.weight});

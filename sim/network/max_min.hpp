@@ -28,10 +28,10 @@ namespace tracecast {
 inline constexpr std::int64_t kWeightOne = std::int64_t{1} << 20;
 
 /// How much of a link a flow of rate 1 takes, in units of 1 / kWeightOne.
-struct LinkLoad {
+struct LinkWeight {
   std::int32_t link = 0;
   std::int64_t weight = kWeightOne;
-  auto operator<=>(const LinkLoad&) const = default;
+  auto operator<=>(const LinkWeight&) const = default;
 };
 
 class MaxMin {
@@ -41,7 +41,7 @@ class MaxMin {
 
   /// Returns the flow's number; numbers of removed flows are used again.
   /// Requires limit > 0; every link at most once; weights > 0, their sum on one link below 2^62 / its capacity's share
-  std::int32_t add_flow(Bandwidth limit, std::span<const LinkLoad> loads);
+  std::int32_t add_flow(Bandwidth limit, std::span<const LinkWeight> loads);
   void remove_flow(std::int32_t flow);
 
   /// Brings all rates up to date. Returns the flows whose rate is another than after the last call, new ones included.

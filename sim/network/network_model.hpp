@@ -31,6 +31,7 @@ struct CollectiveCall {
 
 struct CollectiveCost {
   Duration duration;
+  Duration latency;   ///< the part of it that moves nothing and loads no link
   double spread = 0;  ///< relative standard deviation
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;

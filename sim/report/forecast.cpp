@@ -6,6 +6,7 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/shared_links.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
@@ -188,6 +189,21 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
   forecast.peak_rank = plan.grid.rank(at);
 }
 
+Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, const ForecastOptions& options) {
+  const EngineOptions engine{.record_spans = options.record_spans || options.explain, .threads = options.threads};
+  const std::string& architecture = scenario.profile.architecture;
+  switch (options.network) {
+    case NetworkKind::analytic:
+      return simulate(graph, engine);
+    case NetworkKind::fluid:
+      return simulate_fluid(graph, scenario.cluster, architecture, engine);
+    case NetworkKind::simgrid:
+      return simulate_simgrid(graph, scenario.cluster, architecture, engine);
+  }
+  TRACECAST_ASSERT(false, "a network model runs steps");
+  return {};
+}
+
 }  // namespace
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
@@ -203,9 +219,9 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
 
   ForecastRun run;
   run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
-                               {options.unfold, &scenario.perturbation});
+                               {options.unfold || options.network != NetworkKind::analytic, &scenario.perturbation});
   if (!scenario.profile.overlap) run.graph = without_overlap(std::move(run.graph));
-  Result<Timeline> timeline = simulate(run.graph, {options.record_spans || options.explain, options.threads});
+  Result<Timeline> timeline = run_step(run.graph, scenario, options);
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
 

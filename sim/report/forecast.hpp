@@ -10,6 +10,7 @@
 #include "sim/base/result.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/io/scenario.hpp"
+#include "sim/network/flow_cost.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 
@@ -72,6 +73,7 @@ struct ForecastOptions {
   bool explain = false;
   bool perturbation_effects = false;
   int threads = 1;
+  NetworkKind network = NetworkKind::analytic;  ///< the others simulate every rank, on one thread
 };
 
 /// A forecast with the values it was made from, for whoever draws or traces it.

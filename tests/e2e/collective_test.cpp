@@ -53,6 +53,20 @@ TEST_CASE("collective: sizes with and without a blank before their unit", "[e2e]
   CHECK(outcome.out == sandbox.run(run + "'1 GiB'").out);
 }
 
+TEST_CASE("collective: siblings on shared NICs by formula and by links", "[e2e][network]") {
+  const Sandbox sandbox;
+  const auto time_us = [&](const std::string& network) {
+    const Outcome outcome = sandbox.run(
+        "tracecast collective --topology dgx-h100 --op all_gather --ranks 8 --stride 8 "
+        "--bytes 64MiB --json --network " +
+        network);
+    REQUIRE(outcome.code == 0);
+    return nlohmann::json::parse(outcome.out)["results"][0]["time_us"].get<double>();
+  };
+  // 8 groups, each on the NICs beside its own GPUs.
+  CHECK(time_us("fluid") == Approx(time_us("analytic")).epsilon(0.03));
+}
+
 TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {

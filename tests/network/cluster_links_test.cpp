@@ -12,7 +12,7 @@ namespace {
 using namespace literals;
 
 std::vector<std::string> route(const ClusterLinks& links, int from, int to, int rail = -1) {
-  Route way;
+  LinkPath way;
   links.append_route(from, to, rail, way);
   std::vector<std::string> names;
   for (const std::int32_t link : way) names.push_back(links.name(link));
@@ -48,7 +48,7 @@ TEST_CASE("On a plain fat tree all ports of a node share the leaf", "[network]")
 
 TEST_CASE("Capacities: NCCL's share of NVLink, the wire, oversubscribed bundles", "[oracle][network]") {
   const ClusterLinks links(small_cluster(64, 2), "Hopper");
-  Route way;
+  LinkPath way;
   links.append_route(0, 1, -1, way);
   CHECK(links.capacity(way[0]).bytes_per_second == 370'800'000'000);  // 450 x 20.6 / 25
   way.clear();
@@ -67,7 +67,7 @@ TEST_CASE("Ports: GPUs that share a NIC, NICs that share a GPU", "[network]") {
   cluster.node.nics = 16;
   const ClusterLinks sixteen(cluster, "Hopper");
   CHECK(sixteen.ports() == 8);
-  Route way;
+  LinkPath way;
   sixteen.append_route(0, 8, -1, way);
   CHECK(sixteen.capacity(way[0]).bytes_per_second == 97'500'000'000);
 }

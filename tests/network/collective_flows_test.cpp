@@ -17,9 +17,9 @@ struct Case {
   FlowSchedule (*own)(Bytes, const FlowGroup&) = nullptr;
 };
 
-FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group) {
+FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group, Pipelining how = Pipelining::segments) {
   if (each.own != nullptr) return each.own(size, group);
-  return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group);
+  return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group, how);
 }
 
 /// Bytes that each end sends and receives in all.
@@ -167,18 +167,18 @@ TEST_CASE("Rings enter and leave each node by their rail, all NICs alike", "[pro
   CHECK(ring.rounds.front().count == 2 * 63);
   std::vector<std::int64_t> load(static_cast<std::size_t>(links.count()));
   for (const Flow& flow : ring.rounds.front().flows) {
-    Route route;
+    LinkPath route;
     append_route(links, group, flow, route);
     for (const std::int32_t link : route) ++load[static_cast<std::size_t>(link)];
   }
-  Route nics;
+  LinkPath nics;
   for (int node = 0; node < 8; ++node)
     for (int gpu = 0; gpu < 8; ++gpu) links.append_route(8 * node + gpu, (8 * node + gpu + 8) % 64, -1, nics);
   for (const std::int32_t link : nics)
     if (links.name(link).find("leaf") == std::string::npos) CHECK(load[static_cast<std::size_t>(link)] == 1);
   // Each ring passes from every GPU to the next once, over NVLink, also on its way to the NIC.
   for (int gpu = 0; gpu + 1 < 8; ++gpu) {
-    Route link;
+    LinkPath link;
     links.append_route(gpu, gpu + 1, -1, link);
     CHECK(load[static_cast<std::size_t>(link.front())] == 8);
   }
@@ -191,6 +191,19 @@ TEST_CASE("Groups on few GPUs of a node use the ports next to them", "[network]"
   // Nodes that have no port in common: one channel over whatever is next to its ends.
   const FlowGroup odd = make_flow_group(ClusterLinks(cluster, "Hopper"), std::vector<int>{0, 9});
   CHECK(odd.rails == std::vector<std::int32_t>{-1});
+}
+
+TEST_CASE("Streamed or in segments, a pipeline moves the same over each edge", "[property][network]") {
+  const std::int64_t size = std::int64_t{3} << 30;
+  for (const Case& each : kEverybodyKnows) {
+    INFO(to_string(each.collective) << " " << to_string(each.algorithm));
+    const FlowGroup group = group_of(64);
+    const Traffic segments = traffic(schedule_of(each, {size}, group), group);
+    const FlowSchedule streamed = schedule_of(each, {size}, group, Pipelining::stream);
+    CHECK(traffic(streamed, group).sent == segments.sent);
+    CHECK(traffic(streamed, group).received == segments.received);
+    CHECK(streamed.round_count() <= schedule_of(each, {size}, group).round_count());
+  }
 }
 
 TEST_CASE("The critical path of a pipeline is its filling and its segments", "[oracle][network]") {

@@ -15,7 +15,7 @@ using namespace literals;
 
 struct Demand {
   std::int64_t limit = 0;
-  std::vector<LinkLoad> loads;
+  std::vector<LinkWeight> loads;
 };
 
 struct Problem {
@@ -57,7 +57,7 @@ std::vector<std::int64_t> rates(const Problem& problem) {
   return result;
 }
 
-double weight(const LinkLoad& load) { return static_cast<double>(load.weight) / static_cast<double>(kWeightOne); }
+double weight(const LinkWeight& load) { return static_cast<double>(load.weight) / static_cast<double>(kWeightOne); }
 
 /// Another way to the same rates: all flows that still grow do so together, in doubles, one bottleneck after the other.
 std::vector<double> grown_rates(const Problem& problem) {
@@ -66,7 +66,7 @@ std::vector<double> grown_rates(const Problem& problem) {
   const auto load_of = [&](std::int32_t link, bool growing) {
     double sum = 0;
     for (std::size_t f = 0; f < rate.size(); ++f)
-      for (const LinkLoad& load : problem.flows[f].loads)
+      for (const LinkWeight& load : problem.flows[f].loads)
         if (load.link == link && (!growing || grows[f])) sum += weight(load) * (growing ? 1 : rate[f]);
     return sum;
   };
@@ -84,7 +84,7 @@ std::vector<double> grown_rates(const Problem& problem) {
     std::vector<bool> still = grows;
     for (std::size_t f = 0; f < rate.size(); ++f) {
       if (rate[f] >= static_cast<double>(problem.flows[f].limit) - 1) still[f] = false;
-      for (const LinkLoad& load : problem.flows[f].loads)
+      for (const LinkWeight& load : problem.flows[f].loads)
         if (load_of(load.link, false) >=
             static_cast<double>(problem.capacities[static_cast<std::size_t>(load.link)]) - 50)
           still[f] = false;
@@ -99,7 +99,7 @@ TEST_CASE("Max-min on a dumbbell, with paper and pencil", "[oracle][network]") {
   const std::int32_t left = solver.add_link(10_GBps);
   const std::int32_t middle = solver.add_link(12_GBps);
   const std::int32_t right = solver.add_link(10_GBps);
-  const auto add = [&](std::int64_t gb, std::vector<LinkLoad> loads) {
+  const auto add = [&](std::int64_t gb, std::vector<LinkWeight> loads) {
     return solver.add_flow({gb * 1'000'000'000}, loads);
   };
   // The middle gives 12 / 3 = 4 to each of a, b, c; d takes what a leaves on the left, e is held by its own limit.
@@ -126,8 +126,8 @@ TEST_CASE("Max-min on a dumbbell, with paper and pencil", "[oracle][network]") {
 TEST_CASE("Max-min: a weight of two takes twice as much of a link", "[oracle][network]") {
   MaxMin solver;
   const std::int32_t link = solver.add_link(30_GBps);
-  const std::int32_t heavy = solver.add_flow(100_GBps, std::vector<LinkLoad>{{link, 2 * kWeightOne}});
-  const std::int32_t light = solver.add_flow(100_GBps, std::vector<LinkLoad>{{link, kWeightOne}});
+  const std::int32_t heavy = solver.add_flow(100_GBps, std::vector<LinkWeight>{{link, 2 * kWeightOne}});
+  const std::int32_t light = solver.add_flow(100_GBps, std::vector<LinkWeight>{{link, kWeightOne}});
   solver.solve();
   CHECK(solver.rate(heavy) == 10_GBps);
   CHECK(solver.rate(light) == 10_GBps);
@@ -142,7 +142,7 @@ TEST_CASE("Max-min: no link is overloaded and every flow has a reason for its ra
     std::vector<double> load(problem.capacities.size(), 0);
     std::vector<std::int64_t> fastest(problem.capacities.size(), 0);
     for (std::size_t f = 0; f < found.size(); ++f)
-      for (const LinkLoad& each : problem.flows[f].loads) {
+      for (const LinkWeight& each : problem.flows[f].loads) {
         load[static_cast<std::size_t>(each.link)] += weight(each) * static_cast<double>(found[f]);
         std::int64_t& top = fastest[static_cast<std::size_t>(each.link)];
         top = std::max(top, found[f]);
@@ -150,7 +150,7 @@ TEST_CASE("Max-min: no link is overloaded and every flow has a reason for its ra
     for (std::size_t l = 0; l < load.size(); ++l) CHECK(load[l] <= static_cast<double>(problem.capacities[l]));
     for (std::size_t f = 0; f < found.size(); ++f) {
       bool held = found[f] == problem.flows[f].limit;
-      for (const LinkLoad& each : problem.flows[f].loads) {
+      for (const LinkWeight& each : problem.flows[f].loads) {
         const auto l = static_cast<std::size_t>(each.link);
         held = held || (fastest[l] == found[f] && load[l] >= static_cast<double>(problem.capacities[l]) - 100);
       }
@@ -185,7 +185,7 @@ Problem shuffled(const Problem& problem, RandomStream& random, std::vector<std::
   for (std::size_t l = 0; l < link_place.size(); ++l) result.capacities[link_place[l]] = problem.capacities[l];
   for (std::size_t f = 0; f < place.size(); ++f) {
     Demand demand = problem.flows[f];
-    for (LinkLoad& load : demand.loads)
+    for (LinkWeight& load : demand.loads)
       load.link = static_cast<std::int32_t>(link_place[static_cast<std::size_t>(load.link)]);
     std::reverse(demand.loads.begin(), demand.loads.end());
     result.flows[place[f]] = demand;
@@ -255,7 +255,7 @@ TEST_CASE("Max-min: solving after each change gives the bits of solving all anew
         problem.flows.erase(problem.flows.begin() + static_cast<std::ptrdiff_t>(gone));
       } else {
         Demand demand = supply[random.below(supply.size())];
-        std::erase_if(demand.loads, [&](const LinkLoad& load) {
+        std::erase_if(demand.loads, [&](const LinkWeight& load) {
           return load.link >= static_cast<std::int32_t>(problem.capacities.size());
         });
         index.push_back(solver.add_flow({demand.limit}, demand.loads));
@@ -273,7 +273,7 @@ TEST_CASE("Max-min: a change elsewhere costs nothing", "[property][network]") {
   MaxMin solver;
   for (int block = 0; block < 10; ++block) {
     const std::int32_t link = solver.add_link(10_GBps);
-    for (int f = 0; f < 5; ++f) solver.add_flow(8_GBps, std::vector<LinkLoad>{{link}});
+    for (int f = 0; f < 5; ++f) solver.add_flow(8_GBps, std::vector<LinkWeight>{{link}});
   }
   solver.solve();
   const std::int64_t before = solver.flows_solved();
@@ -284,8 +284,8 @@ TEST_CASE("Max-min: a change elsewhere costs nothing", "[property][network]") {
   // Two flows at 5 fit into 10: their link does not bind, and taking one away reaches nobody.
   MaxMin roomy;
   const std::int32_t link = roomy.add_link(10_GBps);
-  roomy.add_flow(5_GBps, std::vector<LinkLoad>{{link}});
-  roomy.add_flow(5_GBps, std::vector<LinkLoad>{{link}});
+  roomy.add_flow(5_GBps, std::vector<LinkWeight>{{link}});
+  roomy.add_flow(5_GBps, std::vector<LinkWeight>{{link}});
   roomy.solve();
   roomy.remove_flow(0);
   CHECK(roomy.solve().empty());

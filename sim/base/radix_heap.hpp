@@ -1,0 +1,76 @@
+/// A queue of events in the order of their times, for times that never run backwards.
+///
+/// Keys differ from the last one taken at some highest bit; entries wait in the bucket of that bit and are dealt out anew
+/// when their bucket comes first, so each moves at most 64 times and mostly once or twice.
+///
+/// Source: Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37 (1990).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+template <class Value>
+class RadixHeap {
+ public:
+  bool empty() const { return size_ == 0; }
+
+  /// Requires a key that is not below the last one that `front` has looked at, and not negative.
+  void push(std::int64_t key, Value value) {
+    TRACECAST_ASSERT(key >= last_, "events do not come before what has happened");
+    buckets_[bucket_of(key)].push_back({key, value});
+    ++size_;
+  }
+
+  /// The smallest key. Requires that the heap is not empty.
+  std::int64_t front() {
+    deal_out();
+    return last_;
+  }
+
+  /// Whether more entries have the key that `front` gave last: looks no further.
+  bool more_now() const { return !buckets_[0].empty(); }
+
+  /// Takes one entry of the smallest key.
+  Value pop() {
+    deal_out();
+    const Value value = buckets_[0].back().value;
+    buckets_[0].pop_back();
+    --size_;
+    return value;
+  }
+
+ private:
+  struct Entry {
+    std::int64_t key;
+    Value value;
+  };
+
+  std::size_t bucket_of(std::int64_t key) const {
+    return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(key ^ last_)));
+  }
+
+  /// Brings the entries of the smallest key into bucket 0.
+  void deal_out() {
+    if (!buckets_[0].empty()) return;
+    std::size_t first = 1;
+    while (buckets_[first].empty()) ++first;
+    last_ = buckets_[first].front().key;
+    for (const Entry& entry : buckets_[first]) last_ = entry.key < last_ ? entry.key : last_;
+    moving_.swap(buckets_[first]);
+    for (const Entry& entry : moving_) buckets_[bucket_of(entry.key)].push_back(entry);
+    moving_.clear();
+  }
+
+  std::array<std::vector<Entry>, 64> buckets_;
+  std::vector<Entry> moving_;
+  std::int64_t last_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tracecast

@@ -1,0 +1,97 @@
+#include "sim/engine/shared_links.hpp"
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "sim/graph/shared_transfers.hpp"
+#include "sim/network/fluid.hpp"
+#include "sim/network/simgrid.hpp"
+
+namespace tracecast {
+namespace {
+
+// ---- A timeline as bytes, between two processes of one program -------------------------------------------------------
+
+template <class T>
+void put(std::string& text, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  text.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class T>
+void put_all(std::string& text, const std::vector<T>& values) {
+  put(text, values.size());
+  for (const T& value : values) put(text, value);
+}
+
+template <class T>
+T get(const std::string& text, std::size_t& at) {
+  T value;
+  TRACECAST_ASSERT(at + sizeof value <= text.size(), "what the other process wrote is whole");
+  std::memcpy(&value, text.data() + at, sizeof value);
+  at += sizeof value;
+  return value;
+}
+
+template <class T>
+std::vector<T> get_all(const std::string& text, std::size_t& at) {
+  std::vector<T> values(get<std::size_t>(text, at));
+  for (T& value : values) value = get<T>(text, at);
+  return values;
+}
+
+/// The first letter says what follows: 't' a timeline, 'e' an error in words.
+std::string to_bytes(const Result<Timeline>& result) {
+  if (!result) return "e" + to_string(result.error());
+  std::string text = "t";
+  put(text, result->step_time);
+  put(text, result->events);
+  put_all(text, result->ranks);
+  put_all(text, result->spans);
+  return text;
+}
+
+Result<Timeline> from_bytes(const std::string& text) {
+  if (text.empty() || text.front() != 't') return fail(text.empty() ? text : text.substr(1));
+  std::size_t at = 1;
+  Timeline timeline;
+  timeline.step_time = get<Duration>(text, at);
+  timeline.events = get<std::int64_t>(text, at);
+  timeline.ranks = get_all<RankTime>(text, at);
+  timeline.spans = get_all<Span>(text, at);
+  return timeline;
+}
+
+}  // namespace
+
+Result<Timeline> simulate_fluid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
+                                EngineOptions options) {
+  const ClusterLinks links(cluster, architecture);
+  FluidNetwork network(links);
+  const SharedTransfers transfers(
+      graph, links, [&network](const SharedTransfer& transfer) { return network.add_kind(transfer.shape); });
+  const LinkSharing sharing{network, transfers};
+  options.sharing = &sharing;
+  return simulate(graph, options);
+}
+
+Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
+                                  EngineOptions options) {
+  const ClusterLinks links(cluster, architecture);
+  SimGridNetwork network(links);
+  const SharedTransfers transfers(graph, links, [&network](const SharedTransfer& transfer) {
+    return network.add_kind(transfer.cost, transfer.schedule, transfer.group);
+  });
+  if (transfers.kinds() == 0) return simulate(graph, options);
+  const Result<std::string> answer = network.run([&](FlowNetwork& in_child) {
+    const LinkSharing sharing{in_child, transfers};
+    EngineOptions own = options;
+    own.sharing = &sharing;
+    return to_bytes(simulate(graph, own));
+  });
+  if (!answer) return tl::unexpected(answer.error());
+  return from_bytes(*answer);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,95 @@
+#include "sim/network/flow_cost.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/network/collective_flows.hpp"
+#include "sim/network/fluid.hpp"
+#include "sim/network/simgrid.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The group as if nobody else were on the machine and its fabric had all its links.
+GroupPlacement undisturbed(const Cluster& cluster, const std::vector<int>& ranks) {
+  GroupPlacement placed = place(cluster, ranks, 1);
+  placed.oversubscription = 1;
+  placed.crossing = 0;
+  return placed;
+}
+
+/// Starts one transfer of each kind at 0; the last end.
+Duration last_end(FlowNetwork& network, std::int32_t kinds) {
+  for (std::int32_t kind = 0; kind < kinds; ++kind) network.start(kind, kind, {});
+  Duration now;
+  std::vector<std::int32_t> ended;
+  while (network.advance(now, ended)) {
+  }
+  return now;
+}
+
+std::int64_t flow_count(const FlowSchedule& schedule) {
+  std::int64_t sum = 0;
+  for (const Round& round : schedule.rounds) sum += round.count * static_cast<std::int64_t>(round.flows.size());
+  return sum;
+}
+
+Duration fluid_duration(const ClusterLinks& links, const CollectiveCost& cost, const SiblingCalls& calls) {
+  FluidNetwork network(links, {.alone_as_costed = false});
+  for (const std::vector<int>& ranks : calls.groups) {
+    const FlowGroup group = make_flow_group(links, ranks);
+    network.add_kind(cost, collective_flows(calls.call, cost.algorithm, group), group);
+  }
+  return last_end(network, static_cast<std::int32_t>(calls.groups.size()));
+}
+
+Result<Duration> simgrid_duration(const ClusterLinks& links, const CollectiveCost& cost, const SiblingCalls& calls) {
+  SimGridNetwork network(links);
+  std::int64_t flows = 0;
+  for (const std::vector<int>& ranks : calls.groups) {
+    const FlowGroup group = make_flow_group(links, ranks);
+    const FlowSchedule schedule = collective_flows(calls.call, cost.algorithm, group);
+    flows += flow_count(schedule);
+    if (flows > kMostSimgridFlows)
+      return fail(fmt::format("more than {} flows are too many for SimGrid: use --network fluid", kMostSimgridFlows));
+    network.add_kind(cost, schedule, group);
+  }
+  const auto kinds = static_cast<std::int32_t>(calls.groups.size());
+  return network.run([kinds](FlowNetwork& in_child) { return std::to_string(last_end(in_child, kinds).picoseconds); })
+      .map([](const std::string& answer) { return Duration{std::stoll(answer)}; });
+}
+
+}  // namespace
+
+const char* to_string(NetworkKind kind) {
+  switch (kind) {
+    case NetworkKind::analytic:
+      return "analytic";
+    case NetworkKind::fluid:
+      return "fluid";
+    case NetworkKind::simgrid:
+      return "simgrid";
+  }
+  TRACECAST_ASSERT(false, "a network model has no name");
+  return "";
+}
+
+Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
+                                 const SiblingCalls& calls) {
+  TRACECAST_ASSERT(kind != NetworkKind::analytic, "the analytic model needs no flows");
+  CollectiveCost cost =
+      make_analytic_network(cluster, architecture)->cost(calls.call, undisturbed(cluster, calls.groups.front()));
+  if (calls.groups.front().size() <= 1) return cost;
+  const ClusterLinks links(cluster, architecture);
+  if (kind == NetworkKind::fluid) {
+    cost.duration = fluid_duration(links, cost, calls);
+    return cost;
+  }
+  const Result<Duration> duration = simgrid_duration(links, cost, calls);
+  if (!duration) return tl::unexpected(duration.error());
+  cost.duration = *duration;
+  return cost;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,159 @@
+#include "sim/network/fluid.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+Wide wide(std::int64_t a) { return static_cast<Wide>(a); }
+
+/// Picoseconds until `rest` has moved at `rate`, rounded up.
+std::int64_t duration_of(Wide rest, std::int64_t rate) {
+  const Wide time = (rest + wide(rate) - 1) / wide(rate);
+  return static_cast<std::int64_t>(std::min<Wide>(time, wide(std::numeric_limits<std::int64_t>::max() / 4)));
+}
+
+}  // namespace
+
+Bandwidth rate_alone(const CollectiveCost& cost, const FlowSchedule& schedule) {
+  const Duration moving = cost.duration - cost.latency;
+  if (moving.picoseconds <= 0) return {1};
+  const Wide bytes = wide(schedule.critical().count) * wide(1'000'000'000'000);
+  return {std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / wide(moving.picoseconds)))};
+}
+
+// ---- Shapes ----------------------------------------------------------------------------------------------------------
+
+TransferShapes::TransferShapes(const ClusterLinks& links, FluidOptions options)
+    : links_(links), options_(options), bytes_(static_cast<std::size_t>(links.count())) {}
+
+void TransferShapes::add(const LinkPath& path, std::int64_t bytes) {
+  for (const std::int32_t link : path) {
+    std::int64_t& sum = bytes_[static_cast<std::size_t>(link)];
+    if (sum == 0) touched_.push_back(link);
+    sum += bytes;
+  }
+}
+
+TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
+  TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
+  LinkPath path;
+  for (const Round& round : schedule.rounds)
+    for (const Flow& flow : round.flows) {
+      if (flow.size.count == 0) continue;
+      path.clear();
+      append_route(links_, group, flow, path);
+      add(path, flow.size.count * round.count);
+    }
+  const Wide critical = wide(std::max<std::int64_t>(1, schedule.critical().count));
+  std::sort(touched_.begin(), touched_.end());
+  for (const std::int32_t link : touched_) {
+    Wide weight = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / critical;
+    if (options_.alone_as_costed) {
+      const Wide capacity = wide(links_.capacity(link).bytes_per_second) * wide(kWeightOne);
+      weight = std::min(weight, capacity / wide(shape.limit.bytes_per_second));
+    }
+    if (weight > 0) shape.loads.push_back({link, static_cast<std::int64_t>(weight)});
+  }
+  touched_.clear();
+  return shape;
+}
+
+// ---- Transfers in flight ---------------------------------------------------------------------------------------------
+
+std::int32_t FluidNetwork::solver_link(std::int32_t link) {
+  const auto [found, added] = solver_links_.try_emplace(link, solver_.links());
+  if (added) solver_.add_link(links_.capacity(link));
+  return found->second;
+}
+
+std::int32_t FluidNetwork::add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
+  return add_kind(shapes_.shape(cost, schedule, group));
+}
+
+std::int32_t FluidNetwork::add_kind(TransferShape shape) {
+  for (LinkWeight& load : shape.loads) load.link = solver_link(load.link);
+  kinds_.push_back(std::move(shape));
+  return static_cast<std::int32_t>(kinds_.size()) - 1;
+}
+
+void FluidNetwork::expect(std::int32_t index, std::int64_t time) {
+  queue_.push(time, {index, ++flight(index).version});
+}
+
+void FluidNetwork::start(std::int32_t transfer, std::int32_t kind, Duration at) {
+  auto index = static_cast<std::int32_t>(flights_.size());
+  if (free_.empty()) {
+    flights_.emplace_back();
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  Flight& begun = flight(index);
+  begun.transfer = transfer;
+  begun.kind = kind;
+  begun.moving = false;
+  expect(index, at.picoseconds + shape(begun).latency.picoseconds);
+}
+
+void FluidNetwork::begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended) {
+  Flight& moving = flight(index);
+  const TransferShape& kind = shape(moving);
+  moving.moving = true;
+  moving.since = now;
+  moving.rate = 0;
+  if (kind.moving.picoseconds <= 0) return finish(index, ended);
+  if (kind.loads.empty()) return expect(index, now + kind.moving.picoseconds);
+  moving.rest = wide(kind.limit.bytes_per_second) * wide(kind.moving.picoseconds);
+  moving.flow = solver_.add_flow(kind.limit, kind.loads);
+  const auto flow = static_cast<std::size_t>(moving.flow);
+  if (flight_of_flow_.size() <= flow) flight_of_flow_.resize(flow + 1);
+  flight_of_flow_[flow] = index;
+}
+
+void FluidNetwork::finish(std::int32_t index, std::vector<std::int32_t>& ended) {
+  Flight& done = flight(index);
+  if (done.flow >= 0) solver_.remove_flow(std::exchange(done.flow, -1));
+  ended.push_back(done.transfer);
+  ++done.version;
+  free_.push_back(index);
+}
+
+/// New rates from `now` on, and with them new ends.
+void FluidNetwork::share_links(std::int64_t now) {
+  for (const std::int32_t flow : solver_.solve()) {
+    const std::int32_t index = flight_of_flow_[static_cast<std::size_t>(flow)];
+    Flight& changed = flight(index);
+    changed.rest -= wide(changed.rate) * wide(now - changed.since);
+    changed.since = now;
+    changed.rate = solver_.rate(flow).bytes_per_second;
+    ++changed.version;  // what was expected of it is void
+    if (changed.rate > 0) expect(index, now + duration_of(changed.rest, changed.rate));
+  }
+}
+
+bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended) {
+  ended.clear();
+  while (!queue_.empty() && ended.empty()) {
+    const std::int64_t time = queue_.front();
+    bool changes = false;
+    while (queue_.more_now()) {
+      const Event event = queue_.pop();
+      if (flight(event.flight).version != event.version) continue;
+      changes = true;
+      ++events_;
+      flight(event.flight).moving ? finish(event.flight, ended) : begin_moving(event.flight, time, ended);
+    }
+    if (changes) share_links(time);
+    now = {time};
+  }
+  return !ended.empty();
+}
+
+}  // namespace tracecast

@@ -1,0 +1,51 @@
+#include "sim/network/simgrid.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+/// Ends of flows, by the rate of these: a GPU with the rail that it sends by, the switch of a domain, the network.
+std::string end_name(const ClusterLinks& links, const FlowGroup& group, std::int32_t end, std::int32_t rail,
+                     std::int64_t rate) {
+  if (end == group.network()) return fmt::format("network at {}", rate);
+  if (end < group.ranks())
+    return fmt::format("gpu {} rail {} at {}", group.global[static_cast<std::size_t>(end)], rail, rate);
+  const auto& node = group.nodes[static_cast<std::size_t>(end - group.ranks())];
+  const int domain = links.domain_of(group.global[static_cast<std::size_t>(node.front())]);
+  return fmt::format("switch {} at {}", domain, rate);
+}
+
+}  // namespace
+
+std::int32_t SimGridNetwork::host(const std::string& name) {
+  return hosts_.try_emplace(name, static_cast<std::int32_t>(hosts_.size())).first->second;
+}
+
+std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSchedule& schedule,
+                                      const FlowGroup& group) {
+  Kind kind;
+  const std::int64_t rate = rate_alone(cost, schedule).bytes_per_second;
+  kind.round_latency_s = seconds(cost.latency) / static_cast<double>(std::max<std::int64_t>(1, schedule.round_count()));
+  for (const tracecast::Round& round : schedule.rounds) {
+    Round own{{}, round.count};
+    for (const tracecast::Flow& flow : round.flows) {
+      if (flow.size.count == 0) continue;
+      const std::int32_t source = host(end_name(links_, group, flow.from, flow.rail, rate));
+      const std::int32_t target = host(end_name(links_, group, flow.to, flow.rail, rate));
+      own.flows.push_back({source, target, flow.size.count});
+      if (!known_ways_.insert({source, target}).second) continue;
+      Way way{source, target, rate, {}};
+      append_route(links_, group, flow, way.links);
+      for (const std::int32_t link : way.links) capacities_.emplace(link, links_.capacity(link).bytes_per_second);
+      ways_.push_back(std::move(way));
+    }
+    kind.rounds.push_back(std::move(own));
+  }
+  kinds_.push_back(std::move(kind));
+  return static_cast<std::int32_t>(kinds_.size()) - 1;
+}
+
+}  // namespace tracecast

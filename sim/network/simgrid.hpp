@@ -1,0 +1,85 @@
+/// The SimGrid network model: every point-to-point flow of every round is simulated, the judge of the other two.
+///
+/// A transfer is an actor: for each round it sleeps its share of the latency, posts the flows, and waits for all of them.
+/// SimGrid shares links between them; that no flow is faster than alone is said by one more link on its way, which limits
+/// every flow for itself (SimGrid ignores the rate of messages sent from host to host). Its own corrections for TCP are
+/// switched off: model CM02, latency and bandwidth factors 1, no cross-traffic, no TCP window, no RTT weights.
+///
+/// SimGrid is a singleton whose clock survives it, so each simulation has a child process of its own; whatever drives it
+/// runs inside an actor there. For small scale: up to kMostHosts ends of flows, 10,000 to 70,000 flows per second.
+///
+/// Needs libsimgrid-dev 3.32 when Tracecast is built: the module libtracecast_simgrid.so, which the child loads. Without
+/// it run() is an error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/network/cluster_links.hpp"
+#include "sim/network/flow_network.hpp"
+
+namespace tracecast {
+
+bool simgrid_is_built_in();
+
+/// What drives the network, and says what came of it.
+using SimGridDriver = std::function<std::string(FlowNetwork&)>;
+
+class SimGridNetwork {
+ public:
+  static constexpr std::size_t kMostHosts = 4096;
+
+  explicit SimGridNetwork(const ClusterLinks& links) : links_(links) {}
+
+  /// Makes a kind of transfer known, before run(). Returns its number.
+  std::int32_t add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
+
+  /// Lets `driver` use the network in a child process, and returns what it returned.
+  /// Errors: too many hosts, no SimGrid in this build, a child that failed.
+  Result<std::string> run(const SimGridDriver& driver) const;
+
+  // ---- For the child -------------------------------------------------------------------------------------------------
+
+  struct Flow {
+    std::int32_t source = 0;  ///< hosts
+    std::int32_t target = 0;
+    std::int64_t bytes = 0;
+  };
+  struct Round {
+    std::vector<Flow> flows;
+    std::int64_t count = 1;
+  };
+  struct Kind {
+    double round_latency_s = 0;
+    std::vector<Round> rounds;
+  };
+  struct Way {
+    std::int32_t source = 0;
+    std::int32_t target = 0;
+    std::int64_t rate = 0;  ///< of each flow, at most
+    LinkPath links;
+  };
+  const std::vector<Kind>& kinds() const { return kinds_; }
+  const std::vector<Way>& ways() const { return ways_; }
+  std::int32_t hosts() const { return static_cast<std::int32_t>(hosts_.size()); }
+  /// Bytes per second of the links that the ways cross.
+  const std::map<std::int32_t, std::int64_t>& capacities() const { return capacities_; }
+
+ private:
+  std::int32_t host(const std::string& name);
+
+  const ClusterLinks& links_;
+  std::vector<Kind> kinds_;
+  std::vector<Way> ways_;
+  std::map<std::int32_t, std::int64_t> capacities_;
+  std::map<std::string, std::int32_t> hosts_;
+  std::set<std::pair<std::int32_t, std::int32_t>> known_ways_;
+};
+
+}  // namespace tracecast

@@ -1,0 +1,88 @@
+/// The child process in which SimGrid runs, and what it says.
+#include <array>
+#include <cstdio>
+#include <exception>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/network/simgrid_module.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Answer of the simulation after an 'a', or after an 'e' what is missing. The dynamic linker looks for the module where
+/// the program's RUNPATH says (CMakeLists.txt): beside it where it is built, in lib/tracecast where it is installed.
+std::string simulate(const SimGridNetwork& network, const SimGridDriver& driver) {
+  void* module = dlopen("libtracecast_simgrid.so", RTLD_NOW | RTLD_LOCAL);
+  void* entry = module == nullptr ? nullptr : dlsym(module, "tracecast_simgrid_simulate");
+  if (entry == nullptr)
+    return "eit is not in this Tracecast (package libsimgrid-dev, then build again): use --network fluid";
+  std::string answer;
+  reinterpret_cast<decltype(&tracecast_simgrid_simulate)>(entry)(network, driver, answer);
+  return "a" + answer;
+}
+
+/// What the child has to say goes through a pipe, after one letter: 'a' answer, 'e' what went wrong.
+[[noreturn]] void be_child(int out, const SimGridNetwork& network, const SimGridDriver& driver) {
+  std::string message;
+  try {
+    message = simulate(network, driver);
+  } catch (const std::exception& error) {
+    message = "e" + std::string(error.what()).substr(0, 200);
+  }
+  for (std::size_t done = 0; done < message.size();) {
+    const ssize_t written = write(out, message.data() + done, message.size() - done);
+    if (written <= 0) _exit(1);
+    done += static_cast<std::size_t>(written);
+  }
+  _exit(0);
+}
+
+std::string read_all(int in) {
+  std::string text;
+  std::array<char, 65536> buffer{};
+  for (ssize_t got = read(in, buffer.data(), buffer.size()); got > 0; got = read(in, buffer.data(), buffer.size()))
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+}  // namespace
+
+bool simgrid_is_built_in() {
+#ifdef TRACECAST_SIMGRID
+  return true;
+#else
+  return false;
+#endif
+}
+
+Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
+  if (hosts_.size() > kMostHosts)
+    return fail(
+        fmt::format("SimGrid would have {} ends of flows to simulate: it judges small cases, of at most {}; "
+                    "use --network fluid",
+                    hosts_.size(), kMostHosts));
+  if (hosts_.empty()) return fail("there is nothing to simulate: no transfer moves anything");
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return fail("no pipe to the process that runs SimGrid");
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return fail("no process to run SimGrid in");
+  if (child == 0) {
+    close(ends[0]);
+    be_child(ends[1], *this, driver);
+  }
+  close(ends[1]);
+  const std::string answer = read_all(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0 || answer.empty()) return fail("the process that ran SimGrid ended early");
+  if (answer.front() == 'e') return fail("SimGrid: " + answer.substr(1));
+  return answer.substr(1);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,73 @@
+#include "sim/engine/shared_links.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/cost/costs.hpp"
+#include "sim/graph/builder.hpp"
+#include "sim/network/simgrid.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// Every rank of a small job: tp 2, so that data-parallel groups and pipeline messages share NICs.
+ForecastRun whole_job(const Scenario& scenario) { return *forecast(scenario, {.unfold = true}); }
+
+Scenario job(int tp, int pp, int dp) {
+  Scenario scenario = testing::small_scenario(tp, pp, dp);
+  scenario.parallel.zero_stage = 1;
+  scenario.parallel.overlap_grad_reduce = true;
+  scenario.parallel.overlap_param_gather = true;
+  return scenario;
+}
+
+TEST_CASE("Links that are wide enough for all change nothing", "[differential][engine]") {
+  for (const auto& [tp, pp, dp] : {std::tuple{2, 4, 4}, std::tuple{1, 2, 8}, std::tuple{4, 2, 4}}) {
+    const Scenario scenario = job(tp, pp, dp);
+    const ForecastRun run = whole_job(scenario);
+    Cluster wide = scenario.cluster;
+    wide.node.gpu_link.bytes_per_second *= 100;
+    wide.node.nic_rate.bytes_per_second *= 100;
+    for (const bool spans : {false, true}) {
+      const auto shared = simulate_fluid(run.graph, wide, scenario.profile.architecture, {.record_spans = spans});
+      REQUIRE(shared);
+      CHECK(shared->step_time == run.timeline.step_time);
+      CHECK(shared->ranks == run.timeline.ranks);
+      CHECK(shared->events == run.timeline.events);
+    }
+  }
+}
+
+TEST_CASE("Shared links: a step as SimGrid runs it, flow by flow", "[differential][engine]") {
+  if (!simgrid_is_built_in()) {
+    WARN("skipped: this build has no SimGrid");
+    return;
+  }
+  for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 8}, std::tuple{1, 2, 16}}) {
+    Scenario scenario = job(tp, pp, dp);
+    scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers do get into each other's way
+    const ForecastRun run = whole_job(scenario);
+    const auto fluid = simulate_fluid(run.graph, scenario.cluster, scenario.profile.architecture);
+    const auto judge = simulate_simgrid(run.graph, scenario.cluster, scenario.profile.architecture);
+    REQUIRE(fluid);
+    REQUIRE(judge);
+    CHECK(seconds(fluid->step_time) == Approx(seconds(judge->step_time)).epsilon(0.03));
+    CHECK(fluid->step_time > run.timeline.step_time);  // something was shared
+  }
+}
+
+TEST_CASE("Shared links: slower NICs take longer", "[metamorphic][engine]") {
+  Duration before;
+  for (const std::int64_t slower : {1, 2, 4}) {
+    Scenario scenario = job(1, 2, 16);
+    scenario.cluster.node.nic_rate.bytes_per_second /= slower;
+    const auto shared = simulate_fluid(whole_job(scenario).graph, scenario.cluster, scenario.profile.architecture);
+    REQUIRE(shared);
+    CHECK(shared->step_time > before);
+    before = shared->step_time;
+  }
+}
+
+}  // namespace
