@@ -31,6 +31,7 @@ std::span<const Command> commands() {
        add_execute},
       {"compare", "lay a forecast beside what happened, operator by operator",
        "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_compare},
+      {"record", "run a program and write down what it does on its GPUs", "record --help", add_record},
   };
   return kCommands;
 }

@@ -19,10 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path worker_path() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path() / "tracecast-worker";
-}
+fs::path worker_path() { return beside_this_program("tracecast-worker"); }
 
 bool is_program(const fs::path& path) { return access(path.c_str(), X_OK) == 0; }
 
@@ -44,8 +41,35 @@ std::vector<std::string> mpirun(int ranks) {
   return command;
 }
 
-/// Exit status of a program; -1 when it could not be started or was ended by a signal.
-int run(const std::vector<std::string>& command) {
+}  // namespace
+
+std::string missing_for_workers() {
+  if (!is_program(worker_path()))
+    return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
+  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: there is no mpirun on the PATH (Open MPI)";
+  return "";
+}
+
+ExitCode run_worker(int ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = ranks > 0 ? mpirun(ranks) : std::vector<std::string>{};
+  command.push_back(worker_path().string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  switch (run_program(command)) {
+    case 0:
+      return ExitCode::done;
+    case 1:
+      return ExitCode::no;
+    default:
+      return ExitCode::bad_input;
+  }
+}
+
+std::filesystem::path beside_this_program(const std::string& name) {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
+}
+
+int run_program(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -65,29 +89,6 @@ int run(const std::vector<std::string>& command) {
   posix_spawnattr_destroy(&attributes);
   std::signal(SIGINT, previous);
   return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-}  // namespace
-
-std::string missing_for_workers() {
-  if (!is_program(worker_path()))
-    return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
-  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: there is no mpirun on the PATH (Open MPI)";
-  return "";
-}
-
-ExitCode run_worker(int ranks, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = ranks > 0 ? mpirun(ranks) : std::vector<std::string>{};
-  command.push_back(worker_path().string());
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  switch (run(command)) {
-    case 0:
-      return ExitCode::done;
-    case 1:
-      return ExitCode::no;
-    default:
-      return ExitCode::bad_input;
-  }
 }
 
 int usable_cores() {

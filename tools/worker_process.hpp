@@ -1,6 +1,7 @@
 /// Starts tracecast-worker, alone or as ranks under mpirun.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ std::string missing_for_workers();
 /// standard error. Ctrl-C ends the worker and comes back as its failure.
 /// Requires missing_for_workers() to be empty.
 ExitCode run_worker(int ranks, const std::vector<std::string>& arguments);
+
+/// A file in the folder of this program.
+std::filesystem::path beside_this_program(const std::string& name);
+
+/// Runs a program found on the PATH, with Ctrl-C for it alone. Its exit status; -1 when it could not be started or was
+/// ended by a signal.
+int run_program(const std::vector<std::string>& command);
 
 /// Cores that this process may run on.
 int usable_cores();

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/e2e/shell.hpp"
+#include "tracer/trace_reader.hpp"
+#include "tracer/trace_writer.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const TraceHeader kHeader{
+    "cupti 13.0", "cupti nanoseconds", "2026-11-21T08:00:00Z", "NVIDIA H200", "13.0", "13.0", "2.28.9", 4711, 3, 8};
+
+/// One record of each kind.
+void write_all(TraceWriter& writer) {
+  writer.call(7, 11, 100, 150);
+  writer.range_begin("layer \"3\"\n", "NVTX", 7, 1, 90);
+  writer.kernel("gemm<bf16>", 0, 5, 11, 200, 400, 132, 384);
+  writer.kernel("gemm<bf16>", 0, 5, 12, 400, 610, 132, 384);
+  writer.copy("host to device", 0, 6, 13, 4096, 410, 420);
+  writer.range_end(1, 700);
+  writer.external(2, 99, 11);
+  writer.collective(
+      {"AllReduce", "ncclBfloat16", "RING", "SIMPLE", 0xFEDCBA9876543210, 3, 8, -1, 1 << 20, 5, 300, 800});
+}
+
+Trace written_and_read(const std::filesystem::path& path, bool finish) {
+  {
+    TraceWriter writer(path.string(), kHeader);
+    REQUIRE(writer.good());
+    write_all(writer);
+    if (finish) writer.finish();
+  }
+  const Result<Trace> trace = read_trace(path);
+  if (!trace) FAIL(to_string(trace.error()));
+  return *trace;
+}
+
+}  // namespace
+
+TEST_CASE("trace: what is written is read back", "[tracer][property]") {
+  const TemporaryFolder folder;
+  const Trace trace = written_and_read(folder.path() / "run.trace", true);
+  CHECK(trace.header == kHeader);
+  CHECK(trace.complete);
+  CHECK(trace.records == 8);
+  REQUIRE(trace.kernels.size() == 2);
+  CHECK(trace.kernels[1] == TraceKernel{"gemm<bf16>", 0, 5, 12, 400, 610, 132, 384});
+  CHECK(trace.calls == std::vector<TraceCall>{{7, 11, 100, 150}});
+  CHECK(trace.copies == std::vector<TraceCopy>{{"host to device", 0, 6, 13, 4096, 410, 420}});
+  CHECK(trace.ranges == std::vector<TraceRange>{{"layer \"3\"\n", "NVTX", 7, 1, 90, 700}});
+  CHECK(trace.externals == std::vector<TraceExternal>{{2, 99, 11}});
+  REQUIRE(trace.collectives.size() == 1);
+  CHECK(trace.collectives[0] == TraceCollective{"AllReduce", "ncclBfloat16", "RING", "SIMPLE", 0xFEDCBA9876543210, 3, 8,
+                                                -1, 1 << 20, 5, 300, 800});
+}
+
+TEST_CASE("trace: a program that was killed leaves a trace up to there, which says that it is not complete",
+          "[tracer]") {
+  const TemporaryFolder folder;
+  const Trace trace = written_and_read(folder.path() / "run.trace", false);
+  CHECK_FALSE(trace.complete);
+  CHECK(trace.records == 8);
+}
+
+TEST_CASE("trace: cut at any byte it is readable up to the cut", "[tracer][property]") {
+  const TemporaryFolder folder;
+  const Trace whole = written_and_read(folder.path() / "run.trace", true);
+  const std::string text = content_of(folder.path() / "run.trace");
+  const std::size_t header = text.find('\n') + 1;
+  std::int64_t before = 0;
+  for (std::size_t length = header; length < text.size(); ++length) {
+    std::ofstream(folder.path() / "cut.trace", std::ios::binary) << text.substr(0, length);
+    const Result<Trace> cut = read_trace(folder.path() / "cut.trace");
+    INFO("cut after " << length
+                      << " bytes: " << text.substr(length > 40 ? length - 40 : 0, std::min<std::size_t>(40, length)));
+    if (!cut) FAIL(to_string(cut.error()));
+    // The last line without its newline is still a line.
+    CHECK(cut->complete == (length + 1 == text.size()));
+    CHECK(cut->records >= before);
+    CHECK(std::equal(cut->kernels.begin(), cut->kernels.end(), whole.kernels.begin()));
+    before = cut->records;
+  }
+  CHECK(before == whole.records);
+}
+
+TEST_CASE("trace: several threads write whole lines", "[tracer]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "run.trace";
+  {
+    TraceWriter writer(path.string(), kHeader);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&writer, t] {
+        for (int i = 0; i < 500; ++i) writer.kernel("kernel " + std::to_string(i % 7), t, t, i, i, i + 1, 1, 32);
+      });
+    for (std::thread& thread : threads) thread.join();
+    writer.dropped(17);
+    writer.finish();
+  }
+  const Trace trace = read_trace(path).value();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 2000);
+  CHECK(trace.dropped == 17);
+}
+
+TEST_CASE("trace: each mistake has its sentence", "[tracer][error]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "t.trace";
+  const auto complaint = [&path](const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    const Result<Trace> trace = read_trace(path);
+    REQUIRE_FALSE(trace);
+    Error error = trace.error();
+    error.diagnostics.front().file = "t.trace";
+    return to_string(error);
+  };
+  const std::string header = "{\"format\":\"tracecast trace 1\"}\n";
+  CHECK(complaint("") == "t.trace: is empty");
+  CHECK(complaint("[1]\n") == "t.trace:1: is no trace: the first line has no \"format\": \"tracecast trace 1\"");
+  CHECK(complaint("{\"format\":\"tracecast trace 2\"}\n") ==
+        "t.trace:1: is no trace: the first line has no \"format\": \"tracecast trace 1\"");
+  CHECK(complaint(header + "[\"kernel\",0,0,0,0,0,0,0,0]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
+  CHECK(complaint(header + "[\"call\",1,2,3]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
+  CHECK(complaint(header + "[\"cat\"]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
+  CHECK(complaint(header + "[\"call\",1,2,3,4]\n[\"end\",7]\n") == "t.trace:3: is no record of a trace");
+  CHECK(complaint(header + "[\"call\",1,2,\n[\"end\",0]\n") == "t.trace:2: is no record of a trace");
+}
+
+TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tracer][e2e]") {
+  const Sandbox sandbox;
+  if (sandbox.run("ldconfig -p | grep -q libcuda.so.1").code == 0) {
+    WARN("skipped: this machine has an NVIDIA driver");
+    return;
+  }
+  const Outcome outcome = sandbox.run("tracecast record -o run.trace -- true --with an-option");
+  CHECK(outcome.code == 3);
+  CHECK(outcome.err.starts_with("programs cannot be recorded"));
+  CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "run.trace"));
+}

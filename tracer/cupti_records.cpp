@@ -1,0 +1,91 @@
+#include "tracer/cupti_records.hpp"
+
+#include <cstdint>
+
+namespace tracecast {
+namespace {
+
+// CUPTI's own rule: a record's kind says which struct it begins.
+template <class Record>
+const Record& as(const CUpti_Activity& record) {
+  return reinterpret_cast<const Record&>(record);
+}
+
+std::int64_t signed_time(std::uint64_t time) { return static_cast<std::int64_t>(time); }
+
+const char* copy_kind(std::uint8_t kind) {
+  switch (kind) {
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
+      return "host to device";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
+      return "device to host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD:
+      return "device to device";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_PTOP:
+      return "device to other device";
+    default:
+      return "other copy";
+  }
+}
+
+void kernel(const CUpti_ActivityKernel10& k, TraceWriter& writer) {
+  writer.kernel(k.name == nullptr ? "" : k.name, k.deviceId, k.streamId, k.correlationId, signed_time(k.start),
+                signed_time(k.end), std::int64_t{k.gridX} * k.gridY * k.gridZ,
+                std::int64_t{k.blockX} * k.blockY * k.blockZ);
+}
+
+/// A range is a pair of markers with one id; single marks say nothing about time.
+void marker(const CUpti_ActivityMarker2& m, TraceWriter& writer) {
+  const bool begins = (m.flags & CUPTI_ACTIVITY_FLAG_MARKER_START) != 0;
+  const bool ends = (m.flags & CUPTI_ACTIVITY_FLAG_MARKER_END) != 0;
+  const std::int64_t thread = m.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD ? m.objectId.pt.threadId : 0;
+  if (begins)
+    writer.range_begin(m.name == nullptr ? "" : m.name, m.domain == nullptr ? "" : m.domain, thread, m.id,
+                       signed_time(m.timestamp));
+  else if (ends)
+    writer.range_end(m.id, signed_time(m.timestamp));
+}
+
+}  // namespace
+
+const CUpti_ActivityKind kRecordedKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                             CUPTI_ACTIVITY_KIND_MEMCPY,
+                                             CUPTI_ACTIVITY_KIND_MEMSET,
+                                             CUPTI_ACTIVITY_KIND_RUNTIME,
+                                             CUPTI_ACTIVITY_KIND_DRIVER,
+                                             CUPTI_ACTIVITY_KIND_MARKER,
+                                             CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+const int kRecordedKindCount = static_cast<int>(sizeof kRecordedKinds / sizeof *kRecordedKinds);
+
+void write_record(const CUpti_Activity& record, TraceWriter& writer) {
+  switch (record.kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+      return kernel(as<CUpti_ActivityKernel10>(record), writer);
+    case CUPTI_ACTIVITY_KIND_MEMCPY: {
+      const auto& c = as<CUpti_ActivityMemcpy6>(record);
+      return writer.copy(copy_kind(c.copyKind), c.deviceId, c.streamId, c.correlationId,
+                         static_cast<std::int64_t>(c.bytes), signed_time(c.start), signed_time(c.end));
+    }
+    case CUPTI_ACTIVITY_KIND_MEMSET: {
+      const auto& m = as<CUpti_ActivityMemset4>(record);
+      return writer.copy("memset", m.deviceId, m.streamId, m.correlationId, static_cast<std::int64_t>(m.bytes),
+                         signed_time(m.start), signed_time(m.end));
+    }
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+    case CUPTI_ACTIVITY_KIND_DRIVER: {
+      const auto& a = as<CUpti_ActivityAPI>(record);
+      return writer.call(a.threadId, a.correlationId, signed_time(a.start), signed_time(a.end));
+    }
+    case CUPTI_ACTIVITY_KIND_MARKER:
+      return marker(as<CUpti_ActivityMarker2>(record), writer);
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
+      const auto& e = as<CUpti_ActivityExternalCorrelation>(record);
+      return writer.external(e.externalKind, static_cast<std::int64_t>(e.externalId), e.correlationId);
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace tracecast

@@ -1,0 +1,201 @@
+#include "tracer/trace_reader.hpp"
+
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "tracecast trace 1";
+
+/// One line taken apart. `good` turns false when a field is missing, of another type, or names an unknown string.
+class Fields {
+ public:
+  Fields(const Json& line, const std::vector<std::string>& strings) : line_(line), strings_(strings) {}
+
+  std::int64_t integer() {
+    const Json* field = next();
+    if (field == nullptr || !field->is_number_integer()) return bad(), 0;
+    return field->get<std::int64_t>();
+  }
+  int small() {
+    const std::int64_t value = integer();
+    if (value < INT32_MIN || value > INT32_MAX) return bad(), 0;
+    return static_cast<int>(value);
+  }
+  std::string string() {
+    const std::int64_t number = integer();
+    if (number < 0 || number >= static_cast<std::int64_t>(strings_.size())) return bad(), "";
+    return strings_[static_cast<std::size_t>(number)];
+  }
+  std::string text() {
+    const Json* field = next();
+    if (field == nullptr || !field->is_string()) return bad(), "";
+    return field->get<std::string>();
+  }
+  std::uint64_t hexadecimal() {
+    const std::string digits = text();
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (error != std::errc() || end != digits.data() + digits.size()) bad();
+    return value;
+  }
+  /// All fields were good and there are no more.
+  bool done() const { return good_ && at_ == line_.size(); }
+
+ private:
+  const Json* next() { return at_ < line_.size() ? &line_[at_++] : nullptr; }
+  void bad() { good_ = false; }
+
+  const Json& line_;
+  const std::vector<std::string>& strings_;
+  std::size_t at_ = 1;
+  bool good_ = true;
+};
+
+class Reader {
+ public:
+  bool header(const Json& line) {
+    if (!line.is_object() || line.value("format", Json()) != kFormat) return false;
+    try {
+      TraceHeader& h = trace_.header;
+      const auto text = [&line](const char* key) { return line.value(key, std::string()); };
+      h = {text("recorder"),       text("clock"),          text("date"), text("gpu"),
+           text("driver"),         text("cuda"),           text("nccl"), line.value("process", std::int64_t{0}),
+           line.value("rank", -1), line.value("ranks", -1)};
+    } catch (const Json::exception&) {
+      return false;
+    }
+    return true;
+  }
+
+  /// False: no record of this format.
+  bool record(const Json& line) {
+    if (!line.is_array() || line.empty() || !line[0].is_string()) return false;
+    const auto& known = kinds();
+    const auto kind = known.find(line[0].get<std::string>());
+    if (kind == known.end()) return false;
+    Fields fields(line, strings_);
+    return (this->*kind->second)(fields) && fields.done();
+  }
+
+  Trace take() { return std::move(trace_); }
+
+ private:
+  using Method = bool (Reader::*)(Fields&);
+  static const std::map<std::string, Method>& kinds() {
+    static const std::map<std::string, Method> kKinds{{"string", &Reader::string},
+                                                      {"kernel", &Reader::kernel},
+                                                      {"copy", &Reader::copy},
+                                                      {"call", &Reader::call},
+                                                      {"range", &Reader::range},
+                                                      {"range end", &Reader::range_end},
+                                                      {"collective", &Reader::collective},
+                                                      {"external", &Reader::external},
+                                                      {"dropped", &Reader::dropped},
+                                                      {"end", &Reader::end}};
+    return kKinds;
+  }
+
+  bool string(Fields& f) {
+    const bool next = f.integer() == static_cast<std::int64_t>(strings_.size());
+    strings_.push_back(f.text());
+    return next;
+  }
+  // In a braced list the fields are taken from left to right.
+  bool kernel(Fields& f) {
+    trace_.kernels.push_back(TraceKernel{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(),
+                                         f.integer(), f.integer()});
+    return counted();
+  }
+  bool copy(Fields& f) {
+    trace_.copies.push_back(
+        TraceCopy{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer()});
+    return counted();
+  }
+  bool call(Fields& f) {
+    trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.integer(), f.integer()});
+    return counted();
+  }
+  bool range(Fields& f) {
+    trace_.ranges.push_back(TraceRange{f.string(), f.string(), f.integer(), f.integer(), f.integer(), -1});
+    open_[trace_.ranges.back().id] = trace_.ranges.size() - 1;
+    return counted();
+  }
+  /// CUPTI hands records over in buffers of threads: an end may name a range that another buffer brings later, or one
+  /// that began before the recording did. Such ends are let go.
+  bool range_end(Fields& f) {
+    const std::int64_t id = f.integer();
+    const std::int64_t time = f.integer();
+    const auto found = open_.find(id);
+    if (found != open_.end()) {
+      trace_.ranges[found->second].end_ns = time;
+      open_.erase(found);
+    }
+    return counted();
+  }
+  bool collective(Fields& f) {
+    trace_.collectives.push_back(TraceCollective{f.string(), f.string(), f.string(), f.string(), f.hexadecimal(),
+                                                 f.small(), f.small(), f.small(), f.integer(), f.integer(), f.integer(),
+                                                 f.integer()});
+    return counted();
+  }
+  bool external(Fields& f) {
+    trace_.externals.push_back(TraceExternal{f.integer(), f.integer(), f.integer()});
+    return counted();
+  }
+  bool dropped(Fields& f) {
+    trace_.dropped += f.integer();
+    return true;
+  }
+  bool end(Fields& f) {
+    trace_.complete = f.integer() == trace_.records;
+    return trace_.complete;
+  }
+  bool counted() {
+    ++trace_.records;
+    return true;
+  }
+
+  Trace trace_;
+  std::vector<std::string> strings_;
+  std::unordered_map<std::int64_t, std::size_t> open_;  // [id of a range that has not ended]
+};
+
+}  // namespace
+
+Result<Trace> read_trace(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail({path.string(), 0, "", "", "cannot be read"});
+  Reader reader;
+  std::string text;
+  int number = 0;
+  while (std::getline(file, text)) {
+    ++number;
+    const bool last = file.peek() == std::ifstream::traits_type::eof();
+    const bool cut = last && file.eof() && text.find('\n') == std::string::npos;
+    const Json line = Json::parse(text, nullptr, false);
+    if (number == 1) {
+      if (!reader.header(line))
+        return fail(
+            {path.string(), 1, "", "", fmt::format("is no trace: the first line has no \"format\": \"{}\"", kFormat)});
+      continue;
+    }
+    if (line.is_discarded() && cut) break;
+    if (!reader.record(line)) return fail({path.string(), number, "", "", "is no record of a trace"});
+  }
+  if (number == 0) return fail({path.string(), 0, "", "", "is empty"});
+  return reader.take();
+}
+
+}  // namespace tracecast

@@ -1,0 +1,134 @@
+#include "tracer/trace_writer.hpp"
+
+#include <cinttypes>
+#include <cstdarg>
+
+namespace tracecast {
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      result += escape;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header) : file_(std::fopen(path.c_str(), "w")) {
+  if (file_ == nullptr) return;
+  line(
+      "{\"format\":\"tracecast trace 1\",\"recorder\":%s,\"clock\":%s,\"date\":%s,\"gpu\":%s,\"driver\":%s,\"cuda\":%s,"
+      "\"nccl\":%s,\"process\":%" PRId64 ",\"rank\":%d,\"ranks\":%d}",
+      quoted(header.recorder).c_str(), quoted(header.clock).c_str(), quoted(header.date).c_str(),
+      quoted(header.gpu).c_str(), quoted(header.driver).c_str(), quoted(header.cuda).c_str(),
+      quoted(header.nccl).c_str(), header.process, header.rank, header.ranks);
+  flush();
+}
+
+TraceWriter::~TraceWriter() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void TraceWriter::line(const char* format, ...) {
+  if (file_ == nullptr) return;
+  std::va_list arguments;
+  va_start(arguments, format);
+  const bool written = std::vfprintf(file_, format, arguments) >= 0 && std::fputc('\n', file_) != EOF;
+  va_end(arguments);
+  if (written) return;
+  std::fclose(file_);
+  file_ = nullptr;
+}
+
+std::int64_t TraceWriter::string_number(std::string_view text) {
+  const auto [found, added] = strings_.try_emplace(std::string(text), static_cast<std::int64_t>(strings_.size()));
+  if (added) line("[\"string\",%" PRId64 ",%s]", found->second, quoted(text).c_str());
+  return found->second;
+}
+
+void TraceWriter::kernel(std::string_view name, std::int64_t device, std::int64_t stream, std::int64_t correlation,
+                         std::int64_t start_ns, std::int64_t end_ns, std::int64_t blocks, std::int64_t threads) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t number = string_number(name);
+  line("[\"kernel\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+       number, device, stream, correlation, start_ns, end_ns, blocks, threads);
+  ++records_;
+}
+
+void TraceWriter::copy(std::string_view kind, std::int64_t device, std::int64_t stream, std::int64_t correlation,
+                       std::int64_t bytes, std::int64_t start_ns, std::int64_t end_ns) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t number = string_number(kind);
+  line("[\"copy\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", number, device,
+       stream, correlation, bytes, start_ns, end_ns);
+  ++records_;
+}
+
+void TraceWriter::call(std::int64_t thread, std::int64_t correlation, std::int64_t start_ns, std::int64_t end_ns) {
+  const std::lock_guard lock(mutex_);
+  line("[\"call\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", thread, correlation, start_ns, end_ns);
+  ++records_;
+}
+
+void TraceWriter::range_begin(std::string_view name, std::string_view domain, std::int64_t thread, std::int64_t id,
+                              std::int64_t time_ns) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t name_number = string_number(name);
+  const std::int64_t domain_number = string_number(domain);
+  line("[\"range\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", name_number, domain_number, thread,
+       id, time_ns);
+  ++records_;
+}
+
+void TraceWriter::range_end(std::int64_t id, std::int64_t time_ns) {
+  const std::lock_guard lock(mutex_);
+  line("[\"range end\",%" PRId64 ",%" PRId64 "]", id, time_ns);
+  ++records_;
+}
+
+void TraceWriter::collective(const TraceCollective& c) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t name = string_number(c.name);
+  const std::int64_t type = string_number(c.type);
+  const std::int64_t algorithm = string_number(c.algorithm);
+  const std::int64_t protocol = string_number(c.protocol);
+  // The communicator is a hash of 64 bits: as text, since JSON's numbers end at 53 for many readers.
+  line("[\"collective\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",\"%016" PRIx64 "\",%d,%d,%d,%" PRId64
+       ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+       name, type, algorithm, protocol, c.communicator, c.rank, c.ranks, c.peer, c.count, c.sequence, c.start_ns,
+       c.end_ns);
+  ++records_;
+}
+
+void TraceWriter::external(std::int64_t kind, std::int64_t id, std::int64_t correlation) {
+  const std::lock_guard lock(mutex_);
+  line("[\"external\",%" PRId64 ",%" PRId64 ",%" PRId64 "]", kind, id, correlation);
+  ++records_;
+}
+
+void TraceWriter::dropped(std::int64_t records) {
+  const std::lock_guard lock(mutex_);
+  line("[\"dropped\",%" PRId64 "]", records);
+}
+
+void TraceWriter::flush() {
+  const std::lock_guard lock(mutex_);
+  if (file_ != nullptr) std::fflush(file_);
+}
+
+void TraceWriter::finish() {
+  const std::lock_guard lock(mutex_);
+  line("[\"end\",%" PRId64 "]", records_);
+  if (file_ != nullptr) std::fclose(file_);
+  file_ = nullptr;
+}
+
+}  // namespace tracecast
