@@ -1,0 +1,30 @@
+/// The formats that `tracecast import` reads: a line in the table of command_import.cpp for each, a function in a file of
+/// its own (import_<what>.cpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "tools/command_list.hpp"
+
+namespace tracecast::cli {
+
+/// What the command line says about one import.
+struct ImportOptions {
+  std::string format;
+  std::string file;
+  std::string output;  ///< empty: standard output
+};
+
+/// Reads `content`, that of options.file, and writes what became of it.
+using Import = Result<ExitCode> (*)(const ImportOptions& options, const std::string& content, const Context& context);
+
+Result<ExitCode> import_nccl_log(const ImportOptions& options, const std::string& content, const Context& context);
+/// Machines: "topology" by their content, the others by their name.
+Result<ExitCode> import_machine(const ImportOptions& options, const std::string& content, const Context& context);
+
+/// Writes `text` to options.output and prints `summary`, or prints `text` alone.
+Result<ExitCode> deliver(const ImportOptions& options, const std::string& text, const std::string& summary);
+
+}  // namespace tracecast::cli
