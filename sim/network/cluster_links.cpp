@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -16,29 +17,78 @@ Bandwidth rounded(double bytes_per_second) { return {std::llround(bytes_per_seco
 }  // namespace
 
 ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architecture)
-    : gpus_(cluster.node.gpus), rail_optimized_(cluster.fabric == "rail-optimized") {
-  const int nics = cluster.node.nics * cluster.node.gpus / std::max(1, cluster.node.gpus_per_host);
+    : cluster_(cluster), gpus_(cluster.node.gpus), rail_optimized_(cluster.fabric == "rail-optimized") {
+  const int hosts = std::max(1, cluster.node.gpus / std::max(1, cluster.node.gpus_per_host));
+  const int nics = cluster.node.nics * hosts;
   ports_ = std::min(nics, gpus_);
+  ports_per_host_ = std::max(1, ports_ / hosts);
   GroupPlacement whole_domain;
   whole_domain.ranks_per_node = gpus_;
   gpu_capacity_ =
       rounded(std::max(1.0, 1e9 * nccl_gpu_rate(cluster.node, whole_domain, nccl_architecture(architecture))));
-  const double wire = kWireEfficiency * static_cast<double>(cluster.node.nic_rate.bytes_per_second) * nics;
-  port_capacity_ = rounded(ports_ > 0 ? wire / ports_ : 0);
+  find_ports();
   tiers_base_ = count_ = cluster.nodes() * 2 * (gpus_ + ports_);
+  double wire = kWireEfficiency * static_cast<double>(cluster.node.nic_rate.bytes_per_second) * nics;  // of a domain
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0 || ports_ == 0) break;
-    const int planes = tiers_.empty() && rail_optimized_ ? ports_ : 1;
+    const int planes = tiers_.empty() && rail_optimized_ ? ports_per_host_ : 1;
     const int units = (cluster.nodes() + tier.nodes - 1) / tier.nodes;
-    tiers_.push_back(
-        {tier.name, tier.nodes, planes, count_, rounded(wire * tier.nodes / planes / tier.oversubscription)});
+    const auto lost = cluster.faults.lost_uplinks.find(tier.name);
+    const double left = lost == cluster.faults.lost_uplinks.end() ? 1 : 1 - lost->second;
+    wire /= tier.oversubscription;  // what the tier above gets
+    tiers_.push_back({tier.name, tier.nodes, planes, count_, rounded(wire * tier.nodes / planes * left)});
     count_ += 2 * units * planes;
   }
 }
 
+void ClusterLinks::find_ports() {
+  if (ports_ == 0) return;
+  Cluster usual = cluster_;
+  usual.faults.slow_nics.clear();
+  usual_ports_ = ports_at(Topology(usual), ports_, 0);
+  if (cluster_.faults.slow_nics.empty()) return;
+  const Topology topology(cluster_);
+  for (const NetworkFaults::SlowNic& slow : cluster_.faults.slow_nics)
+    if (slow.node < topology.nodes()) other_ports_[slow.node] = ports_at(topology, ports_, slow.node);
+}
+
+ClusterLinks::Ports ClusterLinks::ports_at(const Topology& topology, int ports, int domain) {
+  const NodeLayout& layout = topology.node();
+  std::vector<int> working(static_cast<std::size_t>(ports));
+  std::vector<double> slowest(static_cast<std::size_t>(ports), std::numeric_limits<double>::max());
+  for (int nic = 0; nic < layout.nics; ++nic) {
+    const TopologyLink cable = topology.link(topology.node_link(domain, layout.nic_cable(nic)));
+    if (cable.capacity.bytes_per_second == 0) continue;
+    const auto port = static_cast<std::size_t>(nic * ports / layout.nics);
+    ++working[port];
+    slowest[port] = std::min(slowest[port], static_cast<double>(cable.capacity.bytes_per_second));
+  }
+  Ports result;
+  const int per_host = ports / layout.hosts;
+  for (int port = 0; port < ports; ++port) {
+    const auto works = [&](int each) { return working[static_cast<std::size_t>(each)] > 0; };
+    const auto own = static_cast<std::size_t>(port);
+    result.capacity.push_back(works(port) ? rounded(kWireEfficiency * slowest[own] * working[own]) : Bandwidth{});
+    int used = port;
+    for (int i = 1; i < per_host && !works(used); ++i) used = port / per_host * per_host + (port + i) % per_host;
+    TRACECAST_ASSERT(works(used), "every host keeps a NIC");
+    result.in_use.push_back(used);
+  }
+  return result;
+}
+
+const ClusterLinks::Ports& ClusterLinks::ports_of(int domain) const {
+  const auto other = other_ports_.find(domain);
+  return other == other_ports_.end() ? usual_ports_ : other->second;
+}
+
 Bandwidth ClusterLinks::capacity(std::int32_t link) const {
   TRACECAST_ASSERT(link >= 0 && link < count_, "a link of the cluster");
-  if (link < tiers_base_) return link % (2 * (gpus_ + ports_)) < 2 * gpus_ ? gpu_capacity_ : port_capacity_;
+  if (link < tiers_base_) {
+    const std::int32_t local = link % (2 * (gpus_ + ports_));
+    if (local < 2 * gpus_) return gpu_capacity_;
+    return ports_of(link / (2 * (gpus_ + ports_))).capacity[static_cast<std::size_t>((local - 2 * gpus_) % ports_)];
+  }
   const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
   return std::prev(above)->capacity;
 }
@@ -64,10 +114,10 @@ std::int32_t ClusterLinks::up(const Tier& tier, int domain, int port) {
   return tier.base + 2 * (domain / tier.nodes * tier.planes + port % tier.planes);
 }
 
-int ClusterLinks::home_of(int domain, int port) const { return domain * gpus_ + (port * gpus_ + ports_ - 1) / ports_; }
+GpuSeat ClusterLinks::home_of(int domain, int port) const { return {domain, (port * gpus_ + ports_ - 1) / ports_}; }
 
 void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const {
-  bool changes_rail = rail_optimized_ && from_port != to_port;
+  bool changes_rail = rail_optimized_ && rail_of(from_port) != rail_of(to_port);
   for (const Tier& tier : tiers_) {
     if (from_domain / tier.nodes == to_domain / tier.nodes && !changes_rail) return;
     changes_rail = false;
@@ -76,41 +126,45 @@ void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, i
   }
 }
 
-void ClusterLinks::append_forward(int from, int to, LinkPath& route) const {
+void ClusterLinks::append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const {
   if (port_of(from) == port_of(to)) return;
   route.push_back(gpu_out(from));
   route.push_back(gpu_in(to));
 }
 
+void ClusterLinks::append_departure(GpuSeat from, int port, LinkPath& route) const {
+  append_forward(from, home_of(from.node, port), route);
+  route.push_back(port_out(from.node, port_in_use(from.node, port)));
+}
+
+void ClusterLinks::append_arrival(GpuSeat to, int port, LinkPath& route) const {
+  route.push_back(port_in(to.node, port_in_use(to.node, port)));
+  append_forward(home_of(to.node, port), to, route);
+}
+
 void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route) const {
   TRACECAST_ASSERT(from != to, "a flow goes from one rank to another");
-  const int from_domain = domain_of(from);
-  const int to_domain = domain_of(to);
-  if (from_domain == to_domain) {
-    route.push_back(gpu_out(from));
-    route.push_back(gpu_in(to));
+  const GpuSeat source = cluster_.seat(from);
+  const GpuSeat target = cluster_.seat(to);
+  if (source.node == target.node) {
+    route.push_back(gpu_out(source));
+    route.push_back(gpu_in(target));
     return;
   }
   TRACECAST_ASSERT(ports_ > 0, "domains are joined by NICs");
-  const int from_port = rail < 0 ? port_of(from) : rail;
-  const int to_port = rail < 0 ? port_of(to) : rail;
-  append_forward(from, home_of(from_domain, from_port), route);
-  route.push_back(port_out(from_domain, from_port));
-  append_climb(from_domain, from_port, to_domain, to_port, route);
-  route.push_back(port_in(to_domain, to_port));
-  append_forward(home_of(to_domain, to_port), to, route);
+  const int from_port = rail < 0 ? port_of(source) : rail;
+  const int to_port = rail < 0 ? port_of(target) : rail;
+  append_departure(source, from_port, route);
+  append_climb(source.node, port_in_use(source.node, from_port), target.node, port_in_use(target.node, to_port), route);
+  append_arrival(target, to_port, route);
 }
 
 void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {
-  const int port = rail < 0 ? port_of(rank) : rail;
-  append_forward(rank, home_of(domain_of(rank), port), route);
-  route.push_back(port_out(domain_of(rank), port));
+  append_departure(cluster_.seat(rank), rail < 0 ? port_of(rank) : rail, route);
 }
 
 void ClusterLinks::append_from_network(int rank, int rail, LinkPath& route) const {
-  const int port = rail < 0 ? port_of(rank) : rail;
-  route.push_back(port_in(domain_of(rank), port));
-  append_forward(home_of(domain_of(rank), port), rank, route);
+  append_arrival(cluster_.seat(rank), rail < 0 ? port_of(rank) : rail, route);
 }
 
 }  // namespace tracecast

@@ -8,17 +8,22 @@
 ///
 /// A flow that has to leave by another GPU's port is forwarded over NVLink to that GPU first (PXN).
 ///
+/// Faults of the cluster act here: a port is as many of its NICs as work, at the rate of the slowest of them; a port without any is
+/// the next one of its host; lost uplinks are missing from their bundles; ranks leave out missing GPUs.
+///
 /// Capacities are what flows can reach: of a GPU's links NCCL's share (nccl_tuning.hpp), of the wire 97.5 % (cluster.hpp).
 /// Leaves out: PCIe between GPU and NIC, the single links of a mesh (their sum is the GPU's link), routes of dragonflies and
 /// tori beyond their tiers.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "sim/base/units.hpp"
 #include "sim/network/cluster.hpp"
+#include "sim/network/topology.hpp"
 
 namespace tracecast {
 
@@ -39,15 +44,15 @@ class ClusterLinks {
 
   int gpus() const { return gpus_; }    ///< of one domain
   int ports() const { return ports_; }  ///< of one domain
-  int domain_of(int rank) const { return rank / gpus_; }
-  int port_of(int rank) const { return (rank % gpus_) * ports_ / gpus_; }
+  int domain_of(int rank) const { return cluster_.node_of(rank); }
+  int port_of(int rank) const { return port_of(cluster_.seat(rank)); }
 
   /// The way from one rank to another; between domains over port `rail` of both, -1: over the ports next to them.
   /// Requires different ranks, and ports where they lie in different domains
   void append_route(int from, int to, int rail, LinkPath& route) const;
   /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
-  void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(rank)); }
-  void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(rank)); }
+  void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(cluster_.seat(rank))); }
+  void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(cluster_.seat(rank))); }
   /// To and from the first switch of the fabric, where the network reduces (SHARP): aggregates above it are small.
   void append_to_network(int rank, int rail, LinkPath& route) const;
   void append_from_network(int rank, int rail, LinkPath& route) const;
@@ -61,24 +66,42 @@ class ClusterLinks {
     Bandwidth capacity;     ///< of one bundle
   };
 
-  std::int32_t gpu_out(int rank) const { return domain_base(domain_of(rank)) + rank % gpus_; }
-  std::int32_t gpu_in(int rank) const { return gpu_out(rank) + gpus_; }
+  /// The ports of one domain.
+  struct Ports {
+    std::vector<Bandwidth> capacity;   ///< [port] 0: none of its NICs works
+    std::vector<std::int32_t> in_use;  ///< [port] the port that does its work
+  };
+
+  std::int32_t gpu_out(GpuSeat seat) const { return domain_base(seat.node) + seat.gpu; }
+  std::int32_t gpu_in(GpuSeat seat) const { return gpu_out(seat) + gpus_; }
   std::int32_t port_out(int domain, int port) const { return domain_base(domain) + 2 * gpus_ + port; }
   std::int32_t port_in(int domain, int port) const { return port_out(domain, port) + ports_; }
   std::int32_t domain_base(int domain) const { return domain * 2 * (gpus_ + ports_); }
+  int port_of(GpuSeat seat) const { return seat.gpu * ports_ / gpus_; }
+  /// Number of the port among those of its host: ports of one number share a leaf of a rail-optimised fabric.
+  int rail_of(int port) const { return port % ports_per_host_; }
   static std::int32_t up(const Tier& tier, int domain, int port);
+  static Ports ports_at(const Topology& topology, int ports, int domain);
+  void find_ports();
+  const Ports& ports_of(int domain) const;
+  int port_in_use(int domain, int port) const { return ports_of(domain).in_use[static_cast<std::size_t>(port)]; }
   /// The GPU next to a port.
-  int home_of(int domain, int port) const;
+  GpuSeat home_of(int domain, int port) const;
   void append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const;
-  void append_forward(int from, int to, LinkPath& route) const;
+  void append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const;
+  void append_departure(GpuSeat from, int port, LinkPath& route) const;
+  void append_arrival(GpuSeat to, int port, LinkPath& route) const;
 
+  Cluster cluster_;
   int gpus_ = 1;
   int ports_ = 0;
+  int ports_per_host_ = 1;
   bool rail_optimized_ = false;
   std::int32_t tiers_base_ = 0;
   std::int32_t count_ = 0;
   Bandwidth gpu_capacity_;
-  Bandwidth port_capacity_;
+  Ports usual_ports_;
+  std::map<int, Ports> other_ports_;  ///< [domain] where a NIC is slow or gone
   std::vector<Tier> tiers_;
 };
 

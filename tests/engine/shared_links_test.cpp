@@ -70,4 +70,20 @@ TEST_CASE("Shared links: slower NICs take longer", "[metamorphic][engine]") {
   }
 }
 
+TEST_CASE("Shared links: faults of the network act there too", "[metamorphic][engine]") {
+  Scenario healthy = job(1, 2, 16);
+  healthy.cluster.node.nic_rate.bytes_per_second /= 8;
+  Scenario halved = healthy;
+  for (int nic = 0; nic < 32; ++nic) halved.cluster.faults.slow_nics.push_back({nic / 8, nic % 8, 0.5});
+  const StepGraph graph = whole_job(halved).graph;
+  const auto step_time = [&graph](const Scenario& on) {
+    return simulate_fluid(graph, on.cluster, on.profile.architecture)->step_time;
+  };
+  // The same transfers, costed for halved NICs, get into each other's way only where the links are slow as well.
+  CHECK(step_time(halved).picoseconds > step_time(healthy).picoseconds);
+  Scenario hole = job(1, 2, 15);
+  hole.cluster.faults.missing_gpus[0] = 1;
+  CHECK(simulate_fluid(whole_job(hole).graph, hole.cluster, hole.profile.architecture));
+}
+
 }  // namespace

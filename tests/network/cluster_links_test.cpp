@@ -1,9 +1,11 @@
 #include "sim/network/cluster_links.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <catch2/catch.hpp>
 
+#include "sim/network/routing.hpp"
 #include "tests/network/small_clusters.hpp"
 
 namespace tracecast {
@@ -70,6 +72,88 @@ TEST_CASE("Ports: GPUs that share a NIC, NICs that share a GPU", "[network]") {
   LinkPath way;
   sixteen.append_route(0, 8, -1, way);
   CHECK(sixteen.capacity(way[0]).bytes_per_second == 97'500'000'000);
+}
+
+TEST_CASE("Faults: slow and lost NICs, lost rails and uplinks, missing GPUs", "[network]") {
+  using Names = std::vector<std::string>;
+  Cluster cluster = small_cluster(512);
+  cluster.faults.slow_nics = {{1, 2, 0.5}, {2, 7, 0}};
+  cluster.faults.lost_uplinks["leaf"] = 0.25;
+  const ClusterLinks links(cluster, "Hopper");
+  const auto capacities = [&](const ClusterLinks& of, int from, int to) {
+    LinkPath way;
+    of.append_route(from, to, -1, way);
+    std::vector<std::int64_t> result;
+    for (const std::int32_t link : way) result.push_back(of.capacity(link).bytes_per_second);
+    return result;
+  };
+  CHECK(capacities(links, 2, 10) == std::vector<std::int64_t>{48'750'000'000, 24'375'000'000});
+  // The last NIC of node 2 is gone: the first one of its host does its work, on a leaf of another rail.
+  CHECK(route(links, 7, 23) ==
+        Names{"node 0 port 7 out", "leaf 0 rail 7 up", "leaf 0 rail 0 down", "node 2 port 0 in"});
+  CHECK(capacities(links, 7, 23)[1] == 146'250'000'000);  // 4 nodes below a rail's leaf, three quarters of the cables
+
+  cluster.faults = {};
+  cluster.faults.lost_rails = {3};
+  const ClusterLinks without_rail(cluster, "Hopper");
+  CHECK(route(without_rail, 3, 11) == Names{"node 0 port 4 out", "node 1 port 4 in"});
+
+  cluster.faults = {};
+  cluster.faults.missing_gpus[0] = 2;
+  const ClusterLinks with_hole(cluster, "Hopper");
+  CHECK(route(with_hole, 0, 6) == Names{"node 0 port 0 out", "node 1 port 0 in"});
+}
+
+/// The slowest link of a route outside its nodes, wire efficiency taken off; of both ways to describe the cluster.
+double by_bundles(const ClusterLinks& links, int from, int to) {
+  LinkPath way;
+  links.append_route(from, to, -1, way);
+  double slowest = 1e18;
+  for (const std::int32_t link : way)
+    if (links.name(link).find("gpu") == std::string::npos)
+      slowest = std::min(slowest, static_cast<double>(links.capacity(link).bytes_per_second) / kWireEfficiency);
+  return slowest;
+}
+
+double by_switches(const Topology& topology, int from, int to) {
+  double slowest = 1e18;
+  for (const LinkLoad& load : Routing(topology, {.rail_aware = false}).route(from, to).loads) {
+    const TopologyLink link = topology.link(load.link);
+    if (link.kind == LinkKind::nvlink || link.kind == LinkKind::pcie) continue;
+    slowest = std::min(
+        slowest, static_cast<double>(link.capacity.bytes_per_second) * kWholeFlow / static_cast<double>(load.weight));
+  }
+  return slowest;
+}
+
+TEST_CASE("Bundles carry what the switches and cables of the topology carry", "[differential][network]") {
+  std::vector<Cluster> clusters{small_cluster(512), small_cluster(512, 4), small_cluster(512, 64, "fat-tree")};
+  clusters.push_back(clusters.front());
+  clusters.back().node.nics = 4;  // one for two GPUs
+  clusters.push_back(clusters.front());
+  clusters.back().node.nics = 16;  // two for each GPU
+  NetworkFaults slow;
+  slow.slow_nics = {{0, 1, 0.5}, {3, 2, 0.25}};
+  NetworkFaults lost;
+  lost.lost_rails = {2};
+  lost.slow_nics = {{5, 0, 0}};
+  NetworkFaults spine;
+  spine.lost_uplinks = {{"leaf", 0.5}, {"spine", 0.97}};
+  NetworkFaults hole;
+  hole.missing_gpus[2] = 3;
+  for (Cluster cluster : clusters)
+    for (const NetworkFaults& faults : {NetworkFaults{}, slow, lost, spine, hole}) {
+      cluster.faults = faults;
+      cluster.world_size = faults.missing_gpus.empty() ? 512 : 509;
+      const ClusterLinks links(cluster, "Hopper");
+      const Topology topology(cluster);
+      for (int from = 0; from < cluster.world_size; from += 7)
+        for (int to = 3; to < cluster.world_size; to += 31) {
+          if (cluster.node_of(from) == cluster.node_of(to)) continue;
+          INFO(cluster.fabric << " " << cluster.node.nics << " NICs, " << from << " to " << to);
+          CHECK(by_bundles(links, from, to) == Approx(by_switches(topology, from, to)).epsilon(1e-6));
+        }
+    }
 }
 
 TEST_CASE("Every link has a name of its own and a capacity", "[property][network]") {

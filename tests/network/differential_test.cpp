@@ -138,6 +138,31 @@ TEST_CASE("Two groups cross an oversubscribed spine: fluid within 5 % of SimGrid
     }
 }
 
+TEST_CASE("A halved NIC, a lost rail, a lost spine: fluid within 5 % of SimGrid", "[differential][network]") {
+  if (no_simgrid()) return;
+  NetworkFaults halved;
+  halved.slow_nics = {{1, 3, 0.5}};
+  NetworkFaults rail;
+  rail.lost_rails = {3};
+  NetworkFaults spine;
+  spine.lost_uplinks["leaf"] = 0.75;
+  for (const CollectiveCall& call : kCalls) {
+    const Machine healthy{"fat tree", small_cluster(64, 1), "Hopper"};
+    if (!refusal(healthy.cluster, "Hopper", call, place(healthy.cluster, range(8, 0, 8), 8)).empty()) continue;
+    const double before = ends_of(healthy, call, siblings(8, 8), 8).simgrid;
+    for (const NetworkFaults& faults : {halved, rail, spine}) {
+      Machine broken = healthy;
+      broken.cluster.faults = faults;
+      const Ends after = ends_of(broken, call, siblings(8, 8), 8);
+      INFO(to_string(call.collective) << " " << to_string(call.algorithm) << ": " << before << ", then "
+                                      << after.simgrid << ", fluid " << after.fluid);
+      const bool rounds_differ = call.collective == Collective::all_to_all && !faults.lost_uplinks.empty();
+      CHECK(after.fluid == Approx(after.simgrid).epsilon(rounds_differ ? 0.15 : 0.05));
+      if (call.algorithm == Algorithm::ring && faults.lost_uplinks.empty()) CHECK(after.simgrid > 1.5 * before);
+    }
+  }
+}
+
 /// Ends of a data-parallel collective from 0 and of a pipeline's messages beside it, one after the other from `begin`.
 std::vector<double> beside_messages(FlowNetwork& network, Duration begin) {
   std::vector<double> ends;
