@@ -69,6 +69,38 @@ std::vector<Turning> turning_points(const std::vector<Action>& actions, int chun
   return points;
 }
 
+/// Numbers of one program's templates, so that each is looked for once and not for every micro-batch. By chunk, kind and whether
+/// it is the chunk's first forward or last backward.
+class KnownTemplates {
+ public:
+  enum Kind { forward, all, input_gradients, weight_gradients };
+
+  explicit KnownTemplates(int chunks) : numbers_(static_cast<std::size_t>(chunks) * kKinds * 2, -1) {}
+
+  template <class Find>
+  std::int32_t number(int chunk, Kind kind, bool turning, Find find) {
+    std::int32_t& number = numbers_[(static_cast<std::size_t>(chunk) * kKinds + kind) * 2 + (turning ? 1 : 0)];
+    if (number < 0) number = find();
+    return number;
+  }
+
+ private:
+  static constexpr std::size_t kKinds = 4;
+  std::vector<std::int32_t> numbers_;
+};
+
+KnownTemplates::Kind known_kind(BackwardPart part) {
+  switch (part) {
+    case BackwardPart::all:
+      break;
+    case BackwardPart::input_gradients:
+      return KnownTemplates::input_gradients;
+    case BackwardPart::weight_gradients:
+      return KnownTemplates::weight_gradients;
+  }
+  return KnownTemplates::all;
+}
+
 /// Templates of forwards and backwards, and the programs made of them.
 class GraphBuilder {
  public:
@@ -198,13 +230,19 @@ class GraphBuilder {
     const std::vector<Action>& actions = context_.schedule.actions[static_cast<std::size_t>(pp)];
     const std::vector<Turning> points = turning_points(actions, context_.schedule.chunks);
     std::vector<ProgramItem> program{{begin_template(chunks), 0}};
+    program.reserve(2 * actions.size() + 3);
+    KnownTemplates known(context_.schedule.chunks);
     const auto forward = [&](int chunk, int microbatch, std::size_t at) {
       const auto c = static_cast<std::size_t>(chunk);
-      program.push_back({forward_template(chunks[c], points[c].first_forward == at), microbatch});
+      const bool first = points[c].first_forward == at;
+      const auto find = [&] { return forward_template(chunks[c], first); };
+      program.push_back({known.number(chunk, KnownTemplates::forward, first, find), microbatch});
     };
     const auto backward = [&](int chunk, int microbatch, std::size_t at, BackwardPart part) {
       const auto c = static_cast<std::size_t>(chunk);
-      program.push_back({backward_template(chunks[c], part, points[c].last_backward == at), microbatch});
+      const bool last = points[c].last_backward == at;
+      const auto find = [&] { return backward_template(chunks[c], part, last); };
+      program.push_back({known.number(chunk, known_kind(part), last, find), microbatch});
     };
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
