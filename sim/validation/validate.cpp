@@ -49,10 +49,10 @@ Result<ForecastRun> with_least_recompute(RowScenario& row) {
   }
   if (row.guess_recompute) {
     const Recompute chosen = row.scenario.training.recompute;
-    row.assumptions.emplace_back(std::string("recomputation not printed: ") +
-                                 (chosen == Recompute::none        ? "none fits"
-                                  : chosen == Recompute::selective ? "the attention scores, the least that fits"
-                                                                   : "everything, less does not fit"));
+    row.assumptions.emplace_back(chosen == Recompute::none ? "recomputation not printed: none fits"
+                                 : chosen == Recompute::selective
+                                     ? "recomputation not printed: the attention scores, the least that fits"
+                                     : "recomputation not printed: everything, less does not fit");
   }
   return run;
 }
