@@ -60,6 +60,11 @@ class BuildContext {
   /// What distinguishes the kind from others of its pipeline rank, as far as templates show it.
   const std::string& kind_signature() const { return kind_signature_; }
 
+  /// Of `size` bytes between this rank and its host's memory, one direction.   Requires a topology with a PCIe rate
+  Duration copy_time(Bytes size) const {
+    return from_seconds(static_cast<double>(size.count) / static_cast<double>(cluster.node.pcie.bytes_per_second));
+  }
+
   /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this number.
   EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
 

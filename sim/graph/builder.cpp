@@ -114,8 +114,8 @@ class GraphBuilder {
         end_(data_) {}
 
   StepGraph build(bool unfold) {
-    for (const char* name :
-         {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding", "dp replicas"})
+    for (const char* name : {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding",
+                             "dp replicas", "to host", "host", "from host"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
     RankConnections ranks(context_, kinds_);
@@ -144,6 +144,7 @@ class GraphBuilder {
       const HostModel& model = context_.table.costs().profile().host;
       host.host = from_seconds(model.step_overhead + context_.plan.world_size * model.step_overhead_per_rank);
       out.ops.push_back(host);
+      data_.serve_step(writer, chunks.front());
       if (!data_.gathers_during_forward()) return;
       for (const Chunk& chunk : chunks) data_.gather_buckets(writer, chunk);
     });
@@ -273,7 +274,7 @@ class GraphBuilder {
                        std::vector<ProgramItem>& program) {
     std::vector<EventRef> reduced;
     std::vector<Chunk> unreduced;
-    for (std::size_t c = 0; c < chunks.size() && data_.active(); ++c) {
+    for (std::size_t c = 0; c < chunks.size() && data_.moves_gradients(); ++c) {
       if (!data_.reduces_during_backward(true)) {
         unreduced.push_back(chunks[c]);
         continue;

@@ -3,7 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/cost/host_update.hpp"
+
 namespace tracecast {
+namespace {
+
+/// A copy over PCIe, a worker's exchange with servers, or the host's own work.
+CollectiveCost cost_of(Duration duration, double spread) {
+  CollectiveCost cost;
+  cost.duration = duration;
+  cost.spread = spread;
+  cost.algorithm = Algorithm::direct;
+  cost.protocol = Protocol::simple;
+  return cost;
+}
+
+CollectiveCall copy_of(Bytes size) { return {Collective::send_recv, size, Algorithm::direct, Protocol::simple}; }
+
+/// Of the topologies' PCIe rates, which are what copies reach (26 and 53 GB/s of 32 and 64).
+constexpr double kCopySpread = 0.1;
+
+}  // namespace
 
 std::int64_t DataParallel::own_parameters(const Bucket& all) const {
   if (!sharded(1)) return all.trained();
@@ -55,23 +75,30 @@ void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, i
 }
 
 EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& bucket) {
-  const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
-  const bool group = context_.table.placement(slot).ranks > 1;
+  const bool group = context_.table.placement(bucket.expert ? Slot::expert_gradients : Slot::gradients).ranks > 1;
   const bool replicas = !bucket.expert && context_.table.placement(Slot::replicas).ranks > 1;
-  if (!group && !replicas) return {};
+  if (!group && !replicas && !offloads()) return {};
+  const EventRef ready = context_.rank_event("gradients ready", bucket.chunk, bucket.index, bucket.every_microbatch);
+  writer.mark_as(ready);
+  if (servers()) return push(writer, bucket, ready);
+  const EventRef reduced = reduce_over_groups(writer, bucket, ready);
+  return offloads() ? to_host(writer, bucket, reduced) : reduced;
+}
+
+EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
+  const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
+  const Bytes size{bucket.parameters * gradient_bytes()};
   const auto event = [&](const char* purpose) {
     return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
   };
-  EventRef done = event("gradients ready");
-  writer.mark_as(done);
-  const Bytes size{bucket.parameters * gradient_bytes()};
-  if (group) {
+  EventRef done = ready;
+  if (context_.table.placement(slot).ranks > 1) {
     const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
     done =
         writer.collective(Lane::gradients, Traffic::gradients, slot,
                           {what, size, Algorithm::automatic, Protocol::automatic}, {done}, event("gradients reduced"));
   }
-  if (replicas) {
+  if (!bucket.expert && context_.table.placement(Slot::replicas).ranks > 1) {
     const Bytes shard = size / context_.table.placement(slot).ranks;
     done = writer.collective(Lane::replicas, Traffic::gradients, Slot::replicas,
                              {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic}, {done},
@@ -80,13 +107,95 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
   return done;
 }
 
+int DataParallel::ranks_per_host() const {
+  return std::min(context_.cluster.node.gpus_per_host, context_.plan.world_size);
+}
+
+EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced) {
+  Bucket moved;
+  (bucket.expert ? moved.trained_expert : moved.trained_dense) = bucket.parameters;
+  const Bytes size{own_parameters(moved) * gradient_bytes()};
+  return writer.fixed(
+      Lane::to_host, Traffic::offload, Slot::alone, copy_of(size), cost_of(context_.copy_time(size), kCopySpread),
+      {reduced}, context_.rank_event("gradients on the host", bucket.chunk, bucket.index, bucket.every_microbatch));
+}
+
+EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& parameters) {
+  const std::int64_t own = own_parameters(parameters);
+  const EventRef ready = context_.rank_event("ready to update", 0, 0, false);
+  writer.mark_as(ready);
+  const EventRef updated = writer.fixed(Lane::host, Traffic::offload, Slot::alone, copy_of(Bytes{0}),
+                                        cost_of(host_update(own, ranks_per_host()), kHostUpdateSpread), {ready},
+                                        context_.rank_event("updated on the host", 0, 0, false));
+  const Bytes size{own * parameter_bytes()};
+  return writer.fixed(Lane::from_host, Traffic::offload, Slot::alone, copy_of(size),
+                      cost_of(context_.copy_time(size), kCopySpread), {updated},
+                      context_.rank_event("parameters from the host", 0, 0, false));
+}
+
+ParameterServers DataParallel::server_setup() const {
+  return parameter_servers(context_.cluster, context_.table.placement(Slot::gradients), context_.plan.parallel.servers);
+}
+
+EventRef DataParallel::push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
+  const Bytes size{bucket.parameters * gradient_bytes()};
+  const double time = asynchronous() ? lone_push_s(server_setup(), size) : push_s(server_setup(), size);
+  return writer.fixed(Lane::gradients, Traffic::gradients, asynchronous() ? Slot::alone : Slot::gradients,
+                      copy_of(size), cost_of(from_seconds(time), context_.cluster.tuning.residual), {ready},
+                      context_.rank_event("gradients pushed", bucket.chunk, bucket.index, bucket.every_microbatch));
+}
+
+void DataParallel::serve_step(TemplateWriter& writer, const Chunk& chunk) {
+  if (!asynchronous() || !active()) return;
+  const Bytes size{context_.units.stage(chunk.stage).trained() * std::max(gradient_bytes(), parameter_bytes())};
+  writer.fixed(Lane::global, Traffic::gradients, Slot::alone, copy_of(Bytes{0}),
+               cost_of(from_seconds(service_s(server_setup(), size)), context_.cluster.tuning.residual), {},
+               context_.rank_event("servers are done", 0, 0, false));
+}
+
+void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
+  if (!active()) return;
+  const std::int64_t all = context_.units.stage(chunk.stage).trained();
+  const Bytes size{all * parameter_bytes()};
+  const ParameterServers setup = server_setup();
+  const Duration update = host_update(all / setup.servers, 1);
+  const double time = asynchronous() ? lone_push_s(setup, size) : push_s(setup, size);
+  if (asynchronous()) writer.wait(context_.rank_event("servers are done", 0, 0, false));
+  const EventRef pushed = context_.rank_event("ready to pull", 0, 0, false);
+  writer.mark_as(pushed);
+  writer.wait(writer.fixed(Lane::parameters, Traffic::parameters, asynchronous() ? Slot::alone : Slot::gradients,
+                           copy_of(size), cost_of(update + from_seconds(time), context_.cluster.tuning.residual),
+                           {pushed}, context_.rank_event("parameters pulled", 0, 0, false)));
+}
+
 UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward)
     : data_(data), writer_(writer), chunk_(chunk), backward_(backward), slots_(data.gather_slots(backward)) {
   for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
     if (data_.gathers_unit(chunk_.stage, unit, backward)) units_.push_back(unit);
   if (backward) std::reverse(units_.begin(), units_.end());
+  runs_ahead_ = allowed(0) >= units_.size();
   gather_next({});
-  if (units_.size() > 1) gather_next({writer_.mark()});
+  advance();
+}
+
+std::size_t UnitPrefetch::allowed(std::size_t used) const {
+  std::size_t count = std::min(units_.size(), used + 2);
+  const BuildContext& context = data_.context();
+  if (context.plan.parallel.data_parallel != DataParallelKind::deepspeed) return count;
+  std::int64_t ahead = 0;
+  for (std::size_t i = used + 1; i < units_.size(); ++i) {
+    ahead += context.units.gathered(chunk_.stage, units_[i]).total();
+    if (ahead > context.units.prefetch_size()) break;
+    count = std::max(count, i + 1);
+  }
+  return count;
+}
+
+void UnitPrefetch::advance() {
+  const std::size_t until = allowed(used_);
+  if (gathered_.size() >= until) return;
+  const EventRef now = writer_.mark();
+  while (gathered_.size() < until) gather_next({now});
 }
 
 void UnitPrefetch::before(int unit) {
@@ -97,7 +206,7 @@ void UnitPrefetch::before(int unit) {
 void UnitPrefetch::after(int unit) {
   if (!waits_for(unit)) return;
   ++used_;
-  if (gathered_.size() < units_.size() && gathered_.size() < used_ + kInFlight) gather_next({writer_.mark()});
+  advance();
 }
 
 void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
@@ -105,12 +214,12 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
   const int unit = units_[gathered_.size()];
   EventRef dense;
   EventRef expert;
-  if (units_.size() <= kInFlight) {
+  if (runs_ahead_) {
     dense = data_.context().rank_event(backward_ ? "gathered again" : "gathered", chunk_.index, unit, true);
     expert =
         data_.context().rank_event(backward_ ? "experts gathered again" : "experts gathered", chunk_.index, unit, true);
   }
-  const Bucket bucket = data_.context().units.unit(chunk_.stage, unit);
+  const Bucket bucket = data_.context().units.gathered(chunk_.stage, unit);
   gathered_.push_back(data_.gather(writer_, bucket, after, dense, expert, slots_));
 }
 
@@ -118,11 +227,11 @@ void GradientBuckets::add(const Work& work) {
   if (!active_) return;
   std::int64_t& waiting = work.expert_parameters ? expert_ : dense_;
   waiting += work.parameters;
-  if (waiting >= data_.context().units.bucket_size()) flush(work.expert_parameters);
+  if (waiting >= data_.context().units.bucket_size(count_ == 0)) flush(work.expert_parameters);
 }
 
 void GradientBuckets::unit_done() {
-  if (data_.sharded(3)) flush_all();
+  if (data_.reduces_units()) flush_all();
 }
 
 void GradientBuckets::flush_all() {

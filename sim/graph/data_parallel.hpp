@@ -1,10 +1,13 @@
-/// Gradients and parameters between the data-parallel ranks: what is reduced and gathered, when, and in which pieces.
+/// Gradients and parameters between the data-parallel ranks, servers and the host: what is reduced, gathered and copied,
+/// when, and in which pieces.
 /// Source: DOMAIN.md 3.1; tests T-C1, T-C9, T-C10
 #pragma once
 
 #include <vector>
 
 #include "sim/graph/build_context.hpp"
+#include "sim/network/parameter_server.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 
@@ -24,15 +27,24 @@ class DataParallel {
   }
   /// Is this unit gathered in every forward (or backward), as FSDP does?
   bool gathers_unit(const Stage& stage, int unit, bool backward) const;
+  /// FSDP's reductions are those of its units; DeepSpeed's stage 3 fills buckets.
+  bool reduces_units() const {
+    return sharded(3) && context_.plan.parallel.data_parallel != DataParallelKind::deepspeed;
+  }
+  bool offloads() const { return context_.plan.training.offload_optimizer; }
+  bool servers() const { return has_servers(context_.plan.parallel); }
+  /// Does anything happen to gradients between the backward and the optimizer?
+  bool moves_gradients() const { return active() || offloads(); }
   /// FSDP and ZeRO-3 reduce after every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous.
   bool reduces_every_microbatch() const { return sharded(3) || (sharded(2) && context_.plan.parallel.pp == 1); }
   bool reduces_during_backward(bool last) const {
-    return active() && !mirrored() &&
+    return moves_gradients() && !mirrored() &&
            (reduces_every_microbatch() || (last && context_.plan.parallel.overlap_grad_reduce));
   }
   /// Parameters whose optimizer states this rank holds.
   std::int64_t own_parameters(const Bucket& all) const;
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
+  std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
 
   /// All-gathers of one bucket, dense and expert parameters apart; the events of those that have a group.
   struct GatherSlots {
@@ -64,15 +76,31 @@ class DataParallel {
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
+  /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters come back.
+  EventRef update_on_host(TemplateWriter& writer, const Bucket& parameters);
+  /// Asynchronous servers: a step is never shorter than what they need for one push of every worker.
+  void serve_step(TemplateWriter& writer, const Chunk& chunk);
+  /// Parameter servers: they update, and every worker pulls the parameters. What follows waits.
+  void pull(TemplateWriter& writer, const Chunk& chunk);
+
   BuildContext& context() const { return context_; }
 
  private:
+  bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
+  EventRef reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
+  EventRef push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
+  EventRef to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced);
+  ParameterServers server_setup() const;
+  /// Ranks that share a host, and with it the host's processors.
+  int ranks_per_host() const;
+
   BuildContext& context_;
 };
 
-/// ZeRO-3: parameters of the units of one chunk are gathered one ahead of their use, and at most two at a time.
+/// ZeRO-3: parameters of the units of one chunk are gathered ahead of their use: FSDP one, at most two at a time;
+/// DeepSpeed as many as prefetch_bucket_size holds, and the next one in any case.
 ///
-/// The first two gathers of a pass wait for nothing, so those of a chunk that gathers two units or less may run any number of
+/// The first gathers of a pass wait for nothing, so those of a chunk that needs no others may run any number of
 /// micro-batches ahead of the computation (a rank that waits for its neighbours): their ends are rank events.
 class UnitPrefetch {
  public:
@@ -82,7 +110,9 @@ class UnitPrefetch {
   void after(int unit);
 
  private:
-  static constexpr std::size_t kInFlight = 2;
+  /// How many gathers may have been issued when `used` units are done.
+  std::size_t allowed(std::size_t used) const;
+  void advance();
   void gather_next(const std::vector<EventRef>& after);
   bool waits_for(int unit) const { return used_ < units_.size() && units_[used_] == unit; }
 
@@ -92,6 +122,7 @@ class UnitPrefetch {
   const bool backward_;
   const DataParallel::GatherSlots slots_;
   std::vector<int> units_;                       ///< those that are gathered, in order of use
+  bool runs_ahead_ = false;                      ///< all of them wait for nothing
   std::size_t used_ = 0;                         ///< of them
   std::vector<std::vector<EventRef>> gathered_;  ///< [position in units_]
 };

@@ -37,8 +37,10 @@ std::int64_t EndOfStep::update_bytes() const {
   const std::int64_t state = element_size(training.optimizer_state_dtype);
   switch (training.optimizer) {
     case OptimizerKind::adam:
+    case OptimizerKind::lamb:
       return 12 + 4 * state + copy;
     case OptimizerKind::momentum:
+    case OptimizerKind::lars:
       return 12 + 2 * state + copy;
     case OptimizerKind::sgd:
       return 12 + copy;
@@ -110,7 +112,30 @@ void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
   writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
 }
 
+/// LARS and LAMB scale each layer's update by the norms of its weights and of its update, fp32: both are read once more,
+/// and ranks that hold different parts of a layer add up their squares, two numbers for every layer.
+/// Source: You et al. 1708.03888 (LARS), 1904.00962 (LAMB)
+void EndOfStep::layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const OptimizerKind kind = context_.plan.training.optimizer;
+  if (kind != OptimizerKind::lars && kind != OptimizerKind::lamb) return;
+  const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
+  for (const Chunk& chunk : chunks)
+    for (int unit = 0; unit < context_.units.count(chunk.stage); ++unit) {
+      writer.compute(work("layer_norms", data_.own_parameters(context_.units.unit(chunk.stage, unit)), 8));
+      if (context_.table.placement(Slot::tensor).ranks > 1)
+        writer.wait(writer.collective(Lane::tensor, Traffic::control, Slot::tensor, call, {writer.mark()}));
+      if (data_.sharded(1) && context_.table.placement(Slot::gradients).ranks > 1)
+        writer.wait(writer.collective(Lane::gradients, Traffic::control, Slot::gradients, call, {writer.mark()},
+                                      context_.rank_event("layer norms", chunk.index, unit, false)));
+    }
+}
+
 void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  if (data_.servers()) {  // the servers know it
+    data_.pull(writer, chunks.front());
+    writer.host_sync(writer.mark());
+    return;
+  }
   const std::int64_t own = data_.own_parameters(parameters_of(chunks));
   if (context_.plan.training.dtype == Precision::fp16) {
     writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
@@ -121,12 +146,23 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
   writer.host_sync(writer.mark());
 }
 
+void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  if (data_.servers()) return;
+  const Bucket all = parameters_of(chunks);
+  if (data_.offloads()) {
+    writer.wait(data_.update_on_host(writer, all));
+    return;
+  }
+  layer_norms(writer, chunks);
+  writer.compute(work("update", data_.own_parameters(all), update_bytes()));
+}
+
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
   return context_.find_template(
       fmt::format("optimizer {} {}", pp, context_.kind_signature()), "optimizer", Phase::optimizer, 0,
       [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
-        writer.compute(work("update", data_.own_parameters(all), update_bytes()));
+        update(writer, chunks);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised));

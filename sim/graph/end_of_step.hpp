@@ -29,6 +29,8 @@ class EndOfStep {
   void reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void all_reduce_scalar(TemplateWriter& writer, Bytes size);
+  void layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void update(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
 
   DataParallel& data_;

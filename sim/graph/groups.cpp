@@ -9,6 +9,7 @@ namespace tracecast {
 std::vector<Axis> Groups::block_axes(Slot slot) {
   switch (slot) {
     case Slot::tensor:
+    case Slot::alone:
       return {Axis::tp};
     case Slot::context:
       return {Axis::cp};
@@ -65,6 +66,8 @@ int Groups::part(Slot slot, int position) const {
       return resharded_part(position);
     case Slot::expert_resharded:
       return expert_resharded_part(position);
+    case Slot::alone:
+      return position;
     case Slot::embedding:
       return embedding_part(position);
     case Slot::mirror:  // bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r

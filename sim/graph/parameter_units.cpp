@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/plan/rank_parameters.hpp"
+
 namespace tracecast {
+namespace {
+
+std::int64_t or_default(std::int64_t value, std::int64_t fallback) { return value > 0 ? value : fallback; }
+
+}  // namespace
 
 Bucket& Bucket::operator+=(const Bucket& other) {
   dense += other.dense;
@@ -62,10 +69,52 @@ Bucket ParameterUnits::stage(const Stage& stage) const {
   return sum;
 }
 
-std::int64_t ParameterUnits::bucket_size() const {
-  if (plan_.parallel.ddp_bucket_size > 0) return plan_.parallel.ddp_bucket_size;
-  // Megatron-LM's default (DOMAIN.md 2.2).
-  return std::max<std::int64_t>(40'000'000, 1'000'000LL * plan_.parallel.dp);
+Bucket ParameterUnits::gathered(const Stage& stage, int index) const {
+  Bucket whole = unit(stage, index);
+  const Parallel& parallel = plan_.parallel;
+  if (parallel.data_parallel != DataParallelKind::deepspeed) return whole;
+  const std::int64_t threshold = or_default(parallel.param_persistence_threshold, 100'000);
+  const std::int64_t wide = plan_.training.dtype == Precision::fp32 ? 4 : 2;  // small tensors are not quantised
+  for (const ParameterGroup& group : groups(stage, index)) {
+    const std::int64_t tensor = rank_parameters({group}, model_, parallel).dense;
+    if (tensor >= threshold) continue;
+    whole.dense -= tensor;
+    whole.dense_gathered -= Bytes{tensor * wide};
+  }
+  return whole;
+}
+
+std::vector<ParameterGroup> ParameterUnits::groups(const Stage& stage, int unit) const {
+  if (stage.embedding && unit == 0) return embedding_parameter_groups(model_);
+  if (stage.head && unit == head(stage)) return head_parameter_groups(model_);
+  return layer_parameter_groups(model_, stage.first_layer + unit - (stage.embedding ? 1 : 0));
+}
+
+std::int64_t ParameterUnits::bucket_size(bool first) const {
+  const Parallel& parallel = plan_.parallel;
+  switch (parallel.data_parallel) {
+    case DataParallelKind::ddp: {
+      const std::int64_t mebibytes = first ? 1 : or_default(parallel.bucket_cap_mb, 25);
+      return (mebibytes << 20) / element_size(plan_.training.grad_reduce_dtype);
+    }
+    case DataParallelKind::deepspeed:
+      return or_default(parallel.reduce_bucket_size, 500'000'000);
+    case DataParallelKind::automatic:
+    case DataParallelKind::parameter_server:
+    case DataParallelKind::async_parameter_server:
+      break;
+  }
+  // Megatron-LM's default.
+  return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.dp));
+}
+
+std::int64_t ParameterUnits::gather_size() const {
+  if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(false);
+  return or_default(plan_.parallel.allgather_bucket_size, 500'000'000);
+}
+
+std::int64_t ParameterUnits::prefetch_size() const {
+  return or_default(plan_.parallel.prefetch_bucket_size, 50'000'000);
 }
 
 std::vector<Bucket> ParameterUnits::buckets(const Stage& stage) const {
@@ -75,7 +124,7 @@ std::vector<Bucket> ParameterUnits::buckets(const Stage& stage) const {
     const Bucket own = unit(stage, index);
     if (!open) buckets.emplace_back().first_unit = index;
     buckets.back() += own;
-    open = buckets.back().total() < bucket_size();
+    open = buckets.back().total() < gather_size();
   }
   return buckets;
 }

@@ -1,11 +1,12 @@
 /// The parameters of a rank in units (what FSDP gathers as one: embedding, layers, head) and in the buckets of
-/// data-parallel all-gathers.
+/// data-parallel all-gathers. Sizes of buckets: Megatron-LM's, PyTorch DDP's and DeepSpeed's defaults (DOMAIN.md 2.2).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "sim/graph/layer.hpp"
+#include "sim/model/parameters.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace tracecast {
@@ -40,12 +41,16 @@ class ParameterUnits {
   }
 
   Bucket unit(const Stage& stage, int unit) const;
+  /// What ZeRO-3 gathers of a unit: without the small tensors that DeepSpeed leaves whole (param_persistence_threshold).
+  Bucket gathered(const Stage& stage, int unit) const;
   Bucket stage(const Stage& stage) const;
 
-  /// Elements after which a bucket is closed.
-  std::int64_t bucket_size() const;
-  /// Whole units in forward order, closed as soon as a bucket is full.
+  /// Elements after which a bucket of gradients is closed; DDP's first is smaller.
+  std::int64_t bucket_size(bool first) const;
+  /// Parameters of the gathers of ZeRO stages 1 and 2: whole units in forward order, closed as soon as a bucket is full.
   std::vector<Bucket> buckets(const Stage& stage) const;
+  /// Elements that DeepSpeed's stage 3 gathers ahead.
+  std::int64_t prefetch_size() const;
 
  private:
   struct Parameters {
@@ -54,6 +59,8 @@ class ParameterUnits {
     std::int64_t quantised = 0;
   };
   Bucket make(int unit, const Parameters& dense, const Parameters& expert) const;
+  std::int64_t gather_size() const;
+  std::vector<ParameterGroup> groups(const Stage& stage, int unit) const;
 
   const Model& model_;
   const Plan& plan_;

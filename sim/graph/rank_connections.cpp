@@ -12,8 +12,8 @@ namespace {
 
 const char* slot_name(Slot slot) {
   constexpr const char* kNames[kSlots] = {
-      "tp",    "cp",        "ep",     "dp",        "expert dp",       "dp", "expert dp", "replicas",
-      "world", "embedding", "mirror", "resharded", "expert resharded"};
+      "tp",    "cp",        "ep",     "dp",        "expert dp",        "dp",   "expert dp", "replicas",
+      "world", "embedding", "mirror", "resharded", "expert resharded", "alone"};
   return kNames[static_cast<std::size_t>(slot)];
 }
 

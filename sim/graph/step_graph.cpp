@@ -20,6 +20,8 @@ const char* to_string(Traffic traffic) {
       return "embedding";
     case Traffic::control:
       return "control";
+    case Traffic::offload:
+      return "offload";
   }
   return "?";
 }

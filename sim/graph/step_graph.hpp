@@ -36,8 +36,9 @@ enum class Traffic : std::uint8_t {
   parameters,  ///< ZeRO / FSDP all-gather
   embedding,   ///< tied-embedding gradients
   control,     ///< gradient norm, overflow flag
+  offload,     ///< to and from the host's memory, and the host's own work on what lies there
 };
-inline constexpr int kTrafficKinds = 8;
+inline constexpr int kTrafficKinds = 9;
 const char* to_string(Traffic traffic);
 
 /// The streams of a rank: 0 computes, the others carry communication; which, `StepGraph::streams` says.

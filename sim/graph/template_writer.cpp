@@ -42,6 +42,19 @@ std::int32_t CostTable::collective_index(Traffic traffic, Slot slot, const Colle
   return found->second;
 }
 
+std::int32_t CostTable::fixed_index(Traffic traffic, Slot slot, const CollectiveCall& call,
+                                    const CollectiveCost& cost) {
+  const auto slot_index = static_cast<std::int32_t>(slot);
+  for (std::size_t i = 0; i < graph_.collectives.size(); ++i) {
+    const CostedCollective& known = graph_.collectives[i];
+    if (known.traffic == traffic && known.slot == slot_index && known.call == call &&
+        known.cost.duration == cost.duration)
+      return static_cast<std::int32_t>(i);
+  }
+  graph_.collectives.push_back({traffic, slot_index, call, cost});
+  return static_cast<std::int32_t>(graph_.collectives.size()) - 1;
+}
+
 TemplateWriter::TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor)
     : graph_(graph), table_(table), out_(out), launch_(launch), overlap_tensor_(overlap_tensor) {}
 
@@ -91,11 +104,20 @@ EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const
                                     std::vector<EventRef> after, EventRef records) {
   const std::int32_t index = table_.collective_index(traffic, slot, call);
   TRACECAST_ASSERT(index >= 0, "a collective needs a group of at least two");
+  return issue(lane, index, std::move(after), records);
+}
+
+EventRef TemplateWriter::fixed(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call,
+                               const CollectiveCost& cost, std::vector<EventRef> after, EventRef records) {
+  return issue(lane, table_.fixed_index(traffic, slot, call, cost), std::move(after), records);
+}
+
+EventRef TemplateWriter::issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records) {
   Op op;
   op.type = OpType::collective;
   op.stream = static_cast<StreamId>(lane);
-  op.payload = index;
-  op.duration = graph_.collectives[static_cast<std::size_t>(index)].cost.duration;
+  op.payload = collective;
+  op.duration = graph_.collectives[static_cast<std::size_t>(collective)].cost.duration;
   op.host = launch_;
   op.waits = std::move(after);
   op.records = records.none() ? new_local_event() : records;
@@ -151,7 +173,7 @@ Slot TemplateWriter::slot(Traffic traffic) {
 
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
-  const auto issue = [this](const Work& w) {
+  const auto start = [this](const Work& w) {
     return collective(lane(w.traffic), w.traffic, slot(w.traffic), w.call, {mark()});
   };
   switch (work.kind) {
@@ -159,7 +181,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
       compute(work.op, work.recomputed);
       break;
     case Work::Kind::start:
-      started_[work.ticket] = issue(work);
+      started_[work.ticket] = start(work);
       break;
     case Work::Kind::join:
       wait(started_.at(work.ticket));
@@ -171,7 +193,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
       if (tiled)
         exposed.call.size.count =
             static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
-      wait(issue(exposed));
+      wait(start(exposed));
       break;
     }
     case Work::Kind::gradients:

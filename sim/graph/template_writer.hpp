@@ -24,6 +24,9 @@ enum class Lane : StreamId {
   global,
   embedding,
   replicas,
+  to_host,
+  host,
+  from_host,
   pipeline
 };
 
@@ -41,9 +44,10 @@ enum class Slot : std::int32_t {
   embedding,
   mirror,
   resharded,  ///< smaller groups that parameters are resharded to after the forward
-  expert_resharded
+  expert_resharded,
+  alone  ///< the rank itself: transfers that meet nobody, of a duration of their own
 };
-inline constexpr int kSlots = 13;
+inline constexpr int kSlots = 14;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };
@@ -66,6 +70,8 @@ class CostTable {
   std::int32_t operator_index(const Operator& op, bool recomputed);
   /// Index into StepGraph::collectives; -1 when the group has one member.
   std::int32_t collective_index(Traffic traffic, Slot slot, const CollectiveCall& call);
+  /// The same for a transfer whose cost does not come from the network model.
+  std::int32_t fixed_index(Traffic traffic, Slot slot, const CollectiveCall& call, const CollectiveCost& cost);
   const GroupPlacement& placement(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
   const Costs& costs() const { return *costs_[static_cast<std::size_t>(gpu_)]; }
 
@@ -118,6 +124,9 @@ class TemplateWriter {
   /// A collective on `lane` after `after`; records `records` (or, when that is none, a local event, which is returned).
   EventRef collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after,
                       EventRef records = {});
+  /// The same with a cost that does not come from the network model; no group is needed.
+  EventRef fixed(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, const CollectiveCost& cost,
+                 std::vector<EventRef> after, EventRef records = {});
   void transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after, EventRef records);
   /// An event of this template's own, to be recorded by one of its operations.
   EventRef new_local_event();
@@ -127,6 +136,7 @@ class TemplateWriter {
 
  private:
   void write_one(const WorkList& list, std::size_t index);
+  EventRef issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records);
   void pause();  ///< a compute operation without duration
   static Lane lane(Traffic traffic);
   static Slot slot(Traffic traffic);

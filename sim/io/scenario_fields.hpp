@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/io/field_limits.hpp"
+#include "sim/network/cluster.hpp"
 #include "sim/plan/parallel.hpp"
 #include "sim/plan/sharding.hpp"
 
@@ -28,7 +29,21 @@ inline Names<Recompute> recompute_names() {
           {"full", Recompute::full}};
 }
 inline Names<OptimizerKind> optimizer_names() {
-  return {{"adam", OptimizerKind::adam}, {"sgd", OptimizerKind::sgd}, {"momentum", OptimizerKind::momentum}};
+  return {{"adam", OptimizerKind::adam},
+          {"sgd", OptimizerKind::sgd},
+          {"momentum", OptimizerKind::momentum},
+          {"lars", OptimizerKind::lars},
+          {"lamb", OptimizerKind::lamb}};
+}
+inline Names<DataParallelKind> data_parallel_names() {
+  return {{"automatic", DataParallelKind::automatic},
+          {"ddp", DataParallelKind::ddp},
+          {"deepspeed", DataParallelKind::deepspeed},
+          {"parameter_server", DataParallelKind::parameter_server},
+          {"async_parameter_server", DataParallelKind::async_parameter_server}};
+}
+inline Names<Backend> backend_names() {
+  return {{"nccl", Backend::nccl}, {"gloo", Backend::gloo}, {"mpi", Backend::mpi}};
 }
 inline Names<Precision> optimizer_state_precision_names() {
   return {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}};
@@ -76,6 +91,13 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("scatter_gather_p2p", p.scatter_gather_p2p);
   visit("tp_comm_overlap", p.tp_comm_overlap);
   visit("ddp_bucket_size", p.ddp_bucket_size, kCount);
+  visit("data_parallel", p.data_parallel, data_parallel_names());
+  visit("bucket_cap_mb", p.bucket_cap_mb, kDegreeOrDerived);
+  visit("reduce_bucket_size", p.reduce_bucket_size, kCount);
+  visit("allgather_bucket_size", p.allgather_bucket_size, kCount);
+  visit("prefetch_bucket_size", p.prefetch_bucket_size, kCount);
+  visit("param_persistence_threshold", p.param_persistence_threshold, kCount);
+  visit("servers", p.servers, kDegree);
   visit("moe_dispatcher", p.moe_dispatcher, moe_dispatcher_names());
   visit("moe_chunks", p.moe_chunks, kDegree);
   visit("moe_shared_overlap", p.moe_shared_overlap);
@@ -103,6 +125,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("attention_kernel", t.attention_kernel);
   visit("optimizer", t.optimizer, optimizer_names());
   visit("master_weights", t.master_weights);
+  visit("offload_optimizer", t.offload_optimizer);
   visit("cuda_graphs", t.cuda_graphs);
   visit("compiled", t.compiled);
   visit("unfused_elementwise", t.unfused_elementwise);

@@ -143,6 +143,7 @@ class ScenarioReader {
     if (required(*cluster, "world_size"))
       cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
     if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
+    cluster->get("backend", scenario_.cluster.backend, backend_names());
     scenario_.cluster.world_size = world_size;
     const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
     if (most > 0 && world_size > most)

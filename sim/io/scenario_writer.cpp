@@ -110,6 +110,8 @@ std::string to_json(const Scenario& scenario) {
   object["cluster"] = {{"topology", scenario.topology.empty() ? scenario.cluster.name : scenario.topology},
                        {"world_size", scenario.cluster.world_size}};
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
+  for (const auto& [name, backend] : backend_names())
+    if (backend == scenario.cluster.backend && backend != Backend::nccl) object["cluster"]["backend"] = name;
   if (const ordered_json perturb = perturb_object(scenario); !perturb.empty()) object["perturb"] = perturb;
   if (scenario.measured)
     object["measured"] = {{"step_time_s", scenario.measured->step_time_s}, {"source", scenario.measured->source}};

@@ -16,8 +16,8 @@ constexpr const char* kSchema =
     "bound_ps integer, bound_bytes integer, valid integer, fits integer, memory_bytes integer, step_time_s real,"
     "mfu real, bubble_fraction real, host_s real, optimizer_s real, compute_s real,"
     "exposed0_s real, exposed1_s real, exposed2_s real, exposed3_s real, exposed4_s real, exposed5_s real,"
-    "exposed6_s real, exposed7_s real, primary key(problem, id)) without rowid";
-static_assert(kTrafficKinds == 8, "one column for each kind of traffic");
+    "exposed6_s real, exposed7_s real, exposed8_s real, primary key(problem, id)) without rowid";
+static_assert(kTrafficKinds == 9, "one column for each kind of traffic");
 
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -46,7 +46,7 @@ Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
   if (code == SQLITE_OK) store.run(kSchema);
   // A file that is no database, or has another table of this name, shows when it is first read.
   const bool readable = code == SQLITE_OK && store.failure_.empty() &&
-                        prepare(database, "select exposed7_s from layouts where problem = ? and id = ?") != nullptr;
+                        prepare(database, "select exposed8_s from layouts where problem = ? and id = ?") != nullptr;
   if (readable) return store;
   return fail(
       {.file = path.string(),
@@ -63,11 +63,11 @@ bool SearchStore::run(const char* sql) {
 }
 
 bool SearchStore::read(const std::string& problem, Evaluation& e) {
-  const Statement statement =
-      prepare(database_.get(),
-              "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
-              "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s "
-              "from layouts where problem = ? and id = ?");
+  const Statement statement = prepare(
+      database_.get(),
+      "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
+      "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s, exposed8_s "
+      "from layouts where problem = ? and id = ?");
   if (!statement) return false;
   sqlite3_bind_text(statement.get(), 1, problem.data(), static_cast<int>(problem.size()), SQLITE_STATIC);
   sqlite3_bind_int64(statement.get(), 2, e.layout.id);
@@ -85,7 +85,7 @@ void SearchStore::write(const std::string& problem, const std::vector<Evaluation
   if (evaluations.empty() || !run("begin immediate")) return;
   const Statement statement =
       prepare(database_.get(),
-              "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+              "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   sqlite3_stmt* row = statement.get();
   for (Evaluation e : evaluations) {
     int column = 1;

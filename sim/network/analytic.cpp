@@ -15,6 +15,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/network/cluster_links.hpp"
+#include "sim/network/host_collectives.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 
@@ -45,6 +46,7 @@ class AnalyticNetwork final : public NetworkModel {
     cost.provenance = cluster_.tuning.data.empty() ? Provenance::analytic : Provenance::interpolated;
     if (group.ranks <= 1) return cost;
     TRACECAST_ASSERT(group.nodes == 1 || group.nics > 0, "a group over several nodes has NICs");
+    if (cluster_.backend != Backend::nccl) return host_collective(cluster_, call, group);
     if (is_direct(call.collective)) {
       cost.algorithm = Algorithm::direct;
       cost.protocol = Protocol::simple;

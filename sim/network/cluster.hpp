@@ -118,6 +118,9 @@ struct StorageSpec {
   bool operator==(const StorageSpec&) const = default;
 };
 
+/// The library that runs collectives; see host_collectives.hpp.
+enum class Backend { nccl, gloo, mpi };
+
 struct Cluster {
   std::string name;
   std::string gpu;  ///< name of the profile
@@ -127,6 +130,7 @@ struct Cluster {
   std::vector<FabricTier> tiers;  ///< from the nodes up
   CollectiveTuning tuning;
   StorageSpec storage;
+  Backend backend = Backend::nccl;
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
   NetworkFaults faults;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -21,12 +23,14 @@ bool is_16_bit(Precision precision) { return precision == Precision::fp16 || pre
 /// Copies of the parameters that compute: 16 bit, unless everything is fp32.
 std::int64_t compute_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
-/// Adam has two states per parameter, momentum one.
+/// Adam and LAMB have two states per parameter, momentum and LARS one.
 std::int64_t optimizer_states(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::adam:
+    case OptimizerKind::lamb:
       return 2;
     case OptimizerKind::momentum:
+    case OptimizerKind::lars:
       return 1;
     case OptimizerKind::sgd:
       return 0;
@@ -134,6 +138,8 @@ MemoryByKind states(const RankShare& share, const Plan& plan, int weight_version
   memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
   memory.gradients = dense.gradients + experts.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
+  if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;
 }
 

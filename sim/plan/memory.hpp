@@ -1,9 +1,11 @@
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
+/// With offload_optimizer the optimizer states are the host's. Workers of parameter servers have none: the servers do.
+///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///
 /// Bytes per parameter: DOMAIN.md 2.1; FSDP variants 2.2; activations per layer 2.3 (Korthikanti et al. 2022 and the
-/// Llama count).   Leaves out: allocator behaviour beyond one fragmentation factor; offloading; the
+/// Llama count).   Leaves out: allocator behaviour beyond one fragmentation factor; staging buffers of offloading; the
 /// receive buffers of pipeline messages.
 #pragma once
 
@@ -24,6 +26,7 @@ struct MemoryByKind {
   Bytes transient;    ///< gathered parameters, unsharded gradients, a layer being recomputed, the loss
   Bytes fixed;        ///< CUDA context, NCCL buffers
   Bytes fragmentation;
+  Bytes host;  ///< offloaded: in the host's memory, not in the total
   Bytes total() const { return weights + gradients + optimizer + activations + transient + fixed + fragmentation; }
   bool operator==(const MemoryByKind&) const = default;
 };
@@ -41,7 +44,7 @@ struct MemoryOptions {
 ///   16 bit, ZeRO-3 = FSDP mixed precision           4        4         8        the fp32 shard is the master
 ///   16 bit without master weights                   2      2 or 4      4        m, v in 16 bit too
 ///   fp32                                            4        4         8
-/// Momentum keeps one state in place of two, SGD none; optimizer_state_dtype bf16 halves the states, not the master.
+/// LAMB keeps the states of Adam. Momentum and LARS keep one in place of two, SGD none; optimizer_state_dtype bf16 halves the states, not the master.
 /// 8- and 4-bit formats keep 16-bit weights; their quantised copies are counted apart, by peak_memory.
 /// The fp32 copy belongs to Megatron's optimizer: ZeRO stages 2 and 3 (DeepSpeed, FSDP) do without.
 /// Source: DOMAIN.md 2.1; tests T-B1 to T-B4

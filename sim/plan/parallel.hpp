@@ -14,6 +14,15 @@ namespace tracecast {
 /// PyTorch FSDP's names for what zero_stage, reshard_after_forward and shard_group say together; see sharding.hpp.
 enum class ShardingStrategy { by_zero_stage, full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
 
+/// Who runs data parallelism: whose buckets, and who updates the parameters.
+enum class DataParallelKind {
+  automatic,               ///< Megatron-LM's buckets; with zero_stage 3 FSDP's units
+  ddp,                     ///< PyTorch DistributedDataParallel: buckets of bucket_cap_mb, the first of 1 MiB
+  deepspeed,               ///< DeepSpeed: the bucket sizes below
+  parameter_server,        ///< workers push gradients to servers, which update, and pull parameters, all together
+  async_parameter_server,  ///< the same, each worker at its own pace
+};
+
 struct Parallel {
   int tp = 1;
   int pp = 1;
@@ -42,7 +51,14 @@ struct Parallel {
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   bool tp_comm_overlap = false;     ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
-  std::string cp_comm_type = "p2p";  ///< p2p (ring), all_gather, a2a
+  DataParallelKind data_parallel = DataParallelKind::automatic;
+  int bucket_cap_mb = 0;                         ///< ddp: MiB of gradients; 0: 25
+  std::int64_t reduce_bucket_size = 0;           ///< deepspeed, in elements like the next ones; 0: 5e8
+  std::int64_t allgather_bucket_size = 0;        ///< deepspeed, stages 1 and 2; 0: 5e8
+  std::int64_t prefetch_bucket_size = 0;         ///< deepspeed, stage 3: gathered ahead; 0: 5e7
+  std::int64_t param_persistence_threshold = 0;  ///< deepspeed, stage 3: smaller tensors stay whole; 0: 1e5
+  int servers = 1;                               ///< parameter servers, each a host of the cluster's kind
+  std::string cp_comm_type = "p2p";              ///< p2p (ring), all_gather, a2a
   /// How tokens reach their experts. alltoall: a copy per expert (Megatron-LM's and torchtitan's default). deepep: a copy
   /// per node, forwarded inside it (DeepEP; the reach of a token is limited by the model's routing groups).
   std::string moe_dispatcher = "alltoall";
@@ -57,7 +73,7 @@ enum class Recompute {
   selective_op,  ///< every second matrix multiplication and element-wise work, not attention (torchtitan's op-level option)
   full,
 };
-enum class OptimizerKind { adam, sgd, momentum };
+enum class OptimizerKind { adam, sgd, momentum, lars, lamb };
 
 struct Training {
   std::int64_t seq_length = 0;
@@ -81,9 +97,10 @@ struct Training {
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
-  bool master_weights = true;  ///< fp32 copy of 16-bit parameters in the optimizer
-  bool cuda_graphs = false;    ///< no launch cost per operator
-  bool compiled = false;       ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  bool master_weights = true;      ///< fp32 copy of 16-bit parameters in the optimizer
+  bool offload_optimizer = false;  ///< optimizer states and the update are on the host (ZeRO-Offload)
+  bool cuda_graphs = false;        ///< no launch cost per operator
+  bool compiled = false;           ///< element-wise chains are fused (torch.compile, Transformer Engine)
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;

@@ -297,6 +297,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   if (dp) {
     check_expert_parallel(check, model, p);
     check_sharding(check, p);
+    check_data_parallel(check, p, training);
     check_batch(check, p, training);
     if (order) check_order_complete(check, p);
   }

@@ -55,6 +55,37 @@ const char* to_string(ShardingStrategy strategy) {
   return "";
 }
 
+bool has_servers(const Parallel& p) {
+  return p.data_parallel == DataParallelKind::parameter_server ||
+         p.data_parallel == DataParallelKind::async_parameter_server;
+}
+
+void check_data_parallel(PlanCheck& check, const Parallel& p, const Training& training) {
+  const auto needs = [&](const char* key, std::int64_t value, bool there, const char* kind) {
+    if (value != 0 && !there)
+      check.fault(fmt::format("parallel.{}", key), fmt::to_string(value),
+                  fmt::format("needs parallel.data_parallel = {}", kind));
+  };
+  const bool deepspeed = p.data_parallel == DataParallelKind::deepspeed;
+  needs("bucket_cap_mb", p.bucket_cap_mb, p.data_parallel == DataParallelKind::ddp, "ddp");
+  needs("reduce_bucket_size", p.reduce_bucket_size, deepspeed, "deepspeed");
+  needs("allgather_bucket_size", p.allgather_bucket_size, deepspeed, "deepspeed");
+  needs("prefetch_bucket_size", p.prefetch_bucket_size, deepspeed, "deepspeed");
+  needs("param_persistence_threshold", p.param_persistence_threshold, deepspeed, "deepspeed");
+  needs("servers", p.servers - 1, has_servers(p), "parameter_server or async_parameter_server");
+  needs("ddp_bucket_size", p.ddp_bucket_size, p.data_parallel == DataParallelKind::automatic || has_servers(p),
+        "automatic or parameter servers");
+  const bool whole = p.data_parallel == DataParallelKind::ddp || has_servers(p);
+  if (whole && p.zero_stage != 0)
+    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),
+                "divides what ddp and parameter servers keep whole (allowed: 0)");
+  if (!has_servers(p)) return;
+  if (p.tp * p.pp * p.cp != 1 || p.ep != 1)
+    check.fault("parallel.data_parallel", "", "parameter servers need workers with the whole model (tp, pp, cp, ep 1)");
+  if (training.offload_optimizer)
+    check.fault("training.offload_optimizer", "true", "has nothing to move: parameter servers hold the states");
+}
+
 void apply_strategy(PlanCheck& check, Parallel& p) {
   if (p.sharding_strategy == ShardingStrategy::by_zero_stage) return;
   const int zero_stage = p.sharding_strategy == ShardingStrategy::no_shard ? 0 : 3;

@@ -19,6 +19,12 @@ namespace tracecast {
 
 const char* to_string(ShardingStrategy strategy);
 
+/// Do servers hold the parameters?
+bool has_servers(const Parallel& parallel);
+
+/// Faults: keys of one kind of data parallelism beside another; parameter servers for a model that is divided.
+void check_data_parallel(PlanCheck& check, const Parallel& parallel, const Training& training);
+
 /// Sets zero_stage, reshard_after_forward and shard_group as the strategy says. Faults: a zero_stage, shard_group or
 /// reshard_after_forward beside it that says otherwise; hybrid sharding without a group.
 void apply_strategy(PlanCheck& check, Parallel& parallel);

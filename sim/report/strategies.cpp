@@ -26,7 +26,7 @@ void zero(Scenario& s, int ranks, int stage) {
 }
 
 /// The ZeRO rows reduce once in a step, as with one micro-batch; stage 3 is FSDP.
-constexpr std::array<Strategy, 9> kStrategies{{
+constexpr std::array<Strategy, 10> kStrategies{{
     {"dp", "data parallel", data_parallel},
     {"zero-1", "ZeRO-1, distributed optimizer", [](Scenario& s, int ranks) { zero(s, ranks, 1); }},
     {"zero-2", "ZeRO-2", [](Scenario& s, int ranks) { zero(s, ranks, 2); }},
@@ -52,6 +52,11 @@ constexpr std::array<Strategy, 9> kStrategies{{
        s.model.moe->experts = 64;
        s.model.moe->topk = 2;
        s.model.moe->ffn_hidden = s.model.ffn_hidden_size;
+     }},
+    {"ps", "parameter server",
+     [](Scenario& s, int ranks) {
+       s.parallel.dp = ranks;
+       s.parallel.data_parallel = DataParallelKind::parameter_server;
      }},
 }};
 
@@ -86,6 +91,8 @@ std::string tensor_of(Traffic traffic) {
       return "keys and values";
     case Traffic::expert_parallel:
       return "tokens";
+    case Traffic::offload:
+      return "states";
     case Traffic::tensor_parallel:
     case Traffic::pipeline:
     case Traffic::control:

@@ -277,6 +277,8 @@ std::string memory(const Forecast& f, const TextStyle& style) {
     text += fmt::format("  {}{}{}\n", name, memory_bar(row.memory, f.memory_capacity, full_scale, width, style),
                         over ? paint(figures, Colour::red, style) : figures);
   }
+  const Bytes host = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].host;
+  if (host > Bytes{}) text += fmt::format("  host memory: {:.1f} GiB of that rank's states\n", gib(host));
   return text + memory_legend(f, style);
 }
 

@@ -66,7 +66,8 @@ inline Forecast forecast() {
                           .activations = {20 * kGiB},
                           .transient = {2 * kGiB},
                           .fixed = {kGiB},
-                          .fragmentation = {kGiB}};
+                          .fragmentation = {kGiB},
+                          .host = {}};
   MemoryByKind middle = edge;
   middle.activations = {10 * kGiB};
   f.memory = {edge, middle, middle, edge};

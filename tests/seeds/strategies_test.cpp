@@ -87,6 +87,11 @@ TEST_CASE("1-20 1-32 3-19 3-20: TP divides the model inside its layers, four all
   CHECK(row("tp").largest == 16);  // heads
 }
 
+TEST_CASE("2-3: a parameter server takes gradients and gives weights once in a step", "[seeds][report]") {
+  CHECK(divided(row("ps")) == Words{"tokens", "optimizer"});
+  CHECK(traffic("ps") == Words{"gradients: send_recv per step", "weights: send_recv per step"});
+}
+
 TEST_CASE("strategies: context and expert parallelism divide tokens and exchange inside layers", "[seeds][report]") {
   CHECK(row("cp").share.at("tokens") == 0.25);
   REQUIRE_FALSE(row("cp").traffic.empty());

@@ -1,0 +1,320 @@
+// Data parallelism in its kinds: DDP, DeepSpeed, parameter servers, other backends, other optimizers, offloading.
+// Statements of the seed documents by the ids of SEEDS.md; DOMAIN.md 2.2, 3.1, 3.2.
+#include <numeric>
+
+#include <catch2/catch.hpp>
+
+#include "sim/cost/host_update.hpp"
+#include "sim/graph/template_writer.hpp"
+#include "sim/graph/traffic.hpp"
+#include "sim/network/parameter_server.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+#include "tests/network/clusters.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+/// Eight workers of one GPU and one 100 Gb/s NIC each: T-C2.
+Cluster eight_workers() {
+  Cluster cluster = small_scenario(1, 1, 8).cluster;
+  cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
+  cluster.node.nic_rate = Bandwidth{12'500'000'000};
+  cluster.world_size = 8;
+  return cluster;
+}
+
+ParameterServers servers(int count) {
+  std::vector<int> all(8);
+  std::iota(all.begin(), all.end(), 0);
+  return parameter_servers(eight_workers(), place(eight_workers(), all, 1), count);
+}
+
+Scenario eight_ranks(DataParallelKind kind) {
+  Scenario scenario = small_scenario(1, 1, 8);
+  scenario.training.global_batch_size = 8;
+  scenario.parallel.data_parallel = kind;
+  return scenario;
+}
+
+ForecastRun run(const Scenario& scenario) {
+  Result<ForecastRun> result = forecast(scenario);
+  if (!result) FAIL(to_string(result.error()));
+  return std::move(*result);
+}
+
+TrafficCount total(const Scenario& scenario, Traffic traffic, Collective collective) {
+  return total_of(count_traffic(run(scenario).graph, 0), traffic, collective);
+}
+
+}  // namespace
+
+TEST_CASE("2-3 2-4 T-C2: parameter servers take W^2/(Q(W-1)) times a ring", "[seeds][network][oracle]") {
+  const Bytes size{1'000'000'000};
+  CHECK(push_s(servers(1), size) + push_s(servers(1), size) == Approx(1.28));
+  CHECK(push_s(servers(4), size) + push_s(servers(4), size) == Approx(0.32));
+  CHECK(push_s(servers(100), size) == Approx(0.08));  // never less than a worker's own link
+  CHECK(pipelined_push_pull_s(servers(1), size) == Approx(0.64));
+  const double ring = 2.0 * 7 / 8 * 1e9 / 12.5e9;
+  CHECK(ring == Approx(0.14));
+  CHECK(1.28 / ring == Approx(server_over_ring(8, 1)));
+  CHECK(server_over_ring(8, 1) == Approx(9.14).epsilon(1e-3));
+  CHECK(server_over_ring(8, 4) == Approx(64.0 / 28));
+}
+
+TEST_CASE("4-8: the slowest worker holds back a synchronous step, asynchronous throughput drops less",
+          "[seeds][network][oracle]") {
+  const Bytes size{1'000'000'000};
+  std::vector<double> compute(8, 2.0);
+  const double lone = lone_push_s(servers(4), size);
+  CHECK(lone == Approx(0.08));
+  // sum of 1/(c + 2 S/b), below what the servers can take (4 x 12.5 updates a second).
+  CHECK(async_updates_per_s(servers(4), compute, size) == Approx(8 / 2.16));
+  compute.back() = 6.0;
+  const double asynchronous = async_updates_per_s(servers(4), compute, size) / (8 / 2.16);
+  const double synchronous = (2.0 + 0.32) / (6.0 + 0.32);
+  CHECK(asynchronous == Approx((7 / 2.16 + 1 / 6.16) / (8 / 2.16)));
+  CHECK(asynchronous > 2 * synchronous);
+  // Server-bound: Q b / S.
+  std::fill(compute.begin(), compute.end(), 0.01);
+  CHECK(async_updates_per_s(servers(1), compute, size) == Approx(12.5));
+  CHECK(mean_staleness(8) == 7);
+}
+
+TEST_CASE("2-3 4-7: parameter servers in the step graph: every worker pushes gradients and pulls weights",
+          "[seeds][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::parameter_server);
+  const std::int64_t n = parameter_count(scenario.model).total();
+  const TrafficCount pushed = total(scenario, Traffic::gradients, Collective::send_recv);
+  const TrafficCount pulled = total(scenario, Traffic::parameters, Collective::send_recv);
+  CHECK(pushed.size == Bytes{4 * n});
+  CHECK(pulled.size == Bytes{2 * n});
+  CHECK(total(scenario, Traffic::gradients, Collective::all_reduce).calls == 0);
+  CHECK(run(scenario).forecast.memory[0].optimizer == Bytes{0});  // the servers have the states
+  // Between nodes a server's NICs carry all workers: with one GPU and one NIC per node the gradients take
+  // W S / b, and they are exposed when nothing hides them.
+  scenario.cluster = eight_workers();
+  scenario.parallel.overlap_grad_reduce = false;
+  const ForecastRun slow = run(scenario);
+  const auto exposed = [](const ForecastRun& each, Traffic traffic) {
+    return each.forecast.exposed_s[static_cast<std::size_t>(traffic)];
+  };
+  CHECK(exposed(slow, Traffic::gradients) == Approx(8 * 4.0 * static_cast<double>(n) / 12.5e9).epsilon(0.01));
+  const double update = seconds(host_update(n, 1));
+  CHECK(exposed(slow, Traffic::parameters) == Approx(8 * 2.0 * static_cast<double>(n) / 12.5e9 + update).epsilon(0.01));
+  scenario.parallel.servers = 4;
+  CHECK(exposed(run(scenario), Traffic::gradients) == Approx(exposed(slow, Traffic::gradients) / 4).epsilon(0.01));
+  // Folded and unfolded agree.
+  CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == run(scenario).timeline.step_time);
+}
+
+TEST_CASE("4-8: asynchronous workers wait for nobody but a busy server", "[seeds][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::async_parameter_server);
+  scenario.cluster = eight_workers();
+  scenario.parallel.overlap_grad_reduce = false;
+  scenario.parallel.servers = 64;  // plenty: each worker's own link is the limit
+  const std::int64_t n = parameter_count(scenario.model).total();
+  const ForecastRun fast = run(scenario);
+  const double compute = fast.forecast.step_time_s -
+                         fast.forecast.exposed_s[static_cast<std::size_t>(Traffic::gradients)] -
+                         fast.forecast.exposed_s[static_cast<std::size_t>(Traffic::parameters)];
+  const double cycle = compute + (4.0 + 2.0) * static_cast<double>(n) / 12.5e9 + seconds(host_update(n / 64, 1));
+  CHECK(fast.forecast.step_time_s == Approx(cycle).epsilon(0.01));
+  // One server: eight workers' gradients take longer than the rest of the step together.
+  scenario.parallel.servers = 1;
+  scenario.cluster.node.nic_rate = Bandwidth{1'250'000'000};
+  const double service = 8 * 4.0 * static_cast<double>(n) / 1.25e9;
+  CHECK(run(scenario).forecast.step_time_s > service);
+  scenario.parallel.data_parallel = DataParallelKind::parameter_server;
+  CHECK(run(scenario).forecast.step_time_s > 1.3 * service);  // push and pull one after the other
+}
+
+TEST_CASE("2-5: servers on one machine use its links, PCIe where there is no NVLink", "[seeds][network]") {
+  Cluster cluster = small_scenario(1, 1, 8).cluster;
+  std::vector<int> all(8);
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(parameter_servers(cluster, place(cluster, all, 1), 1).worker_rate == 450e9);
+  cluster.node.link = IntraLink::pcie;
+  CHECK(parameter_servers(cluster, place(cluster, all, 1), 1).worker_rate ==
+        static_cast<double>(cluster.node.pcie.bytes_per_second));
+}
+
+TEST_CASE("4-11: DDP's buckets hold 25 MiB of gradients, the first 1 MiB", "[seeds][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::ddp);
+  std::vector<std::int64_t> sizes;
+  const ForecastRun result = run(scenario);
+  for (const ProgramItem& item : result.graph.programs[0])
+    for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
+      if (op.type == OpType::collective) {
+        const CostedCollective& call = result.graph.collectives[static_cast<std::size_t>(op.payload)];
+        if (call.traffic == Traffic::gradients) sizes.push_back(call.call.size.count);
+      }
+  const std::int64_t n = parameter_count(scenario.model).total();
+  CHECK(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) == 4 * n);
+  REQUIRE(sizes.size() > 2);
+  // Whole tensors: a bucket closes with the one that fills it, of 4096 x 1024 x 2 elements at most.
+  const std::int64_t largest = 4LL * 2 * 4096 * 1024;
+  CHECK(sizes.front() >= 1 << 20);
+  CHECK(sizes.front() < (1 << 20) + largest);
+  for (std::size_t i = 1; i + 1 < sizes.size(); ++i) {
+    CHECK(sizes[i] >= 25 << 20);
+    CHECK(sizes[i] < (25 << 20) + largest);
+  }
+  const std::int64_t default_calls = static_cast<std::int64_t>(sizes.size());
+  scenario.parallel.bucket_cap_mb = 100;
+  CHECK(total(scenario, Traffic::gradients, Collective::all_reduce).calls < default_calls);
+}
+
+TEST_CASE("0-7: DeepSpeed's bucket sizes decide how many calls there are, not how many bytes", "[seeds][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
+  const std::int64_t n = parameter_count(scenario.model).total();
+  for (const int stage : {1, 2, 3}) {
+    scenario.parallel.zero_stage = stage;
+    scenario.parallel.reduce_bucket_size = 0;  // 5e8 elements: everything at once
+    CHECK(total(scenario, Traffic::gradients, Collective::reduce_scatter).calls == 1);
+    scenario.parallel.reduce_bucket_size = 10'000'000;
+    const TrafficCount buckets = total(scenario, Traffic::gradients, Collective::reduce_scatter);
+    CHECK(buckets.calls > 4);
+    CHECK(buckets.calls <= n / 10'000'000 + 1);
+    CHECK(buckets.size == Bytes{4 * n});
+  }
+  scenario.parallel.zero_stage = 1;
+  CHECK(total(scenario, Traffic::parameters, Collective::all_gather).calls == 1);
+  scenario.parallel.allgather_bucket_size = 10'000'000;
+  CHECK(total(scenario, Traffic::parameters, Collective::all_gather).calls > 4);
+  CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * n});
+}
+
+TEST_CASE("0-8: DeepSpeed leaves small tensors whole and gathers ahead by elements", "[seeds][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.reshard_root = true;
+  const std::int64_t n = parameter_count(scenario.model).total();
+  const std::int64_t norms = (2 * 8 + 1) * 1024;
+  CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * 2 * (n - norms)});
+  scenario.parallel.param_persistence_threshold = 1;  // nothing is that small
+  CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * 2 * n});
+  // How many gathers are issued before the first computation: the unit itself and what the prefetch bucket holds.
+  const auto ahead = [&scenario] {
+    const ForecastRun result = run(scenario);
+    const Template& forward =
+        result.graph.templates[static_cast<std::size_t>(result.graph.programs[0][1].template_index)];
+    int count = 0;
+    for (const Op& op : forward.ops) {
+      if (op.type == OpType::compute && op.payload >= 0) return count;
+      if (op.type == OpType::collective) ++count;
+    }
+    return count;
+  };
+  scenario.parallel.prefetch_bucket_size = 1;  // the next one in any case
+  CHECK(ahead() == 2);
+  scenario.parallel.prefetch_bucket_size = 1'000'000'000;
+  CHECK(ahead() == 10);
+}
+
+TEST_CASE("4-12: gloo and MPI run rings over the hosts, without NVLink", "[seeds][network]") {
+  Scenario scenario = small_scenario(1, 1, 8);
+  const double nccl = run(scenario).forecast.step_time_s;
+  scenario.cluster.backend = Backend::mpi;
+  const double mpi = run(scenario).forecast.step_time_s;
+  scenario.cluster.backend = Backend::gloo;
+  const double gloo = run(scenario).forecast.step_time_s;
+  CHECK(nccl < mpi);
+  CHECK(mpi < gloo);
+  // 2 (n-1)/n S / 1.1 GB/s, copies over PCIe both ways and 14 rounds of 30 us.
+  std::vector<int> all(8);
+  std::iota(all.begin(), all.end(), 0);
+  const GroupPlacement group = place(scenario.cluster, all, 1);
+  const CollectiveCost cost =
+      make_analytic_network(scenario.cluster, "Hopper")->cost({Collective::all_reduce, Bytes{1'100'000'000}}, group);
+  const double copies = 2 * 1.1e9 / static_cast<double>(scenario.cluster.node.pcie.bytes_per_second);
+  CHECK(seconds(cost.duration) == Approx(1.75 + copies + 14 * 30e-6));
+}
+
+TEST_CASE("1-23: LARS and LAMB add norms of every layer, and reductions of them where a layer is divided",
+          "[seeds][graph][memory]") {
+  Scenario scenario = small_scenario(2, 1, 4);
+  scenario.parallel.zero_stage = 1;
+  const auto control = [](const Scenario& each) { return total(each, Traffic::control, Collective::all_reduce).calls; };
+  CHECK(control(scenario) == 1);
+  const ForecastRun adam = run(scenario);
+  scenario.training.optimizer = OptimizerKind::lamb;
+  CHECK(control(scenario) == 1 + 2 * 10);  // embedding, 8 layers, head; over tp and over the shards
+  const ForecastRun lamb = run(scenario);
+  CHECK(lamb.forecast.memory == adam.forecast.memory);  // two states per parameter, both
+  CHECK(lamb.forecast.optimizer_s > adam.forecast.optimizer_s);
+  scenario.training.optimizer = OptimizerKind::lars;
+  CHECK(run(scenario).forecast.memory[0].optimizer < lamb.forecast.memory[0].optimizer);
+  scenario.training.optimizer = OptimizerKind::momentum;
+  CHECK(control(scenario) == 1);
+}
+
+TEST_CASE("offload: optimizer states on the host; gradients and weights cross PCIe", "[seeds][graph][memory][oracle]") {
+  Scenario scenario = small_scenario(1, 1, 8);
+  scenario.training.global_batch_size = 8;
+  scenario.parallel.zero_stage = 1;
+  const ForecastRun plain = run(scenario);
+  scenario.training.offload_optimizer = true;
+  const ForecastRun moved = run(scenario);
+  CHECK(moved.forecast.memory[0].optimizer == Bytes{0});
+  CHECK(moved.forecast.memory[0].host == plain.forecast.memory[0].optimizer);
+  CHECK(moved.forecast.memory[0].total() < plain.forecast.memory[0].total());
+  CHECK(moved.forecast.step_time_s > plain.forecast.step_time_s);
+  // 4 bytes of gradients down and 2 bytes of weights up for each parameter of the shard.
+  const std::int64_t own = (parameter_count(scenario.model).total() + 7) / 8;
+  Bytes down;
+  Bytes up;
+  for (const ProgramItem& item : moved.graph.programs[0])
+    for (const Op& op : moved.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type != OpType::collective) continue;
+      const CostedCollective& call = moved.graph.collectives[static_cast<std::size_t>(op.payload)];
+      if (call.traffic != Traffic::offload) continue;
+      (op.stream == static_cast<StreamId>(Lane::to_host) ? down : up) += call.call.size;
+    }
+  CHECK(up == Bytes{2 * own});
+  CHECK(static_cast<double>(down.count) == Approx(4.0 * static_cast<double>(own)).epsilon(1e-4));  // buckets round up
+  // The host's update, 3.9e9 parameters a second for all eight ranks, and the way back are not hidden.
+  const double pcie = static_cast<double>(scenario.cluster.node.pcie.bytes_per_second);
+  const double shown = seconds(host_update(own, 8)) + 2.0 * static_cast<double>(own) / pcie;
+  CHECK(moved.forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > shown * 0.99);
+  CHECK(seconds(host_update(3'900'000'000, 1)) == Approx(1));
+  // One GPU alone: ZeRO-Offload's first use.
+  Scenario one = small_scenario(1, 1, 1);
+  one.training.offload_optimizer = true;
+  CHECK(run(one).forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > 0);
+}
+
+TEST_CASE("kinds of data parallelism: what does not go together is told", "[seeds][plan][error]") {
+  const auto message = [](const Parallel& parallel, const Training& training) {
+    const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
+    return plan ? "valid" : to_string(plan.error());
+  };
+  Training training = small_scenario(1, 1, 8).training;
+  Parallel parallel;
+  parallel.reduce_bucket_size = 5;
+  CHECK(message(parallel, training) == "parallel.reduce_bucket_size = 5: needs parallel.data_parallel = deepspeed");
+  parallel = {};
+  parallel.bucket_cap_mb = 25;
+  CHECK(message(parallel, training) == "parallel.bucket_cap_mb = 25: needs parallel.data_parallel = ddp");
+  parallel = {};
+  parallel.data_parallel = DataParallelKind::ddp;
+  parallel.ddp_bucket_size = 7;
+  CHECK(message(parallel, training) ==
+        "parallel.ddp_bucket_size = 7: needs parallel.data_parallel = automatic or parameter servers");
+  parallel.ddp_bucket_size = 0;
+  parallel.zero_stage = 1;
+  CHECK(message(parallel, training) ==
+        "parallel.zero_stage = 1: divides what ddp and parameter servers keep whole (allowed: 0)");
+  parallel = {};
+  parallel.data_parallel = DataParallelKind::parameter_server;
+  parallel.tp = 2;
+  CHECK(message(parallel, training) ==
+        "parallel.data_parallel: parameter servers need workers with the whole model (tp, pp, cp, ep 1)");
+  parallel.tp = 1;
+  training.offload_optimizer = true;
+  CHECK(message(parallel, training) ==
+        "training.offload_optimizer = true: has nothing to move: parameter servers hold the states");
+}
