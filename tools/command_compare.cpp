@@ -8,6 +8,8 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/compare.hpp"
+#include "sim/report/report_page.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 
 namespace tracecast::cli {
@@ -19,6 +21,7 @@ struct Options {
   double tolerance = 0.1;
   bool json = false;
   std::string svg;
+  std::string html;
 };
 
 Result<ExitCode> run(const Options& options, const Context& context) {
@@ -31,6 +34,11 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   if (!options.svg.empty()) {
     if (const Result<void> written = write_file(options.svg, comparison_svg(*comparison, *forecast, *actual)); !written)
       return tl::unexpected(written.error());
+  }
+  if (!options.html.empty()) {
+    const PageFacts facts{context.command, "tracecast " + version()};
+    const std::string page = compare_html(*comparison, *forecast, *actual, facts);
+    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
   fmt::print("{}", options.json ? comparison_json(*comparison)
                                 : comparison_page(*comparison, *forecast, *actual, context.style));
@@ -50,6 +58,8 @@ Run add_compare(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--svg", options->svg, "also draw both timelines on one axis there")->type_name("FILE");
+  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
   return [options](const Context& context) { return run(*options, context); };
 }
 

@@ -13,6 +13,8 @@
 #include "sim/io/files.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
+#include "sim/report/report_page.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -43,6 +45,7 @@ struct Options {
   bool no_best = false;
   bool json = false;
   std::string out;
+  std::string html;
 };
 
 bool concerns_failures(const std::string& key) {
@@ -137,12 +140,16 @@ Result<GoodputRequest> load(const Options& options) {
   return request;
 }
 
+Result<GoodputReport> report_of(GoodputRequest request, const Context& context) {
+  Progress progress("simulating histories", context.show_progress);
+  request.options.progress = [&](int done, int of) { progress.update(done, of); };
+  return forecast_goodput(request);
+}
+
 Result<GoodputReport> report_of(const Options& options, const Context& context) {
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
-  Progress progress("simulating histories", context.show_progress);
-  request->options.progress = [&](int done, int of) { progress.update(done, of); };
-  return forecast_goodput(*request);
+  return report_of(std::move(*request), context);
 }
 
 struct Sweep {
@@ -225,9 +232,20 @@ Result<ExitCode> sweep(const Options& options, const Context& context) {
 }
 
 Result<ExitCode> goodput(const Options& options, const Context& context) {
-  if (!options.sweep.empty()) return sweep(options, context);
-  const Result<GoodputReport> report = report_of(options, context);
+  if (!options.sweep.empty()) {
+    if (!options.html.empty())
+      return wrong("--html", options.html, "shows one forecast and no --sweep; --out draws that");
+    return sweep(options, context);
+  }
+  Result<GoodputRequest> request = load(options);
+  if (!request) return tl::unexpected(request.error());
+  const std::string scenario = to_json(request->scenario);
+  const Result<GoodputReport> report = report_of(std::move(*request), context);
   if (!report) return tl::unexpected(report.error());
+  if (!options.html.empty()) {
+    const std::string page = goodput_html(*report, scenario, {context.command, "tracecast " + version()});
+    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
+  }
   if (!options.out.empty()) {
     const fs::path folder = options.out;
     const Result<void> written =
@@ -298,6 +316,8 @@ Run add_goodput(CLI::App& app) {
   app.add_option("--threads", options->simulation.threads, "same result for any number")->check(CLI::Range(1, 1024));
   app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
   app.add_option("--out", options->out, "also write goodput.json, goodput.txt and pictures (SVG) there")
       ->type_name("DIR");
   return [options](const Context& context) { return goodput(*options, context); };

@@ -108,6 +108,21 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
   return text + hint;
 }
 
+/// One word as a POSIX shell reads it back.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string as_typed(const Command& command, const std::vector<std::string>& arguments) {
+  std::string text = fmt::format("tracecast {}", command.name);
+  for (const std::string& argument : arguments) text += " " + shell_word(argument);
+  return text;
+}
+
 int run(const Command& command, const std::vector<std::string>& arguments, const Output& output) {
   CLI::App app{std::string(command.summary), std::string(command.name)};
   app.set_help_flag("--help,-h", "this page");
@@ -124,7 +139,8 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
     complain(sentence(app, error));
     return code(ExitCode::bad_input);
   }
-  const Result<ExitCode> result = action({.style = output.style, .show_progress = output.show_progress});
+  const Result<ExitCode> result =
+      action({.style = output.style, .show_progress = output.show_progress, .command = as_typed(command, arguments)});
   if (result) return code(*result);
   output.err(to_string(result.error()) + "\n");
   return code(ExitCode::bad_input);

@@ -17,7 +17,9 @@
 #include "sim/io/search_store.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/plan_report.hpp"
+#include "sim/report/report_page.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/process_group.hpp"
@@ -48,6 +50,7 @@ struct Options {
   bool no_upgrades = false;
   bool recipe = false;
   std::string csv;
+  std::string html;
   std::string out;
   bool json = false;
 };
@@ -289,6 +292,7 @@ Result<ExitCode> plan(Options options, const Context& context) {
   if (*group && options.search.threads == 0) options.search.threads = 1;
   Result<Request> request = load(options);
   if (!request) return tl::unexpected(request.error());
+  const std::string scenario = options.html.empty() ? "" : to_json(request->machines.front().scenario);
   const Result<PlanReport> report = make_report(std::move(*request), group->get(), context);
   if (!report) return tl::unexpected(report.error());
   const bool met = !report->plan.offers.empty() && report->plan.offers.front().misses.empty();
@@ -297,6 +301,10 @@ Result<ExitCode> plan(Options options, const Context& context) {
   if (!options.csv.empty())
     if (const Result<void> written = write_file(options.csv, plan_csv(report->plan)); !written)
       return tl::unexpected(written.error());
+  if (!options.html.empty()) {
+    const std::string page = plan_html(*report, scenario, {context.command, "tracecast " + version()});
+    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
+  }
   fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
   return answer;
 }
@@ -345,6 +353,8 @@ Run add_plan(CLI::App& app) {
   app.add_option("--out", options->out, "keep results in this SQLite file; a search that was killed goes on from it")
       ->type_name("FILE");
   app.add_option("--csv", options->csv, "write every simulated layout there")->type_name("FILE");
+  app.add_option("--html", options->html, "write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
   app.add_option("--set", options->overrides, "replace a value of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

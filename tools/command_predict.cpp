@@ -16,8 +16,10 @@
 #include "sim/report/forecast.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/perfetto.hpp"
+#include "sim/report/report_page.hpp"
 #include "sim/report/step_record.hpp"
 #include "sim/report/terminal.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -37,6 +39,7 @@ struct Options {
   bool unfold = false;
   int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::string out;
+  std::string html;
   std::vector<int> trace_ranks;
 };
 
@@ -44,7 +47,7 @@ ForecastOptions forecast_options(const Options& options) {
   return {.flops_convention = options.flops_convention == "model_causal" ? FlopsConvention::model_causal
                                                                          : FlopsConvention::model_full_attn,
           .unfold = options.unfold,
-          .record_spans = !options.out.empty(),
+          .record_spans = !options.out.empty() || !options.html.empty(),
           .explain = options.explain,
           .perturbation_effects = options.network == "analytic",
           .threads = options.threads,
@@ -107,6 +110,11 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
     if (const Result<void> written = write_results(options, *scenario, *run); !written)
       return tl::unexpected(written.error());
   }
+  if (!options.html.empty()) {
+    const PageFacts facts{context.command, "tracecast " + version()};
+    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, facts)); !written)
+      return tl::unexpected(written.error());
+  }
   fmt::print("{}", options.json ? result_json(*scenario, run->forecast)
                                 : terminal_page(*scenario, run->plan, run->forecast, context.style));
   return run->forecast.fits ? ExitCode::done : ExitCode::no;
@@ -139,6 +147,8 @@ Run add_predict(CLI::App& app) {
       app.add_option("--out", options->out,
                      "also write result.json, report.txt, scenario.json, trace.json and timeline.json there")
           ->type_name("DIR");
+  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
   app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
       ->type_name("RANKS")
       ->delimiter(',')

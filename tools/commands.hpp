@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "sim/base/result.hpp"
@@ -31,6 +32,7 @@ enum class ExitCode {
 struct Context {
   TextStyle style;             ///< of standard output
   bool show_progress = false;  ///< standard error is a terminal
+  std::string command;         ///< as typed, quoted for a shell: for reports that say how to repeat them
 };
 
 /// Runs a command whose options have been parsed.

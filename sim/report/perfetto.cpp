@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/io/whole_file.hpp"
+#include "sim/report/template_runs.hpp"
 
 namespace tracecast {
 namespace {
@@ -91,14 +92,6 @@ std::vector<std::vector<Label>> labels(const StepGraph& graph) {
   return all;
 }
 
-/// Consecutive spans of the compute stream that one run of a template makes.
-struct Run {
-  std::int32_t template_index;
-  std::int32_t microbatch;
-  Duration start;
-  Duration end;
-};
-
 /// A message's end that is named by its channel: sends look their receives up.
 struct Arrival {
   std::int32_t rank;
@@ -118,11 +111,11 @@ class Writer {
     emit("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"scenario\":{},\"step_time_us\":\"{}\"}},\n\"traceEvents\":[\n",
          json_string(scenario), Microseconds(timeline_.step_time));
     for (const TracedRank& rank : ranks) {
-      const std::span<const Span> spans = spans_of(rank.index);
+      const std::span<const Span> spans = spans_of(timeline_, rank.index);
       name_threads(rank, spans);
       for (const Span& span : spans) slice(rank.number, span);
-      const std::vector<Run> runs = compute_runs(spans);
-      for (const Run& run : runs) schedule_slice(rank.number, run);
+      const std::vector<TemplateRun> runs = template_runs(graph_, spans);
+      for (const TemplateRun& run : runs) schedule_slice(rank.number, run);
       memory(rank, runs);
     }
     arrows(ranks);
@@ -147,11 +140,6 @@ class Writer {
 
   const Op& op(const Span& span) const {
     return graph_.templates[static_cast<std::size_t>(span.template_index)].ops[static_cast<std::size_t>(span.op)];
-  }
-
-  std::span<const Span> spans_of(std::int32_t index) const {
-    const auto found = std::ranges::equal_range(timeline_.spans, index, {}, &Span::rank);
-    return {found.begin(), found.end()};
   }
 
   void name_thread(std::int32_t pid, int tid, std::string_view name) {
@@ -192,23 +180,11 @@ class Writer {
     return Microseconds(Microseconds(end).nanoseconds - Microseconds(start).nanoseconds);
   }
 
-  std::vector<Run> compute_runs(std::span<const Span> spans) const {
-    std::vector<Run> runs;
-    for (const Span& span : spans) {
-      if (op(span).stream != kComputeStream || op(span).type != OpType::compute || op(span).payload < 0) continue;
-      const bool same = !runs.empty() && runs.back().template_index == span.template_index &&
-                        runs.back().microbatch == span.microbatch;
-      if (!same) runs.push_back({span.template_index, span.microbatch, span.start, span.end});
-      runs.back().end = span.end;
-    }
-    return runs;
-  }
-
-  const Template& run_template(const Run& run) const {
+  const Template& run_template(const TemplateRun& run) const {
     return graph_.templates[static_cast<std::size_t>(run.template_index)];
   }
 
-  void schedule_slice(std::int32_t pid, const Run& run) {
+  void schedule_slice(std::int32_t pid, const TemplateRun& run) {
     const Template& what = run_template(run);
     const std::string name =
         what.phase == Phase::optimizer ? what.name : fmt::format("{} mb {}", what.name, run.microbatch);
@@ -216,19 +192,10 @@ class Writer {
          json_string(name), pid, kScheduleThread, Microseconds(run.start), length(run.start, run.end));
   }
 
-  void memory(const TracedRank& rank, std::span<const Run> runs) {
-    Bytes in_use = rank.resident;
-    const auto point = [&](Duration at) {
+  void memory(const TracedRank& rank, std::span<const TemplateRun> runs) {
+    for (const MemoryPoint& point : memory_over_time(graph_, runs, rank.resident))
       emit("{{\"ph\":\"C\",\"name\":\"memory\",\"pid\":{},\"ts\":{},\"args\":{{\"GiB\":{:.4f}}}}},\n", rank.number,
-           Microseconds(at), gib(in_use));
-    };
-    point({});
-    for (const Run& run : runs) {
-      const Template& what = run_template(run);
-      if (what.allocates == what.releases) continue;
-      in_use += what.allocates - what.releases;
-      point(run.end);
-    }
+           Microseconds(point.at), gib(point.in_use));
   }
 
   /// From the beginning of every send to the beginning of its receive, between the first processes of the classes.

@@ -295,7 +295,7 @@ std::string fitted(const Fit& fit) {
   return fit.data.empty() ? "" : fmt::format(" (fitted on {}, residual {})", fit.data, percent(fit.residual));
 }
 
-std::vector<std::string> assumptions(const Scenario& s, const Forecast& f, const TextStyle& style) {
+std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, const TextStyle& style) {
   const InTraining& in = s.profile.in_training;
   std::vector<std::string> lines = {provenance(f, style)};
   lines.push_back(fmt::format(
@@ -321,7 +321,7 @@ std::vector<std::string> assumptions(const Scenario& s, const Forecast& f, const
 
 std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
   std::string text = heading("Where the numbers come from", style);
-  for (const std::string& line : assumptions(scenario, f, style))
+  for (const std::string& line : assumption_lines(scenario, f, style))
     text += paragraph(style.unicode ? "  • " : "  - ", line, style);
   text += paint(
       paragraph("  ",
@@ -333,6 +333,10 @@ std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, con
 }
 
 }  // namespace
+
+std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast) {
+  return assumption_lines(scenario, forecast, {});
+}
 
 std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast,
                           const TextStyle& wanted) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/io/scenario.hpp"
 #include "sim/plan/plan.hpp"
@@ -12,5 +13,8 @@ namespace tracecast {
 
 /// Lines of at most style.width columns, and of at most 110: longer ones are hard to read. Requires the forecast's memory.
 std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style);
+
+/// What the forecast rests on, a sentence each: provenance, fits, precision, conventions.
+std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast);
 
 }  // namespace tracecast

@@ -175,3 +175,27 @@ TEST_CASE("spans: effects come after their causes", "[e2e]") {
   }
   CHECK(wrong == 0);
 }
+
+TEST_CASE("--html writes one file that needs no network, and says how to repeat it", "[e2e][page]") {
+  const Sandbox sandbox;
+  const std::string predict = "tracecast predict llama3-405b-16k --set training.seq_length=4096 --html a.html";
+  REQUIRE(sandbox
+              .run(predict + " && tracecast plan llama3-405b-1024 --best 1 --no-upgrades --tp 8 --html b.html" +
+                   " && tracecast goodput llama3-405b-16k --no-best --histories 64 --html c.html" +
+                   " && tracecast compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json" +
+                   " --tolerance 1 --html d.html")
+              .code == 0);
+  CHECK(content_of(sandbox.path() / "a.html").find("\"command\":\"" + predict + "\"") != std::string::npos);
+  for (const char* name : {"a.html", "b.html", "c.html", "d.html"}) {
+    const std::string page = content_of(sandbox.path() / name);
+    INFO(name);
+    CHECK(page.starts_with("<!doctype html>"));
+    CHECK(page.find("/*DATA*/") == std::string::npos);
+    CHECK(page.find("src=") == std::string::npos);
+    for (std::size_t at = 0; (at = page.find("http", at)) != std::string::npos; ++at)
+      CHECK(page.substr(at, 26) == "http://www.w3.org/2000/svg");
+  }
+  const Outcome unwritable = sandbox.run("tracecast predict llama3-405b-16k --html nowhere/a.html");
+  CHECK(unwritable.code == 2);
+  CHECK(unwritable.out.empty());
+}

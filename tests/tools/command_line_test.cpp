@@ -57,6 +57,22 @@ Outcome run(std::vector<std::string> arguments) {
 
 }  // namespace
 
+TEST_CASE("a command is told how it was typed, quoted for a shell", "[tools]") {
+  static std::string typed;
+  constexpr Command kAsked[] = {{"ask", "keeps its command", "ask", [](CLI::App& app) -> Run {
+                                   auto words = std::make_shared<std::vector<std::string>>();
+                                   app.add_option("words", *words);
+                                   return [words](const Context& context) -> Result<ExitCode> {
+                                     typed = context.command;
+                                     return ExitCode::done;
+                                   };
+                                 }}};
+  const auto ignore = [](std::string_view) {};
+  CHECK(run_command_line({"ask", "a-b_c=1.5", "two words", "it's", ""}, kAsked,
+                         {.style = {}, .out = ignore, .err = ignore}) == 0);
+  CHECK(typed == R"(tracecast ask a-b_c=1.5 'two words' 'it'\''s' '')");
+}
+
 TEST_CASE("a command's answer is its exit code", "[tools]") {
   CHECK(run({"sum", "1", "2"}).code == 0);
   CHECK(run({"sum", "1", "2", "--negative"}).code == 1);

@@ -1,0 +1,30 @@
+/// Pieces of the pages' data, as JSON text; and putting data into a page.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/report/report_page.hpp"
+#include "sim/report/step_record.hpp"
+
+namespace tracecast {
+
+/// `text` as a JSON string, quotes included; what is not UTF-8 is replaced.
+std::string json_text(std::string_view text);
+
+std::string base64(std::string_view bytes);
+
+/// A record as timeline.js reads it. `names`: of its ranks, `chosen`: indices of those to draw.
+std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
+                          std::span<const std::size_t> chosen);
+
+/// Ranks of a record to draw with at most kMostSpans spans, at least one: the first of every pipeline rank, then the others.
+std::vector<std::size_t> ranks_to_draw(const StepRecord& record);
+
+/// The report page with `members` ("\"a\":1,\"b\":2") as data, beside kind, title and facts.
+std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
+                        const std::string& members);
+
+}  // namespace tracecast

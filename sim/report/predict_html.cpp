@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/graph/traffic.hpp"
+#include "sim/io/files.hpp"
+#include "sim/network/topology.hpp"
+#include "sim/report/json.hpp"
+#include "sim/report/page_parts.hpp"
+#include "sim/report/perfetto.hpp"
+#include "sim/report/template_runs.hpp"
+#include "sim/report/terminal.hpp"
+#include "sim/report/topology_report.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Whether a message of this rank leaves its node.
+bool sends_far(const StepGraph& graph, const Cluster& cluster, const Rank& rank) {
+  return std::ranges::any_of(rank.channels, [&](const ChannelEnd& end) {
+    return end.rank >= 0 && cluster.node_of(graph.ranks[static_cast<std::size_t>(end.rank)].representative) !=
+                                cluster.node_of(rank.representative);
+  });
+}
+
+/// What one GPU puts on the network: a ring over r ranks of a node leaves it once for all of them, all_to_all and messages
+/// leave with the share of the members that lie outside.
+double network_bytes(const TrafficCount& count, bool far_message) {
+  if (count.slot < 0) return far_message ? count.sent : 0;
+  if (count.nodes <= 1) return 0;
+  const double per_node = static_cast<double>(count.ranks) / count.nodes;
+  if (count.collective == Collective::all_to_all) return count.sent * (count.ranks - per_node) / (count.ranks - 1);
+  return count.sent / per_node;
+}
+
+std::string traffic_json(const StepGraph& graph, const Cluster& cluster, std::size_t r) {
+  std::string text = "[";
+  for (const TrafficCount& c : count_traffic(graph, r)) {
+    const double far = network_bytes(c, sends_far(graph, cluster, graph.ranks[r]));
+    text += fmt::format(
+        R"({}{{"traffic":"{}","collective":"{}","ranks":{},"nodes":{},"calls":{},"sent":{:.0f},"network":{:.0f}}})",
+        text.size() > 1 ? "," : "", to_string(c.traffic), to_string(c.collective), c.ranks, c.nodes, c.calls, c.sent,
+        far);
+  }
+  return text + "]";
+}
+
+std::string memory_json(const ForecastRun& run, const TracedRank& rank) {
+  const std::vector<TemplateRun> runs = template_runs(run.graph, spans_of(run.timeline, rank.index));
+  std::string text = "[";
+  for (const MemoryPoint& p : memory_over_time(run.graph, runs, rank.resident))
+    text += fmt::format("{}[{:.7g},{:.4f}]", text.size() > 1 ? "," : "", seconds(p.at), gib(p.in_use));
+  return text + "]";
+}
+
+std::string memory_kinds_json(const Forecast& f) {
+  std::string text = "[";
+  for (const MemoryByKind& m : f.memory)
+    text += fmt::format(
+        R"({}{{"weights":{},"gradients":{},"optimizer":{},"activations":{},"transient":{},"fixed":{},"fragmentation":{}}})",
+        text.size() > 1 ? "," : "", gib(m.weights), gib(m.gradients), gib(m.optimizer), gib(m.activations),
+        gib(m.transient), gib(m.fixed), gib(m.fragmentation));
+  return text + "]";
+}
+
+template <class Each>
+std::string joined(std::span<const std::size_t> chosen, Each each) {
+  std::string text = "[";
+  for (const std::size_t r : chosen) text += (text.size() > 1 ? "," : "") + each(r);
+  return text + "]";
+}
+
+std::string network_json(const Cluster& cluster) {
+  const double nics = static_cast<double>(cluster.node.nics) / std::max(1, cluster.node.gpus_per_host);
+  const Topology topology(cluster);
+  return fmt::format(R"({{"name":{},"gpu_link":{},"nic_per_gpu":{},"svg":{}}})", json_text(cluster.name),
+                     cluster.node.gpu_link.bytes_per_second,
+                     nics * static_cast<double>(cluster.node.nic_rate.bytes_per_second),
+                     json_text(topology_svg(topology, describe(topology))));
+}
+
+std::string sentences(const std::vector<std::string>& lines) {
+  std::string text = "[";
+  for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + json_text(line);
+  return text + "]";
+}
+
+}  // namespace
+
+std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageFacts& facts) {
+  const StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated);
+  const std::vector<TracedRank> traced = *traced_ranks(run, {});
+  std::vector<std::string> names;
+  for (const TracedRank& rank : traced) names.push_back(rank.name);
+  const std::vector<std::size_t> chosen = ranks_to_draw(record);
+  std::string members = fmt::format(
+      R"("result":{},"scenario":{},"gpu":{},"model":{},"assumptions":{},"memory_kinds":{},"network":{},"durations":{})",
+      result_json(scenario, run.forecast), json_text(to_json(scenario)), json_text(scenario.profile.gpu),
+      json_text(scenario.model.name), sentences(assumptions(scenario, run.forecast)), memory_kinds_json(run.forecast),
+      network_json(scenario.cluster), durations_json(run.graph));
+  members += fmt::format(R"(,"timelines":[{}],"memory_over_time":{},"traffic":{})",
+                         timeline_json(record, "forecast", names, chosen),
+                         joined(chosen, [&](std::size_t r) { return memory_json(run, traced[r]); }),
+                         joined(chosen, [&](std::size_t r) { return traffic_json(run.graph, scenario.cluster, r); }));
+  return report_page("predict",
+                     fmt::format("{} on {} × {}", scenario.model.name,
+                                 number(static_cast<double>(run.forecast.ranks), 1), scenario.profile.gpu),
+                     facts, members);
+}
+
+}  // namespace tracecast

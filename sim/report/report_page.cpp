@@ -1,0 +1,175 @@
+#include "sim/report/report_page.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/page_parts.hpp"
+#include "sim/report/page_sources.hpp"
+
+namespace tracecast {
+namespace {
+
+/// LEB128: seven bits a byte, the lowest first.
+void append(std::string& bytes, std::uint64_t value) {
+  for (; value >= 128; value >>= 7) bytes += static_cast<char>(0x80 | (value & 127));
+  bytes += static_cast<char>(value);
+}
+
+/// Small numbers of either sign become small ones: 0, -1, 1, -2 … are 0, 1, 2, 3 …
+void append_signed(std::string& bytes, std::int64_t value) {
+  append(bytes, value < 0 ? 2 * static_cast<std::uint64_t>(-(value + 1)) + 1 : 2 * static_cast<std::uint64_t>(value));
+}
+
+std::int64_t nanoseconds(Duration t) { return t.picoseconds / 1000; }
+
+/// Spans of one rank, each relative to the one before on its stream: tools/page/timeline.js reads it.
+struct RankSpans {
+  std::string bytes;
+  std::size_t count = 0;
+  std::vector<std::int64_t> last_end;  ///< [stream]
+  std::int32_t microbatch = 0;
+
+  void add(const StepSpan& span) {
+    const auto stream = static_cast<std::size_t>(span.stream);
+    if (last_end.size() <= stream) last_end.resize(stream + 1);
+    std::int64_t& last = last_end[stream];
+    const std::int64_t start = nanoseconds(span.start);
+    append(bytes, stream);
+    append(bytes, static_cast<std::uint64_t>(span.work));
+    append_signed(bytes, span.microbatch - microbatch);
+    append_signed(bytes, start - last);
+    append(bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(0, start - nanoseconds(span.arrival))));
+    append(bytes, static_cast<std::uint64_t>(nanoseconds(span.end) - start));
+    microbatch = span.microbatch;
+    last = nanoseconds(span.end);
+    ++count;
+  }
+};
+
+std::string works_json(const StepRecord& record) {
+  std::string text = "[";
+  for (const StepWork& work : record.works)
+    text += fmt::format(R"({}{{"name":{},"kind":{},"pass":{},"phase":{},"part":{},"provenance":{},"transfer":{}}})",
+                        text.size() > 1 ? "," : "", json_text(work.name), json_text(work.kind), json_text(work.pass),
+                        json_text(work.phase), json_text(work.part), json_text(work.provenance), work.transfer);
+  return text + "]";
+}
+
+void replace(std::string& text, std::string_view what, const std::string& with) {
+  const std::size_t at = text.find(what);
+  TRACECAST_ASSERT(at != std::string::npos, "the page has a place for what is put into it");
+  text.replace(at, what.size(), with);
+}
+
+std::string list(const std::vector<std::string>& parts) { return fmt::format("[{}]", fmt::join(parts, ",")); }
+
+std::vector<std::string> plain_names(const StepRecord& record) {
+  std::vector<std::string> names;
+  for (const StepRank& rank : record.ranks) names.push_back(fmt::format("rank {}", rank.number));
+  return names;
+}
+
+}  // namespace
+
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t here = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t three = 0;
+    for (std::size_t k = 0; k < 3; ++k) three = three << 8 | (k < here ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k) text += k <= here ? kDigits[three >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+std::vector<std::size_t> ranks_to_draw(const StepRecord& record) {
+  std::vector<std::size_t> count(record.ranks.size());
+  for (const StepSpan& span : record.spans) ++count[static_cast<std::size_t>(span.rank)];
+  std::vector<std::size_t> order;
+  std::vector<std::size_t> others;
+  std::vector<std::int32_t> seen;
+  for (std::size_t r = 0; r < record.ranks.size(); ++r) {
+    const bool first = std::ranges::find(seen, record.ranks[r].pp_rank) == seen.end();
+    (first ? order : others).push_back(r);
+    if (first) seen.push_back(record.ranks[r].pp_rank);
+  }
+  order.insert(order.end(), others.begin(), others.end());
+  std::size_t sum = 0;
+  std::size_t taken = 0;
+  while (taken < order.size() && (taken == 0 || sum + count[order[taken]] <= kMostSpans)) sum += count[order[taken++]];
+  order.resize(taken);
+  std::ranges::sort(order);
+  return order;
+}
+
+std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
+                          std::span<const std::size_t> chosen) {
+  std::vector<RankSpans> spans(record.ranks.size());
+  for (const StepSpan& span : record.spans)
+    if (std::ranges::binary_search(chosen, static_cast<std::size_t>(span.rank)))
+      spans[static_cast<std::size_t>(span.rank)].add(span);
+  std::vector<std::string> ranks;
+  for (const std::size_t r : chosen)
+    ranks.push_back(fmt::format(R"({{"name":{},"pp":{},"count":{},"spans":"{}"}})", json_text(names[r]),
+                                record.ranks[r].pp_rank, spans[r].count, base64(spans[r].bytes)));
+  std::vector<std::string> streams;
+  for (const std::string& stream : record.streams) streams.push_back(json_text(stream));
+  return fmt::format(R"({{"label":{},"step_s":{},"all_ranks":{},"streams":{},"works":{},"ranks":{}}})",
+                     json_text(label), seconds(record.step_time), record.ranks.size(), list(streams),
+                     works_json(record), list(ranks));
+}
+
+std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
+                        const std::string& members) {
+  std::string data = fmt::format(R"({{"kind":{},"title":{},"command":{},"version":{},{}}})", json_text(kind),
+                                 json_text(title), json_text(facts.command), json_text(facts.version), members);
+  // "</script>" inside the data would end it.
+  for (std::size_t at = 0; (at = data.find("</", at)) != std::string::npos; at += 3) data.replace(at, 2, "<\\/");
+  std::string page(kReportPage);
+  replace(page, "/*DATA*/null", data);
+  return page;
+}
+
+std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageFacts& facts) {
+  return report_page("plan", fmt::format("{}: best layouts by {}", report.scenario, to_string(report.plan.objective)),
+                     facts, fmt::format(R"("result":{},"scenario":{})", plan_json(report), json_text(scenario_json)));
+}
+
+std::string goodput_html(const GoodputReport& report, const std::string& scenario_json, const PageFacts& facts) {
+  std::string days = "[";
+  for (const JobSpan& span : report.sample.spans)
+    days += fmt::format(R"({}[{:.0f},{:.0f},"{}"])", days.size() > 1 ? "," : "", seconds(span.begin), seconds(span.end),
+                        to_string(span.spent));
+  days += "]";
+  std::vector<double> goodputs = report.goodput.goodputs;
+  std::ranges::sort(goodputs);
+  return report_page(
+      "goodput",
+      fmt::format("{}: goodput over {} days", report.scenario, number(seconds(report.spec.horizon) / 86400, 3)), facts,
+      fmt::format(R"("result":{},"scenario":{},"history":{},"goodputs":[{:.5f}])", goodput_json(report),
+                  json_text(scenario_json), days, fmt::join(goodputs, ",")));
+}
+
+std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
+                         const PageFacts& facts) {
+  const auto timeline = [](const StepRecord& record, std::string_view label) {
+    return timeline_json(record, label, plain_names(record), ranks_to_draw(record));
+  };
+  return report_page("compare",
+                     fmt::format("{}: {} and {}", comparison.scenario, to_string(comparison.forecast_origin),
+                                 to_string(comparison.actual_origin)),
+                     facts,
+                     fmt::format(R"("result":{},"timelines":[{},{}])", comparison_json(comparison),
+                                 timeline(forecast, "forecast"), timeline(actual, "actual")));
+}
+
+}  // namespace tracecast

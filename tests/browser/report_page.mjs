@@ -1,0 +1,135 @@
+// Opens the reports of predict, plan, goodput and compare in Chromium, with the network off.
+//   node report_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
+import { execFileSync } from "node:child_process";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import assert from "node:assert/strict";
+import { inBrowser, newPage, reachedByTab, tracecast } from "./browser.mjs";
+
+await inBrowser(async (browser, folder) => {
+  const run = (name, ...words) => {
+    const file = join(folder, `${name}.html`);
+    execFileSync(tracecast, [...words, "--html", file], { stdio: ["ignore", "pipe", "inherit"] });
+    return file;
+  };
+  const open = async (file, options) => {
+    const page = await newPage(browser, options);
+    await page.goto(pathToFileURL(file).href);
+    await page.waitForFunction(() => document.querySelector("main").children.length > 0);
+    return page;
+  };
+  const text = (page, selector) => page.textContent(selector);
+  const looks = async (name, file) => {
+    for (const [kind, options] of Object.entries({ "light-1280": {}, "dark-1280": { dark: true }, "light-400": { width: 400 }, "dark-400": { width: 400, dark: true } })) {
+      const page = await open(file, options);
+      await page.waitForTimeout(100);
+      assert(await page.tooWide() <= 0, `${name} ${kind} is wider than its window by ${await page.tooWide()}`);
+      await page.shot(`${name}-${kind}`);
+      assert.deepEqual(page.complaints, []);
+      await page.context().close();
+    }
+  };
+
+  // predict: 16,384 GPUs.
+  const predict = run("predict", "predict", "llama3-405b-16k", "--explain");
+  assert(statSync(predict).size < 4e6, "a report of 16,384 GPUs is no larger than a picture");
+  const page = await open(predict);
+  assert.match(await text(page, "#title"), /llama-3.1-405b on 16,384 × H100/);
+  assert.match(await text(page, "#section-summary"), /step time6\.\d+ s90 % between/);
+  assert.match(await text(page, "#command"), /^tracecast predict llama3-405b-16k --explain --html /);
+  assert.match(await text(page, "#scenario"), /"num_layers": 126/);
+
+  // The parts of the step sum to the step.
+  const sums = await page.evaluate(() => { const parts = stepParts(data.result); return [parts.reduce((a, p) => a + p.value, 0), data.result.step_time_s]; });
+  assert(Math.abs(sums[0] / sums[1] - 1) < 0.02, `parts sum to ${sums[0]} of ${sums[1]}`);
+
+  // Timeline: point, walk, zoom to the operator, drag, everything from the keyboard.
+  const box = async () => page.locator("#timeline").boundingBox();
+  await page.locator("#timeline").scrollIntoViewIfNeeded();
+  const state = () => page.evaluate(() => ({ from: tracecast.state.from, to: tracecast.state.to, whole: tracecast.whole, picked: Boolean(tracecast.state.picked) }));
+  await page.mouse.move((await box()).x + 700, (await box()).y + 30);
+  assert.match(await text(page, "#about"), /^ranks .*, compute: .*; \d.* from .*; (measured|interpolated|analytic)$/);
+  await page.focus("#timeline");
+  for (let i = 0; i < 14; ++i) await page.keyboard.press("+");
+  let now = await state();
+  assert((now.to - now.from) < now.whole / 500, "fourteen presses zoom in to operators");
+  const before = await text(page, "#about");
+  await page.keyboard.press("ArrowRight");
+  assert.notEqual(await text(page, "#about"), before);
+  await page.keyboard.press("ArrowDown");
+  assert.match(await text(page, "#about"), /, (?!compute)\S.*: /);
+  await page.keyboard.press("Home");
+  await page.keyboard.press("0");
+  await page.waitForFunction(() => tracecast.state.to === tracecast.whole);
+  await page.click("#in");
+  await page.mouse.move((await box()).x + 600, (await box()).y + 60);
+  await page.mouse.down();
+  await page.mouse.move((await box()).x + 400, (await box()).y + 60, { steps: 5 });
+  await page.mouse.up();
+  assert((await state()).from > now.whole * 0.05, "dragging moves the timeline");
+  await page.check("#every");
+  assert(await page.evaluate(() => tracecast.lanes.length) > 40);
+  await page.uncheck("#every");
+
+  // 80,000 spans stay smooth: the whole step and twenty zoom levels, each drawn in less than two frames.
+  const slowest = await page.evaluate(() => {
+    let most = 0, spans = 0;
+    for (const rank of data.timelines[0].ranks) spans += rank.count;
+    for (let span = tracecast.whole; span > 1e4; span /= 2) {
+      tracecast.state.from = (tracecast.whole - span) / 2; tracecast.state.to = tracecast.state.from + span;
+      const times = [0, 1, 2].map(() => { tracecast.draw(); return tracecast.drawMs; });
+      most = Math.max(most, Math.min(...times));
+    }
+    tracecast.show(0, tracecast.whole);
+    return { most, spans };
+  });
+  console.log(`${slowest.spans} spans, slowest frame ${slowest.most.toFixed(1)} ms`);
+  assert(slowest.spans > 70000 && slowest.most < 33, JSON.stringify(slowest));
+
+  // Durations can be filtered and sorted, memory and traffic chosen by class.
+  const all = await text(page, "#shown");
+  await page.fill("#filter", "attention");
+  assert.notEqual(await text(page, "#shown"), all);
+  await page.fill("#filter", "nothing like this");
+  assert.match(await text(page, "#shown"), /^0 of /);
+  await page.selectOption("#memory-rank", "3");
+  assert.match(await text(page, "#section-memory"), /from \d+\.\d GiB to \d+\.\d GiB at/);
+  await page.selectOption("#traffic-rank", "2");
+  assert.match(await text(page, "#section-network"), /network, per GPU: .* of 50 GB\/s/);
+  const reached = await reachedByTab(page, 60);
+  for (const id of ["theme", "in", "out", "fit", "every", "timeline", "memory-rank", "traffic-rank", "filter"]) assert(reached.has(id), `Tab does not reach ${id}`);
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await page.click("#theme");
+  assert.notEqual(await paper(), light);
+  assert.deepEqual(page.complaints, []);
+  await looks("predict", predict);
+
+  // What is slow or broken is named.
+  const small = await open(run("small", "predict", "zero-1-7.5b", "--set", "perturb.slow_rank.5=1.3"));
+  assert.match(await text(small, "#section-time"), /What is slow or broken/);
+
+  const plan = run("plan", "plan", "llama3-405b-1024", "--best", "3", "--gpus", "512,1024", "--recipe");
+  const planned = await open(plan);
+  assert.match(await text(planned, "#section-search"), /simulated/);
+  await planned.selectOption("#offer", "2");
+  assert.match(await text(planned, "#detail"), /tp \d+ .*step [\d.]+ s, bound/s);
+  await looks("plan", plan);
+
+  const goodput = run("goodput", "goodput", "llama3-405b-16k", "--days", "54", "--failures", "llama3-54-days");
+  const good = await open(goodput);
+  assert.match(await text(good, "#section-summary"), /goodput\d+\.\d+ %/);
+  await looks("goodput", goodput);
+
+  const root = new URL("../../docs/validation/", import.meta.url).pathname;
+  const compare = run("compare", "compare", join(root, "cpu-forecast.json"), join(root, "cpu-executed.json"), "--tolerance", "1");
+  const compared = await open(compare);
+  assert.match(await text(compared, "#section-summary"), /error/);
+  assert.equal(await compared.evaluate(() => tracecast.records.length), 2);
+  await compared.focus("#timeline");
+  await compared.keyboard.press("ArrowRight");
+  assert.match(await text(compared, "#about"), /rank 0, compute/);
+  await looks("compare", compare);
+});
+console.log("the reports work");

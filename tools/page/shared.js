@@ -1,0 +1,82 @@
+// What all pages share: elements, numbers, tables, the switch between dark and light.
+const $ = id => document.getElementById(id);
+
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") element.style.cssText = value;  // not an attribute: a page may forbid inline styles
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter(child => child != null));
+  return element;
+}
+
+const digits = (x, n = 3) => {
+  if (!Number.isFinite(x)) return "–";
+  if (Math.abs(x) >= 10 ** n) return Math.round(x).toLocaleString("en-US");
+  return x === 0 ? "0" : Number(x.toPrecision(n)).toString();
+};
+function timeText(s, n = 3) {
+  const size = Math.abs(s);
+  if (size === 0) return "0 s";
+  if (size < 1e-6) return `${digits(s * 1e9, n)} ns`;
+  if (size < 1e-3) return `${digits(s * 1e6, n)} µs`;
+  if (size < 1) return `${digits(s * 1e3, n)} ms`;
+  if (size < 300) return `${digits(s, n)} s`;
+  if (size < 5400) return `${digits(s / 60, n)} min`;
+  return size < 2 * 86400 ? `${digits(s / 3600, n)} h` : `${digits(s / 86400, n)} days`;
+}
+const percent = (share, n = 1) => `${(100 * share).toFixed(n)} %`;
+const gib = x => `${x.toFixed(1)} GiB`;
+const bytesText = b => b >= 1e9 ? `${digits(b / 1e9)} GB` : b >= 1e6 ? `${digits(b / 1e6)} MB` : b >= 1e3 ? `${digits(b / 1e3)} kB` : `${digits(b)} B`;
+const rateText = r => `${bytesText(r)}/s`;
+const spoken = name => name.replaceAll("_", " ");
+
+const card = (name, value, note = "", kind = "") => h("div", { class: "card" }, h("span", {}, name), h("b", { class: kind }, value), h("span", {}, note));
+
+/// columns: [title, value of a row, text of a row (default: the value), is it text?]; a click on a title sorts.
+function table(columns, rows, { sorted = -1, tall = false, pick = null } = {}) {
+  const body = h("tbody"), head = h("tr"), box = h("div", { class: `wide${tall ? " tall" : ""}`, tabindex: tall ? 0 : null },
+    h("table", {}, h("thead", {}, head), body));
+  let order = sorted, down = true;
+  const fill = () => {
+    const list = [...rows];
+    if (order >= 0) {
+      const value = columns[order][1];
+      list.sort((a, b) => { const x = value(a), y = value(b); return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1); });
+    }
+    body.replaceChildren(...list.map(row => h("tr", pick ? { onclick: () => pick(row) } : {},
+      columns.map(([, value, text, isText]) => h("td", { class: isText ? "text" : null }, String((text || value)(row)))))));
+  };
+  columns.forEach(([title, , , isText], i) => head.append(h("th", { class: isText ? "text" : null, scope: "col" },
+    h("button", { type: "button", title: "sort", onclick: () => { down = order === i ? !down : true; order = i; fill(); } }, title))));
+  fill();
+  return box;
+}
+
+/// parts: [{ name, value, colour }]; one bar of all of them, and what they are called.
+function stackedBar(parts, total, text) {
+  const shown = parts.filter(p => p.value > 0);
+  return h("div", {},
+    h("div", { class: "stack", role: "img", "aria-label": shown.map(p => `${p.name} ${text(p.value)}`).join(", ") },
+      shown.map(p => h("i", { style: `width:${100 * p.value / total}%;background:${p.colour}`, title: `${p.name}: ${text(p.value)}` }))),
+    h("div", { class: "legend" }, shown.map(p => h("span", {}, h("span", { class: "key", style: `background:${p.colour}` }), `${p.name} ${text(p.value)}`))));
+}
+
+const KIND_COLOURS = { gemm: "#77aadd", grouped_gemm: "#5f97cf", attention: "#99ddff", scores: "#88ccee", softmax: "#aaddcc",
+  norm: "#eedd88", activation: "#ffaabb", rope: "#bbcc33", residual: "#aaaa00", embedding: "#ddcc77", cross_entropy: "#e8b8a0",
+  optimizer: "#44bb99", cast: "#cccccc", permute: "#ccbb99", copy: "#bbbbbb",
+  tensor_parallel: "#cc99cc", context_parallel: "#b8a0d8", expert_parallel: "#a98fc9", pipeline: "#88bbaa", gradients: "#ee8866",
+  parameters: "#e0a050", control: "#bbaaaa", bubble: "#9a9aa6", host: "#707080" };
+const PHASE_COLOURS = { forward: "#77aadd", backward: "#ee8866", weight_gradient: "#c4c4c4", optimizer: "#44bb99" };
+const colourOf = kind => KIND_COLOURS[kind] || "#dddddd";
+const cssColour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function toggleTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  dispatchEvent(new Event("theme"));
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("theme")));
