@@ -1,5 +1,6 @@
 #include "sim/engine/zeroed_memory.hpp"
 
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -9,11 +10,18 @@ namespace tracecast::engine {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+/// Below this, clearing memory that the process has used before is quicker than new pages.
+constexpr std::size_t kMapped = std::size_t{1} << 20;
 
 }  // namespace
 
 ZeroedMemory::ZeroedMemory(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
+  if (bytes < kMapped) {
+    begin_ = std::calloc(bytes, 1);
+    if (begin_ == nullptr) throw std::bad_alloc();
+    return;
+  }
   void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   begin_ = mapped;
@@ -22,7 +30,12 @@ ZeroedMemory::ZeroedMemory(std::size_t bytes) : bytes_(bytes) {
 }
 
 ZeroedMemory::~ZeroedMemory() {
-  if (begin_ != nullptr) ::munmap(begin_, bytes_);
+  if (begin_ == nullptr) return;
+  if (bytes_ < kMapped) {
+    std::free(begin_);
+  } else {
+    ::munmap(begin_, bytes_);
+  }
 }
 
 ZeroedMemory::ZeroedMemory(ZeroedMemory&& other) noexcept

@@ -55,6 +55,9 @@ class BuildContext {
   /// What is written from now on is for ranks of this kind.
   void select(const RankKind& kind);
   const RankKind& kind() const { return kind_; }
+  /// Work of a layer; layers of one kind share it.
+  const WorkList& forward_work(int layer);
+  const WorkList& backward_work(int layer, BackwardPart part, bool recompute_all);
   /// Host time of one operation.
   Duration launch() const;
   /// What distinguishes the kind from others of its pipeline rank, as far as templates show it.
@@ -90,6 +93,9 @@ class BuildContext {
  private:
   RankKind kind_;
   std::string kind_signature_;
+  std::vector<std::int32_t> layer_kinds_;          ///< [layer] number of LayerWork::kind()
+  std::map<std::int32_t, WorkList> forward_work_;  ///< [kind]
+  std::map<std::tuple<std::int32_t, BackwardPart, bool>, WorkList> backward_work_;
   std::map<std::string, std::int32_t> templates_;                     ///< [signature]
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
 };

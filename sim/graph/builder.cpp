@@ -170,7 +170,7 @@ class GraphBuilder {
     };
     if (stage.embedding) unit(0, context_.work.embedding_forward());
     for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
-      unit(context_.units.layer(stage, layer), context_.work.forward(layer));
+      unit(context_.units.layer(stage, layer), context_.forward_work(layer));
     if (stage.head) unit(context_.units.head(stage), context_.work.head_forward());
     messages_.send(writer, chunk.index, ChannelSide::send_forward, chunk.send_forward);
     out.allocates = activation_bytes(context_.model, context_.plan, stage);
@@ -201,7 +201,7 @@ class GraphBuilder {
     };
     if (stage.head) unit(units.head(stage), context_.work.head_backward(part));
     for (int layer = stage.first_layer + stage.num_layers; layer-- > stage.first_layer;)
-      unit(units.layer(stage, layer), context_.work.backward(layer, part, recomputes(stage, layer)));
+      unit(units.layer(stage, layer), context_.backward_work(layer, part, recomputes(stage, layer)));
     if (inputs) messages_.send(writer, chunk.index, ChannelSide::send_backward, chunk.send_backward);
     if (stage.embedding && part != BackwardPart::input_gradients) unit(0, context_.work.embedding_backward());
     buckets.flush_all();

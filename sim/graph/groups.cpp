@@ -71,7 +71,7 @@ int Groups::part(Slot slot, int position) const {
     case Slot::embedding:
       return embedding_part(position);
     case Slot::mirror:  // bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r
-      return std::min(position, plan_.parallel.pp - 1 - position);
+      return needed_.mirrors ? std::min(position, plan_.parallel.pp - 1 - position) : position;
     case Slot::tensor:
     case Slot::context:
     case Slot::world:
@@ -109,7 +109,7 @@ int Groups::resharded_part(int position) const {
 
 /// The same of the ranks that hold one expert.
 int Groups::expert_resharded_part(int position) const {
-  if (plan_.parallel.reshard_group == 0) return position;
+  if (!needed_.experts || plan_.parallel.reshard_group == 0) return position;
   const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
   const int experts = etp * plan_.parallel.ep;
   const int holders = plan_.parallel.tp * plan_.gradient_group() / experts;
@@ -118,6 +118,7 @@ int Groups::expert_resharded_part(int position) const {
 }
 
 int Groups::expert_part(int position, bool data) const {
+  if (!needed_.experts) return position;
   const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
   const int ep = plan_.parallel.ep;
   const int tensor = position % etp;
@@ -126,12 +127,13 @@ int Groups::expert_part(int position, bool data) const {
 
 /// The two ends of the pipeline together; every other rank alone.
 int Groups::embedding_part(int position) const {
-  if (position == first_stage_ || position == last_stage_) return std::min(first_stage_, last_stage_);
+  const bool end = position == first_stage_ || position == last_stage_;
+  if (end && needed_.embedding) return std::min(first_stage_, last_stage_);
   return position;
 }
 
 int expert_nodes(const Plan& plan, const Cluster& cluster) {
-  const std::vector<int> members = Groups(plan, 0, 0).members(0, Slot::expert);
+  const std::vector<int> members = Groups(plan, 0, 0, {}).members(0, Slot::expert);
   std::set<int> nodes;
   for (const int member : members) nodes.insert(cluster.node_of(member));
   return static_cast<int>(nodes.size());

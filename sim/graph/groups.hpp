@@ -17,15 +17,26 @@ namespace tracecast {
 /// expert-data index (Megatron-LM parallel_state).   Source: DOMAIN.md 0.3.
 class Groups {
  public:
+  /// Groups that only some models and schedules need; without them every rank is alone there.
+  struct Needed {
+    bool experts = true;
+    bool embedding = true;  ///< both ends of the pipeline hold the table of the embedding
+    bool mirrors = true;    ///< the schedule holds every stage twice
+  };
+
   /// `first_stage`, `last_stage`: pipeline ranks that hold the input embedding and the output layer.
-  Groups(const Plan& plan, int first_stage, int last_stage)
-      : plan_(plan), first_stage_(first_stage), last_stage_(last_stage) {}
+  Groups(const Plan& plan, int first_stage, int last_stage, Needed needed)
+      : plan_(plan), first_stage_(first_stage), last_stage_(last_stage), needed_(needed) {}
 
   /// The members, ascending, of the group of `rank` for `slot`; {rank} alone when it has none.
   std::vector<int> members(int rank, Slot slot) const;
 
   /// Every rank is alone in the groups of this slot.
   bool alone(Slot slot) const;
+  /// The first slot that has the same groups.
+  static Slot same_groups(Slot slot) {
+    return slot == Slot::parameters ? Slot::gradients : slot == Slot::expert_parameters ? Slot::expert_gradients : slot;
+  }
   /// Axes of the slot's blocks.
   static std::vector<Axis> block_axes(Slot slot);
   /// The ranks of the block of `rank`, ascending.
@@ -45,6 +56,7 @@ class Groups {
   const Plan& plan_;
   int first_stage_;
   int last_stage_;
+  Needed needed_;
 };
 
 /// Nodes (scale-up domains) that an expert-parallel group has members in.

@@ -7,21 +7,38 @@
 namespace tracecast {
 namespace {
 
-int repeats_after(const Cluster& cluster) {
-  if (!cluster.faults.uniform()) return cluster.world_size;
-  std::int64_t nodes = 1;
+std::vector<int> repeating_units(const Cluster& cluster) {
+  std::vector<int> units;
+  std::int64_t ranks = cluster.node.gpus;
+  const auto add = [&] {
+    if (cluster.faults.uniform() && ranks < cluster.world_size) units.push_back(static_cast<int>(ranks));
+  };
+  add();
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
-    nodes = std::lcm(nodes, std::int64_t{tier.nodes});
-    if (nodes * cluster.node.gpus >= cluster.world_size) return cluster.world_size;
+    if (std::int64_t{tier.nodes} * cluster.node.gpus % ranks != 0)
+      units.clear();  // units that do not nest repeat together
+    ranks = std::lcm(ranks, std::int64_t{tier.nodes} * cluster.node.gpus);
+    add();
+    if (ranks >= cluster.world_size) break;
   }
-  return static_cast<int>(std::min<std::int64_t>(nodes * cluster.node.gpus, cluster.world_size));
+  units.push_back(cluster.world_size);
+  return units;
 }
 
 }  // namespace
 
 Placements::Placements(const Plan& plan, const Cluster& cluster, const Groups& groups)
-    : plan_(plan), cluster_(cluster), groups_(groups), unit_(repeats_after(cluster)), blocks_(kSlots) {}
+    : plan_(plan), cluster_(cluster), groups_(groups), units_(repeating_units(cluster)), blocks_(kSlots) {
+  for (int slot = 0; slot < kSlots; ++slot) {
+    // All blocks lie in ranges of this many ranks that begin at multiples of it: strides are products of sizes.
+    int range = 1;
+    for (const Axis axis : Groups::block_axes(static_cast<Slot>(slot)))
+      if (plan.grid.size(axis) > 1) range = std::max(range, plan.grid.size(axis) * plan.grid.stride(axis));
+    const auto unit = std::find_if(units_.begin(), units_.end(), [&](int each) { return each % range == 0; });
+    unit_of_slot_.push_back(unit == units_.end() ? cluster.world_size : *unit);
+  }
+}
 
 std::int32_t Placements::number_of(const GroupPlacement& placement) {
   const auto found = std::find(known_.begin(), known_.end(), placement);
@@ -40,7 +57,7 @@ GroupPlacement Placements::place_group(const std::vector<int>& members) const {
 
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
-  for (int& rank : ranks) rank -= begin - alike(begin);  // placed where such blocks come first
+  for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // placed where such blocks come first
   std::vector<std::vector<int>> parts(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i)
     parts[static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)))].push_back(ranks[i]);
@@ -51,8 +68,9 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
 }
 
 const std::vector<std::int32_t>& Placements::block(Slot slot, int begin) {
+  slot = Groups::same_groups(slot);
   std::map<int, std::vector<std::int32_t>>& known = blocks_[static_cast<std::size_t>(slot)];
-  const auto [found, added] = known.try_emplace(alike(begin));
+  const auto [found, added] = known.try_emplace(begin % unit_of(slot));
   if (added) found->second = place_block(slot, begin);
   return found->second;
 }
@@ -72,40 +90,73 @@ GroupPlacement Placements::place_boundary(int rank, int partner) const {
   return place(cluster_, pair, std::max(1, crossing));
 }
 
-std::vector<std::int32_t>& Placements::boundaries_over(int distance) {
-  std::vector<std::int32_t>& known = boundaries_[distance];
-  if (known.empty()) known.assign(static_cast<std::size_t>(unit_), -1);
-  return known;
+int Placements::boundary_lies_as(int lower, int distance) const {
+  const int gpus = cluster_.node.gpus;
+  if (!cluster_.faults.uniform() || distance % gpus != 0) return lower;
+  int tiers_left = 0;
+  for (const FabricTier& tier : cluster_.tiers) {
+    if (tier.nodes == 0) break;
+    const int ranks = tier.nodes * gpus;
+    tiers_left = 2 * tiers_left + (lower / ranks != (lower + distance) / ranks ? 1 : 0);
+  }
+  return tiers_left * gpus + lower % gpus;
 }
 
-std::int32_t Placements::boundary_at(std::vector<std::int32_t>& known, int lower, int distance) {
-  std::int32_t& number = known[static_cast<std::size_t>(lower)];
-  if (number < 0) number = number_of(place_boundary(lower, lower + distance));
-  return number;
+/// Up to which rank, from `lower` on, all pairs leave the same tiers.
+int Placements::leave_same_tiers_until(int lower, int distance) const {
+  if (!cluster_.faults.uniform() || distance % cluster_.node.gpus != 0) return lower;
+  int until = plan_.world_size;
+  for (const FabricTier& tier : cluster_.tiers) {
+    if (tier.nodes == 0) break;
+    const int ranks = tier.nodes * cluster_.node.gpus;
+    until = std::min(until, (lower / ranks + 1) * ranks);
+    until = std::min(until, ((lower + distance) / ranks + 1) * ranks - distance);
+  }
+  return until;
+}
+
+std::int32_t Placements::boundary_at(std::map<int, std::int32_t>& known, int lower, int distance) {
+  const auto [found, added] = known.try_emplace(boundary_lies_as(lower, distance));
+  if (added) found->second = number_of(place_boundary(lower, lower + distance));
+  return found->second;
 }
 
 std::int32_t Placements::boundary(int rank, int other) {
   const int pp = plan_.grid.coordinates(rank)[Axis::pp];
   const int distance = (other - pp) * plan_.grid.stride(Axis::pp);
-  // The same for both ends: seen from the lower rank, where such a pair comes first.
-  return boundary_at(boundaries_over(std::abs(distance)), alike(std::min(rank, rank + distance)), std::abs(distance));
+  // The same for both ends: seen from the lower rank.
+  return boundary_at(boundaries_[std::abs(distance)], std::min(rank, rank + distance), std::abs(distance));
 }
 
 std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
   const int distance = std::abs(other - pp) * plan_.grid.stride(Axis::pp);
-  std::vector<std::int32_t>& known = boundaries_over(distance);
-  std::optional<std::int32_t> common;
+  const auto [found, added] = common_boundaries_.try_emplace({std::min(pp, other), distance});
+  std::optional<std::int32_t>& common = found->second;
+  if (!added) return common;
+  std::map<int, std::int32_t>& known = boundaries_[distance];
+  int from = 0;  // ranks from here to `until` differ in their GPU only
+  int until = 0;
+  std::vector<bool> seen(static_cast<std::size_t>(cluster_.node.gpus));
   for (const int rank : distinct_ranks(std::min(pp, other))) {
-    const std::int32_t number = boundary_at(known, alike(rank), distance);
-    if (common && *common != number) return std::nullopt;
+    if (rank < from || rank >= until) {
+      from = rank;
+      until = leave_same_tiers_until(rank, distance);
+      std::fill(seen.begin(), seen.end(), false);
+    }
+    const auto gpu = static_cast<std::size_t>(rank % cluster_.node.gpus);
+    if (rank < until && seen[gpu]) continue;
+    seen[gpu] = true;
+    const std::int32_t number = boundary_at(known, rank, distance);
+    if (common && *common != number) return common = std::nullopt;
     common = number;
   }
   return common;
 }
 
-std::vector<int> Placements::distinct_sums(int origin, const std::vector<Axis>& axes) const {
+std::vector<int> Placements::distinct_sums(int origin, const std::vector<Axis>& axes, int unit) const {
   std::vector<int> sums{origin};
-  std::vector<bool> seen(static_cast<std::size_t>(unit_));
+  std::vector<bool> seen(static_cast<std::size_t>(unit));
+  const auto alike = [unit](int rank) { return rank % unit; };
   for (const Axis axis : axes) {
     std::fill(seen.begin(), seen.end(), false);
     std::vector<int> wider;
@@ -131,11 +182,11 @@ std::vector<int> Placements::distinct_blocks(Slot slot, int pp) const {
   std::vector<Axis> outside;
   for (const Axis axis : {Axis::dp, Axis::cp, Axis::tp})
     if (!is_inside(axis)) outside.push_back(axis);
-  return distinct_sums(is_inside(Axis::pp) ? 0 : pp * plan_.grid.stride(Axis::pp), outside);
+  return distinct_sums(is_inside(Axis::pp) ? 0 : pp * plan_.grid.stride(Axis::pp), outside, unit_of(slot));
 }
 
 std::vector<int> Placements::distinct_ranks(int pp) const {
-  return distinct_sums(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
+  return distinct_sums(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp}, units_.back());
 }
 
 }  // namespace tracecast

@@ -80,9 +80,11 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
   std::vector<std::int32_t> everyone(static_cast<std::size_t>(ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
   const std::int32_t world = add_communicator(Slot::world, 0, slot_of(kinds.front(), Slot::world), everyone);
-  const std::int32_t embedding = add_embedding_communicator(kinds);
-  const std::vector<std::int32_t> mirrors = add_mirrors(kinds);
-  const auto communicator = [&](Slot slot, int pp) {
+  const std::int32_t embedding = kinds_.unused(Slot::embedding) ? -1 : add_embedding_communicator(kinds);
+  std::vector<std::int32_t> mirrors;
+  if (!kinds_.unused(Slot::mirror)) mirrors = add_mirrors(kinds);
+  const auto communicator = [&](Slot slot, int pp) -> std::int32_t {
+    if (kinds_.unused(slot)) return -1;
     switch (slot) {
       case Slot::world:
         return world;
@@ -162,12 +164,13 @@ std::vector<std::vector<std::int32_t>> RankConnections::add_communicators(const 
   std::vector<std::vector<std::int32_t>> communicators(relations.families.size());
   for (std::size_t f = 0; f < relations.families.size(); ++f) {
     const RankRelations::Family& family = relations.families[f];
+    communicators[f].assign(family.label.size(), -1);
+    if (kinds_.unused(static_cast<Slot>(f))) continue;
     std::map<std::int32_t, std::vector<std::int32_t>> members;  // [class of groups]
     for (std::size_t c = 0; c < classes.first.size(); ++c) {
       const auto group = static_cast<std::size_t>(family.group_of[static_cast<std::size_t>(classes.first[c])]);
       members[classes.group_class[f][group]].push_back(static_cast<std::int32_t>(c));
     }
-    communicators[f].assign(family.label.size(), -1);
     for (auto& [group, each] : members) {
       const auto first = static_cast<std::size_t>(classes.first[static_cast<std::size_t>(each.front())]);
       const RankKind& kind = kinds[static_cast<std::size_t>(kind_of[first])];

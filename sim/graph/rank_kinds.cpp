@@ -42,6 +42,12 @@ RankKind RankKinds::of(int rank) {
 }
 
 std::optional<std::int32_t> RankKinds::common_placement(Slot slot, int pp, int part) {
+  const auto [found, added] = common_.try_emplace({Groups::same_groups(slot), placements_.lies_as(slot, pp), part});
+  if (added) found->second = find_common_placement(slot, pp, part);
+  return found->second;
+}
+
+std::optional<std::int32_t> RankKinds::find_common_placement(Slot slot, int pp, int part) {
   std::optional<std::int32_t> common;
   for (const int begin : placements_.distinct_blocks(slot, pp)) {
     const std::vector<std::int32_t>& parts = placements_.block(slot, begin);

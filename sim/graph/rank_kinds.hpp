@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "sim/graph/perturbation.hpp"
@@ -30,6 +31,9 @@ class RankKinds {
   /// Pipeline ranks that `pp` exchanges messages with, ascending.
   const std::vector<int>& neighbours(int pp) const { return neighbours_[static_cast<std::size_t>(pp)]; }
 
+  /// Nobody meets anybody in this slot, and nothing is done alone in it.
+  bool unused(Slot slot) const { return slot != Slot::alone && alone_[static_cast<std::size_t>(slot)]; }
+
   /// The kind of one rank.
   RankKind of(int rank);
 
@@ -45,6 +49,7 @@ class RankKinds {
   std::optional<std::int32_t> slot_of_stage(Slot slot, int pp);
   /// The placement that part `part` of the slot's blocks that touch `pp` has (any part: -1), if it is one.
   std::optional<std::int32_t> common_placement(Slot slot, int pp, int part);
+  std::optional<std::int32_t> find_common_placement(Slot slot, int pp, int part);
 
   const Plan& plan_;
   const Groups& groups_;
@@ -52,6 +57,7 @@ class RankKinds {
   Placements& placements_;
   std::vector<std::vector<int>> neighbours_;
   std::vector<bool> alone_;  ///< [slot] every rank is a group of its own
+  std::map<std::tuple<Slot, int, int>, std::optional<std::int32_t>> common_;  ///< by slot, Placements::lies_as(), part
 };
 
 }  // namespace tracecast

@@ -160,7 +160,7 @@ struct Rank {
   std::int32_t slowness = kFullSpeed;
   std::int32_t pp_rank = 0;
   std::int32_t program = 0;                 ///< index into StepGraph::programs
-  std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators
+  std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators; -1: alone
   std::vector<ChannelEnd> channels;
 };
 

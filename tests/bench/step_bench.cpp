@@ -26,11 +26,11 @@ struct Input {
   static Input read(std::int64_t dp, std::int64_t microbatches) {
     const std::filesystem::path root = TRACECAST_SOURCE_DIR;
     const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
-    Scenario scenario =
-        read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
-                      {"cluster.world_size=" + std::to_string(128 * dp), "parallel.dp=" + std::to_string(dp),
-                       "training.global_batch_size=" + std::to_string(microbatches * dp)})
-            .value();
+    Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
+                                      {"cluster.topology=dgx-h100", "cluster.world_size=" + std::to_string(128 * dp),
+                                       "parallel.dp=" + std::to_string(dp),
+                                       "training.global_batch_size=" + std::to_string(microbatches * dp)})
+                            .value();
     Plan plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size).value();
     Schedule schedule =
         make_schedule(plan.parallel.pp_schedule,
