@@ -1,8 +1,5 @@
 /// `tracecast import`: turns other people's files into our own.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/topology_import.hpp"
 #include "tools/import_formats.hpp"
+#include "tracer/import/recordings.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -26,19 +25,18 @@ struct Format {
 std::vector<Format> formats() {
   std::vector<Format> table{{"topology", import_machine}, {"nccl-log", import_nccl_log}};
   for (const TopologyFormat& format : topology_formats()) table.push_back({std::string(format.name), import_machine});
+  for (const RecordingFormat& format : recording_formats()) table.push_back({std::string(format.name), import_trace});
   return table;
 }
 
 Result<ExitCode> import(const ImportOptions& options, const Context& context) {
-  std::ifstream stream(options.file, std::ios::binary);
-  if (!stream.is_open() || std::filesystem::is_directory(options.file))
-    return fail({options.file, 0, "", "", "cannot be read"});
-  const std::string content((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  const Result<std::string> content = read_packed(options.file);
+  if (!content) return tl::unexpected(content.error());
   const std::vector<Format> table = formats();
   const auto format =
       std::find_if(table.begin(), table.end(), [&](const Format& f) { return f.name == options.format; });
   TRACECAST_ASSERT(format != table.end(), "the command line allows the formats of the table");
-  return format->import(options, content, context);
+  return format->import(options, *content, context);
 }
 
 std::vector<std::string> format_names() {

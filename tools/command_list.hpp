@@ -16,6 +16,7 @@ Run add_predict(CLI::App& app);
 Run add_profile(CLI::App& app);
 Run add_scaling(CLI::App& app);
 Run add_record(CLI::App& app);
+Run add_replay(CLI::App& app);
 Run add_schedule(CLI::App& app);
 Run add_strategies(CLI::App& app);
 Run add_topology(CLI::App& app);

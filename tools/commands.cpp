@@ -10,7 +10,7 @@ std::span<const Command> commands() {
       {"collective", "time one collective on a machine, as NCCL would run it",
        "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_collective},
       {"topology", "describe, check and draw a cluster", "topology dgx-h100 --ranks 64 --hops 0 13", add_topology},
-      {"import", "read another program's description of a machine into a topology file",
+      {"import", "read another program's machines, recordings and measurements into files of our own",
        "import nccl-topology docs/formats/samples/nccl-topology.xml", add_import},
       {"schedule", "draw a pipeline schedule and count what it costs",
        "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_schedule},
@@ -31,6 +31,8 @@ std::span<const Command> commands() {
        add_execute},
       {"compare", "lay a forecast beside what happened, operator by operator",
        "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_compare},
+      {"replay", "run a recorded step in the simulator, and say where its time went",
+       "replay docs/formats/samples/kineto.json --out replayed", add_replay},
       {"record", "run a program and write down what it does on its GPUs", "record --help", add_record},
   };
   return kCommands;

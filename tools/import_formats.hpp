@@ -21,6 +21,8 @@ struct ImportOptions {
 using Import = Result<ExitCode> (*)(const ImportOptions& options, const std::string& content, const Context& context);
 
 Result<ExitCode> import_nccl_log(const ImportOptions& options, const std::string& content, const Context& context);
+/// Recordings of profilers, as traces.
+Result<ExitCode> import_trace(const ImportOptions& options, const std::string& content, const Context& context);
 /// Machines: "topology" by their content, the others by their name.
 Result<ExitCode> import_machine(const ImportOptions& options, const std::string& content, const Context& context);
 

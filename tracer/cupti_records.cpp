@@ -28,6 +28,37 @@ const char* copy_kind(std::uint8_t kind) {
   }
 }
 
+/// The name of a call in which the host waits for the GPU; others have none.
+const char* waiting_call(const CUpti_ActivityAPI& call) {
+  if (call.kind == CUPTI_ACTIVITY_KIND_DRIVER) {
+    switch (call.cbid) {
+      case CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize:
+      case CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz:
+        return "cuStreamSynchronize";
+      case CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize:
+        return "cuEventSynchronize";
+      case CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize:
+        return "cuCtxSynchronize";
+      default:
+        return "";
+    }
+  }
+  switch (call.cbid) {
+    case CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020:
+    case CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000:
+      return "cudaStreamSynchronize";
+    case CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020:
+      return "cudaEventSynchronize";
+    case CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020:
+      return "cudaDeviceSynchronize";
+    case CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_v3020:
+    case CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy_ptds_v7000:
+      return "cudaMemcpy";
+    default:
+      return "";
+  }
+}
+
 void kernel(const CUpti_ActivityKernel10& k, TraceWriter& writer) {
   writer.kernel(k.name == nullptr ? "" : k.name, k.deviceId, k.streamId, k.correlationId, signed_time(k.start),
                 signed_time(k.end), std::int64_t{k.gridX} * k.gridY * k.gridZ,
@@ -75,7 +106,7 @@ void write_record(const CUpti_Activity& record, TraceWriter& writer) {
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_DRIVER: {
       const auto& a = as<CUpti_ActivityAPI>(record);
-      return writer.call(a.threadId, a.correlationId, signed_time(a.start), signed_time(a.end));
+      return writer.call(a.threadId, a.correlationId, signed_time(a.start), signed_time(a.end), waiting_call(a));
     }
     case CUPTI_ACTIVITY_KIND_MARKER:
       return marker(as<CUpti_ActivityMarker2>(record), writer);

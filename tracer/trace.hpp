@@ -55,6 +55,7 @@ struct TraceCall {
   std::int64_t correlation = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
+  std::string name;  ///< "cudaStreamSynchronize": of calls that wait for the GPU; may be empty for others
   bool operator==(const TraceCall&) const = default;
 };
 

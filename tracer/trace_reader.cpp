@@ -124,7 +124,7 @@ class Reader {
     return counted();
   }
   bool call(Fields& f) {
-    trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.integer(), f.integer()});
+    trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.integer(), f.integer(), f.string()});
     return counted();
   }
   bool range(Fields& f) {

@@ -22,6 +22,25 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
+bool write_trace(const std::string& path, const Trace& trace) {
+  TraceWriter writer(path, trace.header);
+  for (const TraceCall& c : trace.calls) writer.call(c.thread, c.correlation, c.start_ns, c.end_ns, c.name);
+  for (const TraceRange& r : trace.ranges) {
+    writer.range_begin(r.name, r.domain, r.thread, r.id, r.start_ns);
+    if (r.end_ns >= r.start_ns) writer.range_end(r.id, r.end_ns);
+  }
+  for (const TraceKernel& k : trace.kernels)
+    writer.kernel(k.name, k.device, k.stream, k.correlation, k.start_ns, k.end_ns, k.blocks, k.threads);
+  for (const TraceCopy& c : trace.copies)
+    writer.copy(c.kind, c.device, c.stream, c.correlation, c.bytes, c.start_ns, c.end_ns);
+  for (const TraceCollective& c : trace.collectives) writer.collective(c);
+  for (const TraceExternal& e : trace.externals) writer.external(e.kind, e.id, e.correlation);
+  if (trace.dropped > 0) writer.dropped(trace.dropped);
+  const bool good = writer.good();
+  if (trace.complete) writer.finish();
+  return good;
+}
+
 TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header) : file_(std::fopen(path.c_str(), "w")) {
   if (file_ == nullptr) return;
   line(
@@ -72,9 +91,12 @@ void TraceWriter::copy(std::string_view kind, std::int64_t device, std::int64_t 
   ++records_;
 }
 
-void TraceWriter::call(std::int64_t thread, std::int64_t correlation, std::int64_t start_ns, std::int64_t end_ns) {
+void TraceWriter::call(std::int64_t thread, std::int64_t correlation, std::int64_t start_ns, std::int64_t end_ns,
+                       std::string_view name) {
   const std::lock_guard lock(mutex_);
-  line("[\"call\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", thread, correlation, start_ns, end_ns);
+  const std::int64_t number = string_number(name);
+  line("[\"call\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", thread, correlation, start_ns, end_ns,
+       number);
   ++records_;
 }
 

@@ -27,7 +27,8 @@ class TraceWriter {
               std::int64_t start_ns, std::int64_t end_ns, std::int64_t blocks, std::int64_t threads);
   void copy(std::string_view kind, std::int64_t device, std::int64_t stream, std::int64_t correlation,
             std::int64_t bytes, std::int64_t start_ns, std::int64_t end_ns);
-  void call(std::int64_t thread, std::int64_t correlation, std::int64_t start_ns, std::int64_t end_ns);
+  void call(std::int64_t thread, std::int64_t correlation, std::int64_t start_ns, std::int64_t end_ns,
+            std::string_view name);
   void range_begin(std::string_view name, std::string_view domain, std::int64_t thread, std::int64_t id,
                    std::int64_t time_ns);
   void range_end(std::int64_t id, std::int64_t time_ns);
@@ -50,6 +51,9 @@ class TraceWriter {
   std::unordered_map<std::string, std::int64_t> strings_;
   std::int64_t records_ = 0;
 };
+
+/// The whole of a trace; read_trace gives it back. False: not written (a full disk, a folder that is not there).
+bool write_trace(const std::string& path, const Trace& trace);
 
 /// `text` as a JSON string, quotes included; bytes that are no ASCII characters are written as they are.
 std::string quoted(std::string_view text);

@@ -3,12 +3,18 @@
 #include <fstream>
 #include <string>
 
+#include "sim/engine/engine.hpp"
+#include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/nccl_log.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/topology_import.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tracer/import/recordings.hpp"
+#include "tracer/replay.hpp"
+#include "tracer/trace_reader.hpp"
+#include "tracer/trace_writer.hpp"
 
 namespace tracecast {
 namespace {
@@ -106,6 +112,31 @@ void exercise_importers(std::string_view input) {
   }
 }
 
+/// A recording that is accepted can be replayed, whatever its times are, or is refused in a sentence.
+void exercise_replay(const Trace& trace) {
+  const Result<Replay> replay = replay_graph(trace, std::nullopt, "input");
+  if (!holds(replay)) return;
+  const Result<Timeline> timeline = simulate(replay->graph);
+  TRACECAST_ASSERT(timeline.has_value(), "a recorded step does not wait for itself");
+  TRACECAST_ASSERT(timeline->step_time <= replay->recorded + Duration{1'000'000'000},
+                   "and takes no longer than it took");
+}
+
+void exercise_recordings(std::string_view input, const Workplace& place) {
+  constexpr std::size_t kMost = std::size_t{16} << 20;
+  holds(unpacked(std::string(input), "input", kMost));
+  if (const Result<Trace> trace = read_trace(place.input); holds(trace)) exercise_replay(*trace);
+  for (const RecordingFormat& format : recording_formats()) {
+    const Result<ImportedTrace> imported = format.read(input, "input");
+    if (!holds(imported)) continue;
+    exercise_replay(imported->trace);
+    TRACECAST_ASSERT(write_trace(place.written.string(), imported->trace), "a trace can be written");
+    const Result<Trace> again = read_trace(place.written);
+    TRACECAST_ASSERT(again.has_value(), "a trace that was written can be read");
+    TRACECAST_ASSERT(again->kernels.size() == imported->trace.kernels.size(), "and is the same");
+  }
+}
+
 }  // namespace
 
 void exercise_readers(std::string_view input) {
@@ -117,6 +148,7 @@ void exercise_readers(std::string_view input) {
   exercise_model(place);
   exercise_overrides(input);
   exercise_importers(input);
+  exercise_recordings(input, place);
 }
 
 }  // namespace tracecast

@@ -86,6 +86,9 @@ TEST_CASE("cupti records: calls, external ids, and ranges from pairs of markers"
   call.correlationId = 5;
   call.start = 90;
   call.end = 95;
+  CUpti_ActivityAPI wait = call;
+  wait.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020;
+  wait.correlationId = 6;
   CUpti_ActivityExternalCorrelation external{};
   external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
   external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
@@ -110,13 +113,13 @@ TEST_CASE("cupti records: calls, external ids, and ranges from pairs of markers"
   other.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
   const Trace trace = trace_of([&](TraceWriter& writer) {
     for (const CUpti_Activity* record :
-         {&plain(call), &plain(external), &plain(begin), &plain(mark), &plain(other), &plain(end)})
+         {&plain(call), &plain(wait), &plain(external), &plain(begin), &plain(mark), &plain(other), &plain(end)})
       write_record(*record, writer);
   });
-  CHECK(trace.calls == std::vector<TraceCall>{{77, 5, 90, 95}});
+  CHECK(trace.calls == std::vector<TraceCall>{{77, 5, 90, 95, ""}, {77, 6, 90, 95, "cudaStreamSynchronize"}});
   CHECK(trace.externals == std::vector<TraceExternal>{{CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, 123456789012, 5}});
   CHECK(trace.ranges == std::vector<TraceRange>{{"aten::mm", "NVTX", 77, 31, 80, 100}});
-  CHECK(trace.records == 4);  // the single mark and the overhead are passed over
+  CHECK(trace.records == 5);  // the single mark and the overhead are passed over
 }
 
 TEST_CASE("cupti records: every kind that is enabled is taken", "[tracer]") {

@@ -18,7 +18,7 @@ const TraceHeader kHeader{
 
 /// One record of each kind.
 void write_all(TraceWriter& writer) {
-  writer.call(7, 11, 100, 150);
+  writer.call(7, 11, 100, 150, "cudaMemcpy");
   writer.range_begin("layer \"3\"\n", "NVTX", 7, 1, 90);
   writer.kernel("gemm<bf16>", 0, 5, 11, 200, 400, 132, 384);
   writer.kernel("gemm<bf16>", 0, 5, 12, 400, 610, 132, 384);
@@ -51,7 +51,7 @@ TEST_CASE("trace: what is written is read back", "[tracer][property]") {
   CHECK(trace.records == 8);
   REQUIRE(trace.kernels.size() == 2);
   CHECK(trace.kernels[1] == TraceKernel{"gemm<bf16>", 0, 5, 12, 400, 610, 132, 384});
-  CHECK(trace.calls == std::vector<TraceCall>{{7, 11, 100, 150}});
+  CHECK(trace.calls == std::vector<TraceCall>{{7, 11, 100, 150, "cudaMemcpy"}});
   CHECK(trace.copies == std::vector<TraceCopy>{{"host to device", 0, 6, 13, 4096, 410, 420}});
   CHECK(trace.ranges == std::vector<TraceRange>{{"layer \"3\"\n", "NVTX", 7, 1, 90, 700}});
   CHECK(trace.externals == std::vector<TraceExternal>{{2, 99, 11}});
@@ -128,7 +128,7 @@ TEST_CASE("trace: each mistake has its sentence", "[tracer][error]") {
   CHECK(complaint(header + "[\"kernel\",0,0,0,0,0,0,0,0]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
   CHECK(complaint(header + "[\"call\",1,2,3]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
   CHECK(complaint(header + "[\"cat\"]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
-  CHECK(complaint(header + "[\"call\",1,2,3,4]\n[\"end\",7]\n") == "t.trace:3: is no record of a trace");
+  CHECK(complaint(header + "[\"dropped\",3]\n[\"end\",7]\n") == "t.trace:3: is no record of a trace");
   CHECK(complaint(header + "[\"call\",1,2,\n[\"end\",0]\n") == "t.trace:2: is no record of a trace");
 }
 

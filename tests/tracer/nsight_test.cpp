@@ -1,0 +1,67 @@
+#include <numeric>
+
+#include <catch2/catch.hpp>
+
+#include "sim/engine/engine.hpp"
+#include "tests/tracer/samples.hpp"
+#include "tracer/import/recordings.hpp"
+#include "tracer/replay.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+std::int64_t kernel_time(const Trace& trace) {
+  return std::accumulate(trace.kernels.begin(), trace.kernels.end(), std::int64_t{0},
+                         [](std::int64_t sum, const TraceKernel& k) { return sum + k.end_ns - k.start_ns; });
+}
+
+Trace nsight(const std::string& name) {
+  const Result<ImportedTrace> read = import_recording(sample("nsight/" + name), name);
+  if (!read) FAIL(to_string(read.error()));
+  return read->trace;
+}
+
+}  // namespace
+
+TEST_CASE("nsight: the samples have the rows that were counted in them", "[tracer][nsight]") {
+  if (!have_samples()) return;
+  const Trace h100 = nsight("h100_2gpu_1s.sqlite.gz");
+  CHECK(h100.kernels.size() == 3442);
+  CHECK(h100.copies.size() == 904 + 22);
+  CHECK(h100.calls.size() == 5796);
+  CHECK(kernel_time(h100) == 44'829'522);
+  CHECK(h100.header.recorder == "nsight systems, schema 3.25.0");
+  const Trace mfu = nsight("mfu_2gpu_before.sqlite.gz");
+  CHECK(mfu.kernels.size() == 4010);
+  CHECK(kernel_time(mfu) == 535'200'650);
+  CHECK(mfu.ranges.size() > 1000);
+  const Trace mock = nsight("mock.sqlite.gz");
+  CHECK(mock.kernels.size() == 2);
+  CHECK(kernel_time(mock) == 4'129);
+  CHECK_FALSE(mock.header.gpu.empty());
+}
+
+TEST_CASE("nsight: recordings replay to the duration that they had", "[tracer][nsight][replay]") {
+  if (!have_samples()) return;
+  for (const char* file : {"h100_2gpu_1s.sqlite.gz", "mfu_2gpu_before.sqlite.gz", "mock.sqlite.gz"}) {
+    INFO(file);
+    const Result<Replay> replay = replay_graph(nsight(file), std::nullopt, file);
+    REQUIRE(replay);
+    const Result<Timeline> timeline = simulate(replay->graph);
+    REQUIRE(timeline);
+    CHECK(timeline->step_time == replay->recorded);
+  }
+}
+
+TEST_CASE("nsight: what is no export, or a damaged one, is refused", "[tracer][nsight][error]") {
+  std::string content("SQLite format 3\0", 16);
+  content.resize(4096, 'x');
+  const Result<ImportedTrace> damaged = import_recording(content, "a.sqlite");
+  REQUIRE_FALSE(damaged);
+  CHECK(to_string(damaged.error()).starts_with("a.sqlite: "));
+  const Result<ImportedTrace> csv = import_recording("Time (%),Total Time (ns)\n", "a.csv");
+  REQUIRE_FALSE(csv);
+  CHECK(to_string(csv.error()) ==
+        "a.csv: is no recording that can be read (allowed: kineto JSON, an SQLite file of nsys)");
+}

@@ -1,0 +1,107 @@
+// Recordings made by hand: what depends on what is known, so the graph's answer to a change is known too.
+
+#include "tracer/replay.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/engine/engine.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+/// A kernel and its launch.
+void launch(Trace& trace, const std::string& name, std::int64_t stream, std::int64_t launched, std::int64_t start,
+            std::int64_t end) {
+  const auto correlation = static_cast<std::int64_t>(trace.calls.size()) + 1;
+  trace.calls.push_back({1, correlation, launched, launched + 500, "cudaLaunchKernel"});
+  trace.kernels.push_back({name, 0, stream, correlation, start, end, 1, 1});
+}
+
+/// Two GEMMs, a reduction of their result on another stream, and a kernel that needs both, all in ns.
+Trace recorded() {
+  Trace trace;
+  launch(trace, "gemm", 7, 1'000, 5'000, 105'000);
+  launch(trace, "gemm", 7, 2'000, 106'000, 206'000);
+  launch(trace, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 20, 3'000, 208'000, 308'000);
+  launch(trace, "adam", 7, 4'000, 309'000, 329'000);
+  return trace;
+}
+
+Timeline replayed(const Trace& trace) {
+  const Result<Replay> replay = replay_graph(trace, std::nullopt, "t");
+  if (!replay) FAIL(to_string(replay.error()));
+  const Result<Timeline> timeline = simulate(replay->graph);
+  if (!timeline) FAIL(to_string(timeline.error()));
+  return *timeline;
+}
+
+}  // namespace
+
+TEST_CASE("replay: as recorded it takes what it took, and says where the time went", "[tracer][replay]") {
+  const Result<Replay> replay = replay_graph(recorded(), std::nullopt, "t");
+  REQUIRE(replay);
+  CHECK(replay->works == 4);
+  CHECK(replay->waits == 2);  // the reduction for the second GEMM, adam for the reduction
+  CHECK(replay->recorded == 328_us);
+  const Timeline timeline = replayed(recorded());
+  CHECK(timeline.step_time == 328_us);
+  REQUIRE(timeline.ranks.size() == 1);
+  // 220 us of kernels; gaps of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam. The reduction is
+  // 100 us long and begins 2 us after what it waits for.
+  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 226_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 102_us);
+}
+
+TEST_CASE("replay: a faster kernel brings what waits for it forward, on every stream", "[tracer][replay]") {
+  Replay replay = replay_graph(recorded(), std::nullopt, "t").value();
+  for (Template& part : replay.graph.templates)
+    for (Op& op : part.ops)
+      if (op.duration == 100_us && op.type == OpType::compute) op.duration = 50_us;
+  CHECK(simulate(replay.graph)->step_time == 228_us);
+}
+
+TEST_CASE("replay: a host that waits for the GPU goes on when that is done", "[tracer][replay]") {
+  Trace trace;
+  launch(trace, "gemm", 7, 1'000, 5'000, 105'000);
+  trace.calls.push_back({1, 99, 2'000, 110'000, "cudaStreamSynchronize"});
+  launch(trace, "gemm", 7, 130'000, 135'000, 235'000);
+  Replay replay = replay_graph(trace, std::nullopt, "t").value();
+  CHECK(replay.syncs == 1);
+  CHECK(simulate(replay.graph)->step_time == 234_us);
+  for (Template& part : replay.graph.templates)
+    for (Op& op : part.ops)
+      if (op.duration == 100_us) op.duration = 60_us;
+  CHECK(simulate(replay.graph)->step_time == 154_us);  // 40 us less of each: the host had waited for the first
+}
+
+TEST_CASE("replay: kernels that overlap on a stream keep the time at which the last ends", "[tracer][replay]") {
+  Trace trace;
+  launch(trace, "a", 7, 1'000, 5'000, 9'000);
+  launch(trace, "b", 7, 2'000, 8'000, 12'000);
+  CHECK(replayed(trace).step_time == 11_us);
+}
+
+TEST_CASE("replay: one step of several", "[tracer][replay]") {
+  Trace trace = recorded();
+  launch(trace, "gemm", 7, 400'000, 401'000, 501'000);
+  trace.ranges.push_back({"ProfilerStep#5", "user_annotation", 1, 0, 500, 390'000});
+  trace.ranges.push_back({"ProfilerStep#6", "user_annotation", 1, 1, 390'500, 600'000});
+  CHECK(recorded_steps(trace) == std::vector<std::int64_t>{5, 6});
+  const Replay replay = replay_graph(trace, 6, "t").value();
+  CHECK(replay.works == 1);
+  CHECK(replay.recorded == 110'500_ns);
+  const Result<Replay> none = replay_graph(trace, 7, "run.trace");
+  REQUIRE_FALSE(none);
+  CHECK(to_string(none.error()) == "run.trace: step = 7: is no step of the trace (allowed: 5 6)");
+  CHECK(to_string(replay_graph(Trace{}, std::nullopt, "run.trace").error()) == "run.trace: has no GPU work");
+}
+
+TEST_CASE("replay: each GPU of a process is a rank", "[tracer][replay]") {
+  Trace trace = recorded();
+  for (TraceKernel& kernel : trace.kernels) kernel.device = kernel.stream == 20 ? 1 : 0;
+  const Replay replay = replay_graph(trace, std::nullopt, "t").value();
+  CHECK(replay.graph.ranks.size() == 2);
+  CHECK(simulate(replay.graph)->step_time == 328_us);
+}

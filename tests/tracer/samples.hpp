@@ -1,0 +1,29 @@
+/// Files of other tools that lie beside the source tree; tests that need them are skipped aloud where they do not.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/compressed.hpp"
+
+namespace tracecast {
+
+inline std::filesystem::path format_samples() {
+  return std::filesystem::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "formats";
+}
+
+inline bool have_samples() {
+  const bool there = std::filesystem::exists(format_samples());
+  if (!there) WARN("skipped: no samples of foreign formats at " << format_samples().string());
+  return there;
+}
+
+inline std::string sample(const std::string& name) {
+  const Result<std::string> content = read_packed(format_samples() / name);
+  if (!content) FAIL(to_string(content.error()));
+  return *content;
+}
+
+}  // namespace tracecast

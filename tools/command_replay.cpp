@@ -1,0 +1,154 @@
+/// `tracecast replay`: a recorded step, run in the simulator.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/io/compressed.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/whole_file.hpp"
+#include "sim/report/perfetto.hpp"
+#include "sim/report/step_record.hpp"
+#include "tools/command_list.hpp"
+#include "tracer/import/recordings.hpp"
+#include "tracer/replay.hpp"
+#include "tracer/trace_reader.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string file;
+  std::int64_t step = -1;
+  std::string out;
+  bool json = false;
+};
+
+/// A trace of our own, or any recording that can be imported.
+Result<Trace> load(const std::string& file) {
+  const Result<std::string> content = read_packed(file);
+  if (!content) return tl::unexpected(content.error());
+  constexpr std::string_view kOurs = "{\"format\":\"tracecast trace";
+  if (content->starts_with(kOurs)) return read_trace(file);
+  Result<ImportedTrace> imported = import_recording(*content, file);
+  if (!imported) return tl::unexpected(imported.error());
+  return std::move(imported->trace);
+}
+
+/// Time of all streams by what ran, the largest first.
+std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& record) {
+  std::map<std::string, Duration> sums;
+  for (const StepSpan& span : record.spans) {
+    const StepWork& work = record.works[static_cast<std::size_t>(span.work)];
+    sums[work.transfer ? "nccl " + work.name : work.name] += span.end - span.start;
+  }
+  std::vector<std::pair<std::string, Duration>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::string page(const Replay& replay, const Timeline& timeline, const StepRecord& record, const TextStyle& style) {
+  constexpr std::size_t kMostNames = 12;
+  const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
+  std::string text = fmt::format(
+      "{}\n  recorded {}, replayed {} ({:+.2f} %): {} kernels and copies of {} GPU{}, {} waits between streams, {} of "
+      "the "
+      "host\n\n",
+      record.scenario, to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
+      record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs);
+  text += heading("Where the time went", style);
+  text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "waiting", "host",
+                      "optimizer");
+  for (const StepRank& rank : record.ranks) {
+    Duration exposed;
+    for (const Duration& each : rank.time.exposed) exposed += each;
+    text +=
+        fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", rank.number, to_text(rank.time.compute),
+                    to_text(exposed), to_text(rank.time.bubble), to_text(rank.time.host), to_text(rank.time.optimizer));
+  }
+  text += '\n' + heading("What ran longest, all streams together", style);
+  const auto names = time_by_name(record);
+  for (std::size_t i = 0; i < std::min(kMostNames, names.size()); ++i)
+    text += fmt::format("  {:>10}  {:>5.1f} %  {}\n", to_text(names[i].second),
+                        100 * seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time)), names[i].first);
+  return text;
+}
+
+std::string json_of(const Replay& replay, const Timeline& timeline, const StepRecord& record) {
+  nlohmann::ordered_json out{{"recording", record.scenario},
+                             {"recorded_s", seconds(replay.recorded)},
+                             {"replayed_s", seconds(timeline.step_time)},
+                             {"gpus", record.ranks.size()},
+                             {"kernels_and_copies", replay.works},
+                             {"waits_between_streams", replay.waits},
+                             {"waits_of_the_host", replay.syncs}};
+  nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
+  for (const auto& [name, time] : time_by_name(record)) by_name[name] = seconds(time);
+  out["seconds_by_name"] = by_name;
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+Result<void> write_all(const Options& options, const Replay& replay, const Timeline& timeline,
+                       const StepRecord& record) {
+  const fs::path folder = options.out;
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  if (const Result<void> ok = write_file(folder / "timeline.json", to_json(record)); !ok) return ok;
+  std::vector<TracedRank> ranks;
+  for (std::size_t i = 0; i < replay.graph.ranks.size(); ++i) {
+    const std::int32_t number = replay.graph.ranks[i].representative;
+    ranks.push_back({number, static_cast<std::int32_t>(i), fmt::format("rank {}", number), Bytes{}});
+  }
+  WholeFile file(folder / "trace.json");
+  write_trace(replay.graph, timeline, ranks, record.scenario,
+              [&file](std::string_view piece) { return file.write(piece); });
+  return file.commit();
+}
+
+Result<ExitCode> run(const Options& options, const Context& context) {
+  const Result<Trace> trace = load(options.file);
+  if (!trace) return tl::unexpected(trace.error());
+  const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
+  const Result<Replay> replay = replay_graph(*trace, step, options.file);
+  if (!replay) return tl::unexpected(replay.error());
+  const Result<Timeline> timeline = simulate(replay->graph, {.record_spans = true});
+  if (!timeline) return tl::unexpected(timeline.error());
+  const StepRecord record =
+      record_of(replay->graph, *timeline, fs::path(options.file).filename().string(), StepOrigin::executed);
+  if (!options.out.empty())
+    if (const Result<void> written = write_all(options, *replay, *timeline, record); !written)
+      return tl::unexpected(written.error());
+  fmt::print("{}",
+             options.json ? json_of(*replay, *timeline, record) : page(*replay, *timeline, record, context.style));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_replay(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("RECORDING", options->file,
+                 "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not")
+      ->required();
+  app.add_option("--step", options->step, "only what the range ProfilerStep#N launched; default: everything")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
+      ->type_name("DIR");
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  return [options](const Context& context) { return run(*options, context); };
+}
+
+}  // namespace tracecast::cli

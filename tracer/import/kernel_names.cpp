@@ -1,0 +1,142 @@
+#include "tracer/import/kernel_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace tracecast {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  return result;
+}
+
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+/// The first that fits decides: "softmax_backward" of cross-entropy before softmax, attention before the GEMMs in it.
+constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", OperatorKind::attention},
+                                                                {"fmha", OperatorKind::attention},
+                                                                {"attention", OperatorKind::attention},
+                                                                {"sdpa", OperatorKind::attention},
+                                                                {"cross_entropy", OperatorKind::cross_entropy},
+                                                                {"crossentropy", OperatorKind::cross_entropy},
+                                                                {"nll_loss", OperatorKind::cross_entropy},
+                                                                {"log_softmax", OperatorKind::cross_entropy},
+                                                                {"logsoftmax", OperatorKind::cross_entropy},
+                                                                {"grouped_gemm", OperatorKind::grouped_gemm},
+                                                                {"gemm", OperatorKind::gemm},
+                                                                {"cutlass", OperatorKind::gemm},
+                                                                {"xmma", OperatorKind::gemm},
+                                                                {"nvjet", OperatorKind::gemm},
+                                                                {"cijk_", OperatorKind::gemm},
+                                                                {"conv", OperatorKind::gemm},
+                                                                {"multi_tensor", OperatorKind::optimizer},
+                                                                {"multitensor", OperatorKind::optimizer},
+                                                                {"adam", OperatorKind::optimizer},
+                                                                {"softmax", OperatorKind::softmax},
+                                                                {"layer_norm", OperatorKind::norm},
+                                                                {"layernorm", OperatorKind::norm},
+                                                                {"rms_norm", OperatorKind::norm},
+                                                                {"rmsnorm", OperatorKind::norm},
+                                                                {"_norm_", OperatorKind::norm},
+                                                                {"embedding", OperatorKind::embedding},
+                                                                {"rope", OperatorKind::rope},
+                                                                {"rotary", OperatorKind::rope},
+                                                                {"gelu", OperatorKind::activation},
+                                                                {"silu", OperatorKind::activation},
+                                                                {"swiglu", OperatorKind::activation},
+                                                                {"relu", OperatorKind::activation},
+                                                                {"permute", OperatorKind::permute},
+                                                                {"topk", OperatorKind::permute},
+                                                                {"quantize", OperatorKind::cast},
+                                                                {"cast", OperatorKind::cast},
+                                                                {"transpose", OperatorKind::cast},
+                                                                {"copy", OperatorKind::copy},
+                                                                {"memcpy", OperatorKind::copy},
+                                                                {"memset", OperatorKind::copy},
+                                                                {"fill", OperatorKind::copy}};
+
+constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce", Collective::all_reduce},
+                                                                    {"allgather", Collective::all_gather},
+                                                                    {"reducescatter", Collective::reduce_scatter},
+                                                                    {"alltoall", Collective::all_to_all},
+                                                                    {"broadcast", Collective::broadcast},
+                                                                    {"bcast", Collective::broadcast},
+                                                                    {"sendrecv", Collective::send_recv},
+                                                                    {"send", Collective::send_recv},
+                                                                    {"recv", Collective::send_recv}};
+
+}  // namespace
+
+OperatorKind kernel_kind(std::string_view name) {
+  const std::string text = lower(name);
+  for (const auto& [word, kind] : kKinds)
+    if (contains(text, word)) return kind;
+  return OperatorKind::residual;
+}
+
+std::string short_kernel_name(std::string_view name) {
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  std::string_view plain = name.substr(0, name.find_first_of("<(", 1));
+  if (plain.empty()) plain = name;
+  return std::string(plain.substr(0, 80));
+}
+
+std::optional<Precision> kernel_precision(std::string_view name) {
+  const std::string text = lower(name);
+  const auto any = [&text](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&text](std::string_view word) { return contains(text, word); });
+  };
+  if (any({"e4m3", "e5m2", "fp8", "qqt"})) return Precision::fp8;
+  if (any({"bf16", "bfloat16"})) return Precision::bf16;
+  if (any({"fp16", "half", "f16f16", "s16816", "hhh", "h16816"})) return Precision::fp16;
+  if (any({"fp32", "float", "sgemm", "tf32", "f32f32"})) return Precision::fp32;
+  return std::nullopt;
+}
+
+std::optional<Collective> collective_of(std::string_view name) {
+  std::string text = lower(name);
+  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '_' || c == ' ' || c == ':'; }),
+             text.end());
+  for (const auto& [word, collective] : kCollectives)
+    if (contains(text, word)) return collective;
+  return std::nullopt;
+}
+
+std::optional<Collective> NcclKernel::collective() const { return name.empty() ? std::nullopt : collective_of(name); }
+
+NcclKernel nccl_kernel(std::string_view name) {
+  NcclKernel kernel;
+  if (!lower(name.substr(0, 4)).starts_with("nccl")) return kernel;
+  const std::string_view plain = name.substr(0, name.find('('));
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at <= plain.size();) {
+    const std::size_t end = std::min(plain.find('_', at), plain.size());
+    words.push_back(plain.substr(at, end - at));
+    at = end + 1;
+  }
+  kernel.name = words.size() > 1 ? std::string(words[1]) : std::string(plain);
+  constexpr std::array<std::string_view, 7> kAlgorithms{"RING", "TREE",          "NVLS",        "COLLNET",
+                                                        "PAT",  "CollnetDirect", "CollnetChain"};
+  constexpr std::array<std::string_view, 3> kProtocols{"LL", "LL128", "SIMPLE"};
+  for (const std::string_view word : words) {
+    if (std::find(kAlgorithms.begin(), kAlgorithms.end(), word) != kAlgorithms.end()) kernel.algorithm = word;
+    if (std::find(kProtocols.begin(), kProtocols.end(), word) != kProtocols.end()) kernel.protocol = word;
+  }
+  return kernel;
+}
+
+std::int64_t type_size(std::string_view name) {
+  const std::string text = lower(name);
+  const auto has = [&text](std::string_view word) { return contains(text, word); };
+  if (has("bfloat16") || has("bf16") || has("half") || has("float16") || has("fp16")) return 2;
+  if (has("double") || has("int64") || has("float64") || has("long")) return 8;
+  if (has("fp8") || has("float8") || has("int8") || has("byte") || has("char") || has("bool")) return 1;
+  if (has("float") || has("int32") || has("fp32") || has("int")) return 4;
+  return 0;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,38 @@
+/// What the name of a kernel tells: what kind of operator it is part of, and of NCCL's kernels which collective they run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/model/operators.hpp"
+#include "sim/network/collective.hpp"
+
+namespace tracecast {
+
+/// By words that the names of cuBLAS, CUTLASS, cuDNN, FlashAttention, Triton, Apex and PyTorch kernels contain. What says
+/// nothing counts as element-wise work (OperatorKind::residual).
+OperatorKind kernel_kind(std::string_view name);
+
+/// Without return type, template arguments and parameters: "at::native::vectorized_elementwise_kernel".
+std::string short_kernel_name(std::string_view name);
+
+/// bf16, fp16, fp8 or fp32, where the name says so.
+std::optional<Precision> kernel_precision(std::string_view name);
+
+/// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)". `name` is empty for a kernel that is not NCCL's (or RCCL's).
+struct NcclKernel {
+  std::string name;  ///< "AllReduce"
+  std::string algorithm;
+  std::string protocol;
+  std::optional<Collective> collective() const;
+};
+NcclKernel nccl_kernel(std::string_view name);
+
+/// The collective of a name in any spelling: "allreduce", "AllReduce", "_allgather_base", "reduce_scatter_tensor".
+std::optional<Collective> collective_of(std::string_view name);
+
+/// Bytes of an element of NCCL's or PyTorch's name of a type ("ncclBfloat16", "Float", "BFloat16", "half"); 0: not known.
+std::int64_t type_size(std::string_view name);
+
+}  // namespace tracecast

@@ -1,0 +1,98 @@
+#include "tracer/recorded_work.hpp"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kOpen = INT64_MAX;
+
+std::int64_t end_of(const TraceRange& range) { return range.end_ns < range.start_ns ? kOpen : range.end_ns; }
+
+}  // namespace
+
+std::int64_t launch_ns(const Trace& trace, const RecordedWork& work) {
+  if (work.call < 0) return work.start_ns;
+  return std::min(trace.calls[static_cast<std::size_t>(work.call)].start_ns, work.start_ns);
+}
+
+std::vector<RecordedWork> recorded_work(const Trace& trace) {
+  std::unordered_map<std::int64_t, std::int32_t> call_of;
+  for (std::size_t i = 0; i < trace.calls.size(); ++i)
+    call_of.try_emplace(trace.calls[i].correlation, static_cast<std::int32_t>(i));
+  std::vector<RecordedWork> works;
+  works.reserve(trace.kernels.size() + trace.copies.size());
+  const auto add = [&](const auto& record, std::int32_t kernel, std::int32_t copy) {
+    const auto call = record.correlation > 0 ? call_of.find(record.correlation) : call_of.end();
+    works.push_back({kernel, copy, call == call_of.end() ? -1 : call->second, record.device, record.stream,
+                     record.start_ns, std::max(record.start_ns, record.end_ns)});
+  };
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) add(trace.kernels[i], static_cast<std::int32_t>(i), -1);
+  for (std::size_t i = 0; i < trace.copies.size(); ++i) add(trace.copies[i], -1, static_cast<std::int32_t>(i));
+  std::stable_sort(works.begin(), works.end(), [&trace](const RecordedWork& a, const RecordedWork& b) {
+    return std::tuple(launch_ns(trace, a), a.start_ns) < std::tuple(launch_ns(trace, b), b.start_ns);
+  });
+  return works;
+}
+
+CoveredTime::CoveredTime(const Trace& trace, const std::function<bool(const TraceRange&)>& wanted) {
+  for (const TraceRange& range : trace.ranges)
+    if (wanted(range)) spans_[range.thread].push_back({range.start_ns, end_of(range)});
+  for (auto& [thread, spans] : spans_) {
+    std::sort(spans.begin(), spans.end());
+    std::vector<std::pair<std::int64_t, std::int64_t>> merged;
+    for (const auto& span : spans) {
+      if (!merged.empty() && span.first <= merged.back().second)
+        merged.back().second = std::max(merged.back().second, span.second);
+      else
+        merged.push_back(span);
+    }
+    spans = std::move(merged);
+  }
+}
+
+bool CoveredTime::covers(std::int64_t thread, std::int64_t time_ns) const {
+  const auto found = spans_.find(thread);
+  if (found == spans_.end()) return false;
+  const auto after = std::upper_bound(found->second.begin(), found->second.end(), std::pair(time_ns, kOpen));
+  return after != found->second.begin() && std::prev(after)->second >= time_ns;
+}
+
+OpenRanges::OpenRanges(const Trace& trace) {
+  for (std::size_t i = 0; i < trace.ranges.size(); ++i) {
+    const TraceRange& range = trace.ranges[i];
+    threads_[range.thread].push_back({range.start_ns, end_of(range), static_cast<std::int32_t>(i), -1});
+  }
+  for (auto& [thread, entries] : threads_) {
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) {  // of equal begins the longer one first
+                return std::tuple(a.start_ns, b.end_ns, a.range) < std::tuple(b.start_ns, a.end_ns, b.range);
+              });
+    std::vector<std::int32_t> open;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      while (!open.empty() && entries[static_cast<std::size_t>(open.back())].end_ns < entries[i].end_ns)
+        open.pop_back();
+      entries[i].parent = open.empty() ? -1 : open.back();
+      open.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+}
+
+std::vector<std::int32_t> OpenRanges::at(std::int64_t thread, std::int64_t time_ns, std::size_t most) const {
+  std::vector<std::int32_t> result;
+  const auto found = threads_.find(thread);
+  if (found == threads_.end()) return result;
+  const std::vector<Entry>& entries = found->second;
+  const auto after = std::upper_bound(entries.begin(), entries.end(), time_ns,
+                                      [](std::int64_t time, const Entry& e) { return time < e.start_ns; });
+  auto at = static_cast<std::int32_t>(after - entries.begin()) - 1;
+  for (; at >= 0 && result.size() < most; at = entries[static_cast<std::size_t>(at)].parent)
+    if (entries[static_cast<std::size_t>(at)].end_ns >= time_ns)
+      result.push_back(entries[static_cast<std::size_t>(at)].range);
+  return result;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,460 @@
+#include "tracer/replay.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tracer/import/kernel_names.hpp"
+#include "tracer/recorded_work.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::string_view kStepRange = "ProfilerStep#";
+constexpr std::size_t kMostStreams = 250;  // StreamId is 8 bits
+constexpr const char* kGap = "gap";
+
+Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
+
+std::optional<std::int64_t> step_number(const TraceRange& range) {
+  if (!range.name.starts_with(kStepRange)) return std::nullopt;
+  std::int64_t number = 0;
+  const char* const digits = range.name.data() + kStepRange.size();
+  const auto [end, error] = std::from_chars(digits, range.name.data() + range.name.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+/// A kernel or copy on its way into the graph. Times count from the begin of the step, ns.
+struct Node {
+  RecordedWork work;
+  std::int64_t issue = 0;
+  std::int64_t start = 0;  ///< not before the end of the one before on its stream
+  std::int64_t end = 0;
+  std::int64_t ready = 0;   ///< issued, and the one before it has ended
+  std::int32_t order = 0;   ///< of issue, on its device
+  std::int32_t cause = -1;  ///< node on another stream that it waits for
+  bool is_cause = false;    ///< of another node, or of a host call
+  EventRef event;
+};
+
+/// A host call that waited until `cause` had ended.
+struct Sync {
+  std::int64_t time = 0;  ///< when it was called
+  std::int32_t cause = -1;
+};
+
+bool waits_for_gpu(const std::string& name) {
+  return name.find("Synchronize") != std::string::npos || name == "cudaMemcpy" || name == "hipMemcpy";
+}
+
+OperatorShape shapeless(OperatorKind kind) {
+  if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
+    return GemmShape{};
+  if (kind == OperatorKind::attention) return AttentionShape{};
+  return ElementwiseShape{};
+}
+
+Traffic traffic_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_gather:
+      return Traffic::parameters;
+    case Collective::all_to_all:
+      return Traffic::expert_parallel;
+    case Collective::send_recv:
+      return Traffic::pipeline;
+    case Collective::broadcast:
+      return Traffic::control;
+    default:
+      return Traffic::gradients;
+  }
+}
+
+/// The nodes of one device, tied to each other.
+class DeviceNodes {
+ public:
+  DeviceNodes(const Trace& trace, std::vector<RecordedWork> works, std::int64_t origin) {
+    for (const RecordedWork& work : works) {
+      Node node;
+      node.work = work;
+      node.issue = std::max<std::int64_t>(0, launch_ns(trace, work) - origin);
+      node.start = work.start_ns - origin;
+      node.end = work.end_ns - origin;
+      nodes.push_back(node);
+    }
+    order_streams();
+    find_causes();
+    find_syncs(trace, origin);
+  }
+
+  std::vector<Node> nodes;                                    ///< in the order of issue
+  std::vector<Sync> syncs;                                    ///< by time
+  std::map<std::int64_t, std::vector<std::int32_t>> streams;  ///< [recorded number] nodes in order
+
+ private:
+  Node& at(std::int32_t index) { return nodes[static_cast<std::size_t>(index)]; }
+
+  /// On a stream, what is issued later begins later: launches of several threads may have been recorded otherwise.
+  void order_streams() {
+    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
+      return std::tuple(a.work.stream, a.start, a.end) < std::tuple(b.work.stream, b.start, b.end);
+    });
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      const bool last = i + 1 == nodes.size() || nodes[i + 1].work.stream != nodes[i].work.stream;
+      if (!last) nodes[i].issue = std::min(nodes[i].issue, nodes[i + 1].issue);
+    }
+    std::int64_t previous_end = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      Node& node = nodes[i];
+      if (i == 0 || nodes[i - 1].work.stream != node.work.stream) previous_end = 0;
+      node.start = std::max(node.start, previous_end);
+      node.end = std::max(node.end, node.start);
+      node.ready = std::max(node.issue, previous_end);
+      previous_end = node.end;
+    }
+    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
+      return std::tuple(a.issue, a.start) < std::tuple(b.issue, b.start);
+    });
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      nodes[i].order = static_cast<std::int32_t>(i);
+      streams[nodes[i].work.stream].push_back(static_cast<std::int32_t>(i));
+    }
+  }
+
+  /// Indices of nodes by their ends.
+  std::vector<std::int32_t> by_end() const {
+    std::vector<std::int32_t> order(nodes.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+    std::stable_sort(order.begin(), order.end(), [this](std::int32_t a, std::int32_t b) {
+      return nodes[static_cast<std::size_t>(a)].end < nodes[static_cast<std::size_t>(b)].end;
+    });
+    return order;
+  }
+
+  /// The node with the last end in (after, until] that `fits`; -1: none.
+  template <class Fits>
+  std::int32_t last_end(const std::vector<std::int32_t>& ends, std::int64_t after, std::int64_t until, Fits fits) {
+    auto it = std::upper_bound(ends.begin(), ends.end(), until,
+                               [this](std::int64_t time, std::int32_t n) { return time < at(n).end; });
+    while (it != ends.begin() && at(*--it).end > after)
+      if (fits(at(*it))) return *it;
+    return -1;
+  }
+
+  void find_causes() {
+    if (streams.size() < 2) return;
+    const std::vector<std::int32_t> ends = by_end();
+    for (Node& node : nodes) {
+      if (node.start - node.ready <= kPauseNs) continue;
+      node.cause = last_end(ends, node.ready, node.start, [&node](const Node& other) {
+        return other.work.stream != node.work.stream && other.order < node.order && other.start < node.start;
+      });
+      if (node.cause >= 0) at(node.cause).is_cause = true;
+    }
+  }
+
+  /// Only while no other thread launches: the host is one stream of launches.
+  void find_syncs(const Trace& trace, std::int64_t origin) {
+    const std::vector<std::int32_t> ends = by_end();
+    for (const TraceCall& call : trace.calls) {
+      if (!waits_for_gpu(call.name)) continue;
+      const std::int64_t begin = call.start_ns - origin;
+      const std::int64_t end = call.end_ns - origin;
+      const auto next = std::lower_bound(nodes.begin(), nodes.end(), begin,
+                                         [](const Node& n, std::int64_t time) { return n.issue < time; });
+      if (next == nodes.begin() || next == nodes.end() || next->issue < end) continue;
+      const std::int32_t cause = last_end(ends, begin, end, [begin](const Node& other) { return other.issue < begin; });
+      if (cause < 0) continue;
+      at(cause).is_cause = true;
+      syncs.push_back({begin, cause});
+    }
+    std::sort(syncs.begin(), syncs.end(), [](const Sync& a, const Sync& b) { return a.time < b.time; });
+  }
+};
+
+/// Writes the nodes of all devices into one graph.
+class Builder {
+ public:
+  explicit Builder(const Trace& trace)
+      : trace_(trace),
+        optimizer_(trace, [](const TraceRange& r) { return r.name.starts_with("Optimizer.step"); }),
+        backward_(trace, [](const TraceRange& r) {
+          return r.name.starts_with("autograd::engine") || r.name.find("Backward") != std::string::npos;
+        }) {
+    for (const TraceCollective& c : trace.collectives) collectives_[c.start_ns].push_back(&c);
+    graph_.streams.push_back({"compute"});
+    graph_.microbatches = 1;
+  }
+
+  void add(DeviceNodes& nodes) {
+    name_streams(nodes);
+    for (Node& node : nodes.nodes)
+      if (node.is_cause) node.event = {graph_.rank_events++, 0};
+    program_.clear();
+    open_ = {};
+    std::int64_t host = 0;
+    auto sync = nodes.syncs.begin();
+    for (Node& node : nodes.nodes) {
+      for (; sync != nodes.syncs.end() && sync->time < node.issue; ++sync) host = std::max(host, wait(nodes, *sync));
+      write(nodes, node, duration_of(std::max<std::int64_t>(0, node.issue - host)));
+      host = std::max(host, node.issue);
+    }
+    close();
+    Rank rank;
+    rank.representative = std::clamp(trace_.header.rank, 0, 1 << 24) + device_count_++;
+    rank.program = static_cast<std::int32_t>(graph_.programs.size());
+    graph_.programs.push_back(program_);
+    graph_.ranks.push_back(rank);
+  }
+
+  StepGraph take() {
+    std::vector<std::int32_t> all(graph_.communicators.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
+    for (Rank& rank : graph_.ranks) rank.communicators = all;
+    return std::move(graph_);
+  }
+  std::size_t streams() const { return graph_.streams.size(); }
+
+ private:
+  bool is_transfer(const RecordedWork& work) const {
+    return work.kernel >= 0 && nccl_kernel(name_of(work)).collective().has_value();
+  }
+  const std::string& name_of(const RecordedWork& work) const {
+    return work.kernel >= 0 ? trace_.kernels[static_cast<std::size_t>(work.kernel)].name
+                            : trace_.copies[static_cast<std::size_t>(work.copy)].kind;
+  }
+
+  /// The stream with most computation is the compute stream of the graph.
+  void name_streams(const DeviceNodes& nodes) {
+    stream_of_.clear();
+    std::int64_t most = -1;
+    std::int64_t compute = 0;
+    for (const auto& [number, members] : nodes.streams) {
+      std::int64_t busy = 0;
+      for (const std::int32_t n : members) {
+        const Node& node = nodes.nodes[static_cast<std::size_t>(n)];
+        if (!is_transfer(node.work)) busy += node.end - node.start;
+      }
+      if (busy > most) compute = number;
+      most = std::max(most, busy);
+    }
+    stream_of_[compute] = kComputeStream;
+    std::size_t next = 1;
+    for (const auto& [number, members] : nodes.streams) {
+      if (number == compute) continue;
+      stream_of_[number] = static_cast<StreamId>(std::min(next, kMostStreams));
+      if (next == graph_.streams.size()) graph_.streams.push_back({fmt::format("stream {}", number)});
+      ++next;
+    }
+  }
+
+  Phase phase_of(const RecordedWork& work) const {
+    if (work.call < 0) return Phase::forward;
+    const TraceCall& call = trace_.calls[static_cast<std::size_t>(work.call)];
+    if (optimizer_.covers(call.thread, call.start_ns)) return Phase::optimizer;
+    return backward_.covers(call.thread, call.start_ns) ? Phase::backward : Phase::forward;
+  }
+
+  void close() {
+    if (open_.ops.empty()) return;
+    const char* const kNames[] = {"forward", "backward", "weight gradient", "optimizer"};
+    open_.name = fmt::format("{} {}", kNames[static_cast<std::size_t>(open_.phase)], graph_.templates.size());
+    program_.push_back({static_cast<std::int32_t>(graph_.templates.size()), 0});
+    graph_.templates.push_back(std::move(open_));
+    open_ = {};
+  }
+
+  /// Returns the time at which the host goes on.
+  std::int64_t wait(const DeviceNodes& nodes, const Sync& sync) {
+    const Node& cause = nodes.nodes[static_cast<std::size_t>(sync.cause)];
+    Op op;
+    op.type = OpType::host_sync;
+    op.waits.push_back(cause.event);
+    open_.ops.push_back(op);
+    close();
+    return cause.end;
+  }
+
+  void write(const DeviceNodes& nodes, const Node& node, Duration host) {
+    const Phase phase = phase_of(node.work);
+    if (!open_.ops.empty() && open_.phase != phase) close();
+    open_.phase = phase;
+    Op op;
+    op.stream = stream_of_.at(node.work.stream);
+    std::int64_t ready = node.ready;
+    if (node.cause >= 0) {
+      const Node& cause = nodes.nodes[static_cast<std::size_t>(node.cause)];
+      op.waits.push_back(cause.event);
+      ready = std::max(ready, cause.end);
+    }
+    if (node.start > ready) {
+      Op gap = op;
+      gap.host = host;
+      gap.duration = duration_of(node.start - ready);
+      gap.payload =
+          operator_index({OperatorKind::copy, Pass::forward, Precision::fp32, kGap, ElementwiseShape{}}, gap.duration);
+      open_.ops.push_back(gap);
+      op.waits.clear();
+      host = {};
+    }
+    op.host = host;
+    op.records = node.event;
+    op.duration = duration_of(node.end - node.start);
+    if (is_transfer(node.work) && op.stream != kComputeStream)
+      fill_collective(op, node);
+    else
+      fill_compute(op, node, phase);
+    open_.ops.push_back(op);
+  }
+
+  void fill_compute(Op& op, const Node& node, Phase phase) {
+    const std::string& name = name_of(node.work);
+    Operator what;
+    what.kind = node.work.copy >= 0 ? OperatorKind::copy : kernel_kind(name);
+    what.pass = phase == Phase::optimizer ? Pass::optimizer : phase == Phase::backward ? Pass::backward : Pass::forward;
+    what.precision = kernel_precision(name).value_or(Precision::fp32);
+    what.name = short_kernel_name(name);
+    what.shape = shapeless(what.kind);
+    op.payload = operator_index(what, op.duration);
+  }
+
+  std::int32_t operator_index(const Operator& what, Duration duration) {
+    const auto key = std::tuple(what.name, what.kind, what.pass, what.precision, duration.picoseconds);
+    const auto [found, added] = operators_.try_emplace(key, static_cast<std::int32_t>(graph_.operators.size()));
+    if (added) graph_.operators.push_back({what, {duration, 0, Provenance::measured}, false});
+    return found->second;
+  }
+
+  /// What NCCL was asked for, where the trace knows it: the call whose kernel this is.
+  const TraceCollective* call_of(const Node& node) const {
+    const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(node.work.kernel)];
+    const auto found = collectives_.find(kernel.start_ns);
+    if (found == collectives_.end()) return nullptr;
+    for (const TraceCollective* each : found->second)
+      if (each->end_ns == kernel.end_ns) return each;
+    return nullptr;
+  }
+
+  void fill_collective(Op& op, const Node& node) {
+    op.type = OpType::collective;
+    CostedCollective entry;
+    entry.call.collective = nccl_kernel(name_of(node.work)).collective().value_or(Collective::all_reduce);
+    entry.traffic = traffic_of(entry.call.collective);
+    entry.cost.duration = op.duration;
+    entry.cost.provenance = Provenance::measured;
+    int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
+    std::uint64_t group = UINT64_MAX;
+    if (const TraceCollective* call = call_of(node)) {
+      entry.call.size = Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
+      ranks = std::clamp(call->ranks, 1, 1 << 24);
+      group = call->communicator;
+    }
+    entry.slot = communicator(group, ranks, op.stream);
+    op.payload = static_cast<std::int32_t>(graph_.collectives.size());
+    graph_.collectives.push_back(entry);
+  }
+
+  /// One for each stream that a group is used on: an engine's communicator belongs to one stream.
+  std::int32_t communicator(std::uint64_t group, int ranks, StreamId stream) {
+    const auto index = static_cast<std::int32_t>(graph_.communicators.size());
+    const auto rank = static_cast<std::int32_t>(graph_.ranks.size());
+    const auto [found, added] = groups_.try_emplace({group, stream, rank}, index);
+    if (added) {
+      Communicator c;
+      c.name = group == UINT64_MAX ? "recorded" : fmt::format("group {}", group);
+      c.placement.ranks = ranks;
+      c.members = {rank};
+      graph_.communicators.push_back(std::move(c));
+    }
+    return found->second;
+  }
+
+  const Trace& trace_;
+  CoveredTime optimizer_;
+  CoveredTime backward_;
+  std::map<std::int64_t, std::vector<const TraceCollective*>> collectives_;  ///< [start]
+  StepGraph graph_;
+  std::vector<ProgramItem> program_;
+  Template open_;
+  std::map<std::int64_t, StreamId> stream_of_;
+  std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
+  std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
+  std::int32_t device_count_ = 0;
+};
+
+constexpr std::int64_t kLatest = std::int64_t{1} << 62;                        // ns since 1970: the year 2116
+constexpr std::int64_t kLongest = std::int64_t{100} * 86'400 * 1'000'000'000;  // ns; a Duration holds 106 days
+
+bool in_range(const Trace& trace) {
+  const auto good = [](const auto& r) { return std::abs(r.start_ns) < kLatest && std::abs(r.end_ns) < kLatest; };
+  return std::all_of(trace.kernels.begin(), trace.kernels.end(), good) &&
+         std::all_of(trace.copies.begin(), trace.copies.end(), good) &&
+         std::all_of(trace.calls.begin(), trace.calls.end(), good) &&
+         std::all_of(trace.ranges.begin(), trace.ranges.end(), good);
+}
+
+/// Of the step, or of everything.
+struct Window {
+  std::int64_t begin = INT64_MIN;
+  std::int64_t end = INT64_MAX;
+};
+
+Result<Window> window_of(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
+  if (!step) return Window{};
+  for (const TraceRange& range : trace.ranges)
+    if (step_number(range) == step && range.end_ns >= range.start_ns && range.domain != "gpu_user_annotation")
+      return Window{range.start_ns, range.end_ns};
+  const std::vector<std::int64_t> steps = recorded_steps(trace);
+  return fail({file, 0, "step", std::to_string(*step),
+               steps.empty() ? "is not there: the trace has no ranges ProfilerStep#N"
+                             : fmt::format("is no step of the trace (allowed: {})", fmt::join(steps, " "))});
+}
+
+}  // namespace
+
+std::vector<std::int64_t> recorded_steps(const Trace& trace) {
+  std::set<std::int64_t> steps;
+  for (const TraceRange& range : trace.ranges)
+    if (const auto number = step_number(range)) steps.insert(*number);
+  return {steps.begin(), steps.end()};
+}
+
+Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
+  if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
+  const Result<Window> window = window_of(trace, step, file);
+  if (!window) return tl::unexpected(window.error());
+  std::map<std::int64_t, std::vector<RecordedWork>> devices;
+  std::int64_t origin = step ? window->begin : INT64_MAX;
+  std::int64_t end = INT64_MIN;
+  for (const RecordedWork& work : recorded_work(trace)) {
+    const std::int64_t launch = launch_ns(trace, work);
+    if (launch < window->begin || launch >= window->end) continue;
+    origin = std::min(origin, launch);
+    end = std::max(end, work.end_ns);
+    devices[work.device].push_back(work);
+  }
+  if (devices.empty()) return fail({file, 0, "", "", step ? "has no GPU work in that step" : "has no GPU work"});
+  if (end - origin > kLongest) return fail({file, 0, "", "", "lasts longer than 100 days"});
+  Replay replay;
+  Builder builder(trace);
+  for (auto& [device, works] : devices) {
+    DeviceNodes nodes(trace, works, origin);
+    if (nodes.streams.size() > kMostStreams)
+      return fail({file, 0, "", "",
+                   fmt::format("uses {} streams of one GPU (allowed: up to {})", nodes.streams.size(), kMostStreams)});
+    replay.works += static_cast<std::int64_t>(works.size());
+    replay.syncs += static_cast<std::int64_t>(nodes.syncs.size());
+    replay.waits += std::count_if(nodes.nodes.begin(), nodes.nodes.end(), [](const Node& n) { return n.cause >= 0; });
+    builder.add(nodes);
+  }
+  replay.graph = builder.take();
+  replay.recorded = duration_of(end - origin);
+  return replay;
+}
+
+}  // namespace tracecast
