@@ -9,6 +9,7 @@
 
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/launchers/launcher.hpp"
 #include "sim/io/topology_import.hpp"
 #include "tools/import_formats.hpp"
 #include "tracer/import/recordings.hpp"
@@ -26,6 +27,7 @@ std::vector<Format> formats() {
   std::vector<Format> table{{"topology", import_machine}, {"nccl-log", import_nccl_log}};
   for (const TopologyFormat& format : topology_formats()) table.push_back({std::string(format.name), import_machine});
   for (const RecordingFormat& format : recording_formats()) table.push_back({std::string(format.name), import_trace});
+  for (const LauncherFormat& format : launcher_formats()) table.push_back({std::string(format.name), import_launcher});
   return table;
 }
 
@@ -64,6 +66,12 @@ Run add_import(CLI::App& app) {
       ->check(CLI::IsMember(format_names()));
   app.add_option("file", options->file, "the file to read")->required();
   app.add_option("-o,--output", options->output, "the file to write; default: standard output");
+  app.add_option("--model", options->model, "of a run: a shipped model or a model file");
+  app.add_option("--topology", options->topology, "of a run: a shipped machine or a topology file");
+  app.add_option("--gpus", options->gpus, "of a run: how many")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--set", options->overrides, "of a run: a value of its scenario; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   return [options](const Context& context) { return import(*options, context); };
 }
 

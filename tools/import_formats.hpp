@@ -15,6 +15,11 @@ struct ImportOptions {
   std::string format;
   std::string file;
   std::string output;  ///< empty: standard output
+  // What the file of a launcher does not say:
+  std::string model;
+  std::string topology;
+  int gpus = 0;
+  std::vector<std::string> overrides;
 };
 
 /// Reads `content`, that of options.file, and writes what became of it.
@@ -25,6 +30,8 @@ Result<ExitCode> import_nccl_log(const ImportOptions& options, const std::string
 Result<ExitCode> import_trace(const ImportOptions& options, const std::string& content, const Context& context);
 /// Machines: "topology" by their content, the others by their name.
 Result<ExitCode> import_machine(const ImportOptions& options, const std::string& content, const Context& context);
+/// Runs, as launchers are told of them; the result is a scenario.
+Result<ExitCode> import_launcher(const ImportOptions& options, const std::string& content, const Context& context);
 
 /// Writes `text` to options.output and prints `summary`, or prints `text` alone.
 Result<ExitCode> deliver(const ImportOptions& options, const std::string& text, const std::string& summary);

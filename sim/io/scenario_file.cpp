@@ -11,6 +11,7 @@
 #include "sim/io/json_document.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/perturbation_fields.hpp"
+#include "sim/io/scenario_document.hpp"
 #include "sim/io/scenario_fields.hpp"
 #include "sim/io/stack.hpp"
 
@@ -215,6 +216,13 @@ class ScenarioReader {
 };
 
 }  // namespace
+
+Result<Scenario> read_scenario(const JsonDocument& document, const DataPaths& data) {
+  std::vector<Diagnostic> errors;
+  ScenarioReader reader(document, data, errors);
+  if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
+  return std::move(reader.scenario());
+}
 
 Result<Scenario> read_scenario(const fs::path& path, const DataPaths& data, const std::vector<std::string>& overrides) {
   Result<JsonDocument> document = read_json(path);

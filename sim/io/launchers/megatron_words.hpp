@@ -1,0 +1,25 @@
+/// Two small languages inside Megatron-LM's arguments.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tracecast {
+
+/// Layers of each virtual stage of --pipeline-model-parallel-layout, stage 0 first.
+///
+///   "Et*2|(tt|)*5t|tmL"    E embedding, t layer, m extra prediction layer, L loss; | ends a stage, *n repeats the item or the
+///                          group before it, commas are decoration
+///
+/// Nothing: not in that language, or more than 100,000 stages and layers.   Source: ECOSYSTEM.md 8.2
+std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text);
+
+/// The same with E before the first and L after the last layer.
+std::string pipeline_layout_text(const std::vector<int>& layers);
+
+/// Which layers have experts, by --moe-layer-freq: "([0]*3+[1]*11)" (a list, as Python has it), or n: every n-th, the first
+/// of them layer 0. Nothing: not in that language, or not `layers` long.
+std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers);
+
+}  // namespace tracecast

@@ -1,0 +1,115 @@
+/// What an importer works with: the settings of a launcher, each asked for by its name, and the scenario that they become.
+///
+/// Every setting that nobody asks for is listed in the end, so that nothing is lost silently: either among those that
+/// have no effect on the time of a step (learning rates, logging, paths: each importer names them), or as not mapped.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+
+/// A setting of a launcher that no key of a scenario stands for.
+struct UnmappedSetting {
+  std::string key;
+  std::string value;
+  int line = 0;
+  bool operator==(const UnmappedSetting&) const = default;
+};
+
+class RunImport {
+ public:
+  enum class Names {
+    dotted,   ///< "zero_optimization.stage"
+    flagged,  ///< "seq-length", whatever it is nested in: "--seq_length", "model.seq_length"
+  };
+  RunImport(const JsonDocument& theirs, Names names);
+
+  /// The setting, which counts as mapped from now on; nullptr when absent, null or "auto".
+  const JsonNode* find(std::string_view key);
+  bool has(std::string_view key) const;
+  std::optional<std::int64_t> count(std::string_view key);
+  std::optional<double> number(std::string_view key);
+  std::optional<bool> flag(std::string_view key);
+  /// "" when absent.
+  std::string word(std::string_view key);
+  /// The value must be one of the names; the error lists them.
+  template <class T>
+  std::optional<T> choice(std::string_view key, std::span<const std::pair<std::string_view, T>> names);
+
+  /// Puts a value of the scenario, with the line of the setting `from` (none: line 0).
+  void put(const std::string& ours, JsonNode value, std::string_view from = "");
+  void put(const std::string& ours, std::int64_t value, std::string_view from = "");
+  void put(const std::string& ours, const std::string& value, std::string_view from = "");
+  void put_flag(const std::string& ours, bool value, std::string_view from = "");
+  /// What was put, or given from outside; nullptr: nothing was.
+  const JsonNode* given(const std::string& ours) const;
+  std::int64_t given_count(const std::string& ours, std::int64_t otherwise) const;
+
+  void refuse(std::string_view key, const std::string& message);
+  void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
+  /// Settings whose name begins with one of these have no effect on the time of a step.
+  void pass_over(std::span<const std::string_view> beginnings);
+  /// Everything left is not mapped.
+  void list_unmapped();
+  /// The launcher's key that `ours` came from; "" when none did.
+  std::string name_of(const std::string& ours) const;
+  const std::string& file() const { return file_; }
+  /// The launcher's file as it is.
+  const JsonNode& theirs() const { return *theirs_; }
+
+  JsonNode ours;          ///< of a scenario
+  std::int64_t gpus = 0;  ///< as the user gives them; 0: the file may say
+  /// Micro-batches of a step and data-parallel rank, where the launcher says them; 0: it does not.
+  std::int64_t accumulation = 0;
+  std::string accumulation_key;
+  /// Hybrid sharding: copies of the model, each divided over a group of ranks. 0 or 1: none.
+  std::int64_t shard_copies = 0;
+  std::string shard_copies_key;
+  /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
+  std::int64_t layers_per_stage = 0;
+  std::string layers_per_stage_key;
+  std::vector<Diagnostic> errors;
+  std::vector<std::string> assumptions;
+  std::vector<UnmappedSetting> unmapped;
+  int passed_over = 0;
+
+ private:
+  struct Setting {
+    std::string key;
+    const JsonNode* value;
+    bool used = false;
+    const JsonNode* other = nullptr;  ///< what another line says in its place
+  };
+  void flatten(const JsonNode& node, const std::string& path, Names names, int depth);
+  Setting* lookup(std::string_view key);
+  std::optional<std::size_t> index_of(std::string_view key) const;
+
+  const JsonNode* theirs_;
+  std::string file_;
+  std::vector<Setting> settings_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  std::map<std::string, std::string> names_;
+};
+
+template <class T>
+std::optional<T> RunImport::choice(std::string_view key, std::span<const std::pair<std::string_view, T>> names) {
+  if (find(key) == nullptr) return std::nullopt;
+  const std::string value = word(key);
+  std::string allowed;
+  for (const auto& [name, meaning] : names) {
+    if (name == value) return meaning;
+    allowed += (allowed.empty() ? "" : " ") + std::string(name);
+  }
+  refuse(key, "is not supported (allowed: " + allowed + ")");
+  return std::nullopt;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,69 @@
+#include "sim/io/launchers/toml_document.hpp"
+
+#include <sstream>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 1
+#include <toml++/toml.h>
+
+namespace tracecast {
+namespace {
+
+constexpr int kMaxDepth = 100;
+
+/// False when it is nested too deeply.
+bool convert(const toml::node& node, JsonNode& value, int depth) {
+  value.line = static_cast<int>(node.source().begin.line);
+  if (depth > kMaxDepth) return false;
+  if (const toml::table* table = node.as_table()) {
+    value.kind = JsonNode::Kind::object;
+    for (const auto& [key, member] : *table) {
+      value.members.push_back({std::string(key.str()), {}});
+      if (!convert(member, value.members.back().value, depth + 1)) return false;
+    }
+  } else if (const toml::array* array = node.as_array()) {
+    value.kind = JsonNode::Kind::array;
+    for (const toml::node& item : *array) {
+      value.items.emplace_back();
+      if (!convert(item, value.items.back(), depth + 1)) return false;
+    }
+  } else if (const auto* text = node.as_string()) {
+    value.kind = JsonNode::Kind::string;
+    value.string = text->get();
+  } else if (const auto* integer = node.as_integer()) {
+    value.kind = JsonNode::Kind::integer;
+    value.integer = integer->get();
+    value.number = static_cast<double>(value.integer);
+  } else if (const auto* number = node.as_floating_point()) {
+    value.kind = JsonNode::Kind::number;
+    value.number = number->get();
+    value.string = std::to_string(value.number);
+  } else if (const auto* boolean = node.as_boolean()) {
+    value.kind = JsonNode::Kind::boolean;
+    value.boolean = boolean->get();
+  } else {
+    value.kind = JsonNode::Kind::string;
+    std::ostringstream date;
+    date << toml::node_view<const toml::node>(node);
+    value.string = date.str();
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<JsonDocument> parse_toml(const std::string& text, const std::string& file) {
+  const toml::parse_result parsed = toml::parse(std::string_view(text), std::string_view(file));
+  if (!parsed) {
+    const toml::parse_error& wrong = parsed.error();
+    return fail({file, static_cast<int>(wrong.source().begin.line), "", "",
+                 "is not TOML: " + std::string(wrong.description())});
+  }
+  if (parsed.table().empty()) return fail({file, 0, "", "", "is empty"});
+  JsonDocument document{file, {}};
+  if (!convert(parsed.table(), document.root, 0))
+    return fail({file, 0, "", "", "is nested too deeply (allowed: 100 levels)"});
+  return document;
+}
+
+}  // namespace tracecast
