@@ -21,6 +21,7 @@
 #include "sim/schedule/schedule.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
+#include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/process_group.hpp"
 #include "tools/progress.hpp"
@@ -52,6 +53,7 @@ struct Options {
   std::string csv;
   std::string html;
   std::string out;
+  std::string emit;
   bool json = false;
 };
 
@@ -305,6 +307,12 @@ Result<ExitCode> plan(Options options, const Context& context) {
     const std::string page = plan_html(*report, scenario, {context.command, "tracecast " + version()});
     if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
+  if (!options.emit.empty() && !report->plan.offers.empty()) {
+    const Offer& best = report->plan.offers.front();
+    const MachineChoice& machine = report->plan.machines[static_cast<std::size_t>(best.machine)].choice;
+    print_for_launcher(options.emit, with_layout(machine.scenario, best.evaluation.layout));
+    return answer;
+  }
   fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
   return answer;
 }
@@ -358,6 +366,8 @@ Run add_plan(CLI::App& app) {
   app.add_option("--set", options->overrides, "replace a value of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  app.add_option("--emit", options->emit, "print the best layout as this launcher takes it, instead of a page")
+      ->check(CLI::IsMember(emitted_formats()));
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return plan(*options, context); };
 }

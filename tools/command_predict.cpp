@@ -21,6 +21,7 @@
 #include "sim/report/terminal.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
+#include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
 
@@ -40,6 +41,7 @@ struct Options {
   int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::string out;
   std::string html;
+  std::string emit;
   std::vector<int> trace_ranks;
 };
 
@@ -115,6 +117,10 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
     if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, facts)); !written)
       return tl::unexpected(written.error());
   }
+  if (!options.emit.empty()) {
+    print_for_launcher(options.emit, *scenario);
+    return run->forecast.fits ? ExitCode::done : ExitCode::no;
+  }
   fmt::print("{}", options.json ? result_json(*scenario, run->forecast)
                                 : terminal_page(*scenario, run->plan, run->forecast, context.style));
   return run->forecast.fits ? ExitCode::done : ExitCode::no;
@@ -143,6 +149,8 @@ Run add_predict(CLI::App& app) {
   app.add_option("--threads", options->threads, "share many simulated ranks; the result does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->default_str("those of this machine");
+  app.add_option("--emit", options->emit, "print the layout as this launcher takes it, instead of a page")
+      ->check(CLI::IsMember(emitted_formats()));
   CLI::Option* out =
       app.add_option("--out", options->out,
                      "also write result.json, report.txt, scenario.json, trace.json and timeline.json there")

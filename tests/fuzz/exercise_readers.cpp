@@ -6,6 +6,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/launchers/launcher.hpp"
 #include "sim/io/nccl_log.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/topology_import.hpp"
@@ -26,7 +27,8 @@ struct Workplace {
   Workplace() {
     const fs::path root = TRACECAST_SOURCE_DIR;
     for (const char* file : {"scenarios/models/gpt2-small.json", "topologies/laptop.json", "topologies/dgx-h100.json",
-                             "kernels/profiles/h100.json"}) {
+                             "kernels/profiles/h100.json", "scenarios/stacks/megatron-core.json",
+                             "scenarios/stacks/torchtitan.json", "scenarios/stacks/pytorch-fsdp.json"}) {
       fs::create_directories((folder.path() / file).parent_path());
       fs::copy_file(root / file, folder.path() / file);
     }
@@ -137,6 +139,21 @@ void exercise_recordings(std::string_view input, const Workplace& place) {
   }
 }
 
+/// What a launcher's importer accepts is a scenario that our own reader accepts and that can be written for each launcher.
+void exercise_launchers(const Workplace& place, std::string_view input) {
+  const RunGivens givens{"gpt2-small", "laptop", 1, {"training.seq_length=64"}};
+  for (const LauncherFormat& format : launcher_formats())
+    for (const char* file : {"input.yaml", "input.sh"}) {
+      if (format.name != "megatron" && file == std::string_view("input.sh")) continue;
+      const Result<ImportedRun> run = import_run(format.name, std::string(input), file, givens, place.data);
+      if (!holds(run)) continue;
+      save(place.written, to_json(run->scenario));
+      TRACECAST_ASSERT(read_scenario(place.written, place.data).has_value(), "an imported run can be written and read");
+      for (const LauncherFormat& other : launcher_formats())
+        if (other.emit != nullptr) TRACECAST_ASSERT(!emit_run(other.name, run->scenario).text.empty(), "and emitted");
+    }
+}
+
 }  // namespace
 
 void exercise_readers(std::string_view input) {
@@ -149,6 +166,7 @@ void exercise_readers(std::string_view input) {
   exercise_overrides(input);
   exercise_importers(input);
   exercise_recordings(input, place);
+  exercise_launchers(place, input);
 }
 
 }  // namespace tracecast

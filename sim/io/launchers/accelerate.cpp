@@ -104,7 +104,10 @@ void import_deepspeed_section(RunImport& run) {
   constexpr Name kStage = "deepspeed_config.zero_stage";
   if (run.has(kFile))
     return run.refuse(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
+  constexpr Name kOffload = "deepspeed_config.offload_optimizer_device";
+  run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
   if (const auto stage = run.count(kStage)) run.put("parallel.zero_stage", *stage, kStage);
+  if (run.word(kOffload) == "cpu") run.put_flag("training.offload_optimizer", true, kOffload);
 }
 
 void import_megatron_section(RunImport& run) {
@@ -145,6 +148,7 @@ void import_accelerate(RunImport& run) {
   if (type == 0) import_fsdp(run);
   if (type == 1) import_deepspeed_section(run);
   if (type == 2) import_megatron_section(run);
+  if (type == 3) run.put("parallel.data_parallel", std::string("ddp"), "distributed_type");
   import_mesh(run);
   if (const auto processes = run.count("num_processes"); processes && run.gpus == 0)
     run.put("cluster.world_size", *processes, "num_processes");
@@ -172,6 +176,12 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
     settings.take("training.dtype");
   text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
   if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
+  settings.list("parallel.data_parallel");
+  settings.list("training.grad_reduce_dtype");
+  if (p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp))
+    settings.take("parallel.data_parallel");
+  settings.take("training.micro_batch_size");  // the data loader's; with the accumulation it makes the global batch
+  settings.take("training.global_batch_size");
   if (sharded) {
     settings.take("parallel.reshard_after_forward");
     if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
@@ -187,7 +197,8 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
     text += fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value.integer);
   if (ulysses) settings.take("parallel.cp_comm_type");
-  for (const char* covered : {"parallel.dp", "parallel.shard_group", "training.train_tokens"}) settings.take(covered);
+  for (const char* covered : {"parallel.dp", "parallel.shard_group", "training.seq_length", "training.train_tokens"})
+    settings.take(covered);
   return {text, settings.left()};
 }
 

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxValue = 4096;  // bytes of a value
 struct Word {
   std::string text;
   int line = 1;
-  bool quoted = false;  ///< a part of it is
+  bool quoted = false;     ///< a part of it is
+  bool ends_line = false;  ///< an empty word: the end of a line that goes not on
 };
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -40,6 +41,7 @@ class WordReader {
         at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
       } else if (is_blank(c) || c == ';') {
         close(words);
+        if (c == '\n' || c == ';') words.push_back({"", line_, false, true});
         if (c == '\n') ++line_;
       } else {
         put(c);
@@ -51,14 +53,14 @@ class WordReader {
 
  private:
   void put(char c) {
-    if (!open_) word_ = {"", line_, false};
+    if (!open_) word_ = {"", line_, false, false};
     open_ = true;
     word_.text += c;
   }
 
   std::optional<int> read_quoted(char quote) {
     const int begin = line_;
-    if (!open_) word_ = {"", line_, false};
+    if (!open_) word_ = {"", line_, false, false};
     open_ = word_.quoted = true;
     for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\n') ++line_;
@@ -100,6 +102,7 @@ class ArgumentReader {
   explicit ArgumentReader(JsonNode& root) : root_(&root) {}
 
   void read(const Word& word) {
+    if (word.ends_line) return end_argument();
     const std::size_t name = assignment(word.text);
     std::string text = word.text;
     if (name > 0) {
@@ -118,7 +121,7 @@ class ArgumentReader {
     }
     if (word.quoted && (text.starts_with("--") || text.find(" --") != std::string::npos))
       return read_several(text, word.line);
-    take({text, word.line, word.quoted});
+    take({text, word.line, word.quoted, false});
   }
 
   void finish() { end_argument(); }
@@ -128,8 +131,11 @@ class ArgumentReader {
   void read_several(const std::string& text, int line) {
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find_first_of(" \t\r\n", begin), text.size());
-      if (end > begin) take({text.substr(begin, end - begin), line, false});
-      if (end < text.size() && text[end] == '\n') ++line;
+      if (end > begin) take({text.substr(begin, end - begin), line, false, false});
+      if (end < text.size() && text[end] == '\n') {
+        end_argument();
+        ++line;
+      }
       begin = end + 1;
     }
   }
@@ -142,12 +148,14 @@ class ArgumentReader {
       name_ = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
       std::replace(name_.begin(), name_.end(), '_', '-');
       line_ = word.line;
-      if (equals != std::string::npos) values_.push_back({word.text.substr(equals + 1), word.line, false});
+      if (equals != std::string::npos) values_.push_back({word.text.substr(equals + 1), word.line, false, false});
       return;
     }
     const bool closes =
         !word.quoted && word.text.size() > 1 && word.text.ends_with(")") && word.text.find('(') == std::string::npos;
     if (closes) word.text.pop_back();
+    // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
+    if (!values_.empty() && (word.text.ends_with(".py") || word.text.starts_with("$"))) end_argument();
     if (!name_.empty()) values_.push_back(std::move(word));
     if (closes) end_argument();
   }

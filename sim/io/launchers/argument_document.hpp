@@ -3,7 +3,7 @@
 ///   torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP
 ///            --sequence-parallel --step-batch-size-schedule "0:384 200B:768"
 ///
-/// A word that begins with "--" is an argument, the words up to the next one are its value (none: true; several: one text
+/// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true; several: one text
 /// with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-' and
 /// '_' alike; here they have '-'. Variables that the script sets ($TP, ${TP}) are put in; arrays (ARGS=( … )), quotes
 /// and line ends with a backslash are read through; '#' begins a comment. Not done: arithmetic, functions, sourced files.

@@ -17,12 +17,16 @@ constexpr std::array kRows{
     SettingRow{"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
     SettingRow{"parallel.pp", "pipeline.stages", Kind::count},
     SettingRow{"parallel.ep", "expert_parallel.autoep_size", Kind::count},
-    SettingRow{"parallel.ddp_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
+    SettingRow{"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
+    SettingRow{"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
+    SettingRow{"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
+    SettingRow{"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
+               Kind::count},
     SettingRow{"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
     SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
-constexpr std::array<Name, 20> kWithoutEffect{"steps_per_print",
+constexpr std::array<Name, 21> kWithoutEffect{"steps_per_print",
                                               "gradient_clipping",
                                               "scheduler",
                                               "wall_clock_breakdown",
@@ -35,6 +39,7 @@ constexpr std::array<Name, 20> kWithoutEffect{"steps_per_print",
                                               "zero_optimization.stage3_gather",
                                               "zero_optimization.stage3_max",
                                               "zero_optimization.sub_group_size",
+                                              "zero_optimization.offload_optimizer.",
                                               "zero_allow_untested_optimizer",
                                               "tensorboard",
                                               "wandb",
@@ -62,8 +67,9 @@ void import_optimizer(RunImport& run) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
   if (type.empty()) return;
   const bool adam = type.find("adam") != std::string::npos;
-  if (!adam && type != "sgd") return run.refuse("optimizer.type", "is not supported (allowed: Adam AdamW SGD)");
-  run.put("training.optimizer", std::string(adam ? "adam" : "sgd"), "optimizer.type");
+  if (!adam && type != "sgd" && type != "lamb")
+    return run.refuse("optimizer.type", "is not supported (allowed: Adam AdamW Lamb SGD)");
+  run.put("training.optimizer", adam ? "adam" : type, "optimizer.type");
 }
 
 /// Groups inside data parallelism (MiCS), and sequences divided as Ulysses does.
@@ -75,6 +81,16 @@ void import_groups(RunImport& run) {
     run.put("parallel.cp", *size, kUlysses);
     run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
   }
+}
+
+/// The optimizer on the host. Offloaded parameters stay on the GPU here, which the list of what is not mapped says.
+void import_offload(RunImport& run) {
+  constexpr Name kDevice = "zero_optimization.offload_optimizer.device";
+  constexpr Name kOld = "zero_optimization.cpu_offload";
+  const std::string device = run.word(kDevice);
+  if (device == "nvme") run.assume("offload_optimizer.device = nvme: taken as cpu");
+  if (device == "cpu" || device == "nvme") run.put_flag("training.offload_optimizer", true, kDevice);
+  if (run.flag(kOld).value_or(false)) run.put_flag("training.offload_optimizer", true, kOld);
 }
 
 void import_zero(RunImport& run) {
@@ -99,7 +115,9 @@ void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode
 }  // namespace
 
 void import_deepspeed(RunImport& run) {
+  run.put("parallel.data_parallel", std::string("deepspeed"));
   import_zero(run);
+  import_offload(run);
   import_rows(run, kRows, AbsentFlag::is_open);
   import_groups(run);
   import_precision(run);
@@ -121,7 +139,12 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
   root["zero_optimization"]["stage"] = settings.take("parallel.zero_stage").integer;
   root["zero_optimization"]["overlap_comm"] = settings.take("parallel.overlap_grad_reduce").boolean;
+  settings.list("parallel.overlap_param_gather");
   if (p.overlap_param_gather == (p.zero_stage == 3)) settings.take("parallel.overlap_param_gather");
+  settings.list("parallel.data_parallel");
+  if (p.data_parallel == DataParallelKind::deepspeed) settings.take("parallel.data_parallel");
+  if (settings.take("training.offload_optimizer").boolean)
+    root["zero_optimization"]["offload_optimizer"]["device"] = "cpu";
   if (p.shard_group > 0) root["zero_optimization"]["mics_shard_size"] = settings.take("parallel.shard_group").integer;
   if (p.cp > 1 && p.cp_comm_type == "a2a") {
     settings.take("parallel.cp_comm_type");
@@ -131,6 +154,10 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
     root[t.dtype == Precision::bf16 ? "bf16" : "fp16"]["enabled"] = true;
   if (t.dtype == Precision::bf16 || t.dtype == Precision::fp16 || t.dtype == Precision::fp32)
     settings.take("training.dtype");
+  if (t.optimizer == OptimizerKind::sgd || t.optimizer == OptimizerKind::lamb) {
+    settings.take("training.optimizer");
+    root["optimizer"]["type"] = t.optimizer == OptimizerKind::sgd ? "SGD" : "Lamb";
+  }
   root["communication_data_type"] = settings.take("training.grad_reduce_dtype").string;
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
   return {root.dump(2) + "\n", settings.left()};

@@ -160,7 +160,7 @@ void complete_chunks(RunImport& run) {
 Error in_their_words(Error error, const RunImport& run) {
   for (Diagnostic& each : error.diagnostics) {
     const std::string theirs = run.name_of(each.key);
-    if (!theirs.empty()) each.key = shortened(theirs) + " (" + each.key + ")";
+    if (!theirs.empty()) each.key = theirs + " (" + each.key + ")";
   }
   return error;
 }
@@ -200,10 +200,22 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
                      run.passed_over};
 }
 
+Scenario in_plain_terms(const Scenario& scenario) {
+  const Result<Plan> plan =
+      make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  TRACECAST_ASSERT(plan.has_value(), "only valid scenarios are emitted");
+  Scenario plain = scenario;
+  plain.parallel.sharding_strategy = ShardingStrategy::by_zero_stage;
+  plain.parallel.zero_stage = plan->parallel.zero_stage;
+  plain.parallel.reshard_after_forward = plan->parallel.reshard_after_forward;
+  plain.parallel.shard_group = plan->parallel.shard_group;
+  return plain;
+}
+
 EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
   const LauncherFormat& format = format_named(name);
   TRACECAST_ASSERT(format.emit != nullptr, "the format can be emitted");
-  return format.emit(scenario);
+  return format.emit(in_plain_terms(scenario));
 }
 
 }  // namespace tracecast

@@ -38,7 +38,7 @@ struct ImportedRun {
 /// A layout in the words of a launcher.
 struct EmittedRun {
   std::string text;
-  std::vector<std::string> unmapped;  ///< "training.expert_imbalance = 1.2": what the launcher has no word for
+  std::vector<std::string> unmapped;  ///< "training.expert_imbalance=1.2", as --set takes it: what it has no word for
 };
 
 struct LauncherFormat {
@@ -56,6 +56,9 @@ std::span<const LauncherFormat> launcher_formats();
 /// default; everything that a scenario's own reader and make_plan refuse, told with the launcher's key and line.
 Result<ImportedRun> import_run(std::string_view format, const std::string& content, const std::string& file,
                                const RunGivens& givens, const DataPaths& data);
+
+/// Sharding said as a number (zero_stage), whatever words the scenario has for it.   Requires a valid scenario.
+Scenario in_plain_terms(const Scenario& scenario);
 
 /// Requires a format that can be emitted and a valid scenario.
 EmittedRun emit_run(std::string_view format, const Scenario& scenario);

@@ -45,7 +45,7 @@ constexpr std::array kBridgeRows{
     SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
 
-constexpr std::array<Name, 64> kWithoutEffect{"adam-",
+constexpr std::array<Name, 65> kWithoutEffect{"adam-",
                                               "apply-layernorm-1p",
                                               "async-save",
                                               "attention-dropout",
@@ -63,6 +63,7 @@ constexpr std::array<Name, 64> kWithoutEffect{"adam-",
                                               "eval",
                                               "exit-",
                                               "finetune",
+                                              "gradient-accumulation-fusion",
                                               "init-method",
                                               "limit-val",
                                               "load",
@@ -318,10 +319,11 @@ void import_run(RunImport& run, bool bridge) {
   import_gpus(run);
   import_rows(run, kRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
   if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
+  if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool from_local = run.word("transformer-impl") == "local";
   if (!from_local) run.put("stack", std::string("megatron-core"));
   import_batch_ramp(run);
-  import_megatron_model(run);
+  import_megatron_model(run, bridge);
   const std::int64_t layers = run.given_count("model.num_layers", 0);
   import_chunks(run, layers);
   import_layout(run, layers);
@@ -439,8 +441,9 @@ EmittedRun emit_megatron(const Scenario& scenario) {
     say(text, "use-flash-attn");
   else
     say(text, "attention-backend", "unfused");
-  for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.compiled", "training.train_tokens"})
-    settings.take(covered);
+  settings.list("training.compiled");
+  if (scenario.training.compiled) settings.take("training.compiled");  // Transformer Engine
+  for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
   return {text + ")\n", settings.left()};
 }
 

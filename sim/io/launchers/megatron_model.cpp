@@ -133,16 +133,26 @@ void import_experts(RunImport& run, AbsentFlag absent) {
   import_expert_layers(run);
 }
 
+/// The model that was given, written out; nullptr: none was.
+JsonNode* model_of(JsonNode& ours) {
+  for (JsonMember& member : ours.members)
+    if (member.key == "model" && member.value.kind == JsonNode::Kind::object) return &member.value;
+  return nullptr;
+}
+
 }  // namespace
 
-void import_megatron_model(RunImport& run) {
-  const bool own = run.has("num-layers") && run.has("hidden-size");
+void import_megatron_model(RunImport& run, bool recipe) {
+  const bool own = !recipe && run.has("num-layers") && run.has("hidden-size");
   const bool experts = run.has("num-experts") || run.has("num-moe-experts");
   if (!own && run.given("model") == nullptr) return;
   if (own && run.given("model") != nullptr) {
     run.assume("model: the file describes one, --model is not used");
     std::erase_if(run.ours.members, [](const JsonMember& member) { return member.key == "model"; });
   }
+  const bool resized = run.has("hidden-size") || run.has("num-attention-heads");
+  if (JsonNode* model = model_of(run.ours); model != nullptr && resized)
+    std::erase_if(model->members, [](const JsonMember& member) { return member.key == "head_dim"; });
   import_rows(run, kSizes, AbsentFlag::is_open);
   const bool grouped = run.flag("group-query-attention").value_or(false);
   if (own) {

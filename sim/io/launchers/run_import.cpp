@@ -75,7 +75,7 @@ RunImport::Setting* RunImport::lookup(std::string_view key) {
   if (setting.other != nullptr) {
     const JsonNode& other = *std::exchange(setting.other, nullptr);
     errors.push_back(
-        {file_, other.line, shortened(key), other.text(),
+        {file_, other.line, std::string(key), other.text(),
          fmt::format("says something else than line {} ({})", setting.value->line, setting.value->text())});
   }
   for (Setting& each : settings_) each.used = each.used || each.key == key;
@@ -189,7 +189,7 @@ void RunImport::refuse(std::string_view key, const std::string& message) {
   const auto found = index_.find(key);
   const JsonNode* node = found == index_.end() ? nullptr : settings_[found->second].value;
   errors.push_back(
-      {file_, node == nullptr ? 0 : node->line, shortened(key), node == nullptr ? "" : node->text(), message});
+      {file_, node == nullptr ? 0 : node->line, std::string(key), node == nullptr ? "" : node->text(), message});
 }
 
 void RunImport::pass_over(std::span<const std::string_view> beginnings) {
@@ -205,7 +205,7 @@ void RunImport::pass_over(std::span<const std::string_view> beginnings) {
 void RunImport::list_unmapped() {
   for (const Setting& setting : settings_)
     if (!setting.used && !is_absent(*setting.value))
-      unmapped.push_back({shortened(setting.key), setting.value->text(), setting.value->line});
+      unmapped.push_back({setting.key, setting.value->text(), setting.value->line});
 }
 
 std::string RunImport::name_of(const std::string& our_key) const {

@@ -111,7 +111,8 @@ bool RunSettings::is_default(const std::string& ours) const {
 std::vector<std::string> RunSettings::left() const {
   std::vector<std::string> left;
   for (const auto& [key, value] : values_)
-    if (!taken_.contains(key) && !is_default(key)) left.push_back(key + " = " + text_of(value));
+    if (!taken_.contains(key) && (listed_.contains(key) || !is_default(key)))
+      left.push_back(key + "=" + text_of(value));
   return left;
 }
 

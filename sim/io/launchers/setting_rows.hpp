@@ -38,13 +38,16 @@ class RunSettings {
   /// Counts as said from now on.   Requires a key of a scenario: "parallel.tp"
   const JsonNode& take(const std::string& ours);
   bool is_default(const std::string& ours) const;
-  /// "parallel.tp = 8" of each setting that differs from a scenario's default and was not taken.
+  /// The launcher has a default of its own: lists the setting, unless it is taken, although it is a scenario's default.
+  void list(const std::string& ours) { listed_[ours] = true; }
+  /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default.
   std::vector<std::string> left() const;
 
  private:
   std::map<std::string, JsonNode> values_;
   std::map<std::string, JsonNode> defaults_;
   std::map<std::string, bool> taken_;
+  std::map<std::string, bool> listed_;
 };
 
 /// (the launcher's key, its value) of each row to be written, flags only where they are true.

@@ -208,7 +208,7 @@ class Toml {
  public:
   void section(const char* name) { text_ += fmt::format("{}[{}]\n", text_.empty() ? "" : "\n", name); }
   void set(std::string_view key, std::int64_t value) { text_ += fmt::format("{} = {}\n", key, value); }
-  void set(std::string_view key, bool value) { text_ += fmt::format("{} = {}\n", key, value); }
+  void set_flag(std::string_view key, bool value) { text_ += fmt::format("{} = {}\n", key, value); }
   void set(std::string_view key, std::string_view value) { text_ += fmt::format("{} = \"{}\"\n", key, value); }
   void set_list(std::string_view key, std::string_view item) { text_ += fmt::format("{} = [\"{}\"]\n", key, item); }
   std::string text() && { return std::move(text_); }
@@ -272,7 +272,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   for (const auto& [key, value] : emit_rows(settings, kDegrees)) {
     const std::string name = key.substr(kPrefix.size());
     if (value.kind == JsonNode::Kind::boolean)
-      toml.set(name, value.boolean);
+      toml.set_flag(name, value.boolean);
     else
       toml.set(name, value.integer);
   }
@@ -280,6 +280,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     settings.take("parallel.cp_comm_type");
     toml.set("context_parallel_rotate_method", p.cp_comm_type == "p2p" ? "alltoall" : "allgather");
   }
+  settings.list("parallel.sequence_parallel");
   if (p.sequence_parallel == (p.tp > 1)) settings.take("parallel.sequence_parallel");
 }
 
@@ -313,7 +314,8 @@ void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   toml.set("mode", op ? "selective" : t.recompute == Recompute::full ? "full" : "none");
   if (op) toml.set("selective_ac_option", "op");
   toml.section("compile");
-  toml.set("enable", settings.take("training.compiled").boolean);
+  toml.set_flag("enable", settings.take("training.compiled").boolean);
+  settings.list("training.unfused_elementwise");
   if (t.unfused_elementwise != t.compiled) settings.take("training.unfused_elementwise");
 }
 
