@@ -15,6 +15,7 @@
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -28,10 +29,6 @@ struct Options {
   std::string out;
   int threads = 1;
 };
-
-tl::unexpected<Error> wrong(const char* key, const std::string& value, std::string message) {
-  return fail(Diagnostic{"", 0, key, value, std::move(message)});
-}
 
 /// A file, or the name of a shipped table.
 Result<CsvTable> read_table(const DataPaths& data, const std::string& name) {

@@ -16,6 +16,7 @@
 #include "sim/report/bandwidth_svg.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -66,10 +67,6 @@ struct Question {
   NetworkKind network = NetworkKind::analytic;
   std::vector<std::vector<int>> siblings;  ///< the group first
 };
-
-tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
-  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
-}
 
 /// The profile's architecture; for a GPU without profile what its name says.
 std::string architecture_of(const Cluster& cluster, const DataPaths& data) {

@@ -18,6 +18,7 @@
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -51,14 +52,6 @@ struct Options {
 bool concerns_failures(const std::string& key) {
   return key.starts_with("recovery.") || key.starts_with("checkpoint.") || key.starts_with("run.") ||
          key.starts_with("nodes_per_");
-}
-
-tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
-  Diagnostic diagnostic;
-  diagnostic.key = key;
-  diagnostic.value = value;
-  diagnostic.message = message;
-  return fail(std::move(diagnostic));
 }
 
 Result<double> time_option(const std::string& name, const std::string& text) {
@@ -199,13 +192,6 @@ Result<Options> at(Options options, const std::string& key, const std::string& v
   } else
     options.overrides.push_back(key + "=" + value);
   return options;
-}
-
-Result<void> make_folder(const fs::path& folder) {
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (fs::is_directory(folder)) return {};
-  return wrong("--out", folder.string(), "is no folder and cannot be made one");
 }
 
 Result<ExitCode> sweep(const Options& options, const Context& context) {

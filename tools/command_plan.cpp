@@ -25,6 +25,7 @@
 #include "tools/environment.hpp"
 #include "tools/process_group.hpp"
 #include "tools/progress.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -56,10 +57,6 @@ struct Options {
   std::string emit;
   bool json = false;
 };
-
-tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
-  return fail(Diagnostic{"", 0, key, value, message});
-}
 
 /// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is one.
 Result<std::vector<int>> parse_gpus(const std::string& text) {

@@ -24,6 +24,7 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -64,17 +65,6 @@ Result<Scenario> load(const Options& options) {
   const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
   return read_scenario(*path, *data, options.overrides);
-}
-
-Result<void> make_folder(const fs::path& folder) {
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (fs::is_directory(folder)) return {};
-  return fail({.file = "",
-               .line = 0,
-               .key = "--out",
-               .value = folder.string(),
-               .message = "is no folder and cannot be made one"});
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.

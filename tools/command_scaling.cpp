@@ -10,6 +10,7 @@
 #include "sim/model/scaling.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -35,10 +36,6 @@ struct Question {
   ModelBudget optimal;
   std::vector<DeviceGroup> devices;
 };
-
-tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
-  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
-}
 
 Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
   const Result<DataPaths> data = data_paths();

@@ -14,6 +14,7 @@
 #include "sim/report/topology_report.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -30,10 +31,6 @@ struct Options {
   bool switches = false;
   bool json = false;
 };
-
-tl::unexpected<Error> wrong(const std::string& option, const std::string& value, const std::string& message) {
-  return fail({.file = "", .line = 0, .key = option, .value = value, .message = message});
-}
 
 /// The whole machine; of one without an end as many nodes as make its tiers seen: two units of its lowest tier.
 int usual_ranks(const Cluster& cluster) {

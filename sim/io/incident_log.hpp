@@ -29,8 +29,8 @@ struct FittedKind {
   std::string name;
   int failures = 0;
   std::int64_t parts = 1;
-  Interval exponential_mean_s;        ///< of one part
-  std::optional<WeibullFit> weibull;  ///< when parts are named and at least three failed
+  IntervalEstimate exponential_mean_s;  ///< of one part
+  std::optional<WeibullFit> weibull;    ///< when parts are named and at least three failed
 };
 
 struct IncidentLog {

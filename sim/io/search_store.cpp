@@ -112,7 +112,7 @@ void SearchStore::write(const std::string& problem, const std::vector<Evaluation
 }
 
 EvaluateRound SearchStore::remembering(std::string problem, EvaluateRound inner) {
-  return [this, problem = std::move(problem), inner = std::move(inner)](Round round) {
+  return [this, problem = std::move(problem), inner = std::move(inner)](SearchRound round) {
     std::vector<Evaluation> evaluations(round.size());
     std::vector<std::pair<Layout, LayoutBound>> unknown;
     std::vector<std::size_t> places;

@@ -4,40 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
 #include "sim/io/topology_import.hpp"
 
 namespace tracecast {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-        out += " ";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string vertices(const Topology& topology) {
   std::string text;
   for (int id = 0; id < topology.vertex_count(); ++id) {
     const bool gpu = topology.vertex(id).kind == VertexKind::gpu;
-    text += gpu ? fmt::format("    <host id=\"{}\" speed=\"1Gf\"/>\n", escaped(topology.name(id)))
-                : fmt::format("    <router id=\"{}\"/>\n", escaped(topology.name(id)));
+    text += gpu ? fmt::format("    <host id=\"{}\" speed=\"1Gf\"/>\n", markup_text(topology.name(id)))
+                : fmt::format("    <router id=\"{}\"/>\n", markup_text(topology.name(id)));
   }
   return text;
 }
@@ -57,8 +35,8 @@ std::string to_simgrid(const Topology& topology) {
     routes += fmt::format(
         "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\" direction=\"UP\"/></route>\n"
         "    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\"><link_ctn id=\"l{}\" direction=\"DOWN\"/></route>\n",
-        escaped(topology.name(link.from)), escaped(topology.name(link.to)), id, escaped(topology.name(link.to)),
-        escaped(topology.name(link.from)), id);
+        markup_text(topology.name(link.from)), markup_text(topology.name(link.to)), id,
+        markup_text(topology.name(link.to)), markup_text(topology.name(link.from)), id);
   }
   const Cluster& cluster = topology.cluster();
   const std::string json = to_topology_json(cluster, cluster.name + " as it was exported", "the exported topology");
@@ -67,7 +45,7 @@ std::string to_simgrid(const Topology& topology) {
       "version=\"4.1\">\n"
       "  <zone id=\"cluster\" routing=\"Dijkstra\">\n    <prop id=\"{}\" value=\"{}\"/>\n{}{}{}  "
       "</zone>\n</platform>\n",
-      kSimgridProperty, escaped(json), vertices(topology), links, routes);
+      kSimgridProperty, markup_text(json), vertices(topology), links, routes);
 }
 
 }  // namespace tracecast

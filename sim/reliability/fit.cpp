@@ -59,13 +59,13 @@ double log_likelihood(const Scaled& s, double k) {
   return s.failures * (std::log(k) - k * log_scale - 1) + (k - 1) * s.sum_failed - s.failures * std::log(s.unit);
 }
 
-Interval around(double log_value, double error, double z) {
+IntervalEstimate around(double log_value, double error, double z) {
   return {std::exp(log_value), std::exp(log_value - z * error), std::exp(log_value + z * error)};
 }
 
 }  // namespace
 
-Interval exponential_mean_s(int failures, double exposure_s, double confidence) {
+IntervalEstimate exponential_mean_s(int failures, double exposure_s, double confidence) {
   TRACECAST_ASSERT(exposure_s > 0 && failures >= 0, "failures are observed for some time");
   const double tail = (1 - confidence) / 2;
   const double low = 2 * exposure_s / chi_squared_quantile(2.0 * failures + 2, 1 - tail);

@@ -16,7 +16,7 @@ struct Lifetimes {
   std::vector<double> censored_s;
 };
 
-struct Interval {
+struct IntervalEstimate {
   double value = 0;
   double low = 0;
   double high = 0;
@@ -25,11 +25,11 @@ struct Interval {
 /// Failures of a process with a constant rate in `exposure_s` part-seconds:
 /// mean = T/n, from 2T / chi2(1-a/2; 2n+2) to 2T / chi2(a/2; 2n). Without a failure the mean and its upper end are
 /// infinite.   Requires exposure_s > 0, failures >= 0.
-Interval exponential_mean_s(int failures, double exposure_s, double confidence);
+IntervalEstimate exponential_mean_s(int failures, double exposure_s, double confidence);
 
 struct WeibullFit {
-  Interval shape;
-  Interval mean_s;
+  IntervalEstimate shape;
+  IntervalEstimate mean_s;
   double log_likelihood = 0;
   double p_value = 1;  ///< of the exponential law against this one (likelihood ratio, one degree of freedom)
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
 
@@ -28,21 +29,6 @@ constexpr const char* kStyle =
     "fill:none}"
     ".band{fill:var(--curve);opacity:.15}circle{fill:var(--curve)}.mark{stroke:var(--soft);stroke-dasharray:3 3}\n"
     "</style>\n";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 /// 1, 2 or 5 times a power of ten that divides `most` into about five.
 double round_step(double most) {
@@ -71,7 +57,7 @@ class Plot {
         "{1:.6g}\" "
         "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" "
         "style=\"fill:var(--page)\"/>\n{4}</svg>\n",
-        kWidth, kHeight, escaped(title), kStyle, body_);
+        kWidth, kHeight, markup_text(title), kStyle, body_);
   }
 
  private:
@@ -81,7 +67,7 @@ class Plot {
   double y_of(double gigabytes) const { return kTop + kPlotHeight * (1 - std::min(gigabytes / most_, 1.0)); }
 
   void text(double x, double y, const std::string& what, const char* style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
+    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
   }
   void line(double x1, double y1, double x2, double y2, const char* style) {
     body_ += fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>\n", x1, y1, x2,
@@ -122,7 +108,7 @@ class Plot {
       way += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
       body_ += fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>\n",
                            x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
-                           to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), escaped(p.chosen));
+                           to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), markup_text(p.chosen));
     }
     body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", way);
   }

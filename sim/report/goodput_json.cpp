@@ -68,7 +68,7 @@ Json states_json(const GoodputReport& r) {
   return out;
 }
 
-Json json_of(const Interval& i) {
+Json json_of(const IntervalEstimate& i) {
   return {{"value", finite(i.value)}, {"low", finite(i.low)}, {"high", finite(i.high)}};
 }
 

@@ -205,7 +205,7 @@ std::string fits(const GoodputReport& r, const TextStyle& style) {
   if (r.fits.empty()) return "";
   std::string text = "\n" + heading("Fitted to the log, per part, 95 % intervals", style) + "\n";
   for (const FittedKind& fit : r.fits) {
-    const Interval& mean = fit.exponential_mean_s;
+    const IntervalEstimate& mean = fit.exponential_mean_s;
     text += fact(fit.name,
                  fmt::format("{} failures of {} parts: one every {} ({} to {})", fit.failures, fit.parts,
                              duration_in_words(mean.value), duration_in_words(mean.low), duration_in_words(mean.high)),

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -36,28 +38,13 @@ const char* fill_of(Spent spent) {
   return "#000000";
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string rect(double x, double y, double w, double h, const char* fill, const std::string& title = "") {
   return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\">{}</rect>\n", x, y,
-                     std::max(w, 0.0), h, fill, title.empty() ? "" : "<title>" + escaped(title) + "</title>");
+                     std::max(w, 0.0), h, fill, title.empty() ? "" : "<title>" + markup_text(title) + "</title>");
 }
 
 std::string label(double x, double y, const std::string& text, const char* anchor = "start") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, markup_text(text));
 }
 
 std::string document(double width, double height, const std::string& title, const std::string& body) {
@@ -66,7 +53,7 @@ std::string document(double width, double height, const std::string& title, cons
       "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"10\" y=\"20\" "
       "font-size=\"14\">{2}</text>\n{3}</svg>\n",
-      width, height, escaped(title), body);
+      width, height, markup_text(title), body);
 }
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/report/topology_report.hpp"
 
@@ -35,21 +36,6 @@ const char* colour_of_tier(int tier) {
   return kColours[std::clamp(tier, 0, 3)];
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 struct Point {
   double x = 0;
   double y = 0;
@@ -71,7 +57,7 @@ class Drawing {
         "{1:.6g}\" "
         "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page);rx:0\"/>\n"
         "{4}{5}{6}</svg>\n",
-        kWidth, y_ + 16, escaped(report_.name), kStyle, back_, lines_, body_);
+        kWidth, y_ + 16, markup_text(report_.name), kStyle, back_, lines_, body_);
   }
 
  private:
@@ -83,7 +69,7 @@ class Drawing {
   }
 
   void text(double x, double y, const std::string& what, const char* style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
+    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
   }
 
   /// Returns the middle of the box.
@@ -92,7 +78,7 @@ class Drawing {
     body_ += fmt::format(
         "<g class=\"box\"><title>{}</title><rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" "
         "fill=\"{}\"/><text x=\"{:.6g}\" y=\"{:.6g}\">{}</text></g>\n",
-        escaped(title), x, y, width, height, fill, x + width / 2, y + height / 2 + 4, escaped(label));
+        markup_text(title), x, y, width, height, fill, x + width / 2, y + height / 2 + 4, markup_text(label));
     return {x + width / 2, y + height / 2};
   }
 

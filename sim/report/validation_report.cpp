@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -104,21 +106,6 @@ constexpr double kWide = 640, kHigh = 640, kMargin = 56;
 /// The source's colour: hues by the golden angle, so that neighbours in the list differ.
 std::string colour_of(std::size_t index) {
   return fmt::format("hsl({:.0f} 65% 45%)", std::fmod(137.508 * static_cast<double>(index), 360));
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 /// Logarithmic scale over both axes.
@@ -228,12 +215,12 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
   for (const RowForecast* r : points)
     svg += fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
-        scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), escaped(r->id),
+        scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
         percent(r->error()));
   double y = kMargin;
   for (const auto& [source, index] : sources) {
     svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
-                       kWide, y, colour_of(index), kWide + 10, y + 4, escaped(source));
+                       kWide, y, colour_of(index), kWide + 10, y + 4, markup_text(source));
     y += 17;
   }
   svg += fmt::format(R"(<text x="{:.0f}" y="{:.0f}" text-anchor="middle">measured step time</text>)", kWide / 2,
@@ -264,7 +251,7 @@ std::string error_bars_svg(const std::vector<RowForecast>& rows) {
     svg += fmt::format(
         R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" fill="{}"><title>{} {}</title></rect>)", x,
         std::min(middle, middle - height), std::max(0.3, 0.9 * step), std::abs(height),
-        r->inside_band() ? "#4a7ab5" : "#c0504d", escaped(r->id), percent(r->error()));
+        r->inside_band() ? "#4a7ab5" : "#c0504d", markup_text(r->id), percent(r->error()));
     x += step;
   }
   return svg + "</svg>\n";
@@ -274,7 +261,7 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
   return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Forecast and measured</title>"
          "<body style=\"font-family:sans-serif;margin:2em;max-width:70em\"><h1>Forecast and measured</h1>" +
          scatter_svg(rows) + "<h2>Errors, sorted; red: outside the 90 % band</h2>" + error_bars_svg(rows) +
-         "<h2>Table</h2><pre>" + escaped(validation_page(table, rows, by, {})) + "</pre></body></html>\n";
+         "<h2>Table</h2><pre>" + markup_text(validation_page(table, rows, by, {})) + "</pre></body></html>\n";
 }
 
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {

@@ -79,7 +79,6 @@ struct BoundTable::Shape {
   std::vector<Stage> stages;  // empty: it cannot
   std::vector<std::vector<int>> stage_of;
   int replicas = 1;
-  int weight_versions = 1;
   bool split_backward = false;
 };
 

@@ -118,7 +118,7 @@ std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, 
 }
 
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
-  return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom](Round round) {
+  return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom](SearchRound round) {
     std::vector<Evaluation> evaluations(round.size());
     parallel_for(round.size(), threads, [&](std::size_t i) {
       evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom);

@@ -66,8 +66,8 @@ struct SearchResult {
 };
 
 /// Evaluates the layouts of one round, in their order. Composable: threads, processes, a store of results.
-using Round = std::span<const std::pair<Layout, LayoutBound>>;
-using EvaluateRound = std::function<std::vector<Evaluation>(Round)>;
+using SearchRound = std::span<const std::pair<Layout, LayoutBound>>;
+using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound)>;
 /// The scenario must outlive it.
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 

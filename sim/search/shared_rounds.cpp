@@ -53,7 +53,7 @@ Evaluation unpack(const std::string& text, std::size_t index, const std::pair<La
 constexpr char kWork = 'w';
 constexpr char kRoundDone = 'd';
 
-std::string work_message(Round round) {
+std::string work_message(SearchRound round) {
   std::string text(1, kWork);
   for (const auto& [layout, bound] : round) text.append(reinterpret_cast<const char*>(&layout.id), sizeof(layout.id));
   return text;
@@ -66,7 +66,7 @@ std::vector<std::int64_t> numbers_of(const std::string& message) {
 }
 
 /// Every size-th layout, from `rank` on.
-std::vector<std::pair<Layout, LayoutBound>> share_of(Round round, int rank, int size) {
+std::vector<std::pair<Layout, LayoutBound>> share_of(SearchRound round, int rank, int size) {
   std::vector<std::pair<Layout, LayoutBound>> own;
   for (std::size_t i = static_cast<std::size_t>(rank); i < round.size(); i += static_cast<std::size_t>(size))
     own.push_back(round[i]);
@@ -76,7 +76,7 @@ std::vector<std::pair<Layout, LayoutBound>> share_of(Round round, int rank, int 
 }  // namespace
 
 EvaluateRound share_work(ProcessGroup& group, EvaluateRound inner) {
-  return [&group, inner = std::move(inner)](Round round) {
+  return [&group, inner = std::move(inner)](SearchRound round) {
     if (round.empty()) return std::vector<Evaluation>{};
     group.broadcast(work_message(round));
     const std::vector<std::string> parts = group.gather(pack(inner(share_of(round, 0, group.size()))));
@@ -89,12 +89,12 @@ EvaluateRound share_work(ProcessGroup& group, EvaluateRound inner) {
 
 EvaluateRound same_rounds(ProcessGroup& group, EvaluateRound round_of_process_0, EvaluateRound inner) {
   if (group.rank() == 0)
-    return [&group, decide = std::move(round_of_process_0)](Round round) {
+    return [&group, decide = std::move(round_of_process_0)](SearchRound round) {
       std::vector<Evaluation> evaluations = decide(round);
       group.broadcast(kRoundDone + pack(evaluations));
       return evaluations;
     };
-  return [&group, inner = std::move(inner)](Round round) {
+  return [&group, inner = std::move(inner)](SearchRound round) {
     std::map<std::int64_t, std::pair<Layout, LayoutBound>> by_number;
     for (const auto& each : round) by_number.emplace(each.first.id, each);
     std::string message = group.broadcast({});

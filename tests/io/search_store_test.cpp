@@ -24,7 +24,7 @@ std::vector<std::pair<Layout, LayoutBound>> layouts(int count) {
   return round;
 }
 
-std::vector<Evaluation> evaluations(Round round) {
+std::vector<Evaluation> evaluations(SearchRound round) {
   std::vector<Evaluation> result;
   for (const auto& [layout, bound] : round) {
     Evaluation e;
@@ -53,7 +53,7 @@ TEST_CASE("search store: what was stored comes back to the bit, and is not evalu
   }
   SearchStore store = SearchStore::open(file).value();
   std::size_t asked = 0;
-  const EvaluateRound counting = [&](Round unknown) {
+  const EvaluateRound counting = [&](SearchRound unknown) {
     asked += unknown.size();
     return evaluations(unknown);
   };

@@ -29,12 +29,12 @@ Lifetimes watched(const Law& law, int parts, double end_s, RandomStream random) 
 
 TEST_CASE("mean of an exponential law with its interval", "[oracle][reliability]") {
   // 10 failures in 1000: chi2(0.975; 22) = 36.7807, chi2(0.025; 20) = 9.59078.
-  const Interval ten = exponential_mean_s(10, 1000, 0.95);
+  const IntervalEstimate ten = exponential_mean_s(10, 1000, 0.95);
   CHECK(ten.value == 100);
   CHECK(ten.low == Approx(2000 / 36.7807).epsilon(1e-5));
   CHECK(ten.high == Approx(2000 / 9.59078).epsilon(1e-5));
   // None in 1000: the rule of three, chi2(0.975; 2) = -2 ln 0.025.
-  const Interval none = exponential_mean_s(0, 1000, 0.95);
+  const IntervalEstimate none = exponential_mean_s(0, 1000, 0.95);
   CHECK(none.low == Approx(-1000 / std::log(0.025)));
   CHECK(none.high == std::numeric_limits<double>::infinity());
 }

@@ -42,7 +42,7 @@ class ThreadGroup final : public ProcessGroup {
   int rank_;
 };
 
-std::vector<Evaluation> by_number(Round round) {
+std::vector<Evaluation> by_number(SearchRound round) {
   std::vector<Evaluation> result;
   for (const auto& [layout, bound] : round) {
     Evaluation e;
@@ -82,13 +82,13 @@ TEST_CASE("shared rounds: all processes see what one would, and the work is divi
       threads.emplace_back([&, rank] {
         const auto r = static_cast<std::size_t>(rank);
         ThreadGroup group(meeting, rank);
-        const EvaluateRound inner = [&](Round round) {
+        const EvaluateRound inner = [&](SearchRound round) {
           evaluated[r] += static_cast<int>(round.size());
           return by_number(round);
         };
         // Process 0 knows layout 2 already, and all of the second round.
         const EvaluateRound work = share_work(group, inner);
-        const EvaluateRound knowing = [&](Round round) {
+        const EvaluateRound knowing = [&](SearchRound round) {
           std::vector<std::pair<Layout, LayoutBound>> unknown;
           for (const auto& each : round)
             if (each.first.id != 2 && each.first.id != 5) unknown.push_back(each);
