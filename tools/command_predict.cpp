@@ -15,6 +15,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
 #include "sim/report/json.hpp"
+#include "sim/report/neighbour.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/report/step_record.hpp"
@@ -36,6 +37,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string flops_convention = "model_full_attn";
   std::string network = "analytic";
+  std::string neighbour;
   bool json = false;
   bool explain = false;
   bool unfold = false;
@@ -59,12 +61,19 @@ ForecastOptions forecast_options(const Options& options) {
                                                     : NetworkKind::analytic};
 }
 
-Result<Scenario> load(const Options& options) {
+Result<Scenario> load(const std::string& name, const std::vector<std::string>& overrides) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  const Result<fs::path> path = find_file(name, data->scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data, options.overrides);
+  return read_scenario(*path, *data, overrides);
+}
+
+Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
+  if (options.neighbour.empty()) return forecast(scenario, forecast_options(options));
+  Result<Scenario> neighbour = load(options.neighbour, {});
+  if (!neighbour) return tl::unexpected(neighbour.error());
+  return forecast_beside(scenario, std::move(*neighbour), forecast_options(options));
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
@@ -88,12 +97,19 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
                  .key = "--network",
                  .value = options.network,
                  .message = "--explain takes causes away one by one without sharing links: it needs analytic"});
+  if (!options.neighbour.empty() && options.network == "analytic")
+    return fail({.file = "",
+                 .line = 0,
+                 .key = "--neighbour",
+                 .value = options.neighbour,
+                 .message = "jobs meet on links, which the analytic network does not share (allowed: --network fluid, "
+                            "--network simgrid)"});
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Scenario> scenario = load(options);
+  const Result<Scenario> scenario = load(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   Result<ForecastRun> run = [&] {
     const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
-    return forecast(*scenario, forecast_options(options));
+    return run_forecast(options, *scenario);
   }();
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -132,6 +148,9 @@ Run add_predict(CLI::App& app) {
          "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
       ->check(CLI::IsMember({"analytic", "fluid", "simgrid"}))
       ->capture_default_str();
+  app.add_option("--neighbour", options->neighbour,
+                 "another scenario on the nodes between those of this one, whose transfers share the fabric's links")
+      ->type_name("SCENARIO");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,
                "add what holds the step back: the critical path, and the step without each cause");

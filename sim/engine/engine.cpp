@@ -49,7 +49,12 @@ Timeline close(const State& state) {
   for (const engine::StreamState& s : state.streams)
     timeline.step_time.picoseconds = std::max(timeline.step_time.picoseconds, s.clock);
   timeline.ranks.reserve(state.ranks.size());
+  timeline.ends.reserve(state.ranks.size());
   for (std::size_t r = 0; r < state.ranks.size(); ++r) {
+    Duration end;
+    for (std::size_t lane = 0; lane < state.stream_count; ++lane)
+      end.picoseconds = std::max(end.picoseconds, state.streams[r * state.stream_count + lane].clock);
+    timeline.ends.push_back(end);
     const std::int64_t compute_end = state.streams[r * state.stream_count + kComputeStream].clock;
     timeline.ranks.push_back(state.clocks[r].close(compute_end, timeline.step_time.picoseconds));
     TRACECAST_ASSERT(timeline.ranks.back().total() == timeline.step_time,

@@ -48,6 +48,7 @@ std::string to_bytes(const Result<Timeline>& result) {
   put(text, result->step_time);
   put(text, result->events);
   put_all(text, result->ranks);
+  put_all(text, result->ends);
   put_all(text, result->spans);
   return text;
 }
@@ -59,6 +60,7 @@ Result<Timeline> from_bytes(const std::string& text) {
   timeline.step_time = get<Duration>(text, at);
   timeline.events = get<std::int64_t>(text, at);
   timeline.ranks = get_all<RankTime>(text, at);
+  timeline.ends = get_all<Duration>(text, at);
   timeline.spans = get_all<Span>(text, at);
   return timeline;
 }

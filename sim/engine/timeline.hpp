@@ -41,6 +41,7 @@ struct Span {
 struct Timeline {
   Duration step_time;           ///< the last end of all
   std::vector<RankTime> ranks;  ///< one per StepGraph::ranks
+  std::vector<Duration> ends;   ///< of the last operation of each of them, when simulated
   std::vector<Span> spans;      ///< only when asked for; by rank, then by stream order
   std::int64_t events = 0;      ///< operations executed
 };

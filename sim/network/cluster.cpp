@@ -149,6 +149,14 @@ double stride(const std::vector<Domain>& domains) {
   return static_cast<double>(distance) / static_cast<double>(domains.size() - 1);
 }
 
+/// Of the nodes that the group reaches over, the share that has GPUs of this job: others send nothing for it.
+double present_share(const Cluster& cluster, const std::vector<Domain>& domains) {
+  const auto& missing = cluster.faults.missing_gpus;
+  const auto gone = std::count_if(missing.upper_bound(domains.front().node), missing.lower_bound(domains.back().node),
+                                  [&](const auto& node) { return node.second >= cluster.node.gpus; });
+  return 1 - static_cast<double>(gone) / (domains.back().node - domains.front().node);
+}
+
 double oversubscription(const Cluster& cluster, const FabricTier& tier) {
   const auto lost = cluster.faults.lost_uplinks.find(tier.name);
   return lost == cluster.faults.lost_uplinks.end() ? tier.oversubscription : tier.oversubscription / (1 - lost->second);
@@ -165,7 +173,7 @@ void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains,
     place.network_hops += 2;
     place.extra_latency += tier.hop_latency;
     if (!leaves) continue;
-    const double crossing = std::min(1.0, stride(domains) / tier.nodes);
+    const double crossing = std::min(1.0, stride(domains) / tier.nodes) * present_share(cluster, domains);
     const double oversubscribed = oversubscription(cluster, tier);
     if (oversubscribed * crossing < place.oversubscription * place.crossing) continue;
     place.oversubscription = oversubscribed;

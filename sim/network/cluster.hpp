@@ -167,6 +167,7 @@ struct GroupPlacement {
 ///
 /// Crossing: every group of the cluster is taken to do the same, shifted. If neighbours are d nodes apart, min(d, u) of
 /// the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier, strided ones do.
+/// Nodes that another job has (all of their GPUs missing) send nothing.
 ///
 /// Faults: of the NICs that a group uses in a domain, the slowest decides, since rings load them evenly; a GPU whose NIC is
 /// gone uses the next one of its host, and shares it with whoever has it. Lost uplinks raise a tier's oversubscription.

@@ -12,6 +12,7 @@
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/report/causes.hpp"
+#include "sim/report/neighbour.hpp"
 #include "sim/report/perturbation_effects.hpp"
 #include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -192,6 +193,8 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
 Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, const ForecastOptions& options) {
   const EngineOptions engine{.record_spans = options.record_spans || options.explain, .threads = options.threads};
   const std::string& architecture = scenario.profile.architecture;
+  if (options.neighbour != nullptr)
+    return simulate_beside(graph, scenario, *options.neighbour, options.network, engine);
   switch (options.network) {
     case NetworkKind::analytic:
       return simulate(graph, engine);

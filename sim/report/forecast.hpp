@@ -74,6 +74,7 @@ struct ForecastOptions {
   bool perturbation_effects = false;
   int threads = 1;
   NetworkKind network = NetworkKind::analytic;  ///< the others simulate every rank, on one thread
+  const Scenario* neighbour = nullptr;          ///< another job on nodes of its own: neighbour.hpp
 };
 
 /// A forecast with the values it was made from, for whoever draws or traces it.

@@ -103,6 +103,7 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --set parallel.tp=7", 2, "parallel.tp");
   check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
   check("llama3-405b-16k --network fluid --explain", 2, "--network = fluid: --explain takes causes away one by one");
+  check("llama3-405b-16k --neighbour zero-1-7.5b", 2, "--neighbour = zero-1-7.5b: jobs meet on links");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");

@@ -1,0 +1,23 @@
+/// Two jobs on one machine, whose transfers share the links of its fabric.
+///
+/// The jobs take the machine's nodes in turn, the first one begins; when one has all of its nodes, the other takes what
+/// follows. One step of each is simulated, both from the same moment; what runs after the shorter one has ended runs
+/// undisturbed. So of a job with much longer steps than its neighbour only the beginning is slowed.
+#pragma once
+
+#include "sim/base/result.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/forecast.hpp"
+
+namespace tracecast {
+
+/// Of `job`, with what it would take without the neighbour, on the same nodes, as its perturbation.
+/// Errors: those of forecast(); jobs on different machines, or with GPUs missing; too few nodes for both.
+/// Requires a network model that shares links
+Result<ForecastRun> forecast_beside(Scenario job, Scenario neighbour, ForecastOptions options);
+
+/// What happens to `job` when `graph`, all of its ranks, runs beside the neighbour's step.
+Result<Timeline> simulate_beside(const StepGraph& graph, const Scenario& job, const Scenario& neighbour,
+                                 NetworkKind network, const EngineOptions& options);
+
+}  // namespace tracecast

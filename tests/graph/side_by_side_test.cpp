@@ -1,0 +1,85 @@
+#include "sim/graph/side_by_side.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/engine/engine.hpp"
+#include "sim/network/simgrid.hpp"
+#include "sim/report/neighbour.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+using namespace literals;
+
+/// Pairs of nodes below a leaf of `oversubscription` to 1, so that both jobs cross the same uplinks.
+Scenario job(int tp, int pp, int dp, double oversubscription) {
+  Scenario scenario = testing::small_scenario(tp, pp, dp);
+  scenario.name = "small " + std::to_string(tp);
+  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.tiers = {{"leaf", 2, oversubscription, {}}, {"spine", 0, 1, {}}};
+  return scenario;
+}
+
+TEST_CASE("Two jobs in one graph that meet nowhere take what each takes alone", "[differential][graph]") {
+  const ForecastRun first = *forecast(job(2, 2, 4, 1));
+  const ForecastRun second = *forecast(job(4, 4, 2, 1));
+  const StepGraph both = side_by_side(first.graph, second.graph);
+  CHECK(both.total_ranks() == 48);
+  const Result<Timeline> timeline = simulate(both);
+  REQUIRE(timeline);
+  std::vector<Duration> ends = first.timeline.ends;
+  ends.insert(ends.end(), second.timeline.ends.begin(), second.timeline.ends.end());
+  CHECK(timeline->ends == ends);
+  CHECK(timeline->step_time == std::max(first.timeline.step_time, second.timeline.step_time));
+  CHECK(timeline->events == first.timeline.events + second.timeline.events);
+}
+
+TEST_CASE("A neighbour slows a job on uplinks that are too few for both, and only there", "[metamorphic][report]") {
+  for (const double oversubscription : {0.01, 4.0}) {
+    INFO(oversubscription << ":1");
+    const auto beside = forecast_beside(job(1, 1, 32, oversubscription), job(1, 1, 32, oversubscription),
+                                        {.network = NetworkKind::fluid});
+    REQUIRE(beside);
+    const Forecast& forecast = beside->forecast;
+    REQUIRE(forecast.perturbations.size() == 1);
+    CHECK(forecast.perturbations[0].what == "small 1 runs on the nodes between");
+    CHECK(forecast.perturbations[0].step_without_s == forecast.undisturbed_step_s);
+    CHECK(beside->timeline.ranks.size() == 32);
+    for (const RankTime& rank : beside->timeline.ranks) CHECK(rank.total() == beside->timeline.step_time);
+    if (oversubscription > 1)
+      CHECK(forecast.step_time_s > 1.01 * forecast.undisturbed_step_s);
+    else
+      CHECK(forecast.step_time_s == forecast.undisturbed_step_s);
+  }
+}
+
+TEST_CASE("Two jobs on one fabric as SimGrid runs them, flow by flow", "[differential][report]") {
+  if (!simgrid_is_built_in()) {
+    WARN("skipped: this build has no SimGrid");
+    return;
+  }
+  const auto step = [](NetworkKind network) {
+    return forecast_beside(job(1, 1, 16, 4), job(1, 2, 8, 4), {.network = network})->forecast.step_time_s;
+  };
+  CHECK(step(NetworkKind::fluid) == Approx(step(NetworkKind::simgrid)).epsilon(0.05));
+}
+
+TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
+  const auto sentence = [](const Scenario& one, const Scenario& other) {
+    const auto run = forecast_beside(one, other, {.network = NetworkKind::fluid});
+    return run ? std::string() : to_string(run.error());
+  };
+  Scenario one = job(1, 1, 16, 1);
+  Scenario other = job(1, 1, 16, 1);
+  other.cluster.name = "elsewhere";
+  CHECK(sentence(one, other).find("--neighbour = small 1: runs on elsewhere, the job on dgx-h100") == 0);
+  other = one;
+  other.cluster.faults.missing_gpus[0] = 1;
+  CHECK(sentence(one, other).find("jobs side by side take whole nodes") != std::string::npos);
+  one.cluster.max_nodes = 3;
+  CHECK(sentence(one, one).find("both jobs need 4 nodes (allowed: 3)") != std::string::npos);
+}
+
+}  // namespace
