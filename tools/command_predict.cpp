@@ -38,6 +38,7 @@ struct Options {
   std::string flops_convention = "model_full_attn";
   std::string network = "analytic";
   std::string neighbour;
+  bool slow_compute = false;
   bool json = false;
   bool explain = false;
   bool unfold = false;
@@ -54,11 +55,12 @@ ForecastOptions forecast_options(const Options& options) {
           .unfold = options.unfold,
           .record_spans = !options.out.empty() || !options.html.empty(),
           .explain = options.explain,
-          .perturbation_effects = options.network == "analytic",
+          .perturbation_effects = options.network == "analytic" && !options.slow_compute,
           .threads = options.threads,
           .network = options.network == "fluid"     ? NetworkKind::fluid
                      : options.network == "simgrid" ? NetworkKind::simgrid
-                                                    : NetworkKind::analytic};
+                                                    : NetworkKind::analytic,
+          .transfers_slow_compute = options.slow_compute};
 }
 
 Result<Scenario> load(const std::string& name, const std::vector<std::string>& overrides) {
@@ -151,6 +153,9 @@ Run add_predict(CLI::App& app) {
   app.add_option("--neighbour", options->neighbour,
                  "another scenario on the nodes between those of this one, whose transfers share the fabric's links")
       ->type_name("SCENARIO");
+  app.add_flag("--slow-compute", options->slow_compute,
+               "transfers take SMs and memory bandwidth from the compute beside them; without it only the profile's "
+               "in-training factors know of that, on average");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,
                "add what holds the step back: the critical path, and the step without each cause");

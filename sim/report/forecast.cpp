@@ -6,6 +6,7 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/without_overlap.hpp"
@@ -207,6 +208,26 @@ Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, cons
   return {};
 }
 
+/// Runs again with compute as slow as the transfers of the run before made it, until that hardly changes.
+Result<void> slow_compute(ForecastRun& run, const Scenario& scenario, ForecastOptions options) {
+  constexpr int kRounds = 4;
+  const bool wanted = std::exchange(options.record_spans, true);
+  const StepGraph base = run.graph;
+  Result<Timeline> timeline = run_step(base, scenario, options);
+  for (int round = 0; timeline && round < kRounds; ++round) {
+    run.graph = slowed_by_transfers(base, *timeline, scenario.profile);
+    timeline = run_step(run.graph, scenario, options);
+  }
+  if (!timeline) return tl::unexpected(std::move(timeline.error()));
+  const double before = seconds(run.timeline.step_time);
+  run.timeline = std::move(*timeline);
+  if (!wanted && !options.explain) run.timeline.spans = {};
+  run.forecast.undisturbed_step_s = before;
+  run.forecast.perturbations.push_back(
+      {"transfers take SMs and memory bandwidth from the compute beside them", before});
+  return {};
+}
+
 }  // namespace
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
@@ -229,6 +250,9 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   Result<Timeline> timeline = run_step(run.graph, scenario, options);
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
+  if (options.transfers_slow_compute)
+    if (Result<void> slowed = slow_compute(run, scenario, options); !slowed)
+      return place_errors(std::move(slowed.error()));
 
   Forecast& result = run.forecast;
   result.scenario = scenario.name;

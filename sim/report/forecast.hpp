@@ -74,6 +74,7 @@ struct ForecastOptions {
   bool perturbation_effects = false;
   int threads = 1;
   NetworkKind network = NetworkKind::analytic;  ///< the others simulate every rank, on one thread
+  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp; records every operation on the way
   const Scenario* neighbour = nullptr;          ///< another job on nodes of its own: neighbour.hpp
 };
 
