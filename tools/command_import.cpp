@@ -9,6 +9,7 @@
 
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/foreign_step.hpp"
 #include "sim/io/launchers/launcher.hpp"
 #include "sim/io/topology_import.hpp"
 #include "tools/import_formats.hpp"
@@ -28,6 +29,10 @@ std::vector<Format> formats() {
   for (const TopologyFormat& format : topology_formats()) table.push_back({std::string(format.name), import_machine});
   for (const RecordingFormat& format : recording_formats()) table.push_back({std::string(format.name), import_trace});
   for (const LauncherFormat& format : launcher_formats()) table.push_back({std::string(format.name), import_launcher});
+  for (const StepFormat& format : step_formats()) table.push_back({std::string(format.name), import_foreign_step});
+  table.push_back({"nccl-tests", import_measurements});
+  table.push_back({"nccl-inspector", import_measurements});
+  table.push_back({"calculon", import_calculon});
   return table;
 }
 

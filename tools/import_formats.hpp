@@ -26,6 +26,12 @@ struct ImportOptions {
 using Import = Result<ExitCode> (*)(const ImportOptions& options, const std::string& content, const Context& context);
 
 Result<ExitCode> import_nccl_log(const ImportOptions& options, const std::string& content, const Context& context);
+/// Collectives that others measured, as a table.
+Result<ExitCode> import_measurements(const ImportOptions& options, const std::string& content, const Context& context);
+/// Steps that others describe, as timelines.
+Result<ExitCode> import_foreign_step(const ImportOptions& options, const std::string& content, const Context& context);
+/// Calculon's applications as models, its executions as settings.
+Result<ExitCode> import_calculon(const ImportOptions& options, const std::string& content, const Context& context);
 /// Recordings of profilers, as traces.
 Result<ExitCode> import_trace(const ImportOptions& options, const std::string& content, const Context& context);
 /// Machines: "topology" by their content, the others by their name.

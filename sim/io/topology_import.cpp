@@ -1,5 +1,6 @@
 #include "sim/io/topology_import.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -42,6 +43,17 @@ bool is_ibnetdiscover(std::string_view text) {
   return holds(text, "switchguid=") || holds(text, "caguid=") ||
          ((text.starts_with("CA ") || text.starts_with("SW ")) && holds(text, " 0x"));
 }
+bool is_astra_sim(std::string_view text) {
+  return holds(text, "npus_count") || holds(text, "\"scheduling-policy\"") || holds(text, "\"logical-dims\"") ||
+         holds(text, "\"memory-type\"");
+}
+/// Five counts and the name of a GPU.
+bool is_simai(std::string_view text) {
+  const std::string_view line = text.substr(0, std::min<std::size_t>(text.find('\n'), 80));
+  const std::size_t name = line.find_first_not_of("0123456789 \t");
+  return name != std::string_view::npos &&
+         std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name), ' ') == 5;
+}
 bool is_nvidia_smi(std::string_view text) { return holds(text, "GPU0") && holds(text, " X "); }
 
 constexpr TopologyFormat kFormats[] = {
@@ -50,6 +62,8 @@ constexpr TopologyFormat kFormats[] = {
     {"simgrid", "SimGrid platform", is_simgrid, read_simgrid_platform},
     {"iblinkinfo", "InfiniBand fabric of iblinkinfo", is_iblinkinfo, read_infiniband_fabric},
     {"ibnetdiscover", "InfiniBand fabric of ibnetdiscover", is_ibnetdiscover, read_infiniband_fabric},
+    {"astra-sim", "ASTRA-sim network", is_astra_sim, read_astra_sim_network},
+    {"simai-topology", "SimAI topology", is_simai, read_simai_topology},
     {"nvidia-smi", "nvidia-smi topo -m", is_nvidia_smi, read_nvidia_smi_topology},
 };
 

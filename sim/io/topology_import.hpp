@@ -4,6 +4,8 @@
 ///   nccl-graph       NCCL_GRAPH_DUMP_FILE: the channels that NCCL's search found in one node
 ///   nvidia-smi       `nvidia-smi topo -m`: one node
 ///   simgrid          SimGrid platforms: a <cluster> of it, or one that export_simgrid wrote
+///   astra-sim        ASTRA-sim's analytical network; the other files of that simulator are refused by name
+///   simai-topology   SimAI's topology for ns-3
 ///   ibnetdiscover, iblinkinfo    InfiniBand fabrics
 ///
 /// None of them says all that a topology has. What was assumed is in `notes`, and in the sources of the written file.
@@ -57,6 +59,8 @@ std::string to_topology_json(const Cluster& cluster, const std::string& descript
 Result<ImportedTopology> read_nccl_topology(std::string_view text, const std::string& file);
 Result<ImportedTopology> read_nccl_graph(std::string_view text, const std::string& file);
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file);
+Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file);
+Result<ImportedTopology> read_simai_topology(std::string_view text, const std::string& file);
 Result<ImportedTopology> read_simgrid_platform(std::string_view text, const std::string& file);
 Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std::string& file);
 

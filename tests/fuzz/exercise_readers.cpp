@@ -4,8 +4,11 @@
 #include <string>
 
 #include "sim/engine/engine.hpp"
+#include "sim/io/calculon.hpp"
+#include "sim/io/collective_measurements.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/foreign_step.hpp"
 #include "sim/io/launchers/launcher.hpp"
 #include "sim/io/nccl_log.hpp"
 #include "sim/io/overrides.hpp"
@@ -154,6 +157,22 @@ void exercise_launchers(const Workplace& place, std::string_view input) {
     }
 }
 
+/// Steps that are accepted run; measurements that are accepted have times.
+void exercise_foreign_inputs(std::string_view input) {
+  for (const StepFormat& format : step_formats()) {
+    const Result<ForeignStep> step = format.read(input, "input");
+    if (!holds(step)) continue;
+    TRACECAST_ASSERT(simulate(step_graph_of(*step)).has_value(), "nodes in order do not wait in a circle");
+  }
+  for (const auto read : {read_nccl_tests, read_nccl_inspector}) {
+    const Result<CollectiveMeasurements> measured = read(input, "input");
+    if (!holds(measured)) continue;
+    TRACECAST_ASSERT(!measured->calls.empty(), "what is accepted has measured something");
+    TRACECAST_ASSERT(!to_csv(*measured).empty(), "and is a table");
+  }
+  holds(read_calculon(input, "input"));
+}
+
 }  // namespace
 
 void exercise_readers(std::string_view input) {
@@ -167,6 +186,7 @@ void exercise_readers(std::string_view input) {
   exercise_importers(input);
   exercise_recordings(input, place);
   exercise_launchers(place, input);
+  exercise_foreign_inputs(input);
 }
 
 }  // namespace tracecast

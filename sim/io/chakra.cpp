@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/io/foreign_step.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/io/protobuf_wire.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kMostMicroseconds = 8'640'000'000'000;  // 100 days
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
+/// By Chakra's number; those that we do not have count as the nearest one.
+constexpr std::array<Collective, 9> kCollectives{
+    Collective::all_reduce, Collective::broadcast,      Collective::all_gather,
+    Collective::all_gather, Collective::broadcast,      Collective::broadcast,
+    Collective::all_to_all, Collective::reduce_scatter, Collective::reduce_scatter};
+
+/// Chakra's types: 2 and 3 memory, 4 compute, 5 send, 6 receive, 7 collective.
+std::optional<ForeignNode::Kind> kind_of(std::uint64_t type) {
+  switch (type) {
+    case 2:
+    case 3:
+      return ForeignNode::Kind::memory;
+    case 4:
+      return ForeignNode::Kind::compute;
+    case 5:
+      return ForeignNode::Kind::send;
+    case 6:
+      return ForeignNode::Kind::receive;
+    case 7:
+      return ForeignNode::Kind::collective;
+    default:
+      return std::nullopt;
+  }
+}
+
+Duration microseconds_of(std::uint64_t us) {
+  return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMostMicroseconds)) * 1'000'000};
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
+
+  /// Lengths and messages: the metadata, then nodes.
+  Result<ForeignStep> read(std::string_view content) {
+    WireReader stream(content);
+    for (bool first = true; stream.good() && !stream.at_end(); first = false) {
+      const std::size_t begin = stream.position();
+      const std::string_view message = stream.take(stream.varint());
+      if (!stream.good() || (!first && !node(message)))
+        return fail({file_, 0, "", "", fmt::format("is damaged or cut at byte {}", begin)});
+    }
+    return finish();
+  }
+
+  /// Keys are spelled in several ways.
+  Result<ForeignStep> read_json(std::string_view content) {
+    const Result<JsonDocument> document = parse_json(std::string(content), file_);
+    if (!document) return tl::unexpected(document.error());
+    const JsonNode* graph = document->root.find("workload_graph");
+    if (graph == nullptr || graph->kind != JsonNode::Kind::array)
+      return fail({file_, 0, "workload_graph", "", "is missing: this is no workload of Chakra"});
+    for (const JsonNode& each : graph->items) {
+      ForeignNode node;
+      const JsonNode* id = any(each, {"Id", "id"});
+      const JsonNode* type = any(each, {"NodeType", "type"});
+      if (id == nullptr || type == nullptr || id->kind != JsonNode::Kind::integer ||
+          type->kind != JsonNode::Kind::integer)
+        return fail({file_, each.line, "workload_graph", each.text(), "is no node with Id and NodeType"});
+      node.id = id->integer;
+      if (const JsonNode* name = any(each, {"Name", "name"})) node.name = shortened(name->string);
+      if (const JsonNode* time = any(each, {"runtime", "duration_micros"}); time != nullptr && time->integer > 0)
+        node.duration = microseconds_of(static_cast<std::uint64_t>(time->integer));
+      if (const JsonNode* size = any(each, {"comm_size"}))
+        node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMostBytes);
+      std::vector<std::int64_t> after;
+      for (const char* key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
+        if (const JsonNode* deps = each.find(key))
+          for (const JsonNode& dep : deps->items) after.push_back(dep.integer);
+      add(std::move(node), static_cast<std::uint64_t>(type->integer), -1, std::move(after));
+    }
+    return finish();
+  }
+
+ private:
+  static const JsonNode* any(const JsonNode& object, std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      if (const JsonNode* found = object.find(key)) return found;
+    return nullptr;
+  }
+
+  bool node(std::string_view message) {
+    WireReader reader(message);
+    ForeignNode node;
+    std::uint64_t type = 0;
+    std::int64_t collective = -1;
+    std::vector<std::int64_t> after;
+    while (const auto field = reader.next()) {
+      if (field->number == 1) node.id = static_cast<std::int64_t>(field->value);
+      if (field->number == 2) node.name = shortened(field->bytes);
+      if (field->number == 3) type = field->value;
+      if (field->number == 4 || field->number == 5) dependencies(*field, after);
+      if (field->number == 7) node.duration = microseconds_of(field->value);
+      if (field->number == 10) attribute(field->bytes, node, collective);
+    }
+    if (!reader.good()) return false;
+    add(std::move(node), type, collective, std::move(after));
+    return true;
+  }
+
+  /// Packed, or one a field.
+  static void dependencies(const WireField& field, std::vector<std::int64_t>& after) {
+    if (field.type != 2) return after.push_back(static_cast<std::int64_t>(field.value));
+    WireReader packed(field.bytes);
+    while (packed.good() && !packed.at_end()) after.push_back(static_cast<std::int64_t>(packed.varint()));
+  }
+
+  static void attribute(std::string_view message, ForeignNode& node, std::int64_t& collective) {
+    WireReader reader(message);
+    std::string_view name;
+    std::uint64_t number = 0;
+    std::string_view text;
+    while (const auto field = reader.next()) {
+      if (field->number == 1)
+        name = field->bytes;
+      else if (field->type == 2)
+        text = field->bytes;
+      else
+        number = field->value;
+    }
+    if (name == "comm_type") collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
+    if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostBytes));
+    if (name == "pg_name") node.group = shortened(text);
+  }
+
+  void add(ForeignNode node, std::uint64_t type, std::int64_t collective, std::vector<std::int64_t> after) {
+    const auto kind = kind_of(type);
+    if (!kind) return void(++others_);
+    node.kind = *kind;
+    if (node.kind == ForeignNode::Kind::collective && collective >= 0) {
+      if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
+      node.collective = kCollectives[static_cast<std::size_t>(collective)];
+    }
+    step_.nodes.push_back(std::move(node));
+    after_.push_back(std::move(after));
+  }
+
+  Result<ForeignStep> finish() {
+    if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
+    if (others_ > 0)
+      step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
+    if (const auto ok = order_nodes(step_, after_, file_); !ok) return tl::unexpected(ok.error());
+    return std::move(step_);
+  }
+
+  std::string file_;
+  ForeignStep step_;
+  std::vector<std::vector<std::int64_t>> after_;
+  std::int64_t others_ = 0;
+};
+
+}  // namespace
+
+Result<ForeignStep> read_chakra(std::string_view content, const std::string& file) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && content[first] == '{';
+  return json ? Reader(file).read_json(content) : Reader(file).read(content);
+}
+
+}  // namespace tracecast

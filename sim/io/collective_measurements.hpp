@@ -1,0 +1,44 @@
+/// Measured collectives of other tools:
+///
+///   nccl-tests        the table that all_reduce_perf and its siblings print, or their JSON (-J)
+///   nccl-inspector    lines of JSON of NCCL's inspector plug-in, one file a process
+///
+/// Times are out-of-place where there are both. Tables often do not say which collective they are of: then it is concluded from
+/// busbw / algbw (2 (n-1)/n, (n-1)/n or 1), the reduction and the root.
+/// Source: ECOSYSTEM.md 4.5 and 6; nccl-tests PERFORMANCE.md; docs/formats/collectives.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/network/collective.hpp"
+
+namespace tracecast {
+
+struct MeasuredCall {
+  MeasuredCollective measured;  ///< size and ranks as nccl-tests counts them
+  int nodes = 1;
+  bool operator==(const MeasuredCall&) const = default;
+};
+
+struct CollectiveMeasurements {
+  std::string format;               ///< its title
+  std::string gpu;                  ///< "" where not said
+  std::vector<MeasuredCall> calls;  ///< each collective, number of ranks and nodes, and size once; ascending
+  std::vector<std::string> notes;   ///< what was left out, and why
+};
+
+/// Errors: no row of a table; a table without ranks or whose collective cannot be told.
+Result<CollectiveMeasurements> read_nccl_tests(std::string_view text, const std::string& file);
+/// Errors: no record; a line that is none (with its number); the summary CSV of the exporter, which names no collective.
+Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const std::string& file);
+
+/// As CSV: collective, ranks, nodes, bytes, time_us, busbw_gb_s, spread, samples.
+std::string to_csv(const CollectiveMeasurements& measurements);
+
+}  // namespace tracecast
