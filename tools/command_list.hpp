@@ -18,6 +18,7 @@ Run add_scaling(CLI::App& app);
 Run add_record(CLI::App& app);
 Run add_replay(CLI::App& app);
 Run add_schedule(CLI::App& app);
+Run add_serve(CLI::App& app);
 Run add_strategies(CLI::App& app);
 Run add_topology(CLI::App& app);
 Run add_validate(CLI::App& app);

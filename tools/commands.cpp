@@ -14,6 +14,8 @@ std::span<const Command> commands() {
        "import nccl-topology docs/formats/samples/nccl-topology.xml", add_import},
       {"schedule", "draw a pipeline schedule and count what it costs",
        "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_schedule},
+      {"serve", "a page in the browser: pick a run, move sliders, see what changes", "serve --port 0 --seconds 1",
+       add_serve},
       {"plan", "find the best layouts, GPU counts and machines for a job", "plan llama3-405b-1024 --best 3", add_plan},
       {"goodput", "forecast what failures, checkpoints and restarts leave of a run over weeks",
        "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput},

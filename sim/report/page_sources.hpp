@@ -6,6 +6,7 @@
 namespace tracecast {
 
 extern const std::string_view kSchedulePage;  ///< tools/page/schedule.html
+extern const std::string_view kServePage;     ///< tools/page/serve.html, likewise
 extern const std::string_view kReportPage;    ///< tools/page/report.html with its style and scripts
 
 }  // namespace tracecast

@@ -31,6 +31,7 @@ export async function newPage(browser, { dark = false, width = 1280, height = 90
   page.on("pageerror", error => { throw error; });
   page.on("console", message => { if (message.type() === "error") page.complaints.push(message.text()); });
   page.complaints = [];
+  page.setDefaultTimeout(10000);
   page.on("request", request => assert(request.url().startsWith(allowed) || request.url().startsWith("data:"), `asks the network for ${request.url()}`));
   page.shot = name => pictures && page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
   page.tooWide = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -1,0 +1,147 @@
+#include "tools/what_if.hpp"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/random.hpp"
+#include "sim/report/forecast.hpp"
+
+using namespace tracecast;
+using namespace tracecast::cli;
+using nlohmann::json;
+
+namespace {
+
+const DataPaths& data() {
+  static const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  static const DataPaths paths{
+      .scenarios = source / "scenarios", .topologies = source / "topologies", .profiles = source / "kernels/profiles"};
+  return paths;
+}
+
+json answer(const json& request) {
+  const std::string text = answer_what_if(request.dump(), data());
+  CHECK(text.find('\n') == std::string::npos);
+  return json::parse(text);
+}
+
+json forecast_request() { return {{"what", "forecast"}, {"scenario", "llama3-405b-16k"}}; }
+
+std::vector<std::string> sentences(const json& request) {
+  const json said = answer(request);
+  CHECK(said["ok"] == false);
+  return said["errors"];
+}
+
+}  // namespace
+
+TEST_CASE("what if: an answer is the forecast of the command line", "[serve]") {
+  json request = forecast_request();
+  request["set"] = {{"training.global_batch_size", 4096}, {"parallel.pp_schedule", "interleaved-1f1b"}};
+  const json said = answer(request);
+  REQUIRE(said["ok"] == true);
+  const Result<Scenario> scenario =
+      read_scenario(data().scenarios / "published" / "llama3-405b-16k.json", data(),
+                    {"training.global_batch_size=4096", "parallel.pp_schedule=interleaved-1f1b"});
+  REQUIRE(scenario);
+  const Result<ForecastRun> run = forecast(*scenario);
+  REQUIRE(run);
+  CHECK(said["result"]["step_time_s"] == run->forecast.step_time_s);
+  CHECK(said["scenario"] == to_json(*scenario));
+  CHECK(said["settings"]["dp"] == 128);
+  CHECK_FALSE(said.contains("goodput"));
+  // Without failures the days are the tokens over the throughput.
+  CHECK(said["job"]["days"].get<double>() == Approx(15.6e12 / run->forecast.tokens_per_s / 86400));
+}
+
+TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
+  json request = forecast_request();
+  const json without = answer(request);
+  request["failures"] = {{"model", "llama3-54-days"}, {"mtbf_hours", 3}, {"checkpoint", "20 min"}, {"spares", 16}};
+  const json with = answer(request);
+  const double goodput = with["goodput"]["mean"];
+  CHECK(goodput > 0.5);
+  CHECK(goodput < 0.95);
+  CHECK(with["goodput"]["mtbf_hours"].get<double>() == Approx(3));
+  CHECK(with["goodput"]["interval_s"].get<double>() == Approx(1200).margin(7));  // whole steps
+  CHECK(with["job"]["days"].get<double>() * goodput == Approx(without["job"]["days"].get<double>()));
+  CHECK(with["job"]["cost_usd"]["typical"] > without["job"]["cost_usd"]["typical"]);
+}
+
+TEST_CASE("what if: mistakes are the sentences of the command line", "[serve]") {
+  json request = forecast_request();
+  request["set"] = {{"parallel.tpp", 4}};
+  CHECK(sentences(request) == std::vector<std::string>{"--set: parallel.tpp: unknown key (did you mean 'tp'?)"});
+  request["set"] = {{"parallel.tp", 12}};
+  CHECK(sentences(request).at(1).find("--set: parallel.tp = 12: does not divide") != std::string::npos);
+  request["set"] = {};
+  request["scenario"] = "llama3-405b-16kk";
+  CHECK(sentences(request).at(0).find("did you mean 'llama3-405b-16k'?") != std::string::npos);
+  CHECK(sentences({{"what", "delete"}}) ==
+        std::vector<std::string>{"what = delete: is not known (allowed: catalog forecast)"});
+  CHECK(sentences(json::array()) == std::vector<std::string>{"the request is no JSON object"});
+}
+
+TEST_CASE("what if: no file but the shipped ones can be named", "[serve]") {
+  for (const char* path : {"/etc/passwd", "../../etc/passwd", "scenarios/x.json", ".hidden", "", "a\\b"}) {
+    json request = forecast_request();
+    request["scenario"] = path;
+    INFO(path);
+    CHECK(sentences(request).size() == 1);
+    request = forecast_request();
+    request["failures"] = {{"model", path}};
+    CHECK(sentences(request).size() == 1);
+  }
+  for (const char* key : {"model", "cluster.topology", "cluster.profile", "stack"}) {
+    json request = forecast_request();
+    request["set"] = {{key, "/etc/passwd"}};
+    CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+  }
+  json request = forecast_request();
+  request["set"] = {{"model", {{"hf_config", "passwd"}}}};
+  CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+  request["set"] = {{"model.hf_config", "passwd"}};
+  CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+}
+
+TEST_CASE("what if: the catalog names what is shipped", "[serve]") {
+  const json said = answer({{"what", "catalog"}});
+  const auto has = [&](const char* list, const char* name) {
+    return std::ranges::find(said[list], json(name)) != said[list].end();
+  };
+  CHECK(has("scenarios", "llama3-405b-16k"));
+  CHECK(has("topologies", "dgx-h100"));
+  CHECK(has("failures", "llama3-54-days"));
+  CHECK(has("schedules", "zb-h1"));
+  CHECK(has("recompute", "selective"));
+}
+
+TEST_CASE("what if: no request, however broken, is without an answer", "[serve][property]") {
+  const std::string good =
+      R"({"what":"forecast","scenario":"zero-1-7.5b","set":{"parallel.tp":2,"perturb.lost_rails":[1]},"failures":{"model":"acme","days":1}})";
+  RandomStream random(20261121, 0, 0);
+  for (int i = 0; i < 300; ++i) {
+    std::string text = good;
+    for (int change = 0; change < 3; ++change) {
+      const std::size_t at = random.below(text.size());
+      switch (random.below(3)) {
+        case 0:
+          text[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          text.erase(at, 1 + random.below(8));
+          break;
+        default:
+          text.insert(at, text.substr(random.below(text.size()), random.below(12)));
+      }
+      if (text.empty()) text = "{";
+    }
+    INFO("seed 20261121, case " << i << ": " << text);
+    const json said = json::parse(answer_what_if(text, data()));
+    CHECK((said["ok"] == true || !said["errors"].empty()));
+  }
+  CHECK(json::parse(answer_what_if(std::string(60'000, '['), data()))["errors"][0] ==
+        "the request is nested too deeply");
+}

@@ -1,0 +1,58 @@
+/// `tracecast serve`: the what-if page in a browser, on this machine.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "tools/command_list.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+struct Options {
+  std::string host = "127.0.0.1";
+  int port = 8417;
+  int workers = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2U, 16U));
+  int seconds = 0;
+};
+
+/// Becomes tracecast-server, which has the HTTP library that this program starts without.
+ExitCode serve(const Options& options) {
+  std::error_code ignored;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "tracecast-server";
+  std::fflush(stdout);
+  const std::string port = std::to_string(options.port);
+  const std::string workers = std::to_string(options.workers);
+  const std::string seconds = std::to_string(options.seconds);
+  execl(program.c_str(), program.c_str(), options.host.c_str(), port.c_str(), workers.c_str(), seconds.c_str(),
+        nullptr);
+  std::fputs("nothing can be served: this build has no tracecast-server (it needs cpp-httplib)\n", stderr);
+  return ExitCode::missing;
+}
+
+}  // namespace
+
+Run add_serve(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--port", options->port, "to listen at; 0: any that is free, as printed")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  app.add_option("--host", options->host, "address to listen at; others than the default let other machines in")
+      ->capture_default_str();
+  app.add_option("--workers", options->workers, "forecasts at a time")
+      ->check(CLI::Range(1, 256))
+      ->default_str("cores of this machine");
+  app.add_option("--seconds", options->seconds, "end after so long; 0: at Ctrl-C")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  return [options](const Context&) -> Result<ExitCode> { return serve(*options); };
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,195 @@
+/// tracecast-server: what `tracecast serve` runs. A program of its own, so that tracecast starts without an HTTP library.
+///
+///   tracecast-server HOST PORT WORKERS SECONDS    serves; port 0: any; seconds 0: until it is told to stop
+///   tracecast-server --worker                     answers a request per line (tools/what_if.hpp)
+///
+/// It hands out one page and answers two addresses, nothing else: no file of the machine can be asked for.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "sim/report/page_sources.hpp"
+#include "tools/environment.hpp"
+#include "tools/serve/worker_pool.hpp"
+#include "tools/what_if.hpp"
+
+namespace tracecast::serve {
+namespace {
+
+constexpr std::size_t kLargestRequest = std::size_t{64} << 10;
+constexpr std::size_t kConnections = 128;  ///< at once; each has a thread
+constexpr int kPatience = 5;               ///< seconds for a client to send, take or ask again
+constexpr const char* kJson = "application/json";
+constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
+
+int work() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit memory{kWorkerMemory, kWorkerMemory};
+  setrlimit(RLIMIT_AS, &memory);
+  const Result<DataPaths> data = cli::data_paths();
+  if (!data) {
+    std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
+    return 2;
+  }
+  if (chdir("/") != 0) return 2;  // names are never files that happen to lie where the server was started
+  for (std::string line; std::getline(std::cin, line);) {
+    std::cout << cli::answer_what_if(line, *data) << "\n" << std::flush;
+  }
+  return 0;
+}
+
+std::string refusal(const std::string& sentence) {
+  return nlohmann::json{{"ok", false}, {"errors", {sentence}}}.dump();
+}
+
+void refuse(httplib::Response& response, int status, const std::string& sentence) {
+  response.status = status;
+  response.set_content(refusal(sentence), kJson);
+}
+
+/// Whether the browser was led here under our own name: another one is somebody else's page that points at this machine.
+bool own_name(const std::string& host_and_port, const std::string& own) {
+  const std::size_t bracket = host_and_port.find(']');
+  const std::size_t colon = host_and_port.rfind(':');
+  const bool has_port = colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
+  const std::string host = has_port ? host_and_port.substr(0, colon) : host_and_port;
+  return host == own || host == "localhost" || host == "127.0.0.1" || host == "[::1]" || own == "0.0.0.0" ||
+         own == "::";
+}
+
+/// Refuses what must not even be read. True: refused.
+bool refused(const httplib::Request& request, httplib::Response& response, const std::string& own) {
+  response.set_header("X-Content-Type-Options", "nosniff");
+  response.set_header("Cache-Control", "no-store");
+  response.set_header("Content-Security-Policy",
+                      "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
+                      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  if (!own_name(request.get_header_value("Host"), own)) {
+    refuse(response, 403, "this page answers under its own name only");
+    return true;
+  }
+  if (request.method == "GET" || request.method == "HEAD") return false;
+  if (request.method != "POST") {
+    refuse(response, 405, fmt::format("{}: not answered (allowed: GET POST)", request.method));
+    return true;
+  }
+  if (request.get_header_value("Content-Type").rfind(kJson, 0) != 0 || request.has_header("Content-Encoding")) {
+    refuse(response, 415, "Content-Type: is not application/json, plain");
+    return true;
+  }
+  if (!request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
+    refuse(response, 411, "Content-Length: is missing");
+    return true;
+  }
+  return false;
+}
+
+void give(httplib::Response& response, const Reply& reply) {
+  switch (reply.outcome) {
+    case Outcome::answered:
+      response.set_content(reply.line, kJson);
+      return;
+    case Outcome::busy:
+      return refuse(response, 503, "too many requests wait; ask again");
+    case Outcome::slow:
+      return refuse(response, 503, "the answer takes longer than a page may wait: ask on the command line");
+    case Outcome::crashed:
+      return refuse(response, 500, "the simulator stopped: a mistake of ours, or too little memory");
+  }
+}
+
+void explain(const httplib::Request& request, httplib::Response& response) {
+  if (!response.body.empty()) return;
+  switch (response.status) {
+    case 404:
+      return refuse(response, 404, fmt::format("{}: there is nothing at this address", request.path.substr(0, 200)));
+    case 413:
+      return refuse(response, 413, fmt::format("the request is larger than {} bytes", kLargestRequest));
+    default:
+      return refuse(response, response.status, "the request is malformed");
+  }
+}
+
+void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
+  server.set_payload_max_length(kLargestRequest);
+  server.set_read_timeout(kPatience);
+  server.set_write_timeout(kPatience);
+  server.set_keep_alive_timeout(kPatience);
+  server.set_keep_alive_max_count(10'000);
+  server.set_tcp_nodelay(true);
+  server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
+  server.set_pre_routing_handler([host](const httplib::Request& request, httplib::Response& response) {
+    return refused(request, response, host) ? httplib::Server::HandlerResponse::Handled
+                                            : httplib::Server::HandlerResponse::Unhandled;
+  });
+  server.set_error_handler(
+      [](const httplib::Request& request, httplib::Response& response) { explain(request, response); });
+  server.Get("/", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content(std::string(kServePage), "text/html; charset=utf-8");
+  });
+  server.Get("/api/catalog", [&pool](const httplib::Request&, httplib::Response& response) {
+    give(response, pool.ask(R"({"what":"catalog"})"));
+  });
+  server.Post("/api/forecast", [&pool](const httplib::Request& request, httplib::Response& response) {
+    std::string line = request.body;
+    std::ranges::replace_if(
+        line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    give(response, pool.ask(line));
+  });
+}
+
+/// Stops the server at Ctrl-C, at a kind signal, or when its time is over. The signals are blocked in all threads.
+void stop_when_told(httplib::Server& server, const sigset_t& signals, int seconds) {
+  const timespec step{seconds > 0 ? seconds : 3600, 0};
+  while (sigtimedwait(&signals, nullptr, &step) < 0) {
+    if (errno == EAGAIN && seconds > 0) break;
+  }
+  server.stop();
+}
+
+int serve(const std::string& host, int port, int workers, int seconds) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, each);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  WorkerPool pool({std::filesystem::read_symlink("/proc/self/exe").string(), "--worker"}, workers, {});
+  httplib::Server server;
+  route(server, pool, host.find(':') == std::string::npos ? host : "[" + host + "]");
+  const int bound = port == 0 ? server.bind_to_any_port(host) : server.bind_to_port(host, port) ? port : -1;
+  if (bound < 0) {
+    std::fputs(fmt::format("{}:{}: cannot be listened at (is another program there?)\n", host, port).c_str(), stderr);
+    return 2;
+  }
+  fmt::print("The page is at http://{}:{}/   (Ctrl-C ends it)\n",
+             host.find(':') == std::string::npos ? host : "[" + host + "]", bound);
+  std::fflush(stdout);
+  std::thread watcher([&] { stop_when_told(server, signals, seconds); });
+  const bool listened = server.listen_after_bind();
+  if (!listened) kill(getpid(), SIGTERM);
+  watcher.join();
+  return listened ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace tracecast::serve
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--worker") return tracecast::serve::work();
+  if (argc != 5) {
+    std::fputs("tracecast-server is started by `tracecast serve`\n", stderr);
+    return 2;
+  }
+  return tracecast::serve::serve(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]));
+}

@@ -1,0 +1,116 @@
+#include "tools/serve/worker_pool.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/base/result.hpp"
+
+extern char** environ;
+
+namespace tracecast::serve {
+namespace {
+
+bool write_all(int file, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t wrote = write(file, text.data() + at, text.size() - at);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    at += static_cast<std::size_t>(wrote);
+  }
+  return true;
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(std::vector<std::string> command, int count, Limits limits)
+    : command_(std::move(command)), limits_(limits) {
+  for (int i = 0; i < count; ++i) idle_.push_back(start());
+}
+
+WorkerPool::~WorkerPool() {
+  for (Worker& worker : idle_) end(worker);
+}
+
+WorkerPool::Worker WorkerPool::start() const {
+  int input[2];
+  int output[2];
+  TRACECAST_ASSERT(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0, "there are pipes for a worker");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  // A group of its own: Ctrl-C in the terminal is for the server.
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  std::vector<char*> words;
+  for (const std::string& word : command_) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  Worker worker{.process = -1, .to = input[1], .from = output[0]};
+  const int failed = posix_spawn(&worker.process, words.front(), &actions, &attributes, words.data(), environ);
+  TRACECAST_ASSERT(failed == 0, "a worker starts");
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  close(input[0]);
+  close(output[1]);
+  return worker;
+}
+
+void WorkerPool::end(Worker& worker) {
+  kill(worker.process, SIGKILL);
+  close(worker.to);
+  close(worker.from);
+  while (waitpid(worker.process, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Reply WorkerPool::talk(const Worker& worker, const std::string& line) const {
+  const auto deadline = std::chrono::steady_clock::now() + limits_.answer;
+  if (!write_all(worker.to, line + "\n")) return {Outcome::crashed, ""};
+  Reply reply;
+  char buffer[1 << 16];
+  while (reply.line.empty() || reply.line.back() != '\n') {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return {Outcome::slow, ""};
+    pollfd ready{.fd = worker.from, .events = POLLIN, .revents = 0};
+    const int count = poll(&ready, 1, static_cast<int>(left.count()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) continue;  // the deadline decides
+    const ssize_t got = read(worker.from, buffer, sizeof buffer);
+    if (got <= 0) return {Outcome::crashed, ""};
+    reply.line.append(buffer, static_cast<std::size_t>(got));
+  }
+  reply.line.pop_back();
+  return reply;
+}
+
+Reply WorkerPool::ask(const std::string& line) {
+  std::unique_lock lock(mutex_);
+  if (!freed_.wait_for(lock, limits_.queue, [this] { return !idle_.empty(); })) return {Outcome::busy, ""};
+  Worker worker = idle_.back();
+  idle_.pop_back();
+  lock.unlock();
+  Reply reply = talk(worker, line);
+  if (reply.outcome != Outcome::answered) {
+    end(worker);
+    worker = start();
+  }
+  lock.lock();
+  idle_.push_back(worker);
+  lock.unlock();
+  freed_.notify_one();
+  return reply;
+}
+
+}  // namespace tracecast::serve

@@ -1,0 +1,60 @@
+/// Processes that answer what-if requests. A process of its own for each, so that a request that takes too long, eats
+/// memory or meets a mistake of ours ends one worker and not the server; another one takes its place.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace tracecast::serve {
+
+enum class Outcome {
+  answered,
+  busy,     ///< no worker was free in time
+  slow,     ///< the worker took longer than the limit and was ended
+  crashed,  ///< the worker ended by itself
+};
+
+struct Reply {
+  Outcome outcome = Outcome::answered;
+  std::string line;
+};
+
+struct Limits {
+  std::chrono::milliseconds answer{10'000};
+  std::chrono::milliseconds queue{30'000};  ///< for a free worker
+};
+
+class WorkerPool {
+ public:
+  /// Starts `count` times `command`, which reads a request per line and writes an answer per line.
+  WorkerPool(std::vector<std::string> command, int count, Limits limits);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// Thread-safe. Requires a line without line breaks.
+  Reply ask(const std::string& line);
+
+ private:
+  struct Worker {
+    pid_t process = -1;
+    int to = -1;    ///< its standard input
+    int from = -1;  ///< its standard output
+  };
+  Worker start() const;
+  static void end(Worker& worker);
+  Reply talk(const Worker& worker, const std::string& line) const;
+
+  const std::vector<std::string> command_;
+  const Limits limits_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<Worker> idle_;
+};
+
+}  // namespace tracecast::serve
