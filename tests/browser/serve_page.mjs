@@ -28,10 +28,12 @@ async function drive(browser, folder, address) {
     return page;
   };
   const settled = page => page.waitForFunction(() => window.tracecast?.sides.a && Object.values(tracecast.sides).every(s => !s.busy && (s.answer || s.failed)));
+  const text = (page, selector) => page.textContent(selector);
   const card = (page, side, name) => page.locator(`#side-${side} .card`, { hasText: name }).locator("b").textContent();
 
   const page = await open();
   assert.equal(await page.inputValue("#a-scenario"), "llama3-405b-16k");
+  assert.doesNotMatch(await text(page, "#side-a"), /\[object/);
   const before = await card(page, "a", "step time");
   assert.match(before, /^6\.\d+ s$/);
   assert.match(await card(page, "a", "cost"), /USD/);

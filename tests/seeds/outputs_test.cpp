@@ -1,0 +1,103 @@
+// Statements of the seed documents about what is searched, logged and claimed; ids of SEEDS.md.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/model/scaling.hpp"
+#include "sim/report/perfetto.hpp"
+#include "sim/report/report_page.hpp"
+#include "sim/search/planner.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+
+Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value();
+}
+
+std::size_t times_in(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("0-18: the search tries micro-batches and recomputations, ranks what fits and counts what does not",
+          "[seeds][search]") {
+  const Scenario scenario = shipped("llama2-7b-abci", {"cluster.world_size=32", "parallel.dp=0"});
+  SearchSpace space = default_space(scenario, 32);
+  space.tp = {1, 2};
+  space.pp = {1, 2};
+  space.vpp = {1};
+  space.micro_batch_size = {1, 2, 8};
+  space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
+  space.zero_stage = {0, 1};
+  const SearchResult result = search(scenario, space, {.best = 100, .threads = 1});
+  CHECK(result.counts.out_of_memory > 0);
+  REQUIRE(result.best.size() > 3);
+  CHECK(std::ranges::is_sorted(result.best, {}, &Evaluation::step_time_s));
+  CHECK(std::ranges::is_sorted(result.best, std::greater{}, &Evaluation::mfu));  // TFLOP/s = MFU x peak
+  for (const Evaluation& each : result.best) CHECK(each.memory <= scenario.profile.memory);
+  CHECK(result.counts.layouts ==
+        result.counts.impossible + result.counts.out_of_memory + result.counts.pruned + result.counts.simulated);
+}
+
+TEST_CASE("0-33: the best layout of one model depends on what joins its GPUs", "[seeds][search]") {
+  // Llama 3 70B on 32 H100: eight NICs of 400 Gb/s a node, and of 200 Gb/s.
+  const auto best_on = [](const std::string& topology) {
+    const Scenario scenario = shipped("p5-llama3-70b-32", {"cluster.topology=" + topology});
+    SearchSpace space = default_space(scenario, 32);
+    space.tp = {8};
+    space.pp = {1, 2};
+    space.vpp = {1, 7};
+    space.micro_batch_size = {1};
+    space.recompute = {Recompute::none};
+    space.zero_stage = {1, 3};
+    return search(scenario, space, {.best = 1, .threads = 1}).best.at(0).layout;
+  };
+  const Layout fast = best_on("dgx-h100");
+  const Layout slow = best_on("gcp-a3mega");
+  CHECK(fast.zero_stage == 3);
+  CHECK(fast.pp == 1);
+  CHECK(slow.zero_stage == 1);
+  CHECK(slow.pp == 2);
+}
+
+TEST_CASE("0-34: every rank is a row of the exported trace, and there is one view of all", "[seeds][report]") {
+  const Scenario scenario = testing::small_scenario(2, 2, 2);
+  const Result<ForecastRun> run = forecast(scenario, {.unfold = true, .record_spans = true});
+  REQUIRE(run);
+  const std::vector<TracedRank> ranks = traced_ranks(*run, {}).value();
+  CHECK(ranks.size() == 8);
+  std::string trace;
+  REQUIRE(write_trace(run->graph, run->timeline, ranks, "small", [&](std::string_view piece) {
+    trace += piece;
+    return true;
+  }));
+  CHECK(times_in(trace, "\"process_name\"") == 8);
+  // The view of all: the page draws a row for each, and its summary is the mean over them.
+  CHECK(times_in(predict_html(scenario, *run, {"", ""}), "\"spans\":\"") == 8);
+  double compute = 0;
+  for (const RankTime& time : run->timeline.ranks) compute += seconds(time.compute) / 8;
+  double told = 0;
+  for (const auto& [kind, s] : run->forecast.compute_s) told += s;
+  CHECK(told == Approx(compute).epsilon(0.002));
+}
+
+TEST_CASE("1-1: compute, parameters and tokens are told, and nothing about the loss", "[seeds][model]") {
+  // C = 6 N D and D = 20 N leave one free number: any of the three gives the others.
+  const ModelBudget budget = compute_optimal(5.88e23);
+  CHECK(compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd) == Approx(5.88e23));
+  CHECK(budget.tokens == Approx(20 * budget.parameters));
+  CHECK(budget.parameters == Approx(std::sqrt(5.88e23 / 120)));
+}
