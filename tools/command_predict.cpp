@@ -26,6 +26,7 @@
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
 #include "tools/refusal.hpp"
+#include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -47,6 +48,7 @@ struct Options {
   std::string html;
   std::string emit;
   std::vector<int> trace_ranks;
+  SweepOptions sweep;
 };
 
 ForecastOptions forecast_options(const Options& options) {
@@ -63,17 +65,9 @@ ForecastOptions forecast_options(const Options& options) {
           .transfers_slow_compute = options.slow_compute};
 }
 
-Result<Scenario> load(const std::string& name, const std::vector<std::string>& overrides) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(name, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data, overrides);
-}
-
 Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
   if (options.neighbour.empty()) return forecast(scenario, forecast_options(options));
-  Result<Scenario> neighbour = load(options.neighbour, {});
+  Result<Scenario> neighbour = read_with_topology(options.neighbour, {});
   if (!neighbour) return tl::unexpected(neighbour.error());
   return forecast_beside(scenario, std::move(*neighbour), forecast_options(options));
 }
@@ -106,8 +100,13 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
                  .value = options.neighbour,
                  .message = "jobs meet on links, which the analytic network does not share (allowed: --network fluid, "
                             "--network simgrid)"});
+  if (!options.sweep.axes.empty()) {
+    ForecastOptions one = forecast_options(options);
+    one.perturbation_effects = one.record_spans = one.explain = false;
+    return sweep_predict(options.sweep, options.scenario, options.overrides, one, options.json, context);
+  }
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Scenario> scenario = load(options.scenario, options.overrides);
+  const Result<Scenario> scenario = read_with_topology(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   Result<ForecastRun> run = [&] {
     const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
@@ -139,7 +138,9 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
 Run add_predict(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=4; may be repeated")
+  app.add_option(
+         "--set", options->overrides,
+         "replace a value of the scenario, e.g. parallel.tp=4, or of its machine: topology.KEY; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
@@ -165,6 +166,18 @@ Run add_predict(CLI::App& app) {
       ->default_str("those of this machine");
   app.add_option("--emit", options->emit, "print the layout as this launcher takes it, instead of a page")
       ->check(CLI::IsMember(emitted_formats()));
+  CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
+                                      "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
+                                      "be repeated; topology.KEY is of the machine")
+                           ->type_name("KEY=LIST")
+                           ->allow_extra_args(false);
+  app.add_option("--csv", options->sweep.csv, "with --sweep: write a line for each point there")
+      ->type_name("FILE")
+      ->needs(sweep);
+  app.add_option("--svg", options->sweep.svg,
+                 "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
+      ->type_name("FILE")
+      ->needs(sweep);
   CLI::Option* out =
       app.add_option("--out", options->out,
                      "also write result.json, report.txt, scenario.json, trace.json and timeline.json there")

@@ -8,6 +8,8 @@
 
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/io/overrides.hpp"
+#include "sim/io/scenario_document.hpp"
 
 namespace tracecast {
 namespace {
@@ -229,6 +231,15 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
 Result<Cluster> read_topology(const std::filesystem::path& path) {
   const Result<JsonDocument> document = read_json(path);
   if (!document) return tl::unexpected(document.error());
+  return cluster_of(*document, path.stem().string());
+}
+
+Result<Cluster> read_topology(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  Result<JsonDocument> document = read_json(path);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  apply_overrides(document->root, overrides, errors);
+  if (!errors.empty()) return tl::unexpected(Error{std::move(errors)});
   return cluster_of(*document, path.stem().string());
 }
 

@@ -1,0 +1,111 @@
+#include "sim/report/sweep_report.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tracecast {
+namespace {
+
+/// Efficiency against the first point that there is: per GPU, so 1 is perfect scaling.
+double efficiency(const std::vector<SweepPoint>& points, const SweepPoint& point) {
+  for (const SweepPoint& first : points)
+    if (first.refused.empty()) return point.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu;
+  return 0;
+}
+
+void add_table(std::string& text, const Sweep& sweep, const std::vector<SweepPoint>& points) {
+  std::vector<std::size_t> widths;
+  for (std::size_t a = 0; a < sweep.axes.size(); ++a) {
+    std::size_t width = sweep.axes[a].key.size();
+    for (const std::string& value : sweep.axes[a].values) width = std::max(width, value.size());
+    widths.push_back(width);
+    text += fmt::format("{:>{}}  ", sweep.axes[a].key, width);
+  }
+  text += fmt::format("{:>10} {:>14} {:>12} {:>7} {:>9}{}\n", "step s", "tokens/s", "per GPU", "MFU %", "GiB",
+                      sweep.weak.empty() ? "" : "  efficiency");
+  for (const SweepPoint& point : points) {
+    for (std::size_t a = 0; a < sweep.axes.size(); ++a) text += fmt::format("{:>{}}  ", point.values[a], widths[a]);
+    if (!point.refused.empty()) {
+      text += "  " + point.refused + "\n";
+      continue;
+    }
+    text += fmt::format("{:>10} {:>14} {:>12} {:>7.1f} {:>9.1f}", number(point.step_time_s), number(point.tokens_per_s),
+                        number(point.tokens_per_s_per_gpu), 100 * point.mfu, point.memory_gib);
+    if (!sweep.weak.empty()) text += fmt::format("  {:>8.1f} %", 100 * efficiency(points, point));
+    text += point.fits ? "\n" : "  does not fit\n";
+  }
+}
+
+/// A field of CSV.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+void add_lines(std::string& text, const std::vector<SweepPoint>& points, const char* scaling) {
+  for (const SweepPoint& p : points) {
+    for (const std::string& value : p.values) text += field(value) + ",";
+    if (p.refused.empty())
+      text += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{},\n", scaling, p.gpus, p.step_time_s,
+                          p.tokens_per_s, p.tokens_per_s_per_gpu, p.mfu, p.memory_gib, p.fits);
+    else
+      text += fmt::format("{},,,,,,,,{}\n", scaling, field(p.refused));
+  }
+}
+
+nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SweepPoint& p : points) {
+    nlohmann::ordered_json object;
+    for (std::size_t a = 0; a < sweep.axes.size(); ++a) object["values"][sweep.axes[a].key] = p.values[a];
+    if (p.refused.empty()) {
+      object["gpus"] = p.gpus;
+      object["step_time_s"] = p.step_time_s;
+      object["tokens_per_s"] = p.tokens_per_s;
+      object["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
+      object["mfu"] = p.mfu;
+      object["memory_gib"] = p.memory_gib;
+      object["fits"] = p.fits;
+    } else {
+      object["refused"] = p.refused;
+    }
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string sweep_page(const Sweep& sweep, const TextStyle& style) {
+  const bool scaling = !sweep.weak.empty();
+  std::string text =
+      heading(sweep.scenario + (scaling ? ": strong scaling, the global batch as it is" : ""), style) + "\n";
+  add_table(text, sweep, sweep.points);
+  if (!scaling) return text;
+  text += "\n" + heading("Weak scaling, the global batch grows with the GPUs", style) + "\n";
+  add_table(text, sweep, sweep.weak);
+  return text;
+}
+
+std::string sweep_csv(const Sweep& sweep) {
+  std::string text;
+  for (const SweepAxis& axis : sweep.axes) text += field(axis.key) + ",";
+  text += "scaling,gpus,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,memory_gib,fits,refused\n";
+  add_lines(text, sweep.points, sweep.weak.empty() ? "" : "strong");
+  add_lines(text, sweep.weak, "weak");
+  return text;
+}
+
+std::string sweep_json(const Sweep& sweep) {
+  nlohmann::ordered_json root;
+  root["scenario"] = sweep.scenario;
+  root["points"] = objects(sweep, sweep.points);
+  if (!sweep.weak.empty()) root["weak"] = objects(sweep, sweep.weak);
+  return root.dump(2) + "\n";
+}
+
+}  // namespace tracecast

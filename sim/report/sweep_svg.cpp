@@ -1,0 +1,203 @@
+// The pictures of sweep_report.hpp.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/report/sweep_report.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kLeft = 150;
+constexpr double kTop = 84;
+constexpr double kCellWidth = 92;
+constexpr double kCellHeight = 44;
+constexpr double kPlotHeight = 280;
+
+constexpr const char* kStyle =
+    "<style>\n"
+    "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--grid:#d9dee3;--a:#2a6fb0;--b:#b4590f}\n"
+    "@media(prefers-color-scheme:dark){svg{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;--grid:#333c45;--a:#77aadd;"
+    "--b:#e8a15c}}\n"
+    "text{fill:var(--text);font:12px system-ui,sans-serif}.soft{fill:var(--soft)}.title{font-size:16px;font-weight:600}"
+    ".end{text-anchor:end}.mid{text-anchor:middle}line{stroke:var(--grid)}polyline{stroke-width:2;fill:none}"
+    ".a{stroke:var(--a)}.b{stroke:var(--b)}circle.a{fill:var(--a)}circle.b{fill:var(--b)}.fa{fill:var(--a)}.fb{fill:"
+    "var(--b)}.none{fill:none;stroke:var(--grid);stroke-dasharray:3 "
+    "3}.out{fill:url(#out)}.best{fill:none;stroke:var(--text)"
+    ";stroke-width:2}\n</style>\n<defs><pattern id=\"out\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" "
+    "patternTransform=\"rotate(45)\"><rect width=\"1.5\" height=\"9\" fill=\"var(--page)\" "
+    "opacity=\".7\"/></pattern></defs>\n";
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  return out;
+}
+
+class Picture {
+ public:
+  void text(double x, double y, std::string_view what, std::string_view style) {
+    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
+  }
+  void add(const std::string& element) { body_ += element; }
+  std::string draw(const std::string& title, double width, double height) const {
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
+        "{1:.6g}\" "
+        "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" "
+        "style=\"fill:var(--page)\"/>\n{4}</svg>\n",
+        width, height, escaped(title), kStyle, body_);
+  }
+
+ private:
+  std::string body_;
+};
+
+/// Light to dark blue; 0 to 1.
+std::string shade(double share) {
+  constexpr std::array kLight{225.0, 236.0, 247.0};
+  constexpr std::array kDark{20.0, 76.0, 140.0};
+  const auto mixed = [&](std::size_t i) {
+    return static_cast<int>(std::lround(kLight[i] + (kDark[i] - kLight[i]) * std::clamp(share, 0.0, 1.0)));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", mixed(0), mixed(1), mixed(2));
+}
+
+std::string heat_map(const Sweep& sweep) {
+  const SweepAxis& rows = sweep.axes[0];
+  const SweepAxis& columns = sweep.axes[1];
+  double least = 1e300;
+  double most = 0;
+  double best = 0;  // of those that fit
+  for (const SweepPoint& p : sweep.points) {
+    if (!p.refused.empty()) continue;
+    least = std::min(least, p.tokens_per_s_per_gpu);
+    most = std::max(most, p.tokens_per_s_per_gpu);
+    if (p.fits) best = std::max(best, p.tokens_per_s_per_gpu);
+  }
+  Picture picture;
+  picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
+  const double width = kLeft + kCellWidth * static_cast<double>(columns.values.size()) + 20;
+  picture.text(kLeft, kTop - 28, columns.key, "soft");
+  picture.text(kLeft - 12, kTop - 8, rows.key, "soft end");
+  for (std::size_t c = 0; c < columns.values.size(); ++c)
+    picture.text(kLeft + kCellWidth * (static_cast<double>(c) + 0.5), kTop - 8, columns.values[c], "mid");
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const SweepPoint& p = sweep.points[i];
+    const double x = kLeft + kCellWidth * static_cast<double>(i % columns.values.size());
+    const double y = kTop + kCellHeight * static_cast<double>(i / columns.values.size());
+    if (i % columns.values.size() == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
+    const auto box = [&](const std::string& style, const std::string& tip) {
+      picture.add(fmt::format(
+          "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}><title>{}</title></rect>\n", x + 1,
+          y + 1, kCellWidth - 2, kCellHeight - 2, style, escaped(tip)));
+    };
+    if (!p.refused.empty()) {
+      box("class=\"none\"", p.refused);
+      picture.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "-", "soft mid");
+      continue;
+    }
+    const double share = most > least ? (p.tokens_per_s_per_gpu - least) / (most - least) : 1;
+    const std::string tip =
+        fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
+    box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
+    if (!p.fits) box("class=\"out\"", tip + ", does not fit");
+    if (p.fits && p.tokens_per_s_per_gpu == best) box("class=\"best\"", tip + ", the best that fits");
+    picture.add(
+        fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"mid\" style=\"fill:{};pointer-events:none\">{}</text>\n",
+                    x + kCellWidth / 2, y + kCellHeight / 2 + 4, share > 0.45 ? "#ffffff" : "#1b1f24",
+                    number(p.tokens_per_s_per_gpu)));
+  }
+  const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());
+  picture.text(16, bottom + 26, "framed: the best that fits; striped: does not fit into memory; -: cannot be laid out",
+               "soft");
+  return picture.draw(sweep.scenario + ": " + rows.key + " x " + columns.key, std::max(width, 560.0), bottom + 44);
+}
+
+/// 1, 2 or 5 times a power of ten that divides `most` into about five.
+double round_step(double most) {
+  const double power = std::pow(10, std::floor(std::log10(most / 5)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (most / (factor * power) <= 6) return factor * power;
+  return 10 * power;
+}
+
+class Curves {
+ public:
+  Curves(const Sweep& sweep, Picture& picture) : picture_(&picture), columns_(sweep.axes[0].values) {
+    spacing_ = std::max(60.0, 560.0 / static_cast<double>(columns_.size()));
+    for (const SweepPoint& p : sweep.points) most_ = std::max(most_, p.tokens_per_s_per_gpu);
+    for (const SweepPoint& p : sweep.weak) most_ = std::max(most_, p.tokens_per_s_per_gpu);
+    step_ = round_step(most_);
+    most_ = step_ * std::ceil(most_ / step_);
+  }
+  double width() const { return kLeft + spacing_ * static_cast<double>(columns_.size()) + 30; }
+
+  void axes() {
+    for (double value = 0; value <= most_ * 1.001; value += step_) {
+      picture_->add(fmt::format("<line x1=\"{:.6g}\" x2=\"{:.6g}\" y1=\"{:.6g}\" y2=\"{:.6g}\"/>\n", kLeft,
+                                width() - 30, y_of(value), y_of(value)));
+      picture_->text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
+    }
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      picture_->text(x_of(i), kTop + kPlotHeight + 20, columns_[i], "mid");
+  }
+
+  void draw(const std::vector<SweepPoint>& points, const char* style) {
+    std::string way;
+    std::string marks;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const SweepPoint& p = points[i];
+      if (!p.refused.empty()) {
+        picture_->text(x_of(i), kTop + kPlotHeight - 6, "-", "soft mid");
+        continue;
+      }
+      way += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
+      marks += fmt::format(
+          "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {:.1f} "
+          "%{}</title></circle>\n",
+          x_of(i), y_of(p.tokens_per_s_per_gpu), style, p.fits ? "" : " style=\"fill:var(--page)\"",
+          escaped(p.values[0]), number(p.step_time_s), 100 * p.mfu, p.fits ? "" : ", does not fit");
+    }
+    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, way));
+    picture_->add(marks);
+  }
+
+ private:
+  double x_of(std::size_t i) const { return kLeft + spacing_ * (static_cast<double>(i) + 0.5); }
+  double y_of(double value) const { return kTop + kPlotHeight * (1 - value / most_); }
+
+  Picture* picture_;
+  const std::vector<std::string>& columns_;
+  double spacing_ = 0;
+  double most_ = 1e-9;
+  double step_ = 1;
+};
+
+std::string curves(const Sweep& sweep) {
+  Picture picture;
+  Curves plot(sweep, picture);
+  picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
+  plot.axes();
+  plot.draw(sweep.points, "a");
+  plot.draw(sweep.weak, "b");
+  if (!sweep.weak.empty()) {
+    picture.text(kLeft, kTop - 20, "strong scaling: the global batch as it is", "fa");
+    picture.text(kLeft + 270, kTop - 20, "weak scaling: it grows with the GPUs", "fb");
+  }
+  picture.text(kLeft, kTop + kPlotHeight + 44,
+               sweep.axes[0].key + "   (hollow: does not fit into memory; -: cannot be laid out)", "soft");
+  return picture.draw(sweep.scenario + ": " + sweep.axes[0].key, std::max(plot.width(), 680.0),
+                      kTop + kPlotHeight + 64);
+}
+
+}  // namespace
+
+std::string sweep_svg(const Sweep& sweep) {
+  TRACECAST_ASSERT(sweep.axes.size() == 1 || sweep.axes.size() == 2, "a picture has one or two axes");
+  return sweep.axes.size() == 1 ? curves(sweep) : heat_map(sweep);
+}
+
+}  // namespace tracecast

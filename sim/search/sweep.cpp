@@ -1,0 +1,146 @@
+#include "sim/search/sweep.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr const char* kWorldSize = "cluster.world_size";
+
+Result<SweepPoint> forecast_point(const Scenario& scenario, const ForecastOptions& options) {
+  const Result<ForecastRun> run = forecast(scenario, options);
+  if (!run) return tl::unexpected(located(run.error(), scenario));
+  const Forecast& f = run->forecast;
+  SweepPoint point;
+  point.fits = f.fits;
+  point.gpus = f.ranks;
+  point.step_time_s = f.step_time_s;
+  point.tokens_per_s = f.tokens_per_s;
+  point.tokens_per_s_per_gpu = f.tokens_per_s / f.ranks;
+  point.mfu = f.mfu;
+  for (const MemoryByKind& rank : f.memory)
+    point.memory_gib = std::max(point.memory_gib, static_cast<double>(rank.total().count) / (1 << 30));
+  return point;
+}
+
+/// The forecast with these overrides, or a point that says why there is none.
+SweepPoint point_at(const ReadScenario& read, const std::vector<std::string>& overrides,
+                    const ForecastOptions& options) {
+  const Result<Scenario> scenario = read(overrides);
+  Result<SweepPoint> point = scenario ? forecast_point(*scenario, options) : tl::unexpected(scenario.error());
+  if (point) return *point;
+  SweepPoint refused;
+  const Diagnostic& first = point.error().diagnostics.front();
+  refused.refused = fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message);
+  return refused;
+}
+
+/// dp is the rest of the GPUs, unless it is swept itself.
+std::vector<std::string> general_overrides(const std::vector<SweepAxis>& axes) {
+  constexpr std::array kKeys{kWorldSize, "parallel.tp", "parallel.pp", "parallel.cp"};
+  const auto has = [&](const char* key) {
+    return std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
+  };
+  const bool changes = std::any_of(kKeys.begin(), kKeys.end(), has);
+  if (changes && !has("parallel.dp")) return {"parallel.dp=0"};
+  return {};
+}
+
+/// Sequence parallelism, which needs tensor parallelism, goes where a sweep turns that off.
+bool one_tensor_rank(const std::vector<std::string>& overrides) {
+  return std::find(overrides.begin(), overrides.end(), "parallel.tp=1") != overrides.end();
+}
+
+std::vector<SweepPoint> weak_scaling(const SweepAxis& axis, const std::vector<std::string>& general,
+                                     const ReadScenario& read, const ForecastOptions& options) {
+  std::vector<SweepPoint> points;
+  std::int64_t first_batch = 0;
+  std::int64_t first_gpus = 0;
+  for (const std::string& value : axis.values) {
+    std::vector<std::string> overrides = general;
+    overrides.push_back(axis.key + "=" + value);
+    if (const Result<Scenario> scenario = read(overrides)) {
+      const std::int64_t gpus = scenario->cluster.world_size;
+      if (first_gpus == 0) {
+        first_gpus = gpus;
+        first_batch = scenario->training.global_batch_size;
+      }
+      overrides.push_back(fmt::format("training.global_batch_size={}", first_batch * gpus / first_gpus));
+    }
+    points.push_back(point_at(read, overrides, options));
+    points.back().values = {value};
+  }
+  return points;
+}
+
+}  // namespace
+
+Result<SweepAxis> parse_sweep_axis(const std::string& text) {
+  const auto refuse = [&] {
+    return fail({.file = "",
+                 .line = 0,
+                 .key = "--sweep",
+                 .value = text,
+                 .message = "is not key=value,value (for example parallel.tp=1,2,4)"});
+  };
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return refuse();
+  SweepAxis axis{text.substr(0, equals), {""}};
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t at = equals + 1; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == '[' || c == '{')) ++depth;
+    if (!quoted && (c == ']' || c == '}')) --depth;
+    if (c == ',' && depth == 0 && !quoted)
+      axis.values.emplace_back();
+    else
+      axis.values.back() += c;
+  }
+  if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) return refuse();
+  return axis;
+}
+
+Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& read, const ForecastOptions& options,
+                        const std::function<void(std::size_t, std::size_t)>& progress) {
+  std::size_t count = 1;
+  for (const SweepAxis& axis : axes) {
+    const auto same = [&](const SweepAxis& other) { return other.key == axis.key; };
+    if (std::count_if(axes.begin(), axes.end(), same) > 1)
+      return fail({.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "is given twice"});
+    count *= axis.values.size();
+    if (count > kMostSweepPoints)
+      return fail(
+          {.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "makes more than 10,000 points"});
+  }
+  const std::vector<std::string> general = general_overrides(axes);
+  Sweep sweep{"", axes, {}, {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    progress(i, count);
+    std::vector<std::string> values(axes.size());
+    std::vector<std::string> overrides = general;
+    for (std::size_t a = axes.size(), rest = i; a-- > 0; rest /= axes[a].values.size()) {
+      values[a] = axes[a].values[rest % axes[a].values.size()];
+      overrides.push_back(axes[a].key + "=" + values[a]);
+    }
+    if (one_tensor_rank(overrides)) overrides.emplace_back("parallel.sequence_parallel=false");
+    sweep.points.push_back(point_at(read, overrides, options));
+    sweep.points.back().values = std::move(values);
+  }
+  const auto refused = [](const SweepPoint& point) { return !point.refused.empty(); };
+  if (std::all_of(sweep.points.begin(), sweep.points.end(), refused))
+    return fail({.file = "",
+                 .line = 0,
+                 .key = "--sweep",
+                 .value = "",
+                 .message = "has no point that can be forecast; the first: " + sweep.points.front().refused});
+  if (axes.size() == 1 && axes.front().key == kWorldSize)
+    sweep.weak = weak_scaling(axes.front(), general, read, options);
+  return sweep;
+}
+
+}  // namespace tracecast

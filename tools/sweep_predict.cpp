@@ -1,0 +1,86 @@
+#include "tools/sweep_predict.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/io/scenario_document.hpp"
+#include "sim/report/sweep_report.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+constexpr std::string_view kTopology = "topology.";
+
+/// The scenario's machine with values of its file replaced.
+Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data) {
+  const Result<std::filesystem::path> file = find_file(scenario.topology, data.topologies, "topology");
+  if (!file) return tl::unexpected(file.error());
+  Result<Cluster> cluster = read_topology(*file, overrides);
+  if (!cluster) return tl::unexpected(cluster.error());
+  cluster->world_size = scenario.cluster.world_size;
+  cluster->faults = scenario.cluster.faults;
+  scenario.cluster = std::move(*cluster);
+  return {};
+}
+
+}  // namespace
+
+Result<Scenario> read_with_topology(const std::string& name, const std::vector<std::string>& overrides) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<std::filesystem::path> path = find_file(name, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  std::vector<std::string> of_scenario;
+  std::vector<std::string> of_topology;
+  for (const std::string& each : overrides) {
+    if (each.starts_with(kTopology))
+      of_topology.push_back(each.substr(kTopology.size()));
+    else
+      of_scenario.push_back(each);
+  }
+  Result<Scenario> scenario = read_scenario(*path, *data, of_scenario);
+  if (!scenario || of_topology.empty()) return scenario;
+  if (const Result<void> changed = change_topology(*scenario, of_topology, *data); !changed)
+    return tl::unexpected(changed.error());
+  return scenario;
+}
+
+Result<ExitCode> sweep_predict(const SweepOptions& options, const std::string& scenario,
+                               const std::vector<std::string>& overrides, const ForecastOptions& forecast_options,
+                               bool json, const Context& context) {
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : options.axes) {
+    Result<SweepAxis> axis = parse_sweep_axis(text);
+    if (!axis) return tl::unexpected(axis.error());
+    axes.push_back(std::move(*axis));
+  }
+  if (!options.svg.empty() && axes.size() > 2)
+    return fail({.file = "", .line = 0, .key = "--svg", .value = options.svg, .message = "draws one or two keys"});
+  const auto read = [&](const std::vector<std::string>& point) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), point.begin(), point.end());
+    return read_with_topology(scenario, all);
+  };
+  Progress progress("sweeping", context.show_progress);
+  Result<Sweep> sweep = run_sweep(axes, read, forecast_options, [&](std::size_t done, std::size_t all) {
+    progress.update(static_cast<double>(done), static_cast<double>(all));
+  });
+  if (!sweep) return tl::unexpected(sweep.error());
+  sweep->scenario = std::filesystem::path(scenario).stem().string();
+  if (!options.csv.empty())
+    if (const Result<void> written = write_file(options.csv, sweep_csv(*sweep)); !written)
+      return tl::unexpected(written.error());
+  if (!options.svg.empty())
+    if (const Result<void> written = write_file(options.svg, sweep_svg(*sweep)); !written)
+      return tl::unexpected(written.error());
+  fmt::print("{}", json ? sweep_json(*sweep) : sweep_page(*sweep, context.style));
+  const bool any = std::any_of(sweep->points.begin(), sweep->points.end(), [](const SweepPoint& p) { return p.fits; });
+  return any ? ExitCode::done : ExitCode::no;
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,27 @@
+/// `tracecast predict --sweep`: a grid of forecasts in place of one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "tools/command_list.hpp"
+
+namespace tracecast::cli {
+
+struct SweepOptions {
+  std::vector<std::string> axes;  ///< of --sweep; empty: no sweep
+  std::string csv;
+  std::string svg;
+};
+
+/// `scenario` and `overrides` as predict has them. Overrides that begin with "topology." are of the machine.
+Result<Scenario> read_with_topology(const std::string& scenario, const std::vector<std::string>& overrides);
+
+Result<ExitCode> sweep_predict(const SweepOptions& sweep, const std::string& scenario,
+                               const std::vector<std::string>& overrides, const ForecastOptions& options, bool json,
+                               const Context& context);
+
+}  // namespace tracecast::cli
