@@ -1,7 +1,6 @@
 #include "sim/search/bound.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -211,21 +210,17 @@ const BoundTable::Parameters& BoundTable::parameters(const Layout& layout) {
   return *known;
 }
 
-Duration BoundTable::time_bound(const Layout& layout, int dp, std::int64_t microbatches) {
+Duration BoundTable::time_bound(const LayerTimes& times, const Shape& laid, std::int64_t microbatches) {
   // Ranks of a perturbed machine differ: what holds for one of them bounds nothing.
   if (!scenario_.perturbation.none() || scenario_.cluster.faults != NetworkFaults{}) return {};
-  const LayerTimes& times = layer_times(layout, dp);
-  const Shape& laid = shape(layout);
-  constexpr std::size_t kMostStages = 2048;
-  std::array<PassTime, kMostStages> before;  // of the stages before this one
-  TRACECAST_ASSERT(laid.stages.size() < kMostStages, "a pipeline has fewer stages");
+  before_.clear();  // of the stages before each one
   PassTime sum;
-  for (std::size_t s = 0; s < laid.stages.size(); ++s) {
-    before[s] = sum;
-    const PassTime own = times.of(laid.stages[s]);
+  for (const Stage& stage : laid.stages) {
+    before_.emplace_back(sum.forward, sum.backward);
+    const PassTime own = times.of(stage);
     sum = {sum.forward + own.forward, sum.backward + own.backward};
   }
-  before[laid.stages.size()] = sum;
+  before_.emplace_back(sum.forward, sum.backward);
   std::int64_t bound = sum.forward + (laid.split_backward ? 0 : sum.backward);
   const std::int64_t passes = microbatches / laid.replicas;
   for (const std::vector<int>& chunks : laid.stage_of) {
@@ -234,18 +229,18 @@ Duration BoundTable::time_bound(const Layout& layout, int dp, std::int64_t micro
     std::int64_t work = 0;
     for (const int stage : chunks) {
       const auto s = static_cast<std::size_t>(stage);
-      head = std::min(head, before[s].forward);
-      tail = std::min(tail, before[s].backward);
-      work += before[s + 1].forward - before[s].forward + before[s + 1].backward - before[s].backward;
+      const auto [forward, backward] = before_[s];
+      head = std::min(head, forward);
+      tail = std::min(tail, backward);
+      work += before_[s + 1].first - forward + before_[s + 1].second - backward;
     }
     bound = std::max(bound, head + passes * work + tail);
   }
   return {bound};
 }
 
-Bytes BoundTable::memory_bound(const Layout& layout, int dp, std::int64_t microbatches) {
-  const LayerTimes& times = layer_times(layout, dp);
-  const Shape& laid = shape(layout);
+Bytes BoundTable::memory_bound(const Layout& layout, int dp, std::int64_t microbatches, const LayerTimes& times,
+                               const Shape& laid) {
   const Parameters& held = parameters(layout);
   const Parallel& p = scenario_.parallel;
   const Training& training = scenario_.training;
@@ -287,8 +282,12 @@ std::optional<LayoutBound> BoundTable::bound(const Layout& layout) {
   if (!divides(layout)) return std::nullopt;
   const int dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
   const std::int64_t microbatches = microbatches_of(scenario_.training, layout, dp);
-  if (shape(layout).stages.empty()) return std::nullopt;
-  return LayoutBound{time_bound(layout, dp, microbatches), memory_bound(layout, dp, microbatches)};
+  const Shape& laid = shape(layout);
+  if (laid.stages.empty()) return std::nullopt;
+  const LayerTimes& times = layer_times(layout, dp);
+  if (last_.times != &times || last_.shape != &laid || last_.microbatches != microbatches)
+    last_ = {&times, &laid, microbatches, time_bound(times, laid, microbatches)};
+  return LayoutBound{last_.bound, memory_bound(layout, dp, microbatches, times, laid)};
 }
 
 }  // namespace tracecast

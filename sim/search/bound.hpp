@@ -59,8 +59,17 @@ class BoundTable {
   const LayerTimes& layer_times(const Layout& layout, int dp);
   const Shape& shape(const Layout& layout);
   const Parameters& parameters(const Layout& layout);
-  Duration time_bound(const Layout& layout, int dp, std::int64_t microbatches);
-  Bytes memory_bound(const Layout& layout, int dp, std::int64_t microbatches);
+  Duration time_bound(const LayerTimes& times, const Shape& laid, std::int64_t microbatches);
+  Bytes memory_bound(const Layout& layout, int dp, std::int64_t microbatches, const LayerTimes& times,
+                     const Shape& laid);
+
+  /// The last time bound: layouts that differ in what data parallelism divides follow each other and share it.
+  struct LastTime {
+    const LayerTimes* times = nullptr;
+    const Shape* shape = nullptr;
+    std::int64_t microbatches = 0;
+    Duration bound;
+  };
 
   const Scenario& scenario_;
   const Costs costs_;
@@ -68,6 +77,8 @@ class BoundTable {
   std::map<std::tuple<int, int, int, std::int64_t, Recompute, int>, std::unique_ptr<LayerTimes>> layer_times_;
   std::map<std::tuple<std::string, int, int>, std::unique_ptr<Shape>> shapes_;
   std::map<std::pair<int, int>, std::unique_ptr<Parameters>> parameters_;
+  LastTime last_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> before_;  ///< scratch of time_bound: forward and backward, ps
 };
 
 }  // namespace tracecast
