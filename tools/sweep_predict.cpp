@@ -79,7 +79,7 @@ Result<ExitCode> sweep_predict(const SweepOptions& options, const std::string& s
     if (const Result<void> written = write_file(options.svg, sweep_svg(*sweep)); !written)
       return tl::unexpected(written.error());
   fmt::print("{}", json ? sweep_json(*sweep) : sweep_page(*sweep, context.style));
-  const bool any = std::any_of(sweep->points.begin(), sweep->points.end(), [](const SweepPoint& p) { return p.fits; });
+  const bool any = std::any_of(sweep->points.begin(), sweep->points.end(), [](const GridPoint& p) { return p.fits; });
   return any ? ExitCode::done : ExitCode::no;
 }
 

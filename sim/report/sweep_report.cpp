@@ -9,13 +9,13 @@ namespace tracecast {
 namespace {
 
 /// Efficiency against the first point that there is: per GPU, so 1 is perfect scaling.
-double efficiency(const std::vector<SweepPoint>& points, const SweepPoint& point) {
-  for (const SweepPoint& first : points)
+double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) {
+  for (const GridPoint& first : points)
     if (first.refused.empty()) return point.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu;
   return 0;
 }
 
-void add_table(std::string& text, const Sweep& sweep, const std::vector<SweepPoint>& points) {
+void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points) {
   std::vector<std::size_t> widths;
   for (std::size_t a = 0; a < sweep.axes.size(); ++a) {
     std::size_t width = sweep.axes[a].key.size();
@@ -25,7 +25,7 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<SweepPoi
   }
   text += fmt::format("{:>10} {:>14} {:>12} {:>7} {:>9}{}\n", "step s", "tokens/s", "per GPU", "MFU %", "GiB",
                       sweep.weak.empty() ? "" : "  efficiency");
-  for (const SweepPoint& point : points) {
+  for (const GridPoint& point : points) {
     for (std::size_t a = 0; a < sweep.axes.size(); ++a) text += fmt::format("{:>{}}  ", point.values[a], widths[a]);
     if (!point.refused.empty()) {
       text += "  " + point.refused + "\n";
@@ -46,8 +46,8 @@ std::string field(const std::string& text) {
   return quoted + "\"";
 }
 
-void add_lines(std::string& text, const std::vector<SweepPoint>& points, const char* scaling) {
-  for (const SweepPoint& p : points) {
+void add_lines(std::string& text, const std::vector<GridPoint>& points, const char* scaling) {
+  for (const GridPoint& p : points) {
     for (const std::string& value : p.values) text += field(value) + ",";
     if (p.refused.empty())
       text += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{},\n", scaling, p.gpus, p.step_time_s,
@@ -57,9 +57,9 @@ void add_lines(std::string& text, const std::vector<SweepPoint>& points, const c
   }
 }
 
-nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>& points) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const SweepPoint& p : points) {
+  for (const GridPoint& p : points) {
     nlohmann::ordered_json object;
     for (std::size_t a = 0; a < sweep.axes.size(); ++a) object["values"][sweep.axes[a].key] = p.values[a];
     if (p.refused.empty()) {

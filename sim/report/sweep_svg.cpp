@@ -71,7 +71,7 @@ std::string heat_map(const Sweep& sweep) {
   double least = 1e300;
   double most = 0;
   double best = 0;  // of those that fit
-  for (const SweepPoint& p : sweep.points) {
+  for (const GridPoint& p : sweep.points) {
     if (!p.refused.empty()) continue;
     least = std::min(least, p.tokens_per_s_per_gpu);
     most = std::max(most, p.tokens_per_s_per_gpu);
@@ -85,7 +85,7 @@ std::string heat_map(const Sweep& sweep) {
   for (std::size_t c = 0; c < columns.values.size(); ++c)
     picture.text(kLeft + kCellWidth * (static_cast<double>(c) + 0.5), kTop - 8, columns.values[c], "mid");
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
-    const SweepPoint& p = sweep.points[i];
+    const GridPoint& p = sweep.points[i];
     const double x = kLeft + kCellWidth * static_cast<double>(i % columns.values.size());
     const double y = kTop + kCellHeight * static_cast<double>(i / columns.values.size());
     if (i % columns.values.size() == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
@@ -128,8 +128,8 @@ class Curves {
  public:
   Curves(const Sweep& sweep, Picture& picture) : picture_(&picture), columns_(sweep.axes[0].values) {
     spacing_ = std::max(60.0, 560.0 / static_cast<double>(columns_.size()));
-    for (const SweepPoint& p : sweep.points) most_ = std::max(most_, p.tokens_per_s_per_gpu);
-    for (const SweepPoint& p : sweep.weak) most_ = std::max(most_, p.tokens_per_s_per_gpu);
+    for (const GridPoint& p : sweep.points) most_ = std::max(most_, p.tokens_per_s_per_gpu);
+    for (const GridPoint& p : sweep.weak) most_ = std::max(most_, p.tokens_per_s_per_gpu);
     step_ = round_step(most_);
     most_ = step_ * std::ceil(most_ / step_);
   }
@@ -145,11 +145,11 @@ class Curves {
       picture_->text(x_of(i), kTop + kPlotHeight + 20, columns_[i], "mid");
   }
 
-  void draw(const std::vector<SweepPoint>& points, const char* style) {
+  void draw(const std::vector<GridPoint>& points, const char* style) {
     std::string way;
     std::string marks;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const SweepPoint& p = points[i];
+      const GridPoint& p = points[i];
       if (!p.refused.empty()) {
         picture_->text(x_of(i), kTop + kPlotHeight - 6, "-", "soft mid");
         continue;

@@ -10,11 +10,11 @@ namespace {
 
 constexpr const char* kWorldSize = "cluster.world_size";
 
-Result<SweepPoint> forecast_point(const Scenario& scenario, const ForecastOptions& options) {
+Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions& options) {
   const Result<ForecastRun> run = forecast(scenario, options);
   if (!run) return tl::unexpected(located(run.error(), scenario));
   const Forecast& f = run->forecast;
-  SweepPoint point;
+  GridPoint point;
   point.fits = f.fits;
   point.gpus = f.ranks;
   point.step_time_s = f.step_time_s;
@@ -27,12 +27,12 @@ Result<SweepPoint> forecast_point(const Scenario& scenario, const ForecastOption
 }
 
 /// The forecast with these overrides, or a point that says why there is none.
-SweepPoint point_at(const ReadScenario& read, const std::vector<std::string>& overrides,
-                    const ForecastOptions& options) {
+GridPoint point_at(const ReadScenario& read, const std::vector<std::string>& overrides,
+                   const ForecastOptions& options) {
   const Result<Scenario> scenario = read(overrides);
-  Result<SweepPoint> point = scenario ? forecast_point(*scenario, options) : tl::unexpected(scenario.error());
+  Result<GridPoint> point = scenario ? forecast_point(*scenario, options) : tl::unexpected(scenario.error());
   if (point) return *point;
-  SweepPoint refused;
+  GridPoint refused;
   const Diagnostic& first = point.error().diagnostics.front();
   refused.refused = fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message);
   return refused;
@@ -54,9 +54,9 @@ bool one_tensor_rank(const std::vector<std::string>& overrides) {
   return std::find(overrides.begin(), overrides.end(), "parallel.tp=1") != overrides.end();
 }
 
-std::vector<SweepPoint> weak_scaling(const SweepAxis& axis, const std::vector<std::string>& general,
-                                     const ReadScenario& read, const ForecastOptions& options) {
-  std::vector<SweepPoint> points;
+std::vector<GridPoint> weak_scaling(const SweepAxis& axis, const std::vector<std::string>& general,
+                                    const ReadScenario& read, const ForecastOptions& options) {
+  std::vector<GridPoint> points;
   std::int64_t first_batch = 0;
   std::int64_t first_gpus = 0;
   for (const std::string& value : axis.values) {
@@ -131,7 +131,7 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
     sweep.points.push_back(point_at(read, overrides, options));
     sweep.points.back().values = std::move(values);
   }
-  const auto refused = [](const SweepPoint& point) { return !point.refused.empty(); };
+  const auto refused = [](const GridPoint& point) { return !point.refused.empty(); };
   if (std::all_of(sweep.points.begin(), sweep.points.end(), refused))
     return fail({.file = "",
                  .line = 0,

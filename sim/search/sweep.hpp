@@ -24,7 +24,7 @@ struct SweepAxis {
 /// "parallel.tp=1,2,4". Commas inside brackets, braces and quotes belong to a value. Errors: no key, no value, an empty one.
 Result<SweepAxis> parse_sweep_axis(const std::string& text);
 
-struct SweepPoint {
+struct GridPoint {
   std::vector<std::string> values;  ///< [axis]
   std::string refused;              ///< why there is no forecast; empty: there is
   bool fits = false;                ///< into the memory of the GPU; the times are forecast anyway
@@ -39,8 +39,8 @@ struct SweepPoint {
 struct Sweep {
   std::string scenario;
   std::vector<SweepAxis> axes;
-  std::vector<SweepPoint> points;  ///< the last axis fastest
-  std::vector<SweepPoint> weak;    ///< of a scaling study, [value]
+  std::vector<GridPoint> points;  ///< the last axis fastest
+  std::vector<GridPoint> weak;    ///< of a scaling study, [value]
 };
 
 /// The scenario with these "key=value" in place of its own.

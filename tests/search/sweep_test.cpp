@@ -44,7 +44,7 @@ TEST_CASE("sweep: every point is the forecast of the scenario with these values"
   REQUIRE(sweep.points.size() == 4);
   CHECK(sweep.points[1].values == Texts{"1", "1"});  // the last axis fastest
   CHECK(sweep.points[2].values == Texts{"2", "0"});
-  for (const SweepPoint& point : sweep.points) {
+  for (const GridPoint& point : sweep.points) {
     const Scenario scenario =
         llama_7b({"training.micro_batch_size=" + point.values[0], "parallel.zero_stage=" + point.values[1]}).value();
     CHECK(point.step_time_s == forecast(scenario).value().forecast.step_time_s);
