@@ -25,6 +25,7 @@ GpuEconomics read_gpu(ObjectReader& reader) {
   GpuEconomics gpu;
   Range3 price;
   if (read_band(reader, "price", price)) gpu.price = price;
+  if (read_band(reader, "purchase", price)) gpu.purchase = price;
   reader.get("tdp", gpu.tdp_watts);
   if (!(gpu.tdp_watts >= 0 && gpu.tdp_watts <= 1e6)) reader.error("tdp", "is not a power in watts (allowed: 0 to 1e6)");
   reader.finish();
@@ -39,6 +40,15 @@ void read_gpus(ObjectReader& root, Economics& economics, std::vector<Diagnostic>
     ObjectReader reader(member.value, root.file(), "gpus." + member.key, errors);
     economics.gpus[member.key] = read_gpu(reader);
   }
+}
+
+void read_ownership(ObjectReader& root, Economics& economics) {
+  std::optional<ObjectReader> reader = root.get_object("ownership");
+  if (!reader) return;
+  Ownership& own = economics.ownership.emplace();
+  if (!read_band(*reader, "years", own.years) || !(own.years.low > 0)) reader->error("years", "is no band above 0");
+  read_band(*reader, "usd_per_kwh", own.usd_per_kwh);
+  reader->finish();
 }
 
 }  // namespace
@@ -56,6 +66,7 @@ Result<Economics> read_economics(const std::filesystem::path& path) {
   read_band(root, "node_power", economics.node_power);
   read_band(root, "network_watts", economics.network_watts);
   read_band(root, "pue", economics.pue);
+  read_ownership(root, economics);
   root.ignore("sources");
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));

@@ -1,8 +1,9 @@
 /// What a GPU-hour costs and draws: data, one file per assumption set in scenarios/economics/ (docs/formats/economics.md).
 ///
-///   power of one GPU = (thermal design power x node_power + network_watts) x PUE
+///   power of one GPU       = (thermal design power x node_power + network_watts) x PUE
+///   price of an owned GPU  = purchase / (years x 8,766 h) + power x price of electricity
 ///
-/// Leaves out: storage, staff, data transfer, discounts for long terms.
+/// Leaves out: storage, staff, data transfer, discounts for long terms; of owned ones the building and what they are sold for.
 #pragma once
 
 #include <map>
@@ -25,7 +26,16 @@ inline Range3 operator*(const Range3& a, double factor) {
 struct GpuEconomics {
   std::optional<Range3> price;  ///< US dollars per GPU-hour; none: not known
   double tdp_watts = 0;
+  std::optional<Range3> purchase =
+      {};  ///< US dollars per GPU with its share of the node; counts where there is no price
   bool operator==(const GpuEconomics&) const = default;
+};
+
+/// What owning takes besides buying.
+struct Ownership {
+  Range3 years;        ///< in use, until it is worth nothing
+  Range3 usd_per_kwh;  ///< of electricity
+  bool operator==(const Ownership&) const = default;
 };
 
 struct Economics {
@@ -36,6 +46,7 @@ struct Economics {
   Range3 node_power{1, 1, 1};                ///< power of a node / thermal design power of its GPUs
   Range3 network_watts;                      ///< per GPU
   Range3 pue{1, 1, 1};
+  std::optional<Ownership> ownership;
   bool operator==(const Economics&) const = default;
 
   std::optional<Range3> price_per_gpu_hour(const std::string& gpu) const;

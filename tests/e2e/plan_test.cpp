@@ -120,3 +120,15 @@ TEST_CASE("plan: two processes under mpirun give the answer and the export of on
   CHECK(sandbox.run("cmp one.csv two.csv").code == 0);
   CHECK(sandbox.run(mpirun + kSmall + "--csv again.csv --out results.db && cmp one.csv again.csv").code == 0);
 }
+
+TEST_CASE("plan: the document's layout of 405B on 1,024 GPUs is judged", "[e2e][search]") {
+  const Sandbox sandbox;
+  const Outcome own = sandbox.run("tracecast predict llama3-405b-1024 --json");
+  REQUIRE(own.code == 0);
+  const json plan = answer(
+      sandbox, "llama3-405b-1024 --tp 8 --pp 1,16 --vpp 1 --micro-batch 1 --best 2 --no-upgrades --failures none");
+  const double document = json::parse(own.out)["step_time_s"].get<double>();
+  const json& best = plan["offers"][0];
+  CHECK(best["step_time_s"].get<double>() < document);
+  CHECK(best["layout"]["pp"] == 1);  // without stages there is no bubble
+}

@@ -25,7 +25,7 @@ TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]"
       read_economics(std::filesystem::path(TRACECAST_SOURCE_DIR) / "scenarios/economics/rental-2026.json").value();
   CHECK(economics.name == "rental-2026");
   CHECK(economics.price_per_gpu_hour("h100") == Range3{1.99, 3.0, 5.0});
-  CHECK_FALSE(economics.price_per_gpu_hour("b200").has_value());
+  CHECK_FALSE(economics.price_per_gpu_hour("mi300x").has_value());
   // A DGX H100 of 10.2 kW, network and building on top.
   CHECK(economics.kilowatts_per_gpu("h100")->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
 }

@@ -106,3 +106,18 @@ TEST_CASE("capacity: offers that miss a constraint come last and say which", "[s
   const CapacityPlan unknown = rank_offers(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
   CHECK(unknown.offers[0].misses == "has no known price");
 }
+
+TEST_CASE("an owned GPU costs what it loses and draws in an hour", "[search]") {
+  Economics economics;
+  economics.gpus["h100"].purchase = Range3{8766, 17532, 26298};
+  economics.gpus["h100"].tdp_watts = 1000;
+  CHECK_FALSE(economics.price_per_gpu_hour("h100").has_value());  // years are not known
+  economics.ownership = Ownership{{1, 2, 4}, {0.25, 0.5, 1}};
+  // 1 dollar an hour over one year each 8,766 dollars; the cheapest is used longest. 1 kW at 25, 50 and 100 cents.
+  const Range3 price = economics.price_per_gpu_hour("h100").value();
+  CHECK(price.low == Approx(1.0 / 4 + 0.25));
+  CHECK(price.typical == Approx(2.0 / 2 + 0.5));
+  CHECK(price.high == Approx(3.0 / 1 + 1));
+  economics.gpus["h100"].price = Range3{7, 8, 9};  // a rental price counts first
+  CHECK(economics.price_per_gpu_hour("h100") == Range3{7, 8, 9});
+}
