@@ -77,8 +77,14 @@ class BuildContext {
   /// The template with this signature, written by `write(TemplateWriter&, Template&)` when it is new.
   template <class Write>
   std::int32_t find_template(const std::string& key, std::string name, Phase phase, int chunk, Write write) {
-    const auto [found, added] = templates_.try_emplace(key, static_cast<std::int32_t>(templates_.size()));
-    if (!added) return found->second;
+    const auto [found, added] = templates_.try_emplace(key, static_cast<std::int32_t>(graph.templates.size()));
+    if (added) add_template(compose(std::move(name), phase, chunk, write));
+    return found->second;
+  }
+
+  /// A template that is not in the graph yet.
+  template <class Write>
+  Template compose(std::string name, Phase phase, int chunk, Write write) {
     Template result;
     result.name = std::move(name);
     result.phase = phase;
@@ -86,8 +92,11 @@ class BuildContext {
     TemplateWriter writer(graph, table, result, launch(), plan.parallel.tp_comm_overlap);
     write(writer, result);
     writer.finish();
-    graph.templates.push_back(std::move(result));
-    return found->second;
+    return result;
+  }
+  std::int32_t add_template(Template made) {
+    graph.templates.push_back(std::move(made));
+    return static_cast<std::int32_t>(graph.templates.size()) - 1;
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "sim/graph/builder.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -12,6 +13,8 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/data_parallel.hpp"
 #include "sim/graph/end_of_step.hpp"
+#include "sim/graph/offloading.hpp"
+#include "sim/graph/overlapped_pair.hpp"
 #include "sim/graph/pipeline_messages.hpp"
 #include "sim/graph/rank_connections.hpp"
 #include "sim/plan/memory.hpp"
@@ -168,9 +171,13 @@ class GraphBuilder {
       writer.write(list);
       prefetch.after(index);
     };
+    ActivationCopies copies(data_, writer, chunk, false);
     if (stage.embedding) unit(0, context_.work.embedding_forward());
-    for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
+    for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
+      copies.before(layer - stage.first_layer);
       unit(context_.units.layer(stage, layer), context_.forward_work(layer));
+      copies.after(layer - stage.first_layer);
+    }
     if (stage.head) unit(context_.units.head(stage), context_.work.head_forward());
     messages_.send(writer, chunk.index, ChannelSide::send_forward, chunk.send_forward);
     out.allocates = activation_bytes(context_.model, context_.plan, stage);
@@ -199,14 +206,60 @@ class GraphBuilder {
       buckets.unit_done();
       prefetch.after(index);
     };
+    std::optional<ActivationCopies> copies;
+    if (inputs) copies.emplace(data_, writer, chunk, true);
     if (stage.head) unit(units.head(stage), context_.work.head_backward(part));
-    for (int layer = stage.first_layer + stage.num_layers; layer-- > stage.first_layer;)
+    for (int layer = stage.first_layer + stage.num_layers; layer-- > stage.first_layer;) {
+      if (copies) copies->before(layer - stage.first_layer);
       unit(units.layer(stage, layer), context_.backward_work(layer, part, recomputes(stage, layer)));
+      if (copies) copies->after(layer - stage.first_layer);
+    }
     if (inputs) messages_.send(writer, chunk.index, ChannelSide::send_backward, chunk.send_backward);
     if (stage.embedding && part != BackwardPart::input_gradients) unit(0, context_.work.embedding_backward());
     buckets.flush_all();
     last_gradient_events_[key] = buckets.last_events();
     if (part != BackwardPart::input_gradients) out.releases = activation_bytes(context_.model, context_.plan, stage);
+  }
+
+  // ---- Overlapped pairs --------------------------------------------------------------------------------------------
+
+  using Parts = std::vector<std::int32_t>;
+
+  /// The parts of a pass, composed when its signature is new.
+  template <class Write>
+  const Parts& parts(const std::string& key, const char* purpose, std::string name, Phase phase, int chunk,
+                     Write write) {
+    const auto [found, added] = parts_.try_emplace(key);
+    if (added)
+      for (Template& part :
+           cut_at_exchanges(context_.compose(std::move(name), phase, chunk, write), context_, purpose, chunk))
+        found->second.push_back(context_.add_template(std::move(part)));
+    return found->second;
+  }
+
+  const Parts& forward_parts(const Chunk& chunk, bool first) {
+    const bool waits_for_parameters = first && data_.gathers_during_forward();
+    return parts(
+        context_.signature("F", chunk, waits_for_parameters), "forward exchange",
+        fmt::format("forward chunk {}", chunk.index), Phase::forward, chunk.index,
+        [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, waits_for_parameters); });
+  }
+
+  const Parts& backward_parts(const Chunk& chunk, bool last) {
+    const bool reduces = data_.reduces_during_backward(last);
+    const std::string key = context_.signature(kind_of(BackwardPart::all), chunk, reduces);
+    return parts(key, "backward exchange", fmt::format("backward chunk {}", chunk.index), Phase::backward, chunk.index,
+                 [&](TemplateWriter& writer, Template& out) {
+                   write_backward(writer, out, chunk, BackwardPart::all, reduces, key);
+                 });
+  }
+
+  static void add_in_turns(const Parts& forward, std::int32_t microbatch, const Parts& backward,
+                           std::int32_t microbatch2, std::vector<ProgramItem>& program) {
+    for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
+      if (i < forward.size()) program.push_back({forward[i], microbatch});
+      if (i < backward.size()) program.push_back({backward[i], microbatch2});
+    }
   }
 
   bool recomputes(const Stage& stage, int layer) const {
@@ -261,6 +314,13 @@ class GraphBuilder {
           backward(action.chunk, action.microbatch, i, BackwardPart::weight_gradients);
           break;
         case ActionKind::forward_backward:
+          if (interleaves_pairs(context_.plan)) {
+            const auto c = static_cast<std::size_t>(action.chunk);
+            const auto c2 = static_cast<std::size_t>(action.chunk2);
+            add_in_turns(forward_parts(chunks[c], points[c].first_forward == i), action.microbatch,
+                         backward_parts(chunks[c2], points[c2].last_backward == i), action.microbatch2, program);
+            break;
+          }
           forward(action.chunk, action.microbatch, i);
           backward(action.chunk2, action.microbatch2, i, BackwardPart::all);
           break;
@@ -292,6 +352,7 @@ class GraphBuilder {
   PipelineMessages messages_;
   DataParallel data_;
   EndOfStep end_;
+  std::map<std::string, Parts> parts_;                                 ///< [signature of a pass]
   std::map<std::string, std::vector<EventRef>> last_gradient_events_;  ///< [signature of a backward template]
 };
 

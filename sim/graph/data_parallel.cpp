@@ -111,13 +111,25 @@ int DataParallel::ranks_per_host() const {
   return std::min(context_.cluster.node.gpus_per_host, context_.plan.world_size);
 }
 
+EventRef DataParallel::copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after,
+                            EventRef arrived) {
+  return writer.fixed(lane, Traffic::offload, Slot::alone, copy_of(size),
+                      cost_of(context_.copy_time(size), kCopySpread), std::move(after), arrived);
+}
+
 EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced) {
   Bucket moved;
   (bucket.expert ? moved.trained_expert : moved.trained_dense) = bucket.parameters;
   const Bytes size{own_parameters(moved) * gradient_bytes()};
-  return writer.fixed(
-      Lane::to_host, Traffic::offload, Slot::alone, copy_of(size), cost_of(context_.copy_time(size), kCopySpread),
-      {reduced}, context_.rank_event("gradients on the host", bucket.chunk, bucket.index, bucket.every_microbatch));
+  return copy(writer, Lane::to_host, size, {reduced},
+              context_.rank_event("gradients on the host", bucket.chunk, bucket.index, bucket.every_microbatch));
+}
+
+EventRef DataParallel::shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
+                                       EventRef arrived) {
+  const Bytes size = bucket.dense_gathered / std::max(context_.table.placement(Slot::parameters).ranks, 1) +
+                     bucket.expert_gathered / std::max(context_.table.placement(Slot::expert_parameters).ranks, 1);
+  return copy(writer, Lane::from_host, size, after, arrived);
 }
 
 EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& parameters) {
@@ -127,10 +139,9 @@ EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& para
   const EventRef updated = writer.fixed(Lane::host, Traffic::offload, Slot::alone, copy_of(Bytes{0}),
                                         cost_of(host_update(own, ranks_per_host()), kHostUpdateSpread), {ready},
                                         context_.rank_event("updated on the host", 0, 0, false));
+  if (offloads_parameters()) return updated;
   const Bytes size{own * parameter_bytes()};
-  return writer.fixed(Lane::from_host, Traffic::offload, Slot::alone, copy_of(size),
-                      cost_of(context_.copy_time(size), kCopySpread), {updated},
-                      context_.rank_event("parameters from the host", 0, 0, false));
+  return copy(writer, Lane::from_host, size, {updated}, context_.rank_event("parameters from the host", 0, 0, false));
 }
 
 ParameterServers DataParallel::server_setup() const {
@@ -215,12 +226,18 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
   EventRef dense;
   EventRef expert;
   if (runs_ahead_) {
-    dense = data_.context().rank_event(backward_ ? "gathered again" : "gathered", chunk_.index, unit, true);
-    expert =
-        data_.context().rank_event(backward_ ? "experts gathered again" : "experts gathered", chunk_.index, unit, true);
+    dense = event("gathered", "gathered again", unit);
+    expert = event("experts gathered", "experts gathered again", unit);
   }
   const Bucket bucket = data_.context().units.gathered(chunk_.stage, unit);
-  gathered_.push_back(data_.gather(writer_, bucket, after, dense, expert, slots_));
+  std::vector<EventRef> ready = after;
+  if (data_.offloads_parameters())
+    ready = {data_.shard_from_host(writer_, bucket, after, event("shard arrived", "shard arrived again", unit))};
+  gathered_.push_back(data_.gather(writer_, bucket, ready, dense, expert, slots_));
+}
+
+EventRef UnitPrefetch::event(const char* forward, const char* backward, int unit) const {
+  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, unit, true);
 }
 
 void GradientBuckets::add(const Work& work) {

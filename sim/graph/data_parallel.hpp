@@ -32,11 +32,11 @@ class DataParallel {
     return sharded(3) && context_.plan.parallel.data_parallel != DataParallelKind::deepspeed;
   }
   bool offloads() const { return context_.plan.training.offload_optimizer; }
+  bool offloads_parameters() const { return context_.plan.training.offload_parameters; }
   bool servers() const { return has_servers(context_.plan.parallel); }
   /// Does anything happen to gradients between the backward and the optimizer?
   bool moves_gradients() const { return active() || offloads(); }
-  /// FSDP and ZeRO-3 reduce after every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous.
-  bool reduces_every_microbatch() const { return sharded(3) || (sharded(2) && context_.plan.parallel.pp == 1); }
+  bool reduces_every_microbatch() const { return tracecast::reduces_every_microbatch(context_.plan.parallel); }
   bool reduces_during_backward(bool last) const {
     return moves_gradients() && !mirrored() &&
            (reduces_every_microbatch() || (last && context_.plan.parallel.overlap_grad_reduce));
@@ -76,6 +76,11 @@ class DataParallel {
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
+  /// `size` bytes between this rank and its host, on `lane`; the event at its end, `arrived`.
+  EventRef copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after, EventRef arrived);
+  /// Offloaded parameters: this rank's shard of `bucket` comes from the host, before it is gathered. The copy's event.
+  EventRef shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
+                           EventRef arrived);
   /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters come back.
   EventRef update_on_host(TemplateWriter& writer, const Bucket& parameters);
   /// Asynchronous servers: a step is never shorter than what they need for one push of every worker.
@@ -110,6 +115,8 @@ class UnitPrefetch {
   void after(int unit);
 
  private:
+  /// Numbers of the rank events of this chunk's unit.
+  EventRef event(const char* forward, const char* backward, int unit) const;
   /// How many gathers may have been issued when `used` units are done.
   std::size_t allowed(std::size_t used) const;
   void advance();

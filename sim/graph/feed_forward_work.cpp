@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "sim/graph/layer_writer.hpp"
+#include "sim/plan/activations.hpp"
 
 namespace tracecast {
 namespace {
@@ -63,6 +64,22 @@ void LayerWriter::selected_operators(bool moe_layer) {
   half_forward(fc1(model_.ffn_hidden_size));
   activation(Pass::forward, tokens_ * model_.ffn_hidden_size / t_);
   half_forward(fc2(model_.ffn_hidden_size));
+}
+
+void LayerWriter::repeated_modules(bool moe_layer) {
+  if (repeats(training_, RecomputeModule::norm)) {
+    norm_forward();
+    norm_forward();
+  }
+  if (repeats(training_, RecomputeModule::mla_up) && model_.latent_attention) {
+    for (const Linear& linear : attention_inputs())
+      if (linear.split == MatrixSplit::column) linear_forward(linear);
+    rope(Pass::forward);
+  }
+  if (!repeats(training_, RecomputeModule::activation)) return;
+  if (!moe_layer) return activation(Pass::forward, tokens_ * model_.ffn_hidden_size / t_);
+  activation(Pass::forward, expert_tokens() * expert_width());
+  activation(Pass::forward, tokens_ * moe().shared_ffn_hidden / t_);
 }
 
 }  // namespace tracecast

@@ -60,6 +60,11 @@ WorkList LayerWork::backward(int layer, BackwardPart part, bool recompute_all) c
     again.selected_operators(moe_layer);
     writer.append(again.take());
   }
+  if (!plan_.training.recompute_modules.empty() && inputs) {
+    LayerWriter again = writer_of(layer, true);
+    again.repeated_modules(moe_layer);
+    writer.append(again.take());
+  }
   moe_layer ? writer.moe_backward(part) : writer.dense_backward(part);
   const bool recompute_core = !recompute_all && plan_.training.recompute == Recompute::selective;
   writer.attention_backward(part, recompute_core);

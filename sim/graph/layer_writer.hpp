@@ -210,6 +210,8 @@ class LayerWriter {
   void half_forward(Linear linear);
   /// What torchtitan's op-level option repeats of a layer; attention and every second multiplication are kept.
   void selected_operators(bool moe_layer);
+  /// What recompute_modules repeats of a layer.
+  void repeated_modules(bool moe_layer);
 
   // ---- Both ends of the model: model_ends_work.cpp ---------------------------------------------------------------------
 

@@ -121,11 +121,14 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("expert_capacity_factor", t.expert_capacity_factor);
   visit("recompute", t.recompute, recompute_names());
   visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
+  visit("recompute_modules", t.recompute_modules);
   visit("flash_attention", t.flash_attention);
   visit("attention_kernel", t.attention_kernel);
   visit("optimizer", t.optimizer, optimizer_names());
   visit("master_weights", t.master_weights);
   visit("offload_optimizer", t.offload_optimizer);
+  visit("offload_parameters", t.offload_parameters);
+  visit("offload_activations", t.offload_activations);
   visit("cuda_graphs", t.cuda_graphs);
   visit("compiled", t.compiled);
   visit("unfused_elementwise", t.unfused_elementwise);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
@@ -51,24 +54,27 @@ double core_bytes(const Plan& plan, const Sizes& s, Recompute recompute) {
   return per_score * s.heads * s.seq_length;
 }
 
-TokenBytes latent_vectors(const Model& model, const Sizes& s) {
+/// The compressed query and key/value: `copies` 2 before and after their norms.
+TokenBytes latent_vectors(const Model& model, const Sizes& s, int copies) {
   if (!model.latent_attention) return {};
   const LatentAttention& latent = *model.latent_attention;
-  // The compressed query and key/value before and after their norms.
-  const double ranks = static_cast<double>(2 * latent.q_rank + 2 * latent.kv_rank + latent.rope_dim);
+  const double ranks = static_cast<double>(copies * (latent.q_rank + latent.kv_rank) + latent.rope_dim);
   return {.whole = s.element * ranks};
 }
 
 TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recompute recompute) {
-  TokenBytes bytes = latent_vectors(model, s);
+  const bool norms = !repeats(plan.training, RecomputeModule::norm);
+  TokenBytes bytes = latent_vectors(model, s, norms ? 2 : 1);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
-  bytes.whole += 2 * s.element * s.hidden + (s.dropout ? s.hidden : 0);
-  bytes.split += s.element * (s.query + s.key + s.value + normed + s.output) + core_bytes(plan, s, recompute);
+  const bool projects_again = model.latent_attention && repeats(plan.training, RecomputeModule::mla_up);
+  const double projected = projects_again ? 0 : s.query + s.key + s.value + normed;
+  bytes.whole += (norms ? 2 : 1) * s.element * s.hidden + (s.dropout ? s.hidden : 0);
+  bytes.split += s.element * (projected + s.output) + core_bytes(plan, s, recompute);
   return bytes;
 }
 
 TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
-  TokenBytes bytes = latent_vectors(model, s);
+  TokenBytes bytes = latent_vectors(model, s, 2);
   bytes.whole += 2 * s.element * s.hidden;  // input of QKV, gradient of the projection's output
   bytes.split += s.element * (s.query + s.key + s.value + s.output);
   return bytes;
@@ -82,30 +88,33 @@ double expert_rows(const Model& model, const Plan& plan) {
   return model.moe->topk * spread * expert_load(plan.training);
 }
 
-/// Up (and gate) results and the activation's, of a feed-forward `width` wide.
-double inner_bytes(const Model& model, const Sizes& s, std::int64_t width) {
-  return s.element * (model.gated() ? 3 : 2) * static_cast<double>(width);
+/// Up (and gate) results of a feed-forward `width` wide, and unless it is repeated the activation's.
+double inner_bytes(const Model& model, const Sizes& s, std::int64_t width, bool repeated = false) {
+  return s.element * ((model.gated() ? 2 : 1) + (repeated ? 0 : 1)) * static_cast<double>(width);
 }
 
-TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double row_ends) {
+/// Rows that go into the experts, and with `row_ends` 2 those that come out.
+TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double row_ends, bool repeated) {
   const MixtureOfExperts& moe = *model.moe;
   TokenBytes bytes;
-  bytes.split = inner_bytes(model, s, moe.shared_ffn_hidden);
+  bytes.split = inner_bytes(model, s, moe.shared_ffn_hidden, repeated);
   bytes.local = expert_rows(model, plan) *
-                (row_ends * s.element * s.hidden + inner_bytes(model, s, moe.ffn_hidden) / plan.parallel.etp);
+                (row_ends * s.element * s.hidden + inner_bytes(model, s, moe.ffn_hidden, repeated) / plan.parallel.etp);
   return bytes;
 }
 
 TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, int layer) {
   TokenBytes bytes;
+  const bool repeated = repeats(plan.training, RecomputeModule::activation);
   if (model.is_moe_layer(layer)) {
-    bytes = experts(model, plan, s, 1);
+    bytes = experts(model, plan, s, 1, repeated);
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
   } else {
-    bytes.split = inner_bytes(model, s, model.ffn_hidden_size);
+    bytes.split = inner_bytes(model, s, model.ffn_hidden_size, repeated);
   }
   // The norm's input is the attention's when both read the same.
-  bytes.whole += (model.parallel_residual ? 1 : 2) * s.element * s.hidden + (s.dropout ? s.hidden : 0);
+  const int kept = (model.parallel_residual ? 0 : 1) + (repeats(plan.training, RecomputeModule::norm) ? 0 : 1);
+  bytes.whole += kept * s.element * s.hidden + (s.dropout ? s.hidden : 0);
   return bytes;
 }
 
@@ -142,6 +151,25 @@ double logits(const Model& model, const Plan& plan) {
 
 }  // namespace
 
+std::vector<std::string> recompute_module_names() { return {"norm", "activation", "mla_up"}; }
+
+bool repeats(const Training& training, RecomputeModule module) {
+  const std::string name = recompute_module_names()[static_cast<std::size_t>(module)];
+  return std::find(training.recompute_modules.begin(), training.recompute_modules.end(), name) !=
+         training.recompute_modules.end();
+}
+
+void check_recompute_modules(PlanCheck& check, const Training& training) {
+  const std::vector<std::string> known = recompute_module_names();
+  for (const std::string& name : training.recompute_modules)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      check.fault("training.recompute_modules", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
+  if (!training.recompute_modules.empty() && training.recompute != Recompute::none &&
+      training.recompute != Recompute::selective)
+    check.fault("training.recompute_modules", training.recompute_modules.front(),
+                "needs training.recompute none or selective, which do not repeat it anyway");
+}
+
 TokenBytes& TokenBytes::operator+=(const TokenBytes& other) {
   split += other.split;
   whole += other.whole;
@@ -172,7 +200,7 @@ TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, in
   TokenBytes bytes = attention_weight_inputs(model, s);
   if (attends_encoder(model, layer)) bytes += attention_weight_inputs(model, s);
   if (model.is_moe_layer(layer)) {
-    bytes += experts(model, plan, s, 2);  // rows of the input and of the output's gradient
+    bytes += experts(model, plan, s, 2, false);  // rows of the input and of the output's gradient
   } else {
     bytes.split += inner_bytes(model, s, model.ffn_hidden_size);
   }

@@ -3,8 +3,12 @@
 /// Everything is counted in doubles: exact below 2^53, and unable to overflow.   Source: DOMAIN.md 2.3, memory.hpp
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "sim/model/model.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/plan_check.hpp"
 
 namespace tracecast {
 
@@ -19,7 +23,21 @@ struct TokenBytes {
 /// On one rank, for the tokens of one micro-batch.
 double rank_bytes(const TokenBytes& bytes, const Plan& plan);
 
-/// What a layer's forward keeps under `recompute`, whatever the plan says.
+/// Cheap work whose result need not be kept (`recompute_modules`; Megatron-LM's --recompute-modules layernorm, mlp and
+/// moe_act, mla_up_proj).
+///
+///   norm        results of the norms over the hidden state and the latent vectors: 2h each
+///   activation  what the activation function hands to the second matrix: 2f
+///   mla_up      queries, keys and values of latent attention: only their latent vectors are kept
+/// Source: DeepSeek-V3 (arXiv 2412.19437) 3.2.3 and 3.3.3, all three; LLaMA (arXiv 2302.13971) 2.4, whose backward is
+/// written by hand so that only results of linear layers are kept
+enum class RecomputeModule { norm, activation, mla_up };
+std::vector<std::string> recompute_module_names();
+bool repeats(const Training& training, RecomputeModule module);
+/// Faults: unknown names; beside a recomputation that repeats them anyway.
+void check_recompute_modules(PlanCheck& check, const Training& training);
+
+/// What a layer's forward keeps under `recompute` (with the plan's recompute_modules under none and selective).
 TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Recompute recompute);
 /// Inputs and output gradients of the layer's weights: what its weight-gradient pass needs.
 TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, int layer);

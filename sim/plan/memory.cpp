@@ -46,11 +46,17 @@ double layer_bytes(const Model& model, const Plan& plan, int layer) {
   return rank_bytes(layer_activations(model, plan, layer, mode), plan);
 }
 
-double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+double stage_layer_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   double bytes = 0;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     bytes += layer_bytes(model, plan, layer);
   }
+  return bytes;
+}
+
+/// On the GPU: without what layers have on the host.
+double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  double bytes = plan.training.offload_activations ? 0 : stage_layer_bytes(model, plan, stage);
   if (stage.embedding) bytes += rank_bytes(embedding_activations(model), plan);
   if (stage.head) bytes += rank_bytes(head_activations(model, plan), plan);
   return bytes;
@@ -68,15 +74,26 @@ double stage_weight_gradient_bytes(const Model& model, const Plan& plan, const S
 
 /// What recomputation brings back for the layer in work, the largest of the stage.
 double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage) {
-  if (plan.training.recompute == Recompute::none) return 0;
+  if (plan.training.recompute == Recompute::none && plan.training.recompute_modules.empty()) return 0;
+  Plan keeping = plan;
+  keeping.training.recompute_modules.clear();
   double largest = 0;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     if (plan.training.recompute == Recompute::full && !is_recomputed(plan, layer)) continue;
     if (!trains_layer(model, plan.training, layer)) continue;
-    const double whole = rank_bytes(layer_activations(model, plan, layer, Recompute::none), plan);
+    const double whole = rank_bytes(layer_activations(model, keeping, layer, Recompute::none), plan);
     largest = std::max(largest, whole - layer_bytes(model, plan, layer));
   }
   return largest;
+}
+
+/// Layers whose activations are on the GPU while they cross PCIe: the one in work and two on their way (offloading.hpp).
+double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  if (!plan.training.offload_activations) return 0;
+  double largest = 0;
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
+    largest = std::max(largest, layer_bytes(model, plan, layer));
+  return 3 * largest;
 }
 
 /// What one pipeline rank holds: its chunks, and the units that its parameters are gathered in.
@@ -126,6 +143,7 @@ Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
 MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& plan, int shards) {
   const int stage = plan.parallel.zero_stage;
   MemoryByKind memory = model_states(trained, plan.training, stage, shards);
+  if (!reduces_every_microbatch(plan.parallel)) memory.gradients = model_states(trained, plan.training, 0, 1).gradients;
   memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
 }
@@ -139,6 +157,7 @@ MemoryByKind states(const RankShare& share, const Plan& plan, int weight_version
   memory.gradients = dense.gradients + experts.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;
 }
@@ -192,12 +211,15 @@ std::int64_t largest_unit(const RankShare& share) {
 
 Bytes transient_bytes(const Model& model, const Plan& plan, const RankShare& share) {
   double bytes = 0;
+  double crossing = 0;
   for (const Stage& stage : share.stages) {
+    crossing = std::max(crossing, crossing_bytes(model, plan, stage));
     double working = recomputed_bytes(model, plan, stage);
     if (stage.head) working = std::max(working, rank_bytes(loss_workspace(model, plan), plan));
     bytes = std::max(bytes, working);
   }
-  if (plan.parallel.zero_stage >= 2) {
+  bytes += crossing;
+  if (reduces_every_microbatch(plan.parallel)) {
     bytes +=
         static_cast<double>(largest_unit(share)) * static_cast<double>(element_size(plan.training.grad_reduce_dtype));
   }
@@ -242,6 +264,14 @@ double peak_activations(const std::vector<Action>& actions, const std::vector<Ch
   return peak;
 }
 
+/// The same actions, for what layers have on the host: a forward brings it, the backward takes it back.
+double peak_on_host(const Model& model, const Plan& plan, const std::vector<Action>& actions, const RankShare& share) {
+  std::vector<ChunkBytes> chunks;
+  for (const Stage& stage : share.stages)
+    chunks.push_back({plan.training.offload_activations ? stage_layer_bytes(model, plan, stage) : 0, 0});
+  return peak_activations(actions, chunks);
+}
+
 std::vector<ChunkBytes> chunk_bytes(const Model& model, const Plan& plan, const RankShare& share) {
   std::vector<ChunkBytes> chunks;
   chunks.reserve(share.stages.size());
@@ -260,6 +290,7 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
   MemoryByKind memory = states(share, plan, versions);
   memory.activations = to_bytes(peak_activations(schedule.actions[rank], chunk_bytes(model, plan, share)));
   memory.transient = transient_bytes(model, plan, share);
+  memory.host += to_bytes(peak_on_host(model, plan, schedule.actions[rank], share));
   memory.fixed = options.fixed;
   const Bytes moving = memory.activations + memory.transient;
   memory.fragmentation = to_bytes(options.fragmentation * static_cast<double>(moving.count));

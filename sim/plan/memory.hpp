@@ -1,6 +1,8 @@
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
-/// With offload_optimizer the optimizer states are the host's. Workers of parameter servers have none: the servers do.
+/// With offload_optimizer the optimizer states are the host's, with offload_parameters the weights, with
+/// offload_activations what layers keep, but for the one in work and two on their way. Workers of parameter servers have
+/// no optimizer states: the servers do. ZeRO-2 that reduces once in a step (a pipeline's) accumulates whole gradients.
 ///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///

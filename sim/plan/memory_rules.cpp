@@ -32,6 +32,8 @@ int seed_tensor_parallel(double states_gb, double memory_gb, double activations_
 
 int seed_pipeline_parallel(int gpus, int tp, int dp) { return (gpus + tp * dp - 1) / (tp * dp); }
 
+int seed_most_stages(double memory_gb, double stage_gb) { return static_cast<int>(memory_gb / stage_gb); }
+
 int seed_least_microbatches(int pp) { return 4 * pp; }
 
 bool seed_pipeline_is_practical(int pp) { return pp >= 2 && pp <= 8; }

@@ -26,6 +26,9 @@ int seed_tensor_parallel(double states_gb, double memory_gb, double activations_
 std::vector<int> seed_tensor_degrees(int gpus_per_node);
 /// S3's PP = ceil(G / (TP DP)) and DP = G / (TP PP) are each other's circle: one of them has to be given.
 int seed_pipeline_parallel(int gpus, int tp, int dp);
+/// S3's "P <= memory / (parameters + activations of a stage)", rounded down. It is no bound of the number of stages (it says
+/// how many such stages one GPU could hold); whether a stage fits is peak_memory's to say.   Requires stage_gb > 0
+int seed_most_stages(double memory_gb, double stage_gb);
 /// M >= 4 P.
 int seed_least_microbatches(int pp);
 /// S3 advises 2 to 8 stages.

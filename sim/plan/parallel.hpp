@@ -93,14 +93,17 @@ struct Training {
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: none are
   Recompute recompute = Recompute::none;
-  int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
+  int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
+  std::vector<std::string> recompute_modules = {};  ///< with none or selective: of "norm", "activation", "mla_up"
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
-  bool master_weights = true;      ///< fp32 copy of 16-bit parameters in the optimizer
-  bool offload_optimizer = false;  ///< optimizer states and the update are on the host (ZeRO-Offload)
-  bool cuda_graphs = false;        ///< no launch cost per operator
-  bool compiled = false;           ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  bool master_weights = true;        ///< fp32 copy of 16-bit parameters in the optimizer
+  bool offload_optimizer = false;    ///< optimizer states and the update are on the host (ZeRO-Offload)
+  bool offload_parameters = false;   ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)
+  bool offload_activations = false;  ///< those of layers wait on the host from the forward to the backward
+  bool cuda_graphs = false;          ///< no launch cost per operator
+  bool compiled = false;             ///< element-wise chains are fused (torch.compile, Transformer Engine)
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/precision.hpp"
@@ -46,6 +47,7 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_least("training.global_batch_size", t.global_batch_size, 1) && good;
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
+  check_recompute_modules(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
     check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "is not above 0 and at most 1");
@@ -297,7 +299,8 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   if (dp) {
     check_expert_parallel(check, model, p);
     check_sharding(check, p);
-    check_data_parallel(check, p, training);
+    check_data_parallel(check, p);
+    check_offloading(check, p, training);
     check_batch(check, p, training);
     if (order) check_order_complete(check, p);
   }

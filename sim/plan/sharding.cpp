@@ -60,7 +60,7 @@ bool has_servers(const Parallel& p) {
          p.data_parallel == DataParallelKind::async_parameter_server;
 }
 
-void check_data_parallel(PlanCheck& check, const Parallel& p, const Training& training) {
+void check_data_parallel(PlanCheck& check, const Parallel& p) {
   const auto needs = [&](const char* key, std::int64_t value, bool there, const char* kind) {
     if (value != 0 && !there)
       check.fault(fmt::format("parallel.{}", key), fmt::to_string(value),
@@ -79,11 +79,19 @@ void check_data_parallel(PlanCheck& check, const Parallel& p, const Training& tr
   if (whole && p.zero_stage != 0)
     check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),
                 "divides what ddp and parameter servers keep whole (allowed: 0)");
-  if (!has_servers(p)) return;
-  if (p.tp * p.pp * p.cp != 1 || p.ep != 1)
+  if (has_servers(p) && (p.tp * p.pp * p.cp != 1 || p.ep != 1))
     check.fault("parallel.data_parallel", "", "parameter servers need workers with the whole model (tp, pp, cp, ep 1)");
-  if (training.offload_optimizer)
+}
+
+void check_offloading(PlanCheck& check, const Parallel& p, const Training& training) {
+  if (training.offload_optimizer && has_servers(p))
     check.fault("training.offload_optimizer", "true", "has nothing to move: parameter servers hold the states");
+  if (!training.offload_parameters) return;
+  if (p.zero_stage != 3 || p.dp * p.cp == 1)
+    check.fault("training.offload_parameters", "true", "needs parallel.zero_stage 3 over several ranks");
+  if (!training.offload_optimizer)
+    check.fault("training.offload_parameters", "true",
+                "needs training.offload_optimizer: parameters wait where they are updated");
 }
 
 void apply_strategy(PlanCheck& check, Parallel& p) {

@@ -22,8 +22,17 @@ const char* to_string(ShardingStrategy strategy);
 /// Do servers hold the parameters?
 bool has_servers(const Parallel& parallel);
 
+/// FSDP and ZeRO-3 reduce the gradients of every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous: then
+/// gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in a step.
+inline bool reduces_every_microbatch(const Parallel& parallel) {
+  return parallel.zero_stage >= 3 || (parallel.zero_stage == 2 && parallel.pp == 1);
+}
+
+/// Faults: parameters or optimizer states that cannot wait on the host.
+void check_offloading(PlanCheck& check, const Parallel& parallel, const Training& training);
+
 /// Faults: keys of one kind of data parallelism beside another; parameter servers for a model that is divided.
-void check_data_parallel(PlanCheck& check, const Parallel& parallel, const Training& training);
+void check_data_parallel(PlanCheck& check, const Parallel& parallel);
 
 /// Sets zero_stage, reshard_after_forward and shard_group as the strategy says. Faults: a zero_stage, shard_group or
 /// reshard_after_forward beside it that says otherwise; hybrid sharding without a group.

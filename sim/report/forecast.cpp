@@ -236,8 +236,10 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   };
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
-  if (scenario.training.offload_optimizer && scenario.cluster.node.pcie.bytes_per_second == 0)
-    return place_errors(Error{{{"", 0, "training.offload_optimizer", "true", "needs a topology with node.pcie"}}});
+  for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},
+                                      std::pair{"training.offload_activations", scenario.training.offload_activations}})
+    if (offloads && scenario.cluster.node.pcie.bytes_per_second == 0)
+      return place_errors(Error{{{"", 0, key, "true", "needs a topology with node.pcie"}}});
   const Costs costs(scenario.profile, scenario.training.attention_kernel);
   const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);

@@ -278,7 +278,7 @@ std::string memory(const Forecast& f, const TextStyle& style) {
                         over ? paint(figures, Colour::red, style) : figures);
   }
   const Bytes host = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].host;
-  if (host > Bytes{}) text += fmt::format("  host memory: {:.1f} GiB of that rank's states\n", gib(host));
+  if (host > Bytes{}) text += fmt::format("  host memory: {:.1f} GiB of what that rank offloads\n", gib(host));
   return text + memory_legend(f, style);
 }
 

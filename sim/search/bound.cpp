@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "sim/base/result.hpp"
@@ -13,6 +14,7 @@
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/plan/stages.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -42,6 +44,24 @@ bool splits_backward(const Schedule& schedule) {
   for (const Action& action : schedule.actions.front())
     if (action.kind == ActionKind::backward_input || action.kind == ActionKind::backward_weight) return true;
   return false;
+}
+
+/// Do forwards and backwards of this schedule hide each other's exchanges of tokens?
+bool has_pairs(const Schedule& schedule) {
+  for (const Action& action : schedule.actions.front())
+    if (action.kind == ActionKind::forward_backward) return true;
+  return false;
+}
+
+/// The list without what another pass may hide.
+WorkList without_exchanges(WorkList list) {
+  std::set<int> tickets;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::start && work.traffic == Traffic::expert_parallel) tickets.insert(work.ticket);
+  std::erase_if(list, [&](const Work& work) {
+    return (work.kind == Work::Kind::start || work.kind == Work::Kind::join) && tickets.contains(work.ticket);
+  });
+  return list;
 }
 
 std::int64_t microbatches_of(const Training& training, const Layout& layout, int dp) {
@@ -79,6 +99,7 @@ struct BoundTable::Shape {
   std::vector<std::vector<int>> stage_of;
   int replicas = 1;
   bool split_backward = false;
+  bool pairs = false;
 };
 
 /// Parameters of one rank, by part of the model.
@@ -118,8 +139,9 @@ bool BoundTable::divides(const Layout& layout) const {
 
 const BoundTable::LayerTimes& BoundTable::layer_times(const Layout& layout, int dp) {
   // Where expert groups lie depends on dp; the other groups of a layer are the same for every dp.
-  const auto key =
-      std::tuple(layout.tp, layout.cp, layout.ep, layout.micro_batch_size, layout.recompute, layout.ep > 1 ? dp : 0);
+  const bool pairs = layout.ep > 1 && shape(layout).pairs;
+  const auto key = std::tuple(layout.tp, layout.cp, layout.ep, layout.micro_batch_size, layout.recompute,
+                              layout.ep > 1 ? dp : 0, pairs);
   std::unique_ptr<LayerTimes>& known = layer_times_[key];
   if (known) return *known;
   known = std::make_unique<LayerTimes>();
@@ -148,7 +170,7 @@ const BoundTable::LayerTimes& BoundTable::layer_times(const Layout& layout, int 
   const auto alone = [&](const WorkList& list) {
     Template written;
     TemplateWriter writer(context.graph, context.table, written, {}, p.tp_comm_overlap);
-    writer.write(list);
+    writer.write(pairs ? without_exchanges(list) : list);
     writer.finish();
     return time_alone(context.graph, written).picoseconds;
   };
@@ -163,7 +185,9 @@ const BoundTable::LayerTimes& BoundTable::layer_times(const Layout& layout, int 
     }
     known->forward.add(kind->second.forward);
     known->backward.add(kind->second.backward);
-    known->activations.add(rank_bytes(layer_activations(scenario.model, plan, layer, plan.training.recompute), plan));
+    const bool on_host = plan.training.offload_activations;
+    known->activations.add(
+        on_host ? 0 : rank_bytes(layer_activations(scenario.model, plan, layer, plan.training.recompute), plan));
   }
   known->embedding = {alone(work.embedding_forward()), alone(work.embedding_backward())};
   known->head = {alone(work.head_forward()), alone(work.head_backward(BackwardPart::all))};
@@ -189,6 +213,7 @@ const BoundTable::Shape& BoundTable::shape(const Layout& layout) {
   known->stage_of = schedule->stage_of;
   known->replicas = schedule->replicas;
   known->split_backward = splits_backward(*schedule);
+  known->pairs = has_pairs(*schedule);
   return *known;
 }
 
@@ -269,9 +294,14 @@ Bytes BoundTable::memory_bound(const Layout& layout, int dp, std::int64_t microb
       const std::int64_t ahead = 2 * after + (layout.vpp - 1) * std::min<std::int64_t>(layout.pp, microbatches);
       activations = std::max(largest, static_cast<double>(std::min(ahead, microbatches * layout.vpp)) * smallest);
     }
-    const MemoryByKind dense = model_states(parameters.dense, training, layout.zero_stage, shards);
+    MemoryByKind states = model_states(parameters.dense, training, layout.zero_stage, shards);
     const MemoryByKind experts = model_states(parameters.experts, training, layout.zero_stage, expert_shards);
-    Bytes total = dense.total() + experts.total() + options.fixed;
+    states.weights += experts.weights;
+    states.gradients += experts.gradients;
+    states.optimizer += experts.optimizer;
+    if (training.offload_optimizer || has_servers(p)) states.optimizer = Bytes{};
+    if (training.offload_parameters) states.weights = Bytes{};
+    Bytes total = states.total() + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
   }

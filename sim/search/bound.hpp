@@ -74,7 +74,7 @@ class BoundTable {
   const Scenario& scenario_;
   const Costs costs_;
   const std::unique_ptr<NetworkModel> network_;
-  std::map<std::tuple<int, int, int, std::int64_t, Recompute, int>, std::unique_ptr<LayerTimes>> layer_times_;
+  std::map<std::tuple<int, int, int, std::int64_t, Recompute, int, bool>, std::unique_ptr<LayerTimes>> layer_times_;
   std::map<std::tuple<std::string, int, int>, std::unique_ptr<Shape>> shapes_;
   std::map<std::pair<int, int>, std::unique_ptr<Parameters>> parameters_;
   LastTime last_;

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/files.hpp"
 #include "tests/support/models.hpp"
 
 using namespace tracecast;
@@ -248,6 +249,77 @@ TEST_CASE("T-B6: Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB a
   parallel.cp = 2;
   CHECK(layer_activation_bytes(llama3_70b(), plan_of(llama3_70b(), parallel, training), 0) ==
         Bytes{(274'432 + log_sum_exp) * 4096 / 8});
+}
+
+TEST_CASE("recompute_modules: results of norms, activation functions and up-projections are not kept",
+          "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 8192;
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.sequence_parallel = true;
+  const Model model = llama3_70b();
+  const auto per_token = [&](const std::vector<std::string>& modules) {
+    training.recompute_modules = modules;
+    return layer_activation_bytes(model, plan_of(model, parallel, training), 0).count / 1024;  // 8192 tokens / t
+  };
+  // [8h + 2(a+2k)d + 2ad + 6f] + 4a: two norms' results are 4h, the activation's 2f.
+  const std::int64_t all = 274'432 + 4 * 64;
+  CHECK(per_token({}) == all);
+  CHECK(per_token({"norm"}) == all - 4 * 8192);
+  CHECK(per_token({"activation"}) == all - 2 * 28672);
+  CHECK(per_token({"norm", "activation"}) == all - 4 * 8192 - 2 * 28672);
+  CHECK(per_token({"mla_up"}) == all);  // no latent attention here
+  // The layer in work has everything again.
+  training.recompute_modules = {"norm", "activation"};
+  const Plan plan = plan_of(model, parallel, training);
+  CHECK(peak_memory(model, plan, schedule_of(plan, "1f1b"))[0].transient >= Bytes{1024 * (4 * 8192 + 2 * 28672)});
+
+  training = megatron();
+  training.seq_length = 1024;
+  training.recompute_modules = {"norm", "activation", "mla_up"};
+  const Model deepseek = deepseek_v3();
+  // Inputs of two norms; latent vectors once, rope 64; output of 128 heads; up and gate.
+  const std::int64_t latent = 4 * 7168 + 2 * (1536 + 512 + 64) + 2 * 128 * 128 + 4 * 128;
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 0) == Bytes{1024 * (latent + 4 * 18432)});
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 3) ==
+        Bytes{1024 * (latent + 4 * 256 + 4 * 2048 + 8 * (2 * 7168 + 4 * 2048))});
+}
+
+TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", "[oracle][memory]") {
+  Parallel parallel;
+  parallel.zero_stage = 2;
+  const auto gradients = [&](int pp) {
+    parallel.pp = pp;
+    const Plan plan = plan_of(llama3_8b(), parallel, megatron(), 4);
+    const Schedule schedule = schedule_of(plan, "1f1b");
+    return std::pair(peak_memory(llama3_8b(), plan, schedule)[0].gradients.count,
+                     rank_parameters(llama3_8b(), plan, 0));
+  };
+  const auto [alone, all] = gradients(1);
+  CHECK(alone == all * 4 / 4);
+  const auto [staged, share] = gradients(4);
+  CHECK(staged == share * 4);
+}
+
+TEST_CASE("Llama 3.1 405B on 8,192 H100 fits, as it did", "[memory][published]") {
+  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  const auto peak = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
+    const Scenario s = read_scenario(root / "scenarios" / "published" / name, data, overrides).value();
+    const Plan plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size).value();
+    Bytes most;
+    for (const MemoryByKind& rank : peak_memory(s.model, plan, schedule_of(plan, "interleaved-1f1b")))
+      most = std::max(most, rank.total());
+    return most;
+  };
+  const Bytes h100{85'520'809'984};  // 79.65 GiB
+  for (const char* name : {"llama3-405b-8k.json", "llama3-405b-16k.json", "llama3-405b-131k-context.json"}) {
+    CAPTURE(name);
+    CHECK(peak(name) < h100);
+  }
+  // Rank 1 has 141 one-layer chunks in flight (2 x 14 + 7 x 16 + 1); the first rank's first chunk is the embedding alone.
+  CHECK(peak("llama3-405b-8k.json", {"training.recompute_modules=[]"}) > h100);
 }
 
 TEST_CASE("activations of other layers: experts, latent attention, norms over heads", "[oracle][memory]") {

@@ -69,3 +69,14 @@ TEST_CASE("3-36 3-37 3-46: S3's rules for stages and micro-batches", "[seeds][pl
   // The circle: DP from that PP is the DP that was put in.
   CHECK(1024 / (8 * seed_pipeline_parallel(1024, 8, 8)) == 8);
 }
+
+TEST_CASE("3-35: S3's most stages say how often a stage fits on a GPU, not how many stages a model may have",
+          "[seeds][memory]") {
+  // 70B with 16 bytes over TP 8 and four stages: 35 GB of states on each GPU, 5 GB of activations: the rule allows two stages.
+  const double four_stages = 70.0 * 16 / 8 / 4 + 5;
+  CHECK(four_stages == 40);
+  CHECK(seed_most_stages(80, four_stages) == 2);
+  // More stages make a stage smaller, and the rule then allows more: it is a circle.
+  CHECK(seed_most_stages(80, 70.0 * 16 / 8 / 16 + 5) == 5);
+  CHECK(seed_most_stages(80, 70.0 * 16 / 8 / 2 + 5) == 1);  // two stages: fits, by the rule one stage would have to do
+}

@@ -1,0 +1,143 @@
+// Activations and parameters that wait on the host (DOMAIN.md 2.2).
+#include <catch2/catch.hpp>
+
+#include "sim/graph/template_writer.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+ForecastRun run(const Scenario& scenario) {
+  Result<ForecastRun> result = forecast(scenario);
+  if (!result) FAIL(to_string(result.error()));
+  return std::move(*result);
+}
+
+struct Copied {
+  int calls = 0;
+  Bytes size;
+};
+
+Copied copied(const ForecastRun& result, Lane lane) {
+  Copied sum;
+  for (const ProgramItem& item : result.graph.programs[0])
+    for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
+      if (op.type == OpType::collective && op.stream == static_cast<StreamId>(lane)) {
+        ++sum.calls;
+        sum.size += result.graph.collectives[static_cast<std::size_t>(op.payload)].call.size;
+      }
+  return sum;
+}
+
+double exposed(const ForecastRun& result) {
+  return result.forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)];
+}
+
+}  // namespace
+
+TEST_CASE("offloaded activations cross PCIe once out and once back, layer by layer", "[graph][memory][oracle]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  const ForecastRun plain = run(scenario);
+  scenario.training.offload_activations = true;
+  const ForecastRun moved = run(scenario);
+  // 8 micro-batches of 8 layers.
+  const Bytes layer = layer_activation_bytes(scenario.model, moved.plan, 0);
+  CHECK(copied(moved, Lane::to_host).calls == 64);
+  CHECK(copied(moved, Lane::to_host).size == 64 * layer);
+  CHECK(copied(moved, Lane::from_host).calls == 64);
+  CHECK(copied(moved, Lane::from_host).size == 64 * layer);
+  // One micro-batch is in flight: its eight layers wait on the host, three at most are on the GPU.
+  const MemoryByKind& before = plain.forecast.memory[0];
+  const MemoryByKind& after = moved.forecast.memory[0];
+  CHECK(after.host == 8 * layer);
+  CHECK(before.activations - after.activations == 8 * layer);
+  CHECK(after.transient - before.transient == 3 * layer);
+  CHECK(after.total() < before.total());
+  // The same work; folded and unfolded agree.
+  CHECK(moved.forecast.compute_s == plain.forecast.compute_s);
+  CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == moved.timeline.step_time);
+}
+
+TEST_CASE("what layers do not hide of the copies is exposed: size / PCIe must fit into their time", "[graph]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  scenario.profile.host = {};  // the launches of the copies are not what is asked
+  scenario.training.offload_activations = true;
+  const auto step = [&](std::int64_t rate) {
+    scenario.cluster.node.pcie = Bandwidth{rate};
+    return run(scenario);
+  };
+  Scenario none = scenario;
+  none.training.offload_activations = false;
+  const double plain = run(none).forecast.step_time_s;
+  // A link that is never the limit costs nothing; with a slow one the copies are the step.
+  CHECK(step(100'000'000'000'000).forecast.step_time_s == Approx(plain).epsilon(0.001));
+  const ForecastRun slow = step(1'000'000'000);
+  const double out = static_cast<double>(copied(slow, Lane::to_host).size.count) / 1e9;
+  CHECK(slow.forecast.step_time_s > 2 * 0.95 * out * 7 / 8);  // out in the forward, back in the backward
+  CHECK(exposed(slow) > 0.9 * (slow.forecast.step_time_s - plain));
+  CHECK(exposed(step(10'000'000'000)) < exposed(slow));
+}
+
+TEST_CASE("offloaded activations under pipelines, split backwards and recomputation", "[graph][memory]") {
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-v", "gpipe"}) {
+    CAPTURE(schedule);
+    Scenario scenario = small_scenario(1, 4, 1);
+    scenario.parallel.pp_schedule = schedule;
+    if (std::string(schedule) == "zb-v") scenario.parallel.vpp = 2;
+    const ForecastRun plain = run(scenario);
+    scenario.training.offload_activations = true;
+    const ForecastRun moved = run(scenario);
+    CHECK(moved.forecast.memory[0].host > Bytes{});
+    CHECK(moved.forecast.memory[0].activations < plain.forecast.memory[0].activations);
+    CHECK(moved.timeline.step_time >= plain.timeline.step_time);
+  }
+  Scenario scenario = small_scenario(2, 1, 2);
+  scenario.training.recompute = Recompute::full;
+  scenario.training.offload_activations = true;
+  CHECK(run(scenario).forecast.memory[0].host == 8 * Bytes{2 * 1024 * 1024 / 2});  // layer inputs
+}
+
+TEST_CASE("offloaded parameters: a rank's shard comes before every gather", "[graph][memory][oracle]") {
+  Scenario scenario = small_scenario(1, 1, 8);
+  scenario.training.global_batch_size = 8;
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.reshard_root = true;
+  scenario.training.offload_optimizer = true;
+  const ForecastRun optimizer = run(scenario);
+  scenario.training.offload_parameters = true;
+  const ForecastRun all = run(scenario);
+  const std::int64_t n = parameter_count(scenario.model).total();
+  // 2 bytes of each parameter of the shard for the forward, the same for the backward; none after the update.
+  CHECK(static_cast<double>(copied(all, Lane::from_host).size.count) == Approx(2 * 2.0 * static_cast<double>(n) / 8));
+  CHECK(copied(optimizer, Lane::from_host).size == Bytes{2 * ((n + 7) / 8)});
+  CHECK(all.forecast.memory[0].weights == Bytes{});
+  CHECK(all.forecast.memory[0].host == optimizer.forecast.memory[0].host + optimizer.forecast.memory[0].weights);
+  CHECK(all.timeline.step_time > optimizer.timeline.step_time);
+}
+
+TEST_CASE("offloading: what does not go together is told", "[plan][error]") {
+  const auto message = [](const Parallel& parallel, const Training& training) {
+    const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
+    return plan ? "valid" : to_string(plan.error());
+  };
+  Training training = small_scenario(1, 1, 8).training;
+  training.offload_parameters = true;
+  CHECK(message({}, training) ==
+        "training.offload_parameters = true: needs parallel.zero_stage 3 over several ranks\n"
+        "training.offload_parameters = true: needs training.offload_optimizer: parameters wait where they are updated");
+  training.offload_parameters = false;
+  training.recompute_modules = {"norms"};
+  CHECK(message({}, training) == "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up)");
+  training.recompute_modules = {"norm"};
+  training.recompute = Recompute::full;
+  CHECK(message({}, training) ==
+        "training.recompute_modules = norm: needs training.recompute none or selective, which do not repeat it anyway");
+  Scenario scenario = small_scenario(1, 1, 1);
+  scenario.training.offload_activations = true;
+  scenario.cluster.node.pcie = Bandwidth{0};
+  CHECK(to_string(forecast(scenario).error())
+            .find("training.offload_activations = true: needs a topology with node.pcie") != std::string::npos);
+}

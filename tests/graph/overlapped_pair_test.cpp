@@ -1,0 +1,83 @@
+// DualPipe's pairs: a forward and a backward hide each other's exchanges of tokens.
+#include "sim/graph/overlapped_pair.hpp"
+
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+/// Four stages of two layers with experts, on a network that makes their exchanges matter.
+Scenario experts(const std::string& schedule, int ep) {
+  Scenario s = small_scenario(1, 4, 8);
+  MixtureOfExperts moe;
+  moe.experts = 32;
+  moe.topk = 4;
+  moe.ffn_hidden = 2048;
+  s.model.moe = moe;
+  s.model.mtp_layers = 0;
+  s.training.seq_length = 4096;
+  s.training.global_batch_size = 8LL * 16;
+  s.parallel.ep = ep;
+  s.parallel.pp_schedule = schedule;
+  s.parallel.zero_stage = 1;
+  return s;
+}
+
+ForecastRun run(const Scenario& scenario, bool unfold = false) {
+  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold});
+  if (!result) FAIL(to_string(result.error()));
+  return std::move(*result);
+}
+
+double exposed(const ForecastRun& result, Traffic traffic) {
+  return result.forecast.exposed_s[static_cast<std::size_t>(traffic)];
+}
+
+/// How often each operation is issued: its stream and what it does.
+std::map<std::tuple<int, int, int>, int> issued(const ForecastRun& result) {
+  std::map<std::tuple<int, int, int>, int> counts;
+  for (const auto& program : result.graph.programs)
+    for (const ProgramItem& item : program)
+      for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
+        if (op.payload >= 0) ++counts[{static_cast<int>(op.type), op.stream, op.payload}];
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("dualpipe: most of the exchanges are hidden, none of the work is lost", "[graph][moe]") {
+  const ForecastRun pairs = run(experts("dualpipe", 8));
+  // ZeRO-3 keeps the passes of a pair apart; 1F1B has none.
+  const ForecastRun one_by_one = run(experts("1f1b", 8));
+  CHECK(exposed(one_by_one, Traffic::expert_parallel) > 0.1 * one_by_one.forecast.step_time_s);
+  CHECK(exposed(pairs, Traffic::expert_parallel) < 0.6 * exposed(one_by_one, Traffic::expert_parallel));
+  CHECK(pairs.forecast.compute_s.at("grouped_gemm") == Approx(one_by_one.forecast.compute_s.at("grouped_gemm")));
+  CHECK(run(experts("dualpipe", 8), true).timeline.step_time == pairs.timeline.step_time);
+}
+
+TEST_CASE("dualpipe: parts of a pass are cut where tokens arrive, and run in turns", "[graph][moe]") {
+  const ForecastRun pairs = run(experts("dualpipe", 8));
+  const ForecastRun plain = run(experts("dualpipe", 1));
+  CHECK_FALSE(interleaves_pairs(plain.plan));
+  CHECK(interleaves_pairs(pairs.plan));
+  const auto items = [](const ForecastRun& result) { return result.graph.programs[0].size(); };
+  // Rank 0 of four has M/2 - P + 1 rounds of two pairs, and one more on the way out. A pass of two layers with two
+  // exchanges each has five parts.
+  const int passes = 2 * (2 * (16 / 2 - 4 + 1) + 1);
+  CHECK(items(pairs) - items(plain) == static_cast<std::size_t>(passes * (5 - 1)));
+  // Every operation as often as when the passes are not cut: compared with a schedule of the same passes.
+  Scenario apart = experts("dualpipe", 8);
+  apart.parallel.pp_schedule = "chimera";
+  std::map<int, int> exchanges;
+  for (const auto& [what, count] : issued(pairs)) exchanges[std::get<1>(what)] += count;
+  std::map<int, int> expected;
+  for (const auto& [what, count] : issued(run(apart))) expected[std::get<1>(what)] += count;
+  CHECK(exchanges[static_cast<int>(Lane::expert)] == expected[static_cast<int>(Lane::expert)]);
+}
