@@ -60,7 +60,7 @@ WorkList LayerWork::backward(int layer, BackwardPart part, bool recompute_all) c
     again.selected_operators(moe_layer);
     writer.append(again.take());
   }
-  if (!plan_.training.recompute_modules.empty() && inputs) {
+  if (inputs && !recompute_all && plan_.training.recompute != Recompute::selective_op) {
     LayerWriter again = writer_of(layer, true);
     again.repeated_modules(moe_layer);
     writer.append(again.take());

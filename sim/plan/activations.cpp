@@ -164,10 +164,6 @@ void check_recompute_modules(PlanCheck& check, const Training& training) {
   for (const std::string& name : training.recompute_modules)
     if (std::find(known.begin(), known.end(), name) == known.end())
       check.fault("training.recompute_modules", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
-  if (!training.recompute_modules.empty() && training.recompute != Recompute::none &&
-      training.recompute != Recompute::selective)
-    check.fault("training.recompute_modules", training.recompute_modules.front(),
-                "needs training.recompute none or selective, which do not repeat it anyway");
 }
 
 TokenBytes& TokenBytes::operator+=(const TokenBytes& other) {

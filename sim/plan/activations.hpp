@@ -34,7 +34,7 @@ double rank_bytes(const TokenBytes& bytes, const Plan& plan);
 enum class RecomputeModule { norm, activation, mla_up };
 std::vector<std::string> recompute_module_names();
 bool repeats(const Training& training, RecomputeModule module);
-/// Faults: unknown names; beside a recomputation that repeats them anyway.
+/// Faults: unknown names.
 void check_recompute_modules(PlanCheck& check, const Training& training);
 
 /// What a layer's forward keeps under `recompute` (with the plan's recompute_modules under none and selective).

@@ -131,10 +131,6 @@ TEST_CASE("offloading: what does not go together is told", "[plan][error]") {
   training.offload_parameters = false;
   training.recompute_modules = {"norms"};
   CHECK(message({}, training) == "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up)");
-  training.recompute_modules = {"norm"};
-  training.recompute = Recompute::full;
-  CHECK(message({}, training) ==
-        "training.recompute_modules = norm: needs training.recompute none or selective, which do not repeat it anyway");
   Scenario scenario = small_scenario(1, 1, 1);
   scenario.training.offload_activations = true;
   scenario.cluster.node.pcie = Bandwidth{0};

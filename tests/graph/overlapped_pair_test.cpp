@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/report/forecast.hpp"
+#include "sim/search/bound.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;
@@ -80,4 +81,21 @@ TEST_CASE("dualpipe: parts of a pass are cut where tokens arrive, and run in tur
   std::map<int, int> expected;
   for (const auto& [what, count] : issued(run(apart))) expected[std::get<1>(what)] += count;
   CHECK(exchanges[static_cast<int>(Lane::expert)] == expected[static_cast<int>(Lane::expert)]);
+}
+
+TEST_CASE("dualpipe: the planner's bound leaves out the exchanges that a pair may hide", "[graph][search][moe]") {
+  Layout layout;
+  layout.pp = 4;
+  layout.ep = 8;
+  layout.zero_stage = 1;
+  for (const char* schedule : {"dualpipe", "1f1b"}) {
+    CAPTURE(schedule);
+    const Scenario scenario = experts(schedule, 8);
+    layout.pp_schedule = schedule;
+    const std::optional<LayoutBound> bound = BoundTable(scenario).bound(layout);
+    REQUIRE(bound.has_value());
+    const double simulated = run(scenario).forecast.step_time_s;
+    CHECK(seconds(bound->step_time) <= simulated);
+    CHECK(seconds(bound->step_time) > 0.6 * simulated);
+  }
 }

@@ -1,0 +1,137 @@
+// Statements of the seed documents about choosing a layout, and about looking at a run, by the ids of SEEDS.md.
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/model/scaling.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/report/perfetto.hpp"
+#include "sim/search/planner.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::testing::small_scenario;
+
+namespace {
+
+const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+
+Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
+  return read_scenario(find_file(name, kData.scenarios, "scenario").value(), kData, overrides).value();
+}
+
+ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
+  Result<ForecastRun> result = forecast(scenario, options);
+  if (!result) FAIL(to_string(result.error()));
+  return std::move(*result);
+}
+
+}  // namespace
+
+TEST_CASE("0-18: a search over layouts, micro-batches and checkpointing ranks them and tells what does not fit",
+          "[seeds][search]") {
+  const Scenario scenario = shipped("llama2-13b-abci", {"cluster.world_size=32", "training.global_batch_size=64"});
+  SearchSpace space;
+  space.tp = {1, 2, 4, 8};
+  space.pp = {1, 2, 4};
+  space.micro_batch_size = {1, 2};
+  space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
+  const SearchResult all = search(scenario, space, {.best = 3, .threads = 1, .exhaustive = true});
+  CHECK(all.counts.layouts == 4 * 3 * 2 * 3);
+  CHECK(all.counts.layouts == all.counts.impossible + all.counts.out_of_memory + all.counts.simulated);
+  CHECK(all.counts.out_of_memory > 0);
+  REQUIRE(all.best.size() == 3);
+  CHECK(all.best[0].mfu >= all.best[1].mfu);
+  CHECK(all.best[1].mfu >= all.best[2].mfu);
+  for (const Evaluation& each : all.simulated) CHECK(each.step_time_s >= all.best[0].step_time_s);
+}
+
+TEST_CASE("0-33: the best layout depends on the fabric", "[seeds][search]") {
+  // LLaMA-2 13B, one short sequence per GPU: with eight NICs of 200 Gb/s to a node FSDP is the fastest, with four, two GPUs
+  // to each, stages and tensor parallelism, which send less between nodes.
+  const auto best_on = [](const std::string& topology) {
+    const Scenario scenario = shipped("llama2-13b-abci", {"cluster.topology=" + topology, "cluster.world_size=64",
+                                                          "training.global_batch_size=64", "training.seq_length=1024"});
+    SearchSpace space;
+    space.tp = {1, 2, 4, 8};
+    space.pp = {1, 2, 4};
+    space.zero_stage = {1, 3};
+    const SearchResult found = search(scenario, space, {.best = 1, .threads = 1});
+    REQUIRE_FALSE(found.best.empty());
+    return found.best.front().layout;
+  };
+  const Layout wide = best_on("dgx-a100");
+  const Layout narrow = best_on("abci-a");
+  CHECK(wide.zero_stage == 3);
+  CHECK(wide.pp == 1);
+  CHECK(narrow.pp > 1);
+  CHECK_FALSE(wide == narrow);
+}
+
+TEST_CASE(
+    "1-39: 405B on 16,384 GPUs needs data, tensor and pipeline parallelism and ZeRO; without any one it is slower "
+    "or does not fit",
+    "[seeds][memory]") {
+  const Forecast all = run(shipped("llama3-405b-16k")).forecast;
+  REQUIRE(all.fits);
+  const auto without = [&](const std::vector<std::string>& overrides) {
+    const Forecast f = run(shipped("llama3-405b-16k", overrides)).forecast;
+    return !f.fits || f.step_time_s > all.step_time_s;
+  };
+  CHECK(without({"parallel.tp=1", "parallel.sequence_parallel=false", "parallel.dp=1024"}));
+  CHECK(without({"parallel.pp=1", "parallel.vpp=1", "parallel.dp=2048"}));
+  CHECK(without({"parallel.pp=1", "parallel.vpp=1", "parallel.dp=2048", "parallel.zero_stage=3"}));
+  CHECK(without({"parallel.zero_stage=0"}));
+  // Without data parallelism the model's 128 stages of one layer use a sixteenth of the machine.
+  CHECK(without({"parallel.dp=1", "parallel.pp=128", "parallel.vpp=1", "cluster.world_size=1024"}));
+}
+
+TEST_CASE("0-34: every class of ranks has its timeline in one trace, and the report the mean of them",
+          "[seeds][report]") {
+  const Scenario scenario = small_scenario(2, 4, 2);
+  const ForecastRun result = run(scenario, {.record_spans = true});
+  const std::vector<int> chosen{3, 9};
+  const std::vector<TracedRank> ranks = traced_ranks(result, chosen).value();
+  CHECK(ranks.size() == 4 + 2);  // a class per stage, and the chosen ones
+  std::string trace;
+  CHECK(write_trace(result.graph, result.timeline, ranks, scenario.name, [&](std::string_view piece) {
+    trace += piece;
+    return true;
+  }));
+  for (const TracedRank& rank : ranks) CHECK(trace.find(rank.name) != std::string::npos);
+  // Compute, waits of every kind, host and optimizer are the step, of every rank and so of their mean.
+  const Forecast& f = result.forecast;
+  double sum = f.host_s + f.optimizer_s + f.bubble_fraction * f.step_time_s;
+  for (const auto& [kind, time] : f.compute_s) sum += time;
+  for (const double exposed : f.exposed_s) sum += exposed;
+  CHECK(sum == Approx(f.step_time_s));
+}
+
+TEST_CASE("1-1: the power law's quantities are there: compute, parameters and tokens follow from each other",
+          "[seeds][model]") {
+  const double compute = compute_of(70e9, 1.4e12, ComputeRule::six_nd);
+  CHECK(compute == Approx(5.88e23));
+  const ModelBudget budget = compute_optimal(compute);
+  CHECK(budget.parameters == Approx(70e9));
+  CHECK(budget.tokens == Approx(1.4e12));
+  // Ten times the compute is sqrt(10) of each.
+  CHECK(compute_optimal(10 * compute).parameters == Approx(std::sqrt(10.0) * 70e9));
+}
+
+TEST_CASE("3-44: parameters, gradients, optimizer states and activations against the GPU's memory", "[seeds][memory]") {
+  for (const char* name : {"llama2-7b-one-gpu", "p5-llama3-70b-32", "llama3-405b-1024"}) {
+    CAPTURE(name);
+    const Forecast f = run(shipped(name)).forecast;
+    Bytes tightest;
+    for (const MemoryByKind& m : f.memory) {
+      CHECK(m.total() ==
+            m.weights + m.gradients + m.optimizer + m.activations + m.transient + m.fixed + m.fragmentation);
+      tightest = std::max(tightest, m.total());
+    }
+    CHECK(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total() == tightest);
+    CHECK(f.fits == (tightest <= f.memory_capacity));
+  }
+}
