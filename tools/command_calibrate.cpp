@@ -45,12 +45,10 @@ Result<ExitCode> fit_published(const Options& options, const DataPaths& data, co
   Progress progress("forecasting", context.show_progress);
   const ValidateOptions how{.threads = options.threads,
                             .progress = [&](int done, int of) { progress.update(done, of); }};
-  const Result<std::vector<RowForecast>> plain = validate(*table, *library, how);
-  if (!plain) return tl::unexpected(plain.error());
-  if (scored(*plain).empty()) return wrong("--published", options.published, "has no row that can be scored");
   const Result<CrossValidation> result = cross_validate(*table, *library, how);
   if (!result) return tl::unexpected(result.error());
-  const std::string page = calibration_page(*table, *plain, *result);
+  if (scored(result->plain).empty()) return wrong("--published", options.published, "has no row that can be scored");
+  const std::string page = calibration_page(*table, *result);
   if (!options.out.empty())
     if (const Result<void> written = write_file(options.out, page); !written) return tl::unexpected(written.error());
   fmt::print("{}", page);

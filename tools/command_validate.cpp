@@ -10,6 +10,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/validation_report.hpp"
+#include "sim/validation/ablation.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -25,6 +26,7 @@ struct Options {
   std::string collectives;
   std::string by;
   bool json = false;
+  bool ablation = false;
   std::string html;
   std::string svg;
   int threads = 1;
@@ -73,10 +75,15 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());
   Progress progress("forecasting", context.show_progress);
-  const Result<std::vector<RowForecast>> rows = [&] {
-    return validate(*table, *library,
-                    {.threads = options.threads, .progress = [&](int done, int of) { progress.update(done, of); }});
-  }();
+  const ValidateOptions how{.threads = options.threads,
+                            .progress = [&](int done, int of) { progress.update(done, of); }};
+  if (options.ablation) {
+    const Result<std::vector<Ablation>> lines = ablate(*table, *library, how);
+    if (!lines) return tl::unexpected(lines.error());
+    fmt::print("{}", ablation_page(*lines));
+    return ExitCode::done;
+  }
+  const Result<std::vector<RowForecast>> rows = validate(*table, *library, how);
   if (!rows) return tl::unexpected(rows.error());
   if (const Result<void> written = write_pictures(options, *table, *rows); !written)
     return tl::unexpected(written.error());
@@ -98,6 +105,8 @@ Run add_validate(CLI::App& app) {
       ->excludes(kernels);
   app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
       ->type_name("COLUMN");
+  app.add_flag("--ablation", options->ablation,
+               "errors with one effect at a time left out of all forecasts, as a Markdown table");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--html", options->html, "also write a page with pictures there")->type_name("FILE");
   app.add_option("--svg", options->svg, "also write forecast against measured there, as a picture")->type_name("FILE");

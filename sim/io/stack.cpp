@@ -42,6 +42,8 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
     read_kernels(*kernels, *root.get_node("attention_kernels"), stack);
   root.get("host_launch", stack.host_launch);
   root.get("shard_rank_overhead", stack.shard_rank_overhead);
+  if (root.get("dropout", stack.dropout) && !(stack.dropout >= 0 && stack.dropout < 1))
+    root.error("dropout", "is out of range (allowed: from 0, below 1)");
   if (root.get("spread", stack.spread) && !(stack.spread > 0 && stack.spread < 2))
     root.error("spread", "is out of range (allowed: above 0, below 2)");
   root.finish();

@@ -28,6 +28,7 @@ struct Stack {
   std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
   Duration host_launch;                                  ///< host time of one eager operator; 0: the profile's
   Duration shard_rank_overhead;  ///< per step and rank of the optimizer's shard group: parameters sent rank by rank
+  double dropout = 0;            ///< of GPT-like models whose source does not print it
   double spread = 0.10;          ///< relative standard deviation of whole runs on it around their forecast
   bool operator==(const Stack&) const = default;
 };

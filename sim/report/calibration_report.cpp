@@ -31,8 +31,8 @@ std::string factors_table(const ArchitectureFactors& factors) {
   return text;
 }
 
-std::string subset_table(const CsvTable& table, const std::vector<RowForecast>& plain, const CrossValidation& result) {
-  const std::vector<Subset> a = subsets(table, plain), b = subsets(table, result.fitted),
+std::string subset_table(const CsvTable& table, const CrossValidation& result) {
+  const std::vector<Subset> a = subsets(table, result.plain), b = subsets(table, result.fitted),
                             c = subsets(table, result.held_out);
   std::string text =
       "| rows | n | sources | as shipped | fitted | cross-validated | scatter | within 10 % | in band | half-width |\n"
@@ -182,10 +182,10 @@ std::string source_table(const std::vector<RowForecast>& rows) {
   return text;
 }
 
-std::string calibration_page(const CsvTable& table, const std::vector<RowForecast>& plain,
-                             const CrossValidation& result) {
+std::string calibration_page(const CsvTable& table, const CrossValidation& result) {
+  const std::vector<RowForecast>& plain = result.plain;
   std::string text = "## Errors\n\nPercent. Median absolute error of the step time per source, mean over sources.\n\n";
-  text += subset_table(table, plain, result);
+  text += subset_table(table, result);
   text += "\n## Sources, cross-validated\n\n" + source_table(result.held_out);
   text += "\n## Decisions, cross-validated\n\n" + decision_table(table, result.held_out);
   text += "\n## Tables that peers publish\n\n" + peers_table(table, plain, result.held_out);

@@ -8,8 +8,7 @@
 namespace tracecast {
 
 /// The factors by architecture; errors as the profiles are, fitted, and cross-validated, by model and GPU; bands; decisions.
-std::string calibration_page(const CsvTable& table, const std::vector<RowForecast>& plain,
-                             const CrossValidation& result);
+std::string calibration_page(const CsvTable& table, const CrossValidation& result);
 
 /// The measure of the rows that `keep` keeps, "-" when there are none: "7.1 (12 sources)".
 struct Subset {

@@ -7,29 +7,48 @@
 namespace tracecast {
 namespace {
 
-constexpr double kNoise = 0.05;        ///< of one run around its source (ACCURACY.md A1: scatter inside sources 4.4 %)
-constexpr double kSourcePrior = 0.08;  ///< A6 18
-constexpr double kHuber = 2;           ///< noise deviations beyond which a run counts linearly
+constexpr double kHuber = 2;  ///< noise deviations beyond which a run counts linearly
 constexpr int kIterations = 30;
 
 /// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of ACCURACY.md A4; what
-/// overlaps or waits on other software is known least.
-constexpr std::array<double, kKnobs> kPriors{
-    0.10,  // gemm
-    0.15,  // gemm_fp8
-    0.20,  // gemm_fp4
-    0.30,  // grouped_gemm
-    0.20,  // attention
-    0.25,  // unfused_attention
-    0.30,  // memory_bound
-    0.20,  // optimizer
-    0.40,  // host
-    0.25,  // tensor_parallel
-    0.40,  // context_parallel
-    0.70,  // expert_parallel
-    0.40,  // pipeline
-    0.40,  // data_parallel
+/// overlaps or waits on other software is known least. Half of them, since they count on top of profiles that were fitted to
+/// measured kernels, collectives and A4 already (A1: halved priors forecast held-out sources better).
+using Priors = std::array<double, kKnobs>;
+constexpr Priors kPriors{
+    0.050,  // gemm
+    0.075,  // gemm_fp8
+    0.100,  // gemm_fp4
+    0.150,  // grouped_gemm
+    0.100,  // attention
+    0.125,  // unfused_attention
+    0.150,  // memory_bound
+    0.100,  // optimizer
+    0.200,  // host
+    0.125,  // tensor_parallel
+    0.200,  // context_parallel
+    0.300,  // expert_parallel
+    0.200,  // pipeline
+    0.200,  // data_parallel
 };
+
+/// How much is believed before a fit.
+struct Belief {
+  Priors priors;               ///< deviations of the logarithms of the factors
+  double noise = 0.05;         ///< of one run around its source (ACCURACY.md A1: scatter inside sources 4.4 %)
+  double source_prior = 0.10;  ///< of a source around the truth: A1, deviation of the source bias
+};
+
+/// What MoE runs decide once dense ones have decided the rest: their own kinds of work, and hardly anything else. Releases
+/// of one configuration differ by a factor of two (A3), so that single runs tell little.
+Belief belief_of_experts() {
+  constexpr double kSettled = 0.02;
+  constexpr double kRelease = 0.25;
+  Belief belief{.priors = {}, .noise = kRelease, .source_prior = kRelease};
+  belief.priors.fill(kSettled);
+  belief.priors[static_cast<std::size_t>(Knob::grouped_gemm)] = 0.15;
+  belief.priors[static_cast<std::size_t>(Knob::expert_parallel)] = 0.30;
+  return belief;
+}
 
 /// A symmetric positive definite system, solved by Cholesky's decomposition in place.
 class NormalEquations {
@@ -70,7 +89,7 @@ class NormalEquations {
 /// Numbers of the unknowns: kinds of each architecture first, then the sources.
 class Unknowns {
  public:
-  explicit Unknowns(const std::vector<const RowForecast*>& rows) {
+  Unknowns(const std::vector<const RowForecast*>& rows, const Belief& belief) : belief_(belief) {
     for (const RowForecast* row : rows) {
       architectures_.emplace(row->architecture, 0);
       ++rows_of_[row->source];
@@ -91,34 +110,37 @@ class Unknowns {
   int rows_of(const std::string& source) const { return rows_of_.at(source); }
   const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
   const std::map<std::string, std::size_t>& sources() const { return sources_; }
+  double noise() const { return belief_.noise; }
   double prior(std::size_t unknown) const {
-    return unknown < architectures_.size() * kKnobs ? kPriors[unknown % kKnobs] : kSourcePrior;
+    return unknown < architectures_.size() * kKnobs ? belief_.priors[unknown % kKnobs] : belief_.source_prior;
   }
 
  private:
+  Belief belief_;
   std::map<std::string, std::size_t> architectures_;
   std::map<std::string, std::size_t> sources_;
   std::map<std::string, int> rows_of_;
   std::size_t size_ = 0;
 };
 
+/// `settled`: factors that the path's times are multiplied by before the unknown ones.
 void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
-             const RowForecast& row) {
+             const KnobFactors& settled, const RowForecast& row) {
   double time = 0;
   std::vector<std::pair<std::size_t, double>> gradient;
   for (std::size_t k = 0; k < kKnobs; ++k) {
     if (row.sensitivities.path_s[k] <= 0) continue;
     const std::size_t unknown = unknowns.factor(row.architecture, k);
-    gradient.emplace_back(unknown, row.sensitivities.path_s[k] * std::exp(x[unknown]));
+    gradient.emplace_back(unknown, row.sensitivities.path_s[k] * settled[k] * std::exp(x[unknown]));
     time += gradient.back().second;
   }
   for (auto& [unknown, slope] : gradient) slope /= time;
   const std::size_t offset = unknowns.offset(row.source);
   gradient.emplace_back(offset, 1);
   const double residual = std::log(row.measured_s / time) - x[offset];
-  const double far = std::abs(residual) / kNoise;
+  const double far = std::abs(residual) / unknowns.noise();
   const double robust = far > kHuber ? kHuber / far : 1;
-  const double weight = robust / (kNoise * kNoise) / std::sqrt(unknowns.rows_of(row.source));
+  const double weight = robust / (unknowns.noise() * unknowns.noise()) / std::sqrt(unknowns.rows_of(row.source));
   equations.add(gradient, residual, weight);
 }
 
@@ -136,10 +158,14 @@ double spread_of(const std::vector<const RowForecast*>& rows, double prior, doub
   return std::sqrt(square / count);
 }
 
-}  // namespace
+KnobFactors of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
+  const auto found = factors.find(architecture);
+  return found == factors.end() ? no_factors() : found->second;
+}
 
-CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
-  const Unknowns unknowns(rows);
+CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& belief,
+                   const ArchitectureFactors& settled) {
+  const Unknowns unknowns(rows, belief);
   std::vector<double> x(unknowns.size(), 0);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     NormalEquations equations(unknowns.size());
@@ -147,16 +173,31 @@ CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
       const double prior = unknowns.prior(u);
       equations.add({{u, 1}}, -x[u], 1 / (prior * prior));
     }
-    for (const RowForecast* row : rows) add_row(equations, unknowns, x, *row);
+    for (const RowForecast* row : rows)
+      add_row(equations, unknowns, x, of_architecture(settled, row->architecture), *row);
     const std::vector<double> step = equations.solve();
     for (std::size_t u = 0; u < x.size(); ++u) x[u] += step[u];
   }
-  CalibrationFit fit;
-  fit.rows = static_cast<int>(rows.size());
+  CalibrationFit result;
+  result.rows = static_cast<int>(rows.size());
   for (const auto& [architecture, first] : unknowns.architectures())
-    for (std::size_t k = 0; k < kKnobs; ++k) fit.factors[architecture][k] = std::exp(x[first + k]);
-  for (const auto& [source, unknown] : unknowns.sources()) fit.source_offset[source] = x[unknown];
-  return fit;
+    for (std::size_t k = 0; k < kKnobs; ++k) result.factors[architecture][k] = std::exp(x[first + k]);
+  for (const auto& [source, unknown] : unknowns.sources()) result.source_offset[source] = x[unknown];
+  return result;
+}
+
+}  // namespace
+
+CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
+  std::vector<const RowForecast*> dense, experts;
+  for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
+  CalibrationFit result = fit(dense, Belief{.priors = kPriors}, {});
+  if (experts.empty()) return result;
+  CalibrationFit own = fit(experts, belief_of_experts(), result.factors);
+  result.rows += own.rows;
+  result.factors = on_top(result.factors, own.factors);
+  result.source_offset.merge(own.source_offset);  // of a source with both, the dense runs' stays
+  return result;
 }
 
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
@@ -169,35 +210,18 @@ ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& 
 
 FactorsOf factors_of(ArchitectureFactors factors) {
   return [factors = std::move(factors)](const RowScenario& row) {
-    const auto found = factors.find(row.scenario.profile.architecture);
-    return found == factors.end() ? no_factors() : found->second;
+    return of_architecture(factors, row.scenario.profile.architecture);
   };
 }
 
 Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
                                        const ValidateOptions& options) {
   CrossValidation out;
-  // Fitted to the steps as they are, then to the steps as that fit makes them: paths move with the factors.
-  Result<std::vector<RowForecast>> base = validate(table, library, options);
-  if (!base) return tl::unexpected(base.error());
-  ArchitectureFactors factors = fit_factors(scored(*base)).factors;
-  ValidateOptions with = options;
-  with.factors = factors_of(factors);
-  Result<std::vector<RowForecast>> near = validate(table, library, with);
-  if (!near) return tl::unexpected(near.error());
-  // The priors are about the factors as a whole, so the second fit sees paths with the first factors taken off again.
-  for (RowForecast& row : *near) {
-    const auto own = factors.find(row.architecture);
-    if (own == factors.end()) continue;
-    for (std::size_t k = 0; k < kKnobs; ++k) row.sensitivities.path_s[k] /= own->second[k];
-  }
-  const std::vector<const RowForecast*> rows = scored(*near);
+  Result<std::vector<RowForecast>> plain = validate(table, library, options);
+  if (!plain) return tl::unexpected(plain.error());
+  out.plain = std::move(*plain);
+  const std::vector<const RowForecast*> rows = scored(out.plain);
   out.fit = fit_factors(rows);
-  with.factors = factors_of(out.fit.factors);
-  Result<std::vector<RowForecast>> fitted = validate(table, library, with);
-  if (!fitted) return tl::unexpected(fitted.error());
-  out.fitted = std::move(*fitted);
-
   std::set<std::string> sources;
   for (const RowForecast* row : rows) sources.insert(row->source);
   for (const std::string& source : sources) {
@@ -206,13 +230,15 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
       if (row->source != source) others.push_back(row);
     out.without[source] = fit_factors(others).factors;
   }
-  with.factors = [&out](const RowScenario& row) {
+  const FactorsOf held_out = [&out](const RowScenario& row) {
     const auto found = out.without.find(row.scenario.source);
-    return found == out.without.end() ? no_factors() : factors_of(found->second)(row);
+    return found == out.without.end() ? no_factors()
+                                      : of_architecture(found->second, row.scenario.profile.architecture);
   };
-  Result<std::vector<RowForecast>> held_out = validate(table, library, with);
-  if (!held_out) return tl::unexpected(held_out.error());
-  out.held_out = std::move(*held_out);
+  std::vector<std::vector<RowForecast>> simulated =
+      validate_each(table, library, {factors_of(out.fit.factors), held_out}, options);
+  out.fitted = std::move(simulated[0]);
+  out.held_out = std::move(simulated[1]);
   return out;
 }
 

@@ -156,6 +156,7 @@ class RowReader {
     m.position = mpt ? Position::alibi : Position::learned;
     m.qkv_bias = m.attention_output_bias = m.mlp_bias = m.norm_bias = !mpt;
     m.max_position_embeddings = mpt ? 0 : count("seq_len", 2048);
+    if (stack_ != nullptr) m.dropout = stack_->dropout;
   }
 
   void read_experts(Model& m) {
@@ -188,15 +189,27 @@ class RowReader {
     s.profile = std::move(*profile);
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(needed("gpu_count"), 16'777'216));
     s.cluster.max_nodes = 0;  // the machine's class, not its size
+    leave_idle(s.cluster);
     const std::string& network = text("inter_node_link");
     if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not printed: {}", fabric->topology));
     if (stack_ != nullptr) apply_to_profile(*stack_, s.profile);
   }
 
+  /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs: jobs leave the trays idle that do not divide.
+  static void leave_idle(Cluster& cluster) {
+    const int host = cluster.node.gpus_per_host;
+    for (int gpus = cluster.node.gpus; 2 * gpus > cluster.node.gpus && gpus >= host; gpus -= host)
+      if (cluster.world_size >= gpus && cluster.world_size % gpus == 0) {
+        cluster.node.gpus = gpus;
+        return;
+      }
+  }
+
   void read_parallel() {
     Parallel& p = result_.scenario.parallel;
     if (stack_ != nullptr) p = stack_->parallel;
+    if (!result_.scenario.model.moe) p.moe_dispatcher = Parallel{}.moe_dispatcher;
     const int world = result_.scenario.cluster.world_size;
     p.tp = std::max(1, small("tp", 1));
     p.pp = std::max(1, small("pp", 1));

@@ -6,12 +6,15 @@
 ///   micro-batch         global batch / (micro-batches x dp) where those are printed, else 1, and the band is wider
 ///   virtual stages      of an interleaved schedule: one layer each where layers divide by the stages, else none
 ///   ZeRO stage          1 with a distributed optimizer, else the stack's
-///   recomputation       the least that fits the GPU's memory: none, the attention scores, everything
+///   recomputation       the least that fits the GPU's memory: none, the attention scores, layer after layer of every
+///                       virtual stage, everything
 ///   stages              even; where layers do not divide, embedding and loss count as layers where that makes them divide,
 ///                       else the layers that are left over go to the stages after the first
 ///   vocabulary          51,200; padded to a multiple of 128 tp where tp does not divide it
 ///   attention           causal; packed fine-tuning attends to 400 tokens (ACCURACY.md A6 15)
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
+///   dropout             of GPT-like models: the stack's
+///   nodes               as many GPUs of each as divide the job: of a rack of 72, 64 where the job is 256
 ///   fabric              by GPU and the words for the network between nodes, else the vendor's reference system
 ///
 /// What was filled in is listed for each row.

@@ -38,23 +38,43 @@ std::string out_of_scope(const CsvTable& table, std::size_t row) {
   return "";
 }
 
-/// The least recomputation that fits.
+/// Would the step of `run` fit with this recomputation? Its schedule stays.
+bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& training) {
+  Plan plan = run.plan;
+  plan.training = training;
+  const std::vector<MemoryByKind> peaks = peak_memory(row.scenario.model, plan, run.schedule);
+  return std::all_of(peaks.begin(), peaks.end(),
+                     [&](const MemoryByKind& peak) { return peak.total() <= run.forecast.memory_capacity; });
+}
+
+/// The least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
+void choose_recompute(RowScenario& row, const ForecastRun& run) {
+  Training& training = row.scenario.training;
+  const auto settle = [&row](std::string what) {
+    row.assumptions.emplace_back("recomputation not printed: " + std::move(what));
+  };
+  if (run.forecast.fits) return settle("none fits");
+  if (!training.flash_attention) {
+    training.recompute = Recompute::selective;
+    if (fits_with(row, run, training)) return settle("the attention scores, the least that fits");
+  }
+  training.recompute = Recompute::full;
+  int longest = 0;
+  for (const Stage& stage : run.plan.stages) longest = std::max(longest, stage.num_layers);
+  for (training.recompute_num_layers = 1; training.recompute_num_layers < longest; ++training.recompute_num_layers)
+    if (fits_with(row, run, training))
+      return settle(std::to_string(training.recompute_num_layers) + " of the " + std::to_string(longest) +
+                    " layers of a virtual stage, the least that fits");
+  training.recompute_num_layers = 0;
+  settle("everything, less does not fit");
+}
+
 Result<ForecastRun> with_least_recompute(RowScenario& row) {
   Result<ForecastRun> run = forecast(row.scenario, {.record_spans = true});
-  for (const Recompute more : {Recompute::selective, Recompute::full}) {
-    if (!run || run->forecast.fits || !row.guess_recompute) break;
-    if (more == Recompute::selective && row.scenario.training.flash_attention) continue;
-    row.scenario.training.recompute = more;
-    run = forecast(row.scenario, {.record_spans = true});
-  }
-  if (row.guess_recompute) {
-    const Recompute chosen = row.scenario.training.recompute;
-    row.assumptions.emplace_back(chosen == Recompute::none ? "recomputation not printed: none fits"
-                                 : chosen == Recompute::selective
-                                     ? "recomputation not printed: the attention scores, the least that fits"
-                                     : "recomputation not printed: everything, less does not fit");
-  }
-  return run;
+  if (!run || !row.guess_recompute) return run;
+  choose_recompute(row, *run);
+  if (row.scenario.training.recompute == Recompute::none) return run;
+  return forecast(row.scenario, {.record_spans = true});
 }
 
 void set_band(RowForecast& out, const RowScenario& row) {
@@ -67,34 +87,8 @@ void set_band(RowForecast& out, const RowScenario& row) {
   out.band = band_around(out.predicted_s, out.deviation);
 }
 
-void fill(RowForecast& out, RowScenario& row, const ValidateOptions& options) {
-  out.stack = row.stack;
-  out.architecture = row.scenario.profile.architecture;
-  out.moe = row.scenario.model.moe.has_value();
-  const Result<ForecastRun> run = with_least_recompute(row);
-  out.assumptions = row.assumptions;
-  if (!run) {
-    out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
-    return;
-  }
-  out.predicted_s = run->forecast.step_time_s;
-  out.sensitivities = sensitivities(run->graph, run->timeline);
-  if (options.factors) {
-    const StepGraph graph = scaled(run->graph, options.factors(row));
-    const Result<Timeline> timeline = simulate(graph, {true});
-    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
-    out.predicted_s = seconds(timeline->step_time);
-    out.sensitivities = sensitivities(graph, *timeline);
-  }
-  for (const MemoryByKind& memory : run->forecast.memory)
-    out.predicted_memory_gib = std::max(out.predicted_memory_gib, static_cast<double>(memory.total().count) / kGiB);
-  out.capacity_gib = static_cast<double>(run->forecast.memory_capacity.count) / kGiB;
-  out.fits = run->forecast.fits;
-  set_band(out, row);
-}
-
-RowForecast forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
-                         const ValidateOptions& options) {
+/// What the row says of itself, before it is forecast.
+RowForecast labelled(const CsvTable& table, std::size_t index) {
   RowForecast out;
   out.row = index;
   out.id = table.text(index, "id");
@@ -105,20 +99,63 @@ RowForecast forecast_row(const CsvTable& table, std::size_t index, const RowLibr
   out.measured_memory_gib =
       table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
   out.skipped = out_of_scope(table, index);
-  if (!out.skipped.empty()) return out;
-  if (out.measured_s <= 0 && !out.out_of_memory) {
-    out.skipped = "step_time_s is not printed";
-    return out;
+  if (out.skipped.empty() && out.measured_s <= 0 && !out.out_of_memory) out.skipped = "step_time_s is not printed";
+  return out;
+}
+
+/// Frameworks print what their allocator holds; the CUDA context and NCCL's buffers are beside it.
+void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device) {
+  for (const MemoryByKind& memory : forecast.memory) {
+    const double total = static_cast<double>(memory.total().count) / kGiB;
+    const double beside = whole_device ? 0 : static_cast<double>(memory.fixed.count) / kGiB;
+    out.predicted_memory_gib = std::max(out.predicted_memory_gib, total);
+    out.comparable_memory_gib = std::max(out.comparable_memory_gib, total - beside);
   }
+  out.capacity_gib = static_cast<double>(forecast.memory_capacity.count) / kGiB;
+  out.fits = forecast.fits;
+}
+
+void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, const Timeline& timeline) {
+  out.predicted_s = seconds(timeline.step_time);
+  out.sensitivities = sensitivities(graph, timeline);
+  set_band(out, row);
+}
+
+/// One forecast for each set of factors; the step is built once.
+std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
+                                      const ValidateOptions& options, const std::vector<FactorsOf>& sets) {
+  RowForecast out = labelled(table, index);
+  const auto for_all = [&] { return std::vector<RowForecast>(sets.size(), out); };
+  if (!out.skipped.empty()) return for_all();
   Result<RowScenario> row = scenario_of_row(table, index, library);
   if (!row) {
     const Diagnostic& why = row.error().diagnostics.front();
     out.skipped = why.key + " " + why.message;
-    return out;
+    return for_all();
   }
   if (options.change) options.change(*row);
-  fill(out, *row, options);
-  return out;
+  out.stack = row->stack;
+  out.architecture = row->scenario.profile.architecture;
+  out.moe = row->scenario.model.moe.has_value();
+  const Result<ForecastRun> run = with_least_recompute(*row);
+  out.assumptions = row->assumptions;
+  if (!run) {
+    out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
+    return for_all();
+  }
+  set_memory(out, run->forecast, table.text(index, "mem_kind").starts_with("max GPU memory"));
+  std::vector<RowForecast> all = for_all();
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!sets[i]) {
+      set_time(all[i], *row, run->graph, run->timeline);
+      continue;
+    }
+    const StepGraph graph = scaled(run->graph, sets[i](*row));
+    const Result<Timeline> timeline = simulate(graph, {true});
+    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
+    set_time(all[i], *row, graph, *timeline);
+  }
+  return all;
 }
 
 double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
@@ -131,14 +168,16 @@ Band band_around(double p50_s, double deviation) {
   return {p50_s / factor, p50_s, p50_s * factor};
 }
 
-Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
-                                          const ValidateOptions& options) {
-  std::vector<RowForecast> rows(table.rows());
+std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const RowLibrary& library,
+                                                    const std::vector<FactorsOf>& sets,
+                                                    const ValidateOptions& options) {
+  std::vector<std::vector<RowForecast>> rows(sets.size(), std::vector<RowForecast>(table.rows()));
   std::atomic<std::size_t> next{0};
   const auto work = [&](bool reports) {
-    for (std::size_t i = next++; i < rows.size(); i = next++) {
-      rows[i] = forecast_row(table, i, library, options);
-      if (reports && options.progress) options.progress(static_cast<int>(i), static_cast<int>(rows.size()));
+    for (std::size_t i = next++; i < table.rows(); i = next++) {
+      std::vector<RowForecast> row = forecast_row(table, i, library, options, sets);
+      for (std::size_t set = 0; set < sets.size(); ++set) rows[set][i] = std::move(row[set]);
+      if (reports && options.progress) options.progress(static_cast<int>(i), static_cast<int>(table.rows()));
     }
   };
   std::vector<std::thread> helpers;
@@ -146,6 +185,11 @@ Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrar
   work(true);
   for (std::thread& helper : helpers) helper.join();
   return rows;
+}
+
+Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
+                                          const ValidateOptions& options) {
+  return std::move(validate_each(table, library, {options.factors}, options).front());
 }
 
 ErrorSummary summarise(const std::vector<const RowForecast*>& rows) {
@@ -230,7 +274,7 @@ MemorySummary summarise_memory(const std::vector<RowForecast>& rows) {
     ++m.completed;
     m.completed_fit += row.fits ? 1 : 0;
     if (row.measured_memory_gib <= 0) continue;
-    const double error = row.predicted_memory_gib / row.measured_memory_gib - 1;
+    const double error = row.comparable_memory_gib / row.measured_memory_gib - 1;
     ++m.rows;
     m.mean += std::abs(error);
     m.bias += error;

@@ -32,7 +32,8 @@ struct RowForecast {
   double layout_spread = 0;  ///< its part for what is not printed, and for unknown dispatchers of experts
   Sensitivities sensitivities;
   double predicted_memory_gib = 0;
-  double measured_memory_gib = 0;  ///< 0: none printed
+  double comparable_memory_gib = 0;  ///< the part of it that the measurement counts
+  double measured_memory_gib = 0;    ///< 0: none printed
   double capacity_gib = 0;
   bool fits = true;
   std::vector<std::string> assumptions;
@@ -58,6 +59,12 @@ struct ValidateOptions {
 /// threads.   Errors: the data files that rows refer to.
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options = {});
+
+/// The same for several sets of factors, an empty one for the profiles as they are: every step is built once.
+/// `options.factors` says nothing here.
+std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const RowLibrary& library,
+                                                    const std::vector<FactorsOf>& sets,
+                                                    const ValidateOptions& options = {});
 
 /// Errors of some rows.
 struct ErrorSummary {

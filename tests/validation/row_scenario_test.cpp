@@ -111,3 +111,31 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
   CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(kData).value()).error()) ==
         "t.csv:2: hidden: is not printed");
 }
+
+TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[validation]") {
+  const auto gpus_of_rack = [](const char* gpu, const char* count) {
+    const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count\n4,1024,16,1024,512," +
+                             std::string(gpu) + "," + count + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.cluster.node.gpus;
+  };
+  CHECK(gpus_of_rack("GB200", "256") == 64);
+  CHECK(gpus_of_rack("GB200", "144") == 72);
+  CHECK(gpus_of_rack("GB200", "8") == 72);     // less than one
+  CHECK(gpus_of_rack("GB200", "1006") == 72);  // nothing divides: as the rack is
+  CHECK(gpus_of_rack("H100", "12") == 8);
+}
+
+TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "[validation]") {
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM,0").value().scenario.model.dropout == 0.1);
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM,1").value().scenario.model.dropout == 0);
+  CHECK(row(",framework,gated_mlp", ",NeMo,0").value().scenario.model.dropout == 0);
+}
+
+TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validation]") {
+  CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher == "alltoall");
+  CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
+            .value()
+            .scenario.parallel.moe_dispatcher == "deepep");
+}

@@ -73,6 +73,35 @@ AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& fo
           {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
 }
 
+/// A slower kernel of the same shape, of which only whole runs are known.
+AttentionModel slower(AttentionModel model, const std::string& kernel, double factor, const std::string& data) {
+  constexpr double kResidual = 0.15;  // between the sources that it was read off
+  model.kernel = kernel;
+  model.forward_efficiency /= factor;
+  model.backward_efficiency /= factor;
+  model.fit = {data, 0, kResidual};
+  return model;
+}
+
+/// `models` and, behind them, `kernel` for each that `of` has among the narrower heads.
+std::vector<AttentionModel> with_slower(std::vector<AttentionModel> models, const std::string& of,
+                                        const std::string& kernel, double factor, const std::string& data) {
+  for (std::size_t i = 0, known = models.size(); i < known; ++i)
+    if (models[i].kernel == of && models[i].head_dim <= 128) models.push_back(slower(models[i], kernel, factor, data));
+  return models;
+}
+
+/// ACCURACY.md A4, from runs alone: MPT's attention with ALiBi, and Hopper's cuDNN before its version 9.
+std::vector<AttentionModel> with_triton(std::vector<AttentionModel> models) {
+  return with_slower(
+      std::move(models), "fa2", "triton", 1.33,
+      "FlashAttention with ALiBi in Triton: time of FlashAttention 2 x 1.33 (ACCURACY.md A4, Composer's runs)");
+}
+std::vector<AttentionModel> with_older_cudnn(std::vector<AttentionModel> models) {
+  return with_slower(std::move(models), "cudnn", "cudnn8", 1.35,
+                     "cuDNN's before mid 2024: time x 1.35 (ACCURACY.md A4, H100 runs of 2023 and 2024)");
+}
+
 std::vector<AttentionModel> ampere(const AttentionTables& tables) {
   const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
   const AttentionCurve narrow = fit_attention(select(fa2, 64, false), false, kH100, kAttentionT0);
@@ -144,8 +173,8 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
 }  // namespace
 
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
-  if (architecture == "Ampere") return ampere(tables);
-  if (architecture == "Hopper") return hopper(tables);
+  if (architecture == "Ampere") return with_triton(ampere(tables));
+  if (architecture == "Hopper") return with_triton(with_older_cudnn(hopper(tables)));
   if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
   if (architecture == "Blackwell") return blackwell(tables);
   return {};
