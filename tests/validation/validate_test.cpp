@@ -100,7 +100,7 @@ TEST_CASE("factors and changes reach the forecasts", "[validation]") {
 }
 
 TEST_CASE("recomputation that is not printed is the least that fits", "[validation]") {
-  // A Llama 2 7B on one GPU of 80 GB with its states over eight: 32 layers of activations; more samples keep less of them.
+  // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
       "flash_attention,step_time_s,micro_batch\n";
