@@ -17,7 +17,9 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMostGpus = 1 << 20;
+constexpr int kMostGpus = 1'000'000;
+constexpr std::size_t kMostDimensions = 8;
+constexpr Duration kLongestLatency{1'000'000'000'000};  // a second
 
 std::vector<std::string_view> words_of(std::string_view line, std::string_view blanks) {
   std::vector<std::string_view> words;
@@ -55,6 +57,9 @@ class AstraSim {
       if (list.size() != dimensions || dimensions == 0)
         return fail({file_, lines_[key], key, fmt::format("{} entries", list.size()),
                      fmt::format("does not have one for each of the {} dimensions", dimensions)});
+    if (dimensions > kMostDimensions)
+      return fail({file_, lines_["topology"], "topology", fmt::format("{} entries", dimensions),
+                   fmt::format("are more dimensions than {}", kMostDimensions)});
     return build();
   }
 
@@ -144,13 +149,14 @@ class AstraSim {
       if (torus) cluster.shape.dimensions.push_back(static_cast<int>(counts[d]));
       const bool last = d + 1 == counts.size();
       const double slower = last ? 1 : std::max(1.0, lists_["bandwidth"][d] / lists_["bandwidth"][d + 1]);
-      if (!torus) cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower, latency(d)});
+      if (!torus && (last || counts[d] > 1))
+        cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower, latency(d)});
     }
     if (torus) cluster.tiers = {{"torus", 0, 1, latency(1)}};
   }
 
   Bandwidth rate(std::size_t dimension, double links) {
-    return {std::max<std::int64_t>(1, std::llround(lists_["bandwidth"][dimension] * links * 1e9))};
+    return {std::max<std::int64_t>(1, std::llround(std::min(1e18, lists_["bandwidth"][dimension] * links * 1e9)))};
   }
   Duration latency(std::size_t dimension) { return from_seconds(lists_["latency"][dimension] * 1e-9); }
 
@@ -213,7 +219,7 @@ class SimAi {
     if (!from || !to || *from < 0 || *to < 0 || *from >= head_[0] || *to >= head_[0])
       return wrong(line, words[0], fmt::format("or what it leads to is no id of a node below {}", head_[0]));
     if (!rate) return wrong(line, words[2], "is no rate (2880Gbps)");
-    if (!latency) return wrong(line, words[3], "is no time (0.0005ms)");
+    if (!latency || *latency > kLongestLatency) return wrong(line, words[3], "is no time (0.0005ms)");
     ++links_;
     if (*from >= gpus()) return {};
     if (*to < gpus() + head_[2]) {
