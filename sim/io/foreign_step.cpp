@@ -70,8 +70,17 @@ Result<ForeignStep> import_step(std::string_view content, const std::string& fil
   return fail({file, 0, "", "", "is no step that can be read (allowed: chakra, pytorch-et, simai)"});
 }
 
+Result<void> check_durations(const ForeignStep& step, const std::string& file) {
+  constexpr double kMostSeconds = 8'640'000;
+  double sum = 0;
+  for (const ForeignNode& node : step.nodes) sum += seconds(node.duration);
+  if (sum > kMostSeconds) return fail({file, 0, "", "", "has nodes of more than 100 days together"});
+  return {};
+}
+
 Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::int64_t>>& after,
                          const std::string& file) {
+  if (const auto ok = check_durations(step, file); !ok) return ok;
   const std::size_t count = step.nodes.size();
   std::unordered_map<std::int64_t, std::int32_t> index;
   for (std::size_t i = 0; i < count; ++i)

@@ -63,8 +63,11 @@ Result<ForeignStep> read_chakra(std::string_view content, const std::string& fil
 Result<ForeignStep> read_pytorch_et(std::string_view content, const std::string& file);
 Result<ForeignStep> read_simai_workload(std::string_view content, const std::string& file);
 
+/// The work of all nodes together must fit a Duration (106 days). Errors: more than 100 days.
+Result<void> check_durations(const ForeignStep& step, const std::string& file);
+
 /// Puts nodes in order and turns ids into indices. `after[i]`: ids that node i depends on; those that are not there are
-/// counted in a note. Errors: an id twice, a circle.
+/// counted in a note. Errors: an id twice, a circle, those of check_durations.
 Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::int64_t>>& after,
                          const std::string& file);
 

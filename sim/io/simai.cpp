@@ -124,7 +124,7 @@ class Workload {
 
   /// Forward through the layers, backward through them in reverse, updates at the end. The next computation waits for the
   /// collective of a forward or of an input gradient; those of weight gradients run beside it, and the update waits.
-  ForeignStep step() {
+  Result<ForeignStep> step() {
     ForeignStep result;
     result.format = "SimAI workload";
     std::int32_t last = -1;
@@ -147,6 +147,7 @@ class Workload {
     });
     result.found = {{"layers", static_cast<std::int64_t>(layers_.size())}, {"collectives", collectives}};
     result.notes.push_back("times are taken as ns; collectives have no times in it, only sizes");
+    if (const auto ok = check_durations(result, file_); !ok) return tl::unexpected(ok.error());
     return result;
   }
 
