@@ -45,6 +45,11 @@ Duration microseconds_of(std::uint64_t us) {
   return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMostMicroseconds)) * 1'000'000};
 }
 
+struct Dependencies {
+  std::vector<std::int64_t> control;  ///< ids of nodes
+  std::vector<std::int64_t> data;
+};
+
 class Reader {
  public:
   explicit Reader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
@@ -81,10 +86,11 @@ class Reader {
         node.duration = microseconds_of(static_cast<std::uint64_t>(time->integer));
       if (const JsonNode* size = any(each, {"comm_size"}))
         node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMostBytes);
-      std::vector<std::int64_t> after;
-      for (const char* key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
+      Dependencies after;
+      for (const std::string_view key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
         if (const JsonNode* deps = each.find(key))
-          for (const JsonNode& dep : deps->items) after.push_back(dep.integer);
+          for (const JsonNode& dep : deps->items)
+            (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
       add(std::move(node), static_cast<std::uint64_t>(type->integer), -1, std::move(after));
     }
     return finish();
@@ -102,12 +108,13 @@ class Reader {
     ForeignNode node;
     std::uint64_t type = 0;
     std::int64_t collective = -1;
-    std::vector<std::int64_t> after;
+    Dependencies after;
     while (const auto field = reader.next()) {
       if (field->number == 1) node.id = static_cast<std::int64_t>(field->value);
       if (field->number == 2) node.name = shortened(field->bytes);
       if (field->number == 3) type = field->value;
-      if (field->number == 4 || field->number == 5) dependencies(*field, after);
+      if (field->number == 4) dependencies(*field, after.control);
+      if (field->number == 5) dependencies(*field, after.data);
       if (field->number == 7) node.duration = microseconds_of(field->value);
       if (field->number == 10) attribute(field->bytes, node, collective);
     }
@@ -141,7 +148,7 @@ class Reader {
     if (name == "pg_name") node.group = shortened(text);
   }
 
-  void add(ForeignNode node, std::uint64_t type, std::int64_t collective, std::vector<std::int64_t> after) {
+  void add(ForeignNode node, std::uint64_t type, std::int64_t collective, Dependencies after) {
     const auto kind = kind_of(type);
     if (!kind) return void(++others_);
     node.kind = *kind;
@@ -150,20 +157,27 @@ class Reader {
       node.collective = kCollectives[static_cast<std::size_t>(collective)];
     }
     step_.nodes.push_back(std::move(node));
-    after_.push_back(std::move(after));
+    data_.push_back(after.data);
+    all_.push_back(std::move(after.data));
+    all_.back().insert(all_.back().end(), after.control.begin(), after.control.end());
   }
 
   Result<ForeignStep> finish() {
     if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
     if (others_ > 0)
       step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
-    if (const auto ok = order_nodes(step_, after_, file_); !ok) return tl::unexpected(ok.error());
+    ForeignStep with_control = step_;
+    if (order_nodes(with_control, all_, file_)) return with_control;
+    // Converted from PyTorch: control dependencies are the call stack there, and go in circles with the data's order.
+    if (const auto ok = order_nodes(step_, data_, file_); !ok) return tl::unexpected(ok.error());
+    step_.notes.emplace_back("control dependencies go in a circle and were left out; those of data were taken");
     return std::move(step_);
   }
 
   std::string file_;
   ForeignStep step_;
-  std::vector<std::vector<std::int64_t>> after_;
+  std::vector<std::vector<std::int64_t>> data_;  ///< of each node, what its data comes from
+  std::vector<std::vector<std::int64_t>> all_;   ///< the same and its control dependencies
   std::int64_t others_ = 0;
 };
 

@@ -128,7 +128,7 @@ const std::vector<Broken> kBroken{
     {"scenario-two-documents.json",
      {"scenario-two-documents.json:7: syntax error: unexpected '{'; expected end of input"}},
     {"scenario-unknown-attention-kernel.json",
-     {"scenario-unknown-attention-kernel.json:3: training.attention_kernel = \"triton\": is no kernel of the profile h100 (allowed: cudnn fa3 fa2)"}},
+     {"scenario-unknown-attention-kernel.json:3: training.attention_kernel = \"flash9\": is no kernel of the profile h100 (allowed: cudnn fa3 fa2 cudnn8 triton)"}},
     {"scenario-unknown-dtype.json",
      {"scenario-unknown-dtype.json:4: training.dtype = \"bfloat16\": is unknown (allowed: fp32 fp16 bf16 fp8 fp8_block mxfp8 nvfp4)"}},
     {"scenario-unknown-key.json",

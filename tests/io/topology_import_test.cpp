@@ -302,10 +302,11 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
   CHECK(error_of("switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\"\n[1]\t\"H-02\"[1](2)\t# \"b\" lid 1 4xFAST\n", "n.txt") ==
         "n.txt:3: '[1]?\"H-02\"[1](2)?# \"b\" lid 1 4xFAST' has no rate such as 4xNDR or 4X 106.25 Gbps");
   CHECK(error_of("nothing of that kind", "n.txt") ==
-        "n.txt: is no topology, and none of nccl-topology nccl-graph simgrid iblinkinfo ibnetdiscover nvidia-smi");
+        "n.txt: is no topology, and none of nccl-topology nccl-graph simgrid iblinkinfo ibnetdiscover "
+        "astra-sim simai-topology nvidia-smi");
   CHECK(to_string(import_topology("", "n.txt", "visio").error()) ==
         "format = visio: is no format of topologies (allowed: nccl-topology nccl-graph simgrid iblinkinfo "
-        "ibnetdiscover nvidia-smi)");
+        "ibnetdiscover astra-sim simai-topology nvidia-smi)");
 }
 
 TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {

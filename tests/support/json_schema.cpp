@@ -75,7 +75,7 @@ class Validator {
     if (keyword == "properties" || keyword == "required" || keyword == "additionalProperties")
       return check_object(keyword, rule, schema, value, at);
     if (keyword == "items" || keyword == "minItems") return check_array(keyword, rule, value, at);
-    if (keyword == "minimum" || keyword == "maximum" || keyword == "exclusiveMinimum")
+    if (keyword == "minimum" || keyword == "maximum" || keyword == "exclusiveMinimum" || keyword == "exclusiveMaximum")
       return check_number(keyword, rule, value, at);
     if (keyword == "pattern") {
       if (value.is_string() && !std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>())))
@@ -154,6 +154,7 @@ class Validator {
     if (keyword == "minimum" && number < bound) report(at, "is below " + rule.dump());
     if (keyword == "maximum" && number > bound) report(at, "is above " + rule.dump());
     if (keyword == "exclusiveMinimum" && number <= bound) report(at, "is not above " + rule.dump());
+    if (keyword == "exclusiveMaximum" && number >= bound) report(at, "is not below " + rule.dump());
   }
 
   std::filesystem::path file_;
