@@ -97,10 +97,18 @@ Reply WorkerPool::talk(const Worker& worker, const std::string& line) const {
 
 Reply WorkerPool::ask(const std::string& line) {
   std::unique_lock lock(mutex_);
-  if (!freed_.wait_for(lock, limits_.queue, [this] { return !idle_.empty(); })) return {Outcome::busy, ""};
+  const std::uint64_t ticket = next_ticket_++;
+  waiting_.push_back(ticket);
+  const bool mine = freed_.wait_for(lock, limits_.queue, [&] { return !idle_.empty() && waiting_.front() == ticket; });
+  std::erase(waiting_, ticket);
+  if (!mine) {
+    freed_.notify_all();  // whoever was behind may be the first now
+    return {Outcome::busy, ""};
+  }
   Worker worker = idle_.back();
   idle_.pop_back();
   lock.unlock();
+  freed_.notify_all();
   Reply reply = talk(worker, line);
   if (reply.outcome != Outcome::answered) {
     end(worker);
@@ -109,7 +117,7 @@ Reply WorkerPool::ask(const std::string& line) {
   lock.lock();
   idle_.push_back(worker);
   lock.unlock();
-  freed_.notify_one();
+  freed_.notify_all();
   return reply;
 }
 

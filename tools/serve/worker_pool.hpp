@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -55,6 +57,8 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<Worker> idle_;
+  std::deque<std::uint64_t> waiting_;  ///< tickets in the order of asking: who waits longest is served first
+  std::uint64_t next_ticket_ = 0;
 };
 
 }  // namespace tracecast::serve
