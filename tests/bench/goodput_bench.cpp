@@ -5,14 +5,14 @@
 
 #include "sim/io/failure_file.hpp"
 #include "sim/reliability/goodput.hpp"
+#include "tests/support/paths.hpp"
 
 namespace {
 
 using namespace tracecast;
 
 void histories_of_54_days(benchmark::State& state) {
-  const auto file =
-      read_failure_file(std::filesystem::path(TRACECAST_SOURCE_DIR) / "scenarios" / "failures" / "llama3-54-days.json");
+  const auto file = read_failure_file(source_dir() / "scenarios" / "failures" / "llama3-54-days.json");
   if (!file) return state.SkipWithError(to_string(file.error()).c_str());
   FixedStepTimes steps;
   steps.healthy = {from_seconds(6.34), 2048 * 8192};

@@ -6,13 +6,14 @@
 
 #include "sim/io/files.hpp"
 #include "sim/search/planner.hpp"
+#include "tests/support/paths.hpp"
 
 namespace {
 
 using namespace tracecast;
 
 Scenario llama_405b() {
-  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
   return read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
                        {"cluster.topology=dgx-h100", "parallel.dp=0", "training.global_batch_size=2048"})

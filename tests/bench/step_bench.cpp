@@ -10,6 +10,7 @@
 #include "sim/io/files.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/paths.hpp"
 
 namespace {
 
@@ -24,7 +25,7 @@ struct Input {
   std::unique_ptr<NetworkModel> network;
 
   static Input read(std::int64_t dp, std::int64_t microbatches) {
-    const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+    const std::filesystem::path root = source_dir();
     const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
     Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
                                       {"cluster.topology=dgx-h100", "cluster.world_size=" + std::to_string(128 * dp),

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
 #include "tools/calibrate/catalogue.hpp"
 #include "tools/calibrate/gemm_fit.hpp"
 #include "tools/calibrate/specification.hpp"
@@ -15,7 +16,7 @@ using namespace tracecast::calibrate;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const std::filesystem::path kData = kRoot / "../shared/data";
 
 Profile shipped(const std::string& name) {

@@ -3,12 +3,13 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 double relative_error(const std::string& name) {
   const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};

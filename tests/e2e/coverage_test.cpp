@@ -6,12 +6,13 @@
 #include <catch2/catch.hpp>
 
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 std::set<std::string> titles() {
   std::set<std::string> all;

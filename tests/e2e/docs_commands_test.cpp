@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 #include "tools/commands.hpp"
 
 using namespace tracecast;
@@ -42,7 +43,7 @@ std::vector<Block> blocks_of(const std::filesystem::path& path) {
 }
 
 std::vector<std::filesystem::path> pages() {
-  const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path source = source_dir();
   std::vector<std::filesystem::path> found = {source / "README.md"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(source / "docs"))
     if (entry.path().extension() == ".md") found.push_back(entry.path());

@@ -13,6 +13,7 @@
 #include "tests/e2e/shell.hpp"
 #include "tests/report/trace_reader.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
@@ -20,7 +21,7 @@ using nlohmann::json;
 namespace {
 
 DataPaths shipped_data() {
-  const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path source = source_dir();
   return {source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
 }
 
@@ -115,7 +116,7 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
 
 TEST_CASE("predict: every shipped scenario gives a result that fits the schema and adds up", "[e2e]") {
   const DataPaths data = shipped_data();
-  const std::filesystem::path schema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/result.schema.json";
+  const std::filesystem::path schema = source_dir() / "docs/schema/result.schema.json";
   int forecasts = 0;
   for (const char* folder : {"published", "case_studies", "teaching"}) {
     for (const auto& entry : std::filesystem::directory_iterator(data.scenarios / folder)) {

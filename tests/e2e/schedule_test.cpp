@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
@@ -184,7 +185,7 @@ static std::vector<Shown> shown_in(const std::string& page) {
 
 TEST_CASE("the tutorial's pictures are what the commands beside them print", "[e2e][schedule][docs]") {
   const Sandbox sandbox;
-  const auto all = shown_in(content_of(std::string(TRACECAST_SOURCE_DIR) + "/docs/tutorial/schedules.md"));
+  const auto all = shown_in(content_of(source_dir().string() + "/docs/tutorial/schedules.md"));
   CHECK(all.size() >= 8);
   for (const Shown& shown : all) {
     INFO(shown.script);

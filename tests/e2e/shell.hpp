@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 
@@ -33,13 +34,13 @@ inline std::string content_of(const std::filesystem::path& path) {
 class Sandbox {
  public:
   Sandbox() {
-    const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+    const std::filesystem::path source = source_dir();
     for (const char* data : {"scenarios", "topologies", "kernels", "docs"}) {
       if (std::filesystem::exists(source / data))
         std::filesystem::create_directory_symlink(source / data, path() / data);
     }
     std::filesystem::create_directory(path() / "tools");
-    std::filesystem::create_symlink(TRACECAST_BINARY, path() / "tools" / "tracecast");
+    std::filesystem::create_symlink(tracecast_binary(), path() / "tools" / "tracecast");
   }
 
   const std::filesystem::path& path() const { return folder_.path(); }

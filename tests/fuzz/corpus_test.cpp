@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/fuzz/exercise_readers.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -21,8 +22,7 @@ namespace {
 std::vector<std::string> corpus() {
   std::vector<fs::path> files;
   for (const char* folder : {"tests/fuzz/corpus", "tests/data/broken"})
-    for (const auto& entry : fs::directory_iterator(fs::path(TRACECAST_SOURCE_DIR) / folder))
-      files.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(source_dir() / folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<std::string> texts;
   for (const fs::path& file : files) {

@@ -15,6 +15,7 @@
 #include "sim/io/topology_import.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 #include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
 #include "tracer/trace_reader.hpp"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 /// A small set of data files for scenarios to refer to, and the places that inputs are written to.
 struct Workplace {
   Workplace() {
-    const fs::path root = TRACECAST_SOURCE_DIR;
+    const fs::path root = source_dir();
     for (const char* file : {"scenarios/models/gpt2-small.json", "topologies/laptop.json", "topologies/dgx-h100.json",
                              "kernels/profiles/h100.json", "scenarios/stacks/megatron-core.json",
                              "scenarios/stacks/torchtitan.json", "scenarios/stacks/pytorch-fsdp.json"}) {

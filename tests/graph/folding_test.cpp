@@ -9,6 +9,7 @@
 #include "sim/report/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
@@ -115,7 +116,7 @@ const std::vector<Trouble>& troubles() {
        }},
       {"another GPU in some places",
        [](Scenario& s) {
-         const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+         const std::filesystem::path root = source_dir();
          s.perturbation.gpus = {{{8, 15}, "a100", read_profile(root / "kernels/profiles/a100.json").value()}};
        }},
       {"every rank at its own speed",

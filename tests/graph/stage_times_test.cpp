@@ -8,6 +8,7 @@
 #include "sim/graph/builder.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/timed_schedule.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -15,7 +16,7 @@ using namespace tracecast::literals;
 namespace {
 
 Scenario teaching(const std::vector<std::string>& overrides = {}) {
-  const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path source = source_dir();
   const DataPaths data{source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
   const auto scenario = read_scenario(data.scenarios / "teaching" / "pipeline-1f1b.json", data, overrides);
   REQUIRE(scenario);

@@ -8,13 +8,14 @@
 
 #include "sim/io/files.hpp"
 #include "sim/plan/plan.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 struct Broken {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
@@ -21,8 +22,7 @@ std::string complaint(const std::string& text) {
 }  // namespace
 
 TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]") {
-  const auto economics =
-      read_economics(std::filesystem::path(TRACECAST_SOURCE_DIR) / "scenarios/economics/rental-2026.json").value();
+  const auto economics = read_economics(source_dir() / "scenarios/economics/rental-2026.json").value();
   CHECK(economics.name == "rental-2026");
   CHECK(economics.price_per_gpu_hour("h100") == Range3{1.99, 3.0, 5.0});
   CHECK_FALSE(economics.price_per_gpu_hour("mi300x").has_value());

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/paths.hpp"
+
 using namespace tracecast;
 namespace fs = std::filesystem;
 
@@ -34,7 +36,7 @@ std::string errors_of(const std::string& text, const std::vector<std::string>& o
   return message;
 }
 
-const fs::path kShipped = fs::path(TRACECAST_SOURCE_DIR) / "scenarios" / "failures";
+const fs::path kShipped = source_dir() / "scenarios" / "failures";
 
 }  // namespace
 

@@ -7,13 +7,14 @@
 
 #include "sim/io/files.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kSamples = fs::path(TRACECAST_SOURCE_DIR) / "../shared/data/formats/hf-config";
+const fs::path kSamples = source_dir() / "../shared/data/formats/hf-config";
 
 std::optional<Model> read(const std::string& text, std::string* complaint = nullptr) {
   const JsonDocument document = parse_json(text, "config.json").value();

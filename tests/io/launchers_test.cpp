@@ -14,13 +14,14 @@
 #include "sim/io/launchers/toml_document.hpp"
 #include "sim/io/launchers/yaml_document.hpp"
 #include "sim/search/space.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
 
 RunGivens givens(const std::string& model, int gpus) {

@@ -6,13 +6,14 @@
 #include "sim/io/json_document.hpp"
 #include "sim/model/model.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kModels = fs::path(TRACECAST_SOURCE_DIR) / "scenarios/models";
+const fs::path kModels = source_dir() / "scenarios/models";
 
 std::int64_t parameters(const char* name) {
   const Result<Model> model = read_model(kModels / (std::string(name) + ".json"));

@@ -6,12 +6,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/paths.hpp"
+
 namespace tracecast {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSamples = fs::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "formats" / "nccl-debug-log";
+const fs::path kSamples = source_dir() / ".." / "shared" / "data" / "formats" / "nccl-debug-log";
 
 NcclLog sample(const std::string& name) {
   std::ifstream stream(kSamples / name, std::ios::binary);

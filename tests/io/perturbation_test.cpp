@@ -4,13 +4,14 @@
 
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 /// ZeRO-1 on 64 A100 of eight nodes.

@@ -7,13 +7,14 @@
 #include "sim/io/json_document.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
 
 namespace {
 
-const std::filesystem::path kSchema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/profile.schema.json";
+const std::filesystem::path kSchema = source_dir() / "docs/schema/profile.schema.json";
 
 /// A profile with every group filled, no two numbers alike.
 Profile full_profile() {
@@ -111,7 +112,7 @@ TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
 }
 
 TEST_CASE("profile file: the shipped profiles parse and round-trip", "[io]") {
-  const std::filesystem::path folder = std::filesystem::path(TRACECAST_SOURCE_DIR) / "kernels/profiles";
+  const std::filesystem::path folder = source_dir() / "kernels/profiles";
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".json") continue;

@@ -9,13 +9,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kSamples =
-    std::filesystem::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "formats" / "pipeline-schedule";
+const std::filesystem::path kSamples = source_dir() / ".." / "shared" / "data" / "formats" / "pipeline-schedule";
 
 bool no_samples() {
   if (std::filesystem::exists(kSamples)) return false;

@@ -10,13 +10,14 @@
 #include "sim/io/scenario_fields.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 
 std::string content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);

@@ -11,13 +11,14 @@
 #include "sim/report/forecast.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 std::vector<Stack> shipped() { return read_stacks(kRoot / "scenarios/stacks").value(); }

@@ -4,13 +4,14 @@
 
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 namespace {
 
 using namespace literals;
 
-const std::filesystem::path kTopologies = std::filesystem::path(TRACECAST_SOURCE_DIR) / "topologies";
+const std::filesystem::path kTopologies = source_dir() / "topologies";
 
 TEST_CASE("Every shipped topology reads", "[io][network]") {
   int files = 0;

@@ -10,6 +10,7 @@
 #include "sim/io/simgrid_export.hpp"
 #include "sim/network/routing.hpp"
 #include "tests/network/fabrics.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using namespace literals;
 namespace fs = std::filesystem;
 
-const fs::path kFormats = fs::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "formats";
+const fs::path kFormats = source_dir() / ".." / "shared" / "data" / "formats";
 
 std::string content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -144,7 +145,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
   }
   SECTION("p5 has 4 EFA NICs a GPU, as our own file of it") {
     const Cluster cluster = sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
-    const Cluster shipped = read_topology(fs::path(TRACECAST_SOURCE_DIR) / "topologies/aws-p5.json").value();
+    const Cluster shipped = read_topology(source_dir() / "topologies/aws-p5.json").value();
     CHECK(cluster.node.nics == shipped.node.nics);
     CHECK(cluster.node.nic_rate == shipped.node.nic_rate);
     CHECK(cluster.node.gpu_link == shipped.node.gpu_link);

@@ -9,12 +9,13 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 Scenario small(const std::string& model, std::vector<std::string> overrides) {

@@ -9,12 +9,13 @@
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 Scenario cpu_scenario(const std::string& name) {

@@ -7,6 +7,7 @@
 
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 #include "tools/calibrate/collective_fit.hpp"
 #include "tools/calibrate/collective_report.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 
 TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average", "[differential][network]") {
   const fs::path data = kRoot / ".." / "shared" / "data";

@@ -11,6 +11,7 @@
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/simgrid.hpp"
 #include "tests/network/small_clusters.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 namespace {
@@ -31,7 +32,7 @@ struct Machine {
 /// With NCCL's own numbers: what was fitted to groups that have their NICs to themselves says nothing of how siblings
 /// share its losses (docs/models.md).
 Machine shipped(const std::string& name) {
-  Cluster cluster = *read_topology(std::filesystem::path(TRACECAST_SOURCE_DIR) / "topologies" / (name + ".json"));
+  Cluster cluster = *read_topology(source_dir() / "topologies" / (name + ".json"));
   cluster.tuning = {};
   return {name, cluster, std::string(architecture_of_gpu(cluster.gpu))};
 }

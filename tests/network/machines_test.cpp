@@ -4,6 +4,7 @@
 #include "sim/io/files.hpp"
 #include "sim/network/routing.hpp"
 #include "sim/network/topology.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 using namespace literals;
 
 Cluster machine(const std::string& name, int ranks = 0) {
-  const std::filesystem::path folder = std::filesystem::path(TRACECAST_SOURCE_DIR) / "topologies";
+  const std::filesystem::path folder = source_dir() / "topologies";
   Result<Cluster> cluster = read_topology(folder / (name + ".json"));
   if (!cluster) FAIL(to_string(cluster.error()));
   cluster->world_size = ranks > 0 ? ranks : cluster->max_nodes * cluster->node.gpus;

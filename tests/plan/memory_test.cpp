@@ -6,6 +6,7 @@
 
 #include "sim/io/files.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -303,7 +304,7 @@ TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", 
 }
 
 TEST_CASE("Llama 3.1 405B on 8,192 H100 fits, as it did", "[memory][published]") {
-  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   const auto peak = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
     const Scenario s = read_scenario(root / "scenarios" / "published" / name, data, overrides).value();

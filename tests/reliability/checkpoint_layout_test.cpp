@@ -6,13 +6,14 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kModels = fs::path(TRACECAST_SOURCE_DIR) / "scenarios" / "models";
+const fs::path kModels = source_dir() / "scenarios" / "models";
 
 Model model(const std::string& name) { return read_model(kModels / (name + ".json")).value(); }
 

@@ -8,13 +8,14 @@
 #include "sim/reliability/checkpoint_layout.hpp"
 #include "sim/reliability/goodput.hpp"
 #include "tests/reliability/job_fixtures.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 History run(const JobSpec& spec, const StepTimes& steps) {
   REQUIRE(check(spec).has_value());

@@ -12,13 +12,14 @@
 #include "sim/report/forecast.hpp"
 #include "sim/report/goodput_svg.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = TRACECAST_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
 
 Scenario scenario(const std::string& file, const std::vector<std::string>& overrides = {}) {

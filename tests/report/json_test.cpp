@@ -5,6 +5,7 @@
 #include "sim/io/json_document.hpp"
 #include "tests/report/sample.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
@@ -79,7 +80,7 @@ TEST_CASE("result: values are the forecast's", "[report][json]") {
 }
 
 TEST_CASE("result: fits its schema, with and without the optional keys", "[report][json][schema]") {
-  const std::filesystem::path schema = std::filesystem::path(TRACECAST_SOURCE_DIR) / "docs/schema/result.schema.json";
+  const std::filesystem::path schema = source_dir() / "docs/schema/result.schema.json";
   Scenario scenario = sample::scenario();
   Forecast forecast = sample::forecast();
   forecast.causes = {{"gemm", 1.0, 1.2}};

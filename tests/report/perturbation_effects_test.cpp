@@ -3,6 +3,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -10,7 +11,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false) {
-  const fs::path root = TRACECAST_SOURCE_DIR;
+  const fs::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
   const Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data, settings).value();
   return forecast(scenario, {.perturbation_effects = effects}).value().forecast;

@@ -14,6 +14,7 @@
 
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
@@ -65,8 +66,7 @@ bool equals(std::int64_t run_ticks, std::int64_t scale, const std::string& text)
 }  // namespace
 
 TEST_CASE("every row of the oracle file of schedules", "[schedule][oracle]") {
-  const std::filesystem::path path =
-      std::filesystem::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "oracles" / "pipeline.csv";
+  const std::filesystem::path path = source_dir() / ".." / "shared" / "data" / "oracles" / "pipeline.csv";
   if (!std::filesystem::exists(path)) {
     WARN("skipped: no " << path);
     return;

@@ -7,12 +7,13 @@
 
 #include "sim/base/random.hpp"
 #include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
   const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};

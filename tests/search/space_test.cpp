@@ -8,12 +8,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 Scenario shipped(const std::string& name) {
   const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};

@@ -5,6 +5,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/sweep_report.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
@@ -13,7 +14,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 Result<Scenario> llama_7b(const Texts& overrides) {
-  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   return read_scenario(root / "scenarios/case_studies/llama2-7b-abci.json", data, overrides);
 }

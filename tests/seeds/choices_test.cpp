@@ -10,13 +10,14 @@
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
 
 Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {

@@ -9,6 +9,7 @@
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -16,7 +17,7 @@ using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 Cluster machine(const std::string& name) { return read_topology(kRoot / "topologies" / (name + ".json")).value(); }
 

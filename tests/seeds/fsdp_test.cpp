@@ -8,6 +8,7 @@
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using tracecast::test::llama3_70b;
@@ -15,7 +16,7 @@ using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
   const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};

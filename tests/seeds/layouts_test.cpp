@@ -8,13 +8,14 @@
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
 
 Result<Scenario> shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {

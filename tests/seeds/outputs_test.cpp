@@ -12,12 +12,13 @@
 #include "sim/report/report_page.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 
 Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
   const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};

@@ -8,6 +8,7 @@
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -15,7 +16,7 @@ using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
 
 Result<Scenario> shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {

@@ -6,13 +6,14 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
 Scenario base() {
-  const std::filesystem::path root = TRACECAST_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   return read_scenario(find_file("strategies", data.scenarios, "scenario").value(), data).value();
 }

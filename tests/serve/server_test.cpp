@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 
 #ifdef TRACECAST_SERVER
 
@@ -41,8 +42,8 @@ class Server {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    const char* words[] = {TRACECAST_BINARY, "serve", "--port", "0", "--workers", "2", nullptr};
-    REQUIRE(posix_spawn(&process_, TRACECAST_BINARY, &actions, nullptr, const_cast<char**>(words), environ) == 0);
+    const char* words[] = {tracecast_binary(), "serve", "--port", "0", "--workers", "2", nullptr};
+    REQUIRE(posix_spawn(&process_, tracecast_binary(), &actions, nullptr, const_cast<char**>(words), environ) == 0);
     posix_spawn_file_actions_destroy(&actions);
     close(output[1]);
     std::string line;

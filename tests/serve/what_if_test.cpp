@@ -7,6 +7,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/report/forecast.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::cli;
@@ -15,7 +16,7 @@ using nlohmann::json;
 namespace {
 
 const DataPaths& data() {
-  static const std::filesystem::path source = TRACECAST_SOURCE_DIR;
+  static const std::filesystem::path source = source_dir();
   static const DataPaths paths{
       .scenarios = source / "scenarios", .topologies = source / "topologies", .profiles = source / "kernels/profiles"};
   return paths;

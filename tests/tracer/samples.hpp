@@ -7,12 +7,11 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/compressed.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 
-inline std::filesystem::path format_samples() {
-  return std::filesystem::path(TRACECAST_SOURCE_DIR) / ".." / "shared" / "data" / "formats";
-}
+inline std::filesystem::path format_samples() { return source_dir() / ".." / "shared" / "data" / "formats"; }
 
 inline bool have_samples() {
   const bool there = std::filesystem::exists(format_samples());

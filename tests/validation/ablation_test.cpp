@@ -6,11 +6,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/paths.hpp"
+
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 /// Three small runs of one source: tensor parallel, pipelined and recomputed, data parallel.

@@ -6,12 +6,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/validation/validate.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 std::string quoted(const std::string& field) { return "\"" + field + "\""; }

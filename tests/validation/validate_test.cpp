@@ -7,12 +7,13 @@
 
 #include "sim/report/validation_report.hpp"
 #include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = TRACECAST_SOURCE_DIR;
+const std::filesystem::path kRoot = source_dir();
 const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
 
 /// A row as if it had been forecast.

@@ -1,0 +1,7 @@
+#include "tests/support/paths.hpp"
+
+namespace tracecast {
+
+const char* tracecast_binary() { return TRACECAST_BINARY; }
+
+}  // namespace tracecast
