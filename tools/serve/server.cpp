@@ -33,10 +33,17 @@ constexpr int kPatience = 5;               ///< seconds for a client to send, ta
 constexpr const char* kJson = "application/json";
 constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
 
-int work() {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+/// A request that asks for more ends its worker, not the machine.
+void limit_memory() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow alone is larger
   const rlimit memory{kWorkerMemory, kWorkerMemory};
   setrlimit(RLIMIT_AS, &memory);
+#endif
+}
+
+int work() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  limit_memory();
   const Result<DataPaths> data = cli::data_paths();
   if (!data) {
     std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
