@@ -1,14 +1,22 @@
 /// `tracecast profile`: times the operators and collectives of this machine and writes a profile.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
+#include "tools/environment.hpp"
 #include "tools/worker_process.hpp"
+#include "tracer/import/recordings.hpp"
+#include "tracer/measured_profile.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -19,6 +27,7 @@ struct Options {
   std::vector<std::string> scenarios;
   int ranks = 0;
   int passes = 20;
+  std::vector<std::string> traces;
   std::string out = "recorded.json";
 };
 
@@ -38,7 +47,49 @@ Result<ExitCode> missing(const std::string& sentence) {
   return ExitCode::missing;
 }
 
+std::string summary(const MeasuredProfile& measured, const std::string& path) {
+  constexpr std::size_t kMostNames = 8;
+  const double share = seconds(measured.matched_time) / seconds(measured.time);
+  std::string text = fmt::format(
+      "{} of {} kernels matched, {:.1f} % of their time: {} operators measured, {} calls of collectives\n",
+      measured.matched, measured.kernels, 100 * share, measured.operators, measured.collectives);
+  if (!measured.unmatched.empty()) text += "not matched, the longest first:\n";
+  for (std::size_t i = 0; i < std::min(kMostNames, measured.unmatched.size()); ++i)
+    text += fmt::format("  {:>10}  {}\n", to_text(measured.unmatched[i].second), measured.unmatched[i].first);
+  return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
+}
+
+/// The scenario says what ran; its profile lends models for what was not measured.
+Result<ExitCode> measure_recordings(const Options& options) {
+  if (options.scenarios.size() != 1)
+    return fail({"", 0, "--for", "", "is needed once with --from: the scenario that was recorded"});
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<std::filesystem::path> path = find_file(options.scenarios[0], data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  const Result<Scenario> scenario = read_scenario(*path, *data);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const Result<ForecastRun> run = forecast(*scenario);
+  if (!run) return tl::unexpected(run.error());
+  std::vector<Trace> traces;
+  for (const std::string& file : options.traces) {
+    Result<Trace> trace = read_recording(file);
+    if (!trace) return tl::unexpected(trace.error());
+    traces.push_back(std::move(*trace));
+  }
+  Result<MeasuredProfile> measured = measured_profile(traces, run->graph, scenario->profile, options.traces[0]);
+  if (!measured) return tl::unexpected(measured.error());
+  Profile& profile = measured->profile;
+  profile.name = std::filesystem::path(options.out).stem().string();
+  profile.source = fmt::format("recorded: {} of scenario {}; what was not measured: {}", options.traces.size() == 1 ? "a trace" : fmt::format("{} traces", options.traces.size()), scenario->name, profile.source);
+  if (const Result<void> written = write_file(options.out, to_json(profile)); !written)
+    return tl::unexpected(written.error());
+  fmt::print("{}", summary(*measured, options.out));
+  return ExitCode::done;
+}
+
 Result<ExitCode> record(const Options& options, const Context& context) {
+  if (!options.traces.empty()) return measure_recordings(options);
   if (options.device == "cuda") return missing("GPUs cannot be timed by this build: there are no CUDA operators in it");
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
   std::vector<std::string> arguments{"profile", "--suite",  options.suite, "--passes", std::to_string(options.passes),
@@ -74,6 +125,11 @@ Run add_profile(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--for", options->scenarios, "also the operators of this scenario's step; may be repeated")
       ->type_name("SCENARIO")
+      ->allow_extra_args(false);
+  app.add_option("--from", options->traces,
+                 "instead of timing: a recording of the scenario of --for (a trace of record, PyTorch's profiler, Nsight); may "
+                 "be repeated, one a rank")
+      ->type_name("TRACE")
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks,
                  "processes that work at the same time, as the ranks of a step do; 0: one a core")

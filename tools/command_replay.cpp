@@ -14,7 +14,6 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/whole_file.hpp"
 #include "sim/report/perfetto.hpp"
@@ -22,7 +21,6 @@
 #include "tools/command_list.hpp"
 #include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
-#include "tracer/trace_reader.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -35,17 +33,6 @@ struct Options {
   std::string out;
   bool json = false;
 };
-
-/// A trace of our own, or any recording that can be imported.
-Result<Trace> load(const std::string& file) {
-  const Result<std::string> content = read_packed(file);
-  if (!content) return tl::unexpected(content.error());
-  constexpr std::string_view kOurs = "{\"format\":\"tracecast trace";
-  if (content->starts_with(kOurs)) return read_trace(file);
-  Result<ImportedTrace> imported = import_recording(*content, file);
-  if (!imported) return tl::unexpected(imported.error());
-  return std::move(imported->trace);
-}
 
 /// Time of all streams by what ran, the largest first.
 std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& record) {
@@ -118,7 +105,7 @@ Result<void> write_all(const Options& options, const Replay& replay, const Timel
 }
 
 Result<ExitCode> run(const Options& options, const Context& context) {
-  const Result<Trace> trace = load(options.file);
+  const Result<Trace> trace = read_recording(options.file);
   if (!trace) return tl::unexpected(trace.error());
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
   const Result<Replay> replay = replay_graph(*trace, step, options.file);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/compressed.hpp"
+#include "tracer/trace_reader.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -22,6 +25,16 @@ constexpr RecordingFormat kFormats[] = {
 }  // namespace
 
 std::span<const RecordingFormat> recording_formats() { return kFormats; }
+
+Result<Trace> read_recording(const std::filesystem::path& path) {
+  const Result<std::string> content = read_packed(path);
+  if (!content) return tl::unexpected(content.error());
+  constexpr std::string_view kOurs = "{\"format\":\"tracecast trace";
+  if (content->starts_with(kOurs)) return read_trace(path);
+  Result<ImportedTrace> imported = import_recording(*content, path.string());
+  if (!imported) return tl::unexpected(imported.error());
+  return std::move(imported->trace);
+}
 
 Result<ImportedTrace> import_recording(std::string_view content, const std::string& file, std::string_view format) {
   for (const RecordingFormat& each : kFormats)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ std::span<const RecordingFormat> recording_formats();
 
 /// `content`: not packed. `format`: a name of the table; empty: by content. Errors: none of them; those of the format.
 Result<ImportedTrace> import_recording(std::string_view content, const std::string& file, std::string_view format = "");
+
+/// A trace of our own, or any recording that can be imported, packed or not.
+Result<Trace> read_recording(const std::filesystem::path& path);
 
 // The formats.
 Result<ImportedTrace> read_kineto(std::string_view content, const std::string& file);
