@@ -51,37 +51,53 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
   constexpr std::size_t kMostNames = 8;
   const double share = seconds(measured.matched_time) / seconds(measured.time);
   std::string text = fmt::format(
-      "{} of {} kernels matched, {:.1f} % of their time: {} operators measured, {} calls of collectives\n",
-      measured.matched, measured.kernels, 100 * share, measured.operators, measured.collectives);
+      "{} of {} kernels of {} step{} matched, {:.1f} % of their time: {} operators measured\n", measured.matched,
+      measured.kernels, measured.steps, measured.steps == 1 ? "" : "s", 100 * share, measured.operators);
+  if (measured.collectives > 0)
+    text += fmt::format("{} of {} collectives matched, {} of them across hosts and left to the network model\n",
+                        measured.collectives_matched, measured.collectives, measured.collectives_across_hosts);
   if (!measured.unmatched.empty()) text += "not matched, the longest first:\n";
   for (std::size_t i = 0; i < std::min(kMostNames, measured.unmatched.size()); ++i)
     text += fmt::format("  {:>10}  {}\n", to_text(measured.unmatched[i].second), measured.unmatched[i].first);
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 
-/// The scenario says what ran; its profile lends models for what was not measured.
-Result<ExitCode> measure_recordings(const Options& options) {
+Result<Scenario> recorded_scenario(const Options& options) {
   if (options.scenarios.size() != 1)
     return fail({"", 0, "--for", "", "is needed once with --from: the scenario that was recorded"});
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   const Result<std::filesystem::path> path = find_file(options.scenarios[0], data->scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
-  const Result<Scenario> scenario = read_scenario(*path, *data);
+  return read_scenario(*path, *data);
+}
+
+/// What was recorded where; never a host's name.
+std::string source_of(const std::vector<NamedTrace>& traces, const Scenario& scenario, const Profile& base) {
+  const TraceHeader& header = traces.front().trace.header;
+  return fmt::format("recorded: {} of scenario {}{}{}; what was not measured: {}",
+                     traces.size() == 1 ? "a trace" : fmt::format("{} traces", traces.size()), scenario.name,
+                     header.gpu.empty() ? "" : " on " + header.gpu, header.date.empty() ? "" : ", " + header.date,
+                     base.source);
+}
+
+/// The scenario says what ran; its profile lends models for what was not measured.
+Result<ExitCode> measure_recordings(const Options& options) {
+  const Result<Scenario> scenario = recorded_scenario(options);
   if (!scenario) return tl::unexpected(scenario.error());
-  const Result<ForecastRun> run = forecast(*scenario);
+  const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
   if (!run) return tl::unexpected(run.error());
-  std::vector<Trace> traces;
+  std::vector<NamedTrace> traces;
   for (const std::string& file : options.traces) {
     Result<Trace> trace = read_recording(file);
     if (!trace) return tl::unexpected(trace.error());
-    traces.push_back(std::move(*trace));
+    traces.push_back({file, std::move(*trace)});
   }
-  Result<MeasuredProfile> measured = measured_profile(traces, run->graph, scenario->profile, options.traces[0]);
+  Result<MeasuredProfile> measured = measured_profile(traces, run->graph, scenario->profile);
   if (!measured) return tl::unexpected(measured.error());
   Profile& profile = measured->profile;
   profile.name = std::filesystem::path(options.out).stem().string();
-  profile.source = fmt::format("recorded: {} of scenario {}; what was not measured: {}", options.traces.size() == 1 ? "a trace" : fmt::format("{} traces", options.traces.size()), scenario->name, profile.source);
+  profile.source = source_of(traces, *scenario, scenario->profile);
   if (const Result<void> written = write_file(options.out, to_json(profile)); !written)
     return tl::unexpected(written.error());
   fmt::print("{}", summary(*measured, options.out));
@@ -126,9 +142,10 @@ Run add_profile(CLI::App& app) {
   app.add_option("--for", options->scenarios, "also the operators of this scenario's step; may be repeated")
       ->type_name("SCENARIO")
       ->allow_extra_args(false);
-  app.add_option("--from", options->traces,
-                 "instead of timing: a recording of the scenario of --for (a trace of record, PyTorch's profiler, Nsight); may "
-                 "be repeated, one a rank")
+  app.add_option(
+         "--from", options->traces,
+         "instead of timing: a recording of the scenario of --for (a trace of record, PyTorch's profiler, Nsight); may "
+         "be repeated, one a rank")
       ->type_name("TRACE")
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks,

@@ -2,39 +2,74 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "tracer/alignment.hpp"
 #include "tracer/import/kernel_names.hpp"
 #include "tracer/recorded_work.hpp"
-#include "tracer/replay.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr std::size_t kMostKernels = 20'000;
 
 /// Sizes of a multiplication, whatever its pass: `k` is summed over.
 struct Sizes {
   std::int64_t k = 0;
   std::int64_t small = 0;
   std::int64_t large = 0;
-  bool operator==(const Sizes&) const = default;
+  auto operator<=>(const Sizes&) const = default;
 };
 
 Sizes sizes_of(std::int64_t m, std::int64_t n, std::int64_t k) { return {k, std::min(m, n), std::max(m, n)}; }
 
-/// A kernel on its way to an operator.
-struct Candidate {
-  std::int32_t kernel = 0;
+/// What can be told of a kernel: enough to say which operators it may be.
+struct Traits {
   OperatorKind kind = OperatorKind::residual;
   std::optional<Sizes> sizes;
+  std::string name;  ///< of the operator, where a range says so
   bool backward = false;
+  bool nameless = false;  ///< counts as a residual because nothing is known of its name
+  auto operator<=>(const Traits&) const = default;
 };
+
+/// Kernels on their way to an operator: one, or all that a range launched.
+struct Candidate {
+  std::vector<std::int32_t> kernels;  ///< indices into Trace::kernels
+  Traits traits;
+  std::int32_t range = -1;  ///< that says its name or sizes
+};
+
+/// One step of one rank.
+struct RecordedStep {
+  std::vector<Candidate> work;
+  std::vector<std::int32_t> collectives;  ///< kernels of NCCL
+  std::vector<std::size_t> work_before;   ///< [collective] how much of `work` was launched before it
+  std::size_t optimized = 0;  ///< how much of `work` there is up to the last kernel of an optimizer; 0: none
+};
+
+/// A step begins with its embedding; where the stage has none, with what follows the optimizer. Moves that into a step of its own.
+RecordedStep begin_of_next(RecordedStep& step) {
+  const auto is_embedding = [](const Candidate& c) { return c.traits.kind == OperatorKind::embedding; };
+  const auto after = step.work.begin() + static_cast<std::ptrdiff_t>(step.optimized);
+  auto begin = std::find_if(after, step.work.end(), is_embedding);
+  if (begin == step.work.end()) begin = after;
+  const auto kept = static_cast<std::size_t>(begin - step.work.begin());
+  RecordedStep next;
+  next.work.assign(std::make_move_iterator(begin), std::make_move_iterator(step.work.end()));
+  step.work.erase(begin, step.work.end());
+  while (!step.work_before.empty() && step.work_before.back() > kept) {
+    next.collectives.insert(next.collectives.begin(), step.collectives.back());
+    next.work_before.insert(next.work_before.begin(), step.work_before.back() - kept);
+    step.collectives.pop_back();
+    step.work_before.pop_back();
+  }
+  return next;
+}
 
 /// The lists of "…, sizes = [[a, b], [b, c], []]".
 std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
@@ -67,70 +102,205 @@ std::optional<Sizes> multiplied(const TraceRange& range) {
 
 bool is_multiplication(OperatorKind kind) { return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm; }
 
-int weight(const Operator& expected, const Candidate& found) {
-  if (expected.kind != found.kind) return 0;
-  if (const auto* shape = std::get_if<GemmShape>(&expected.shape); shape != nullptr && found.sizes)
-    return *found.sizes == sizes_of(shape->m, shape->n, shape->k) ? 3 : 0;
-  return is_multiplication(expected.kind) || expected.kind == OperatorKind::attention ? 2 : 1;
+constexpr int kSameName = 8;
+constexpr int kSameSizes = 6;
+constexpr int kLargeKind = 4;
+constexpr int kSmallKind = 2;
+constexpr int kNameless = 1;
+
+int weight(const CostedOperator& expected, const Traits& found) {
+  const Operator& op = expected.op;
+  if (found.backward && op.pass == Pass::forward && !expected.recomputed) return 0;
+  if (!found.name.empty()) return found.name == op.name ? kSameName : 0;
+  if (op.kind != found.kind) return 0;
+  if (const auto* shape = std::get_if<GemmShape>(&op.shape); shape != nullptr && found.sizes)
+    return *found.sizes == sizes_of(shape->m, shape->n, shape->k) ? kSameSizes : 0;
+  if (is_multiplication(op.kind) || op.kind == OperatorKind::attention) return kLargeKind;
+  return found.nameless ? kNameless : kSmallKind;
 }
 
-/// The operators that a rank runs in a step, in order.
-std::vector<const Operator*> expected_operators(const StepGraph& graph, int number) {
-  auto rank = std::find_if(graph.ranks.begin(), graph.ranks.end(),
-                           [number](const Rank& r) { return r.representative == number; });
-  if (rank == graph.ranks.end()) rank = graph.ranks.begin();
-  std::vector<const Operator*> operators;
-  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(rank->program)])
-    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops)
-      if (op.type == OpType::compute && op.payload >= 0)
-        operators.push_back(&graph.operators[static_cast<std::size_t>(op.payload)].op);
-  return operators;
+/// Kinds that frameworks run as several kernels. Names that say nothing count as a residual: those stand alone.
+bool may_be_a_part(const Traits& traits) {
+  return traits.name.empty() && !is_multiplication(traits.kind) && traits.kind != OperatorKind::residual;
 }
 
-/// For each candidate the operator that it is; null: none.
-std::vector<const Operator*> aligned(const std::vector<const Operator*>& expected, const std::vector<Candidate>& found) {
-  const std::size_t width = expected.size() + 1;
-  std::vector<std::int32_t> best(width, 0);
-  std::vector<std::uint8_t> way((found.size() + 1) * width, 0);  // 0 skip the operator, 1 skip the kernel, 2 match
-  for (std::size_t f = 1; f <= found.size(); ++f) {
-    std::int32_t diagonal = 0;
-    for (std::size_t e = 1; e < width; ++e) {
-      const std::int32_t above = best[e];
-      const int score = weight(*expected[e - 1], found[f - 1]);
-      std::uint8_t& step = way[f * width + e];
-      std::int32_t value = best[e - 1];
-      if (above > value) {
-        value = above;
-        step = 1;
+/// What a rank does in a step, in order.
+struct ExpectedStep {
+  std::vector<std::int32_t> operators;    ///< indices into StepGraph::operators
+  std::vector<std::int32_t> collectives;  ///< indices into StepGraph::collectives
+  const Rank* rank = nullptr;
+};
+
+ExpectedStep expected_step(const StepGraph& graph, const Rank& rank) {
+  ExpectedStep step;
+  step.rank = &rank;
+  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(rank.program)])
+    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type == OpType::compute && op.payload >= 0) step.operators.push_back(op.payload);
+      if (op.type == OpType::collective) step.collectives.push_back(op.payload);
+    }
+  return step;
+}
+
+/// Numbers for things that are equal, in the order in which they first come.
+template <class T>
+class Classes {
+ public:
+  std::int32_t number(const T& value) {
+    const auto [found, added] = numbers_.try_emplace(value, static_cast<std::int32_t>(values_.size()));
+    if (added) values_.push_back(value);
+    return found->second;
+  }
+  const std::vector<T>& values() const { return values_; }
+
+ private:
+  std::map<T, std::int32_t> numbers_;
+  std::vector<T> values_;
+};
+
+/// What a candidate turned out to be.
+struct Place {
+  std::int32_t op = -1;     ///< index into StepGraph::operators; -1: nothing
+  std::int32_t index = -1;  ///< into ExpectedStep::operators; -1: found by its sizes, out of order
+};
+
+/// For each candidate its place. Empty: too many to be laid side by side.
+std::optional<std::vector<Place>> places_of(const StepGraph& graph, const ExpectedStep& expected,
+                                            const std::vector<Candidate>& found) {
+  Classes<Traits> traits;
+  Classes<std::int32_t> operators;
+  std::vector<std::int32_t> found_classes;
+  std::vector<std::int32_t> expected_classes;
+  for (const Candidate& each : found) found_classes.push_back(traits.number(each.traits));
+  for (const std::int32_t op : expected.operators) expected_classes.push_back(operators.number(op));
+  AlignmentTask task{found_classes, expected_classes, {}, {}};
+  for (const Traits& each : traits.values()) {
+    task.joins.push_back(may_be_a_part(each));
+    std::vector<int>& row = task.weights.emplace_back();
+    for (const std::int32_t op : operators.values())
+      row.push_back(weight(graph.operators[static_cast<std::size_t>(op)], each));
+  }
+  const auto indices = align(task);
+  if (!indices) return std::nullopt;
+  std::vector<Place> places;
+  for (std::size_t f = 0; f < found.size(); ++f) {
+    const std::int32_t index = (*indices)[f];
+    if (index >= 0) {
+      places.push_back({expected.operators[static_cast<std::size_t>(index)], index});
+      continue;
+    }
+    const std::vector<int>& row = task.weights[static_cast<std::size_t>(found_classes[f])];
+    const auto same = found[f].traits.sizes ? std::find(row.begin(), row.end(), kSameSizes) : row.end();
+    places.push_back({same == row.end() ? -1 : operators.values()[static_cast<std::size_t>(same - row.begin())], -1});
+  }
+  return places;
+}
+
+/// The collectives of the step in the order of NCCL's kernels: [kernel] index into ExpectedStep::collectives; -1: none.
+std::optional<std::vector<std::int32_t>> collectives_of(const StepGraph& graph, const ExpectedStep& expected,
+                                                        const Trace& trace, const std::vector<std::int32_t>& kernels) {
+  std::vector<std::int32_t> found;
+  std::vector<std::int32_t> wanted;
+  for (const std::int32_t kernel : kernels) {
+    const NcclKernel nccl = nccl_kernel(trace.kernels[static_cast<std::size_t>(kernel)].name);
+    found.push_back(static_cast<std::int32_t>(nccl.collective().value_or(Collective::send_recv)));
+  }
+  for (const std::int32_t call : expected.collectives)
+    wanted.push_back(static_cast<std::int32_t>(graph.collectives[static_cast<std::size_t>(call)].call.collective));
+  AlignmentTask task{found, wanted, {}, std::vector<bool>(kCollectiveKinds, false)};
+  for (int kind = 0; kind < kCollectiveKinds; ++kind) {
+    task.weights.emplace_back(kCollectiveKinds, 0);
+    task.weights.back()[static_cast<std::size_t>(kind)] = 1;
+  }
+  return align(task);
+}
+
+/// Cuts a trace into the steps of each of its GPUs.
+class StepCutter {
+ public:
+  StepCutter(const Trace& trace, const std::set<std::string>& operator_names)
+      : trace_(trace), names_(operator_names), open_(trace) {
+    for (const TraceRange& range : trace.ranges)
+      if (range.name.starts_with("ProfilerStep#") && range.domain != "gpu_user_annotation" &&
+          range.end_ns > range.start_ns)
+        windows_.push_back({range.start_ns, range.end_ns});
+  }
+
+  /// [device][step]; devices in the order of their numbers.
+  std::map<std::int64_t, std::vector<RecordedStep>> cut() {
+    std::map<std::int64_t, std::vector<RecordedStep>> devices;
+    for (const RecordedWork& work : recorded_work(trace_)) {
+      if (work.kernel < 0) continue;
+      std::vector<RecordedStep>& steps = devices[work.device];
+      if (windows_.empty()) {
+        add(work, steps);
+        continue;
       }
-      if (score > 0 && diagonal + score > value) {
-        value = diagonal + score;
-        step = 2;
-      }
-      diagonal = above;
-      best[e] = value;
+      steps.resize(windows_.size());
+      const std::int64_t launch = launch_ns(trace_, work);
+      for (std::size_t w = 0; w < windows_.size(); ++w)
+        if (launch >= windows_[w].first && launch < windows_[w].second) append(work, steps[w]);
+    }
+    for (auto& [device, steps] : devices)
+      std::erase_if(steps, [](const RecordedStep& step) { return step.work.empty(); });
+    std::erase_if(devices, [](const auto& device) { return device.second.empty(); });
+    return devices;
+  }
+
+ private:
+  /// Of a trace without ranges of steps.
+  void add(const RecordedWork& work, std::vector<RecordedStep>& steps) {
+    const OperatorKind kind = kernel_kind(trace_.kernels[static_cast<std::size_t>(work.kernel)].name);
+    if (steps.empty()) steps.emplace_back();
+    if (steps.back().optimized > 0 && is_multiplication(kind)) steps.push_back(begin_of_next(steps.back()));
+    append(work, steps.back());
+  }
+
+  void append(const RecordedWork& work, RecordedStep& step) {
+    const std::string& name = trace_.kernels[static_cast<std::size_t>(work.kernel)].name;
+    if (nccl_kernel(name).collective()) {
+      step.collectives.push_back(work.kernel);
+      step.work_before.push_back(step.work.size());
+      return;
+    }
+    Candidate candidate;
+    candidate.kernels.push_back(work.kernel);
+    candidate.traits.kind = kernel_kind(name);
+    candidate.traits.nameless =
+        candidate.traits.kind == OperatorKind::residual && name.find("elementwise") == std::string::npos;
+    if (work.call >= 0) look_at_ranges(trace_.calls[static_cast<std::size_t>(work.call)], candidate);
+    if (!step.work.empty() && belongs(step.work.back(), candidate)) {
+      Candidate& last = step.work.back();
+      last.kernels.push_back(work.kernel);
+      if (is_multiplication(candidate.traits.kind)) last.traits.kind = candidate.traits.kind;
+      return;
+    }
+    step.work.push_back(std::move(candidate));
+    if (step.work.back().traits.kind == OperatorKind::optimizer) step.optimized = step.work.size();
+  }
+
+  void look_at_ranges(const TraceCall& call, Candidate& candidate) const {
+    for (const std::int32_t index : open_.at(call.thread, call.start_ns)) {
+      const TraceRange& range = trace_.ranges[static_cast<std::size_t>(index)];
+      Traits& traits = candidate.traits;
+      traits.backward = traits.backward || range.name.find("Backward") != std::string::npos;
+      if (candidate.range >= 0) continue;
+      traits.sizes = multiplied(range);
+      if (names_.contains(range.name)) traits.name = range.name;
+      if (traits.sizes || !traits.name.empty()) candidate.range = index;
     }
   }
-  std::vector<const Operator*> result(found.size(), nullptr);
-  for (std::size_t f = found.size(), e = expected.size(); f > 0 && e > 0;) {
-    const std::uint8_t step = way[f * width + e];
-    if (step == 2) result[f - 1] = expected[e - 1];
-    if (step != 0) --f;
-    if (step != 1) --e;
-  }
-  for (std::size_t f = 0; f < found.size(); ++f) {
-    if (result[f] != nullptr || !found[f].sizes) continue;
-    const auto same = std::find_if(expected.begin(), expected.end(), [&](const Operator* op) {
-      return weight(*op, found[f]) == 3 && (op->pass == Pass::forward) != found[f].backward;
-    });
-    if (same != expected.end()) result[f] = *same;
-  }
-  return result;
-}
 
-struct Samples {
-  Operator op;
-  std::vector<double> seconds;
+  /// Launched by the same range: one operator, unless both multiply.
+  static bool belongs(const Candidate& last, const Candidate& next) {
+    return next.range >= 0 && next.range == last.range &&
+           !(is_multiplication(last.traits.kind) && is_multiplication(next.traits.kind));
+  }
+
+  const Trace& trace_;
+  const std::set<std::string>& names_;
+  OpenRanges open_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> windows_;
 };
 
 /// Median, and the standard deviation of a normal distribution with the same quartiles, relative to it.
@@ -142,25 +312,50 @@ std::pair<double, double> median_and_spread(std::vector<double> values) {
   return {median, (values[3 * (n - 1) / 4] - values[(n - 1) / 4]) / kNormal / std::max(median, 1e-12)};
 }
 
+Duration time_of(const TraceKernel& kernel) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days, whatever a damaged trace says
+  return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
+}
+
 class Measurer {
  public:
-  Measurer(const StepGraph& graph, std::string file) : graph_(graph), file_(std::move(file)) {}
+  explicit Measurer(const StepGraph& graph) : graph_(graph) {
+    for (const CostedOperator& each : graph.operators) names_.insert(each.op.name);
+  }
 
-  Result<void> add(const Trace& trace) {
-    const std::vector<std::vector<Candidate>> steps = candidates(trace);
-    const auto expected = expected_operators(graph_, trace.header.rank);
-    for (const std::vector<Candidate>& step : steps) {
-      if (step.size() > kMostKernels || expected.size() > kMostKernels)
-        return fail({file_, 0, "", "", fmt::format("has a step of {} kernels beside {} operators (allowed: {} of each)",
-                                                   step.size(), expected.size(), kMostKernels)});
-      take(trace, step, aligned(expected, step));
+  Result<void> add(const NamedTrace& named) {
+    const Trace& trace = named.trace;
+    if (trace.header.ranks > 0 && trace.header.ranks != graph_.total_ranks())
+      return fail({named.file, 0, "ranks", std::to_string(trace.header.ranks),
+                   fmt::format("were recorded, and the scenario has {}", graph_.total_ranks())});
+    const bool sizes_known = collectives_with_sizes(trace);
+    std::int32_t number = std::max(0, trace.header.rank);
+    for (const auto& [device, steps] : StepCutter(trace, names_).cut()) {
+      const auto rank = std::find_if(graph_.ranks.begin(), graph_.ranks.end(),
+                                     [number](const Rank& r) { return r.representative == number; });
+      if (rank == graph_.ranks.end())
+        return fail({named.file, 0, "rank", std::to_string(number),
+                     fmt::format("was recorded, and the scenario has {} ranks", graph_.total_ranks())});
+      const ExpectedStep expected = expected_step(graph_, *rank);
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const auto places = places_of(graph_, expected, steps[i].work);
+        const auto calls = sizes_known ? std::optional(std::vector<std::int32_t>{})
+                                       : collectives_of(graph_, expected, trace, steps[i].collectives);
+        if (!places || !calls)
+          return fail({named.file, 0, "", "",
+                       fmt::format("has a step of {} kernels, too many to be laid beside {} operators",
+                                   steps[i].work.size(), expected.operators.size())});
+        take(trace, steps[i].work, *places);
+        if (!sizes_known) take_collectives(trace, steps[i].collectives, *calls, expected, i);
+        ++result_.steps;
+      }
+      ++number;
     }
-    collectives(trace);
     return {};
   }
 
-  Result<MeasuredProfile> finish(Profile base) {
-    if (result_.kernels == 0) return fail({file_, 0, "", "", "has no kernel that computes"});
+  Result<MeasuredProfile> finish(Profile base, const std::string& file) {
+    if (result_.kernels == 0) return fail({file, 0, "", "", "has no kernel that computes"});
     base.kind = "recorded";
     base.in_training = {};
     base.in_training.fit.data = "recorded inside a training step";
@@ -176,68 +371,89 @@ class Measurer {
 
  private:
   using Key = std::tuple<OperatorKind, Pass, Precision, OperatorShape>;
+  using CallKey = std::tuple<Collective, int, std::int64_t>;  ///< ranks, bytes
 
-  /// Kernels that compute, by step, in the order of their launches.
-  std::vector<std::vector<Candidate>> candidates(const Trace& trace) const {
-    const OpenRanges open(trace);
-    std::vector<std::pair<std::int64_t, std::int64_t>> windows;
-    for (const TraceRange& range : trace.ranges)
-      if (range.name.starts_with("ProfilerStep#") && range.end_ns > range.start_ns)
-        windows.push_back({range.start_ns, range.end_ns});
-    if (windows.empty()) windows.push_back({INT64_MIN, INT64_MAX});
-    std::vector<std::vector<Candidate>> steps(windows.size());
-    for (const RecordedWork& work : recorded_work(trace)) {
-      if (work.kernel < 0) continue;
-      const std::string& name = trace.kernels[static_cast<std::size_t>(work.kernel)].name;
-      if (nccl_kernel(name).collective()) continue;
-      Candidate candidate;
-      candidate.kernel = work.kernel;
-      candidate.kind = kernel_kind(name);
-      if (work.call >= 0) look(trace, open, trace.calls[static_cast<std::size_t>(work.call)], candidate);
-      const std::int64_t launch = launch_ns(trace, work);
-      for (std::size_t w = 0; w < windows.size(); ++w)
-        if (launch >= windows[w].first && launch < windows[w].second) steps[w].push_back(candidate);
-    }
-    return steps;
-  }
+  struct Samples {
+    Operator op;
+    std::vector<double> seconds;
+  };
 
-  static void look(const Trace& trace, const OpenRanges& open, const TraceCall& call, Candidate& candidate) {
-    for (const std::int32_t index : open.at(call.thread, call.start_ns)) {
-      const TraceRange& range = trace.ranges[static_cast<std::size_t>(index)];
-      if (is_multiplication(candidate.kind) && !candidate.sizes) candidate.sizes = multiplied(range);
-      candidate.backward = candidate.backward || range.name.find("Backward") != std::string::npos;
-    }
-  }
-
-  void take(const Trace& trace, const std::vector<Candidate>& step, const std::vector<const Operator*>& operators) {
+  void take(const Trace& trace, const std::vector<Candidate>& step, const std::vector<Place>& places) {
     for (std::size_t i = 0; i < step.size(); ++i) {
-      const TraceKernel& kernel = trace.kernels[static_cast<std::size_t>(step[i].kernel)];
-      const Duration time{std::max<std::int64_t>(1, kernel.end_ns - kernel.start_ns) * 1000};
-      ++result_.kernels;
-      result_.time += time;
-      if (operators[i] == nullptr) {
-        unmatched_[short_kernel_name(kernel.name)] += time;
-        continue;
+      Duration time;
+      for (const std::int32_t index : step[i].kernels) {
+        const TraceKernel& kernel = trace.kernels[static_cast<std::size_t>(index)];
+        time += time_of(kernel);
+        if (places[i].op < 0) unmatched_[short_kernel_name(kernel.name)] += time_of(kernel);
       }
-      ++result_.matched;
+      const auto kernels = static_cast<std::int64_t>(step[i].kernels.size());
+      result_.kernels += kernels;
+      result_.time += time;
+      if (places[i].op < 0) continue;
+      result_.matched += kernels;
       result_.matched_time += time;
-      const Operator& op = *operators[i];
-      Samples& samples = samples_[Key{op.kind, op.pass, op.precision, op.shape}];
-      samples.op = op;
-      samples.seconds.push_back(seconds(time));
+      const bool part = i > 0 && places[i].index >= 0 && places[i].index == places[i - 1].index;
+      sample(graph_.operators[static_cast<std::size_t>(places[i].op)].op, seconds(time), part);
     }
   }
 
-  void collectives(const Trace& trace) {
+  void sample(const Operator& op, double time, bool part_of_the_last) {
+    Samples& samples = samples_[Key{op.kind, op.pass, op.precision, op.shape}];
+    samples.op = op;
+    if (part_of_the_last)
+      samples.seconds.back() += time;
+    else
+      samples.seconds.push_back(time);
+  }
+
+  /// Whether a group of that many ranks lies on one host; of groups that the step does not have nothing is known.
+  bool on_one_host(int ranks) const {
+    return std::any_of(graph_.communicators.begin(), graph_.communicators.end(),
+                       [ranks](const Communicator& c) { return c.placement.ranks == ranks && c.placement.nodes == 1; });
+  }
+
+  /// False: the trace has none.
+  bool collectives_with_sizes(const Trace& trace) {
+    bool any = false;
+    std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> calls;
     for (const TraceCollective& c : trace.collectives) {
       const auto collective = collective_of(c.name);
       const std::int64_t bytes = std::clamp<std::int64_t>(c.count, 0, std::int64_t{1} << 50) * type_size(c.type);
       if (!collective || bytes == 0 || c.ranks < 2 || c.end_ns <= c.start_ns) continue;
-      const double time = static_cast<double>(c.end_ns - c.start_ns) * 1e-9;
-      auto& shortest = calls_[{*collective, c.ranks, bytes}][{c.communicator, c.sequence}];
-      shortest = shortest == 0 ? time : std::min(shortest, time);
+      any = true;
       ++result_.collectives;
+      ++result_.collectives_matched;
+      const int ranks = *collective == Collective::send_recv ? 2 : c.ranks;
+      const std::int64_t again = calls[{c.communicator, c.sequence}]++;
+      shortest({*collective, ranks, bytes}, {c.communicator, c.sequence, again},
+               static_cast<double>(c.end_ns - c.start_ns) * 1e-9, on_one_host(c.ranks));
     }
+    return any;
+  }
+
+  void take_collectives(const Trace& trace, const std::vector<std::int32_t>& kernels,
+                        const std::vector<std::int32_t>& calls, const ExpectedStep& expected, std::size_t step) {
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      ++result_.collectives;
+      if (calls[i] < 0) continue;
+      ++result_.collectives_matched;
+      const std::int32_t payload = expected.collectives[static_cast<std::size_t>(calls[i])];
+      const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(payload)];
+      const std::int32_t group = expected.rank->communicators[static_cast<std::size_t>(call.slot)];
+      if (group < 0) continue;
+      const GroupPlacement& placement = graph_.communicators[static_cast<std::size_t>(group)].placement;
+      const Duration time = time_of(trace.kernels[static_cast<std::size_t>(kernels[i])]);
+      shortest({call.call.collective, placement.ranks, call.call.size.count},
+               {static_cast<std::uint64_t>(group), static_cast<std::int64_t>(step), calls[i]}, seconds(time),
+               placement.nodes == 1);
+    }
+  }
+
+  void shortest(const CallKey& key, const std::tuple<std::uint64_t, std::int64_t, std::int64_t>& call, double time,
+                bool one_host) {
+    if (!one_host) return void(++result_.collectives_across_hosts);
+    double& least = calls_[key][call];
+    least = least == 0 ? time : std::min(least, time);
   }
 
   static void write(Profile& profile, const Samples& samples) {
@@ -264,21 +480,21 @@ class Measurer {
   }
 
   const StepGraph& graph_;
-  std::string file_;
+  std::set<std::string> names_;
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
   std::map<std::string, Duration> unmatched_;
-  std::map<std::tuple<Collective, int, std::int64_t>, std::map<std::pair<std::uint64_t, std::int64_t>, double>> calls_;
+  std::map<CallKey, std::map<std::tuple<std::uint64_t, std::int64_t, std::int64_t>, double>> calls_;
 };
 
 }  // namespace
 
-Result<MeasuredProfile> measured_profile(std::span<const Trace> traces, const StepGraph& graph, Profile base,
-                                         const std::string& file) {
-  Measurer measurer(graph, file);
-  for (const Trace& trace : traces)
+Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base) {
+  TRACECAST_ASSERT(!traces.empty(), "a profile is made from at least one trace");
+  Measurer measurer(graph);
+  for (const NamedTrace& trace : traces)
     if (const auto ok = measurer.add(trace); !ok) return tl::unexpected(ok.error());
-  return measurer.finish(std::move(base));
+  return measurer.finish(std::move(base), traces.front().file);
 }
 
 }  // namespace tracecast

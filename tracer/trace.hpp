@@ -79,8 +79,8 @@ struct TraceCollective {
   std::uint64_t communicator = 0;
   int rank = 0;
   int ranks = 1;
-  int peer = -1;  ///< of a message
-  std::int64_t count = 0;
+  int peer = -1;              ///< of a message
+  std::int64_t count = 0;     ///< elements of the larger buffer, as nccl-tests counts them
   std::int64_t sequence = 0;  ///< of the communicator
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;

@@ -1,7 +1,9 @@
 #include "tests/fuzz/exercise_readers.hpp"
 
 #include <fstream>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "sim/engine/engine.hpp"
 #include "sim/io/calculon.hpp"
@@ -106,16 +108,12 @@ void exercise_overrides(std::string_view input) {
 }
 
 /// What an importer accepts is a topology that our own reader accepts.
-void exercise_importers(std::string_view input) {
-  holds(import_topology(input, "input"));
-  holds(read_nccl_log(input, "input"));
-  for (const TopologyFormat& format : topology_formats()) {
-    const Result<ImportedTopology> imported = import_topology(input, "input", format.name);
-    if (!holds(imported)) continue;
-    const Result<Cluster> again = read_topology_text(to_topology_json(*imported, "input"), "input.json");
-    TRACECAST_ASSERT(again.has_value(), "a topology that was imported can be written and read");
-    TRACECAST_ASSERT(again->node.gpus == imported->cluster.node.gpus, "and is the same");
-  }
+void exercise_topology_format(const TopologyFormat& format, std::string_view input) {
+  const Result<ImportedTopology> imported = import_topology(input, "input", format.name);
+  if (!holds(imported)) return;
+  const Result<Cluster> again = read_topology_text(to_topology_json(*imported, "input"), "input.json");
+  TRACECAST_ASSERT(again.has_value(), "a topology that was imported can be written and read");
+  TRACECAST_ASSERT(again->node.gpus == imported->cluster.node.gpus, "and is the same");
 }
 
 /// A recording that is accepted can be replayed, whatever its times are, or is refused in a sentence.
@@ -128,66 +126,108 @@ void exercise_replay(const Trace& trace) {
                    "and takes no longer than it took");
 }
 
-void exercise_recordings(std::string_view input, const Workplace& place) {
-  constexpr std::size_t kMost = std::size_t{16} << 20;
-  holds(unpacked(std::string(input), "input", kMost));
+void exercise_trace(const Workplace& place) {
   if (const Result<Trace> trace = read_trace(place.input); holds(trace)) exercise_replay(*trace);
-  for (const RecordingFormat& format : recording_formats()) {
-    const Result<ImportedTrace> imported = format.read(input, "input");
-    if (!holds(imported)) continue;
-    exercise_replay(imported->trace);
-    TRACECAST_ASSERT(write_trace(place.written.string(), imported->trace), "a trace can be written");
-    const Result<Trace> again = read_trace(place.written);
-    TRACECAST_ASSERT(again.has_value(), "a trace that was written can be read");
-    TRACECAST_ASSERT(again->kernels.size() == imported->trace.kernels.size(), "and is the same");
-  }
+}
+
+void exercise_recording_format(const RecordingFormat& format, std::string_view input, const Workplace& place) {
+  const Result<ImportedTrace> imported = format.read(input, "input");
+  if (!holds(imported)) return;
+  exercise_replay(imported->trace);
+  TRACECAST_ASSERT(write_trace(place.written.string(), imported->trace), "a trace can be written");
+  const Result<Trace> again = read_trace(place.written);
+  TRACECAST_ASSERT(again.has_value(), "a trace that was written can be read");
+  TRACECAST_ASSERT(again->kernels.size() == imported->trace.kernels.size(), "and is the same");
 }
 
 /// What a launcher's importer accepts is a scenario that our own reader accepts and that can be written for each launcher.
-void exercise_launchers(const Workplace& place, std::string_view input) {
+void exercise_launcher(const LauncherFormat& format, std::string_view input, const Workplace& place) {
   const RunGivens givens{"gpt2-small", "laptop", 1, {"training.seq_length=64"}};
-  for (const LauncherFormat& format : launcher_formats())
-    for (const char* file : {"input.yaml", "input.sh"}) {
-      if (format.name != "megatron" && file == std::string_view("input.sh")) continue;
-      const Result<ImportedRun> run = import_run(format.name, std::string(input), file, givens, place.data);
-      if (!holds(run)) continue;
-      save(place.written, to_json(run->scenario));
-      TRACECAST_ASSERT(read_scenario(place.written, place.data).has_value(), "an imported run can be written and read");
-      for (const LauncherFormat& other : launcher_formats())
-        if (other.emit != nullptr) TRACECAST_ASSERT(!emit_run(other.name, run->scenario).text.empty(), "and emitted");
-    }
+  for (const char* file : {"input.yaml", "input.sh"}) {
+    if (format.name != "megatron" && file == std::string_view("input.sh")) continue;
+    const Result<ImportedRun> run = import_run(format.name, std::string(input), file, givens, place.data);
+    if (!holds(run)) continue;
+    save(place.written, to_json(run->scenario));
+    TRACECAST_ASSERT(read_scenario(place.written, place.data).has_value(), "an imported run can be written and read");
+    for (const LauncherFormat& other : launcher_formats())
+      if (other.emit != nullptr) TRACECAST_ASSERT(!emit_run(other.name, run->scenario).text.empty(), "and emitted");
+  }
 }
 
-/// Steps that are accepted run; measurements that are accepted have times.
-void exercise_foreign_inputs(std::string_view input) {
-  for (const StepFormat& format : step_formats()) {
-    const Result<ForeignStep> step = format.read(input, "input");
-    if (!holds(step)) continue;
-    TRACECAST_ASSERT(simulate(step_graph_of(*step)).has_value(), "nodes in order do not wait in a circle");
-  }
-  for (const auto read : {read_nccl_tests, read_nccl_inspector}) {
-    const Result<CollectiveMeasurements> measured = read(input, "input");
-    if (!holds(measured)) continue;
-    TRACECAST_ASSERT(!measured->calls.empty(), "what is accepted has measured something");
-    TRACECAST_ASSERT(!to_csv(*measured).empty(), "and is a table");
-  }
-  holds(read_calculon(input, "input"));
+/// Steps that are accepted run.
+void exercise_step_format(const StepFormat& format, std::string_view input) {
+  const Result<ForeignStep> step = format.read(input, "input");
+  if (!holds(step)) return;
+  TRACECAST_ASSERT(simulate(step_graph_of(*step)).has_value(), "nodes in order do not wait in a circle");
+}
+
+/// Measurements that are accepted have times.
+void exercise_measurements(const Result<CollectiveMeasurements>& measured) {
+  if (!holds(measured)) return;
+  TRACECAST_ASSERT(!measured->calls.empty(), "what is accepted has measured something");
+  TRACECAST_ASSERT(!to_csv(*measured).empty(), "and is a table");
+}
+
+/// A reader by the name of its format, and what is asked of it.
+struct Exercise {
+  std::string name;
+  std::function<void(std::string_view input, const Workplace& place)> run;
+};
+
+std::vector<Exercise> make_exercises() {
+  constexpr std::size_t kMostUnpacked = std::size_t{16} << 20;
+  std::vector<Exercise> all{
+      {"scenario", [](std::string_view, const Workplace& place) { exercise_scenario(place); }},
+      {"topology", [](std::string_view, const Workplace& place) { holds(read_topology(place.input)); }},
+      {"profile", [](std::string_view, const Workplace& place) { exercise_profile(place); }},
+      {"model", [](std::string_view, const Workplace& place) { exercise_model(place); }},
+      {"overrides", [](std::string_view input, const Workplace&) { exercise_overrides(input); }},
+      {"trace", [](std::string_view, const Workplace& place) { exercise_trace(place); }},
+      {"gzip",
+       [](std::string_view input, const Workplace&) { holds(unpacked(std::string(input), "input", kMostUnpacked)); }},
+      {"nccl-log", [](std::string_view input, const Workplace&) { holds(read_nccl_log(input, "input")); }},
+      {"nccl-tests",
+       [](std::string_view input, const Workplace&) { exercise_measurements(read_nccl_tests(input, "input")); }},
+      {"nccl-inspector",
+       [](std::string_view input, const Workplace&) { exercise_measurements(read_nccl_inspector(input, "input")); }},
+      {"calculon", [](std::string_view input, const Workplace&) { holds(read_calculon(input, "input")); }},
+      {"any-topology", [](std::string_view input, const Workplace&) { holds(import_topology(input, "input")); }},
+  };
+  for (const TopologyFormat& format : topology_formats())
+    all.push_back({std::string(format.name),
+                   [&format](std::string_view input, const Workplace&) { exercise_topology_format(format, input); }});
+  for (const RecordingFormat& format : recording_formats())
+    all.push_back({std::string(format.name), [&format](std::string_view input, const Workplace& place) {
+                     exercise_recording_format(format, input, place);
+                   }});
+  for (const LauncherFormat& format : launcher_formats())
+    all.push_back({std::string(format.name), [&format](std::string_view input, const Workplace& place) {
+                     exercise_launcher(format, input, place);
+                   }});
+  for (const StepFormat& format : step_formats())
+    all.push_back({std::string(format.name),
+                   [&format](std::string_view input, const Workplace&) { exercise_step_format(format, input); }});
+  return all;
+}
+
+const std::vector<Exercise>& exercises() {
+  static const std::vector<Exercise> all = make_exercises();
+  return all;
 }
 
 }  // namespace
 
-void exercise_readers(std::string_view input) {
+std::vector<std::string> exercised_readers() {
+  std::vector<std::string> names;
+  for (const Exercise& each : exercises()) names.push_back(each.name);
+  return names;
+}
+
+void exercise_readers(std::string_view input, std::string_view only) {
   static const Workplace place;
   save(place.input, input);
-  exercise_scenario(place);
-  holds(read_topology(place.input));
-  exercise_profile(place);
-  exercise_model(place);
-  exercise_overrides(input);
-  exercise_importers(input);
-  exercise_recordings(input, place);
-  exercise_launchers(place, input);
-  exercise_foreign_inputs(input);
+  for (const Exercise& each : exercises())
+    if (only.empty() || each.name == only) each.run(input, place);
 }
 
 }  // namespace tracecast

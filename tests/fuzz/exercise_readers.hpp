@@ -2,12 +2,18 @@
 /// replays its corpus.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace tracecast {
 
-/// Reads `input` as scenario, topology, profile, model, recording and trace. Asserts what must hold whatever the input is: a reader returns a
-/// value or at least one sentence of one line each; a model or scenario that was read can be written and read again.
-void exercise_readers(std::string_view input);
+/// Names of the readers, importers by the names of their formats: "scenario", "kineto", "megatron" …
+std::vector<std::string> exercised_readers();
+
+/// Reads `input` as a file of every kind, or of one (`only`, a name of exercised_readers). Asserts what must hold whatever the
+/// input is: a reader returns a value or at least one sentence of one line each; what was read can be written and read again,
+/// recordings and steps can be run.
+void exercise_readers(std::string_view input, std::string_view only = "");
 
 }  // namespace tracecast

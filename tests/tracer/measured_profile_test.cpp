@@ -1,169 +1,215 @@
-// The whole way: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
-
 #include "tracer/measured_profile.hpp"
 
-#include <filesystem>
+#include <algorithm>
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
-#include "tests/io/temporary_folder.hpp"
-#include "tracer/cupti_records.hpp"
-#include "tracer/trace_reader.hpp"
+#include "tests/tracer/recorded_ranks.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr double kSlower = 1.25;  // than the fitted profile says: what was recorded must show in the forecast
-
-Scenario scenario(int ranks) {
-  const fs::path root = TRACECAST_SOURCE_DIR;
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
-  const Result<Scenario> read =
-      read_scenario(root / "scenarios/teaching/tensor-parallel.json", data,
-                    {"cluster.world_size=" + std::to_string(ranks), "training.global_batch_size=" + std::to_string(ranks / 8),
-                     "parallel.dp=" + std::to_string(ranks / 8)});
-  if (!read) FAIL(to_string(read.error()));
-  return *read;
-}
-
-ForecastRun forecast_of(const Scenario& scenario) {
-  Result<ForecastRun> run = forecast(scenario);
-  if (!run) FAIL(to_string(run.error()));
-  return std::move(*run);
-}
-
-/// As a framework's kernels are called.
-const char* kernel_name(OperatorKind kind) {
-  switch (kind) {
-    case OperatorKind::gemm:
-      return "nvjet_sm90_tst_128x256_64x4_bf16";
-    case OperatorKind::attention:
-      return "cudnn_generated_fort_native_sdpa_sm90_flash_fprop";
-    case OperatorKind::norm:
-      return "rms_norm_kernel";
-    case OperatorKind::activation:
-      return "silu_and_mul_kernel";
-    case OperatorKind::rope:
-      return "rope_kernel";
-    case OperatorKind::embedding:
-      return "embedding_kernel";
-    case OperatorKind::cross_entropy:
-      return "cross_entropy_kernel";
-    case OperatorKind::optimizer:
-      return "multi_tensor_apply_kernel<AdamFunctor>";
-    case OperatorKind::cast:
-      return "cast_kernel";
-    case OperatorKind::copy:
-      return "copy_kernel";
-    default:
-      return "vectorized_elementwise_kernel";
+/// A trace that grows by a kernel at a time, each after the one before.
+class HandMade {
+ public:
+  explicit HandMade(int rank = -1, int ranks = -1) {
+    trace_.header.rank = rank;
+    trace_.header.ranks = ranks;
   }
+
+  HandMade& kernel(const std::string& name, std::int64_t ns = 1'000) {
+    const std::int64_t id = ++count_;
+    trace_.calls.push_back({1, id, now_, now_ + 10, ""});
+    trace_.kernels.push_back({name, 0, 7, id, now_ + 20, now_ + 20 + ns, 1, 1});
+    now_ += ns + 100;
+    return *this;
+  }
+
+  /// Around what `launches` launches.
+  template <class Launches>
+  HandMade& range(const std::string& name, Launches launches) {
+    const std::size_t index = trace_.ranges.size();
+    trace_.ranges.push_back({name, "NVTX", 1, static_cast<std::int64_t>(index), now_ - 1, 0});
+    launches();
+    trace_.ranges[index].end_ns = now_ - 1;
+    return *this;
+  }
+
+  HandMade& collective(const std::string& name, std::int64_t count, std::int64_t sequence, std::int64_t ns) {
+    trace_.collectives.push_back({name, "ncclBfloat16", "RING", "LL", 1, 0, 8, -1, count, sequence, now_, now_ + ns});
+    return *this;
+  }
+
+  Trace& trace() { return trace_; }
+
+ private:
+  Trace trace_;
+  std::int64_t now_ = 100;
+  std::int64_t count_ = 0;
+};
+
+Result<MeasuredProfile> measure(const StepGraph& graph, std::vector<Trace> traces) {
+  std::vector<NamedTrace> named;
+  for (Trace& trace : traces) named.push_back({"t" + std::to_string(named.size()), std::move(trace)});
+  return measured_profile(named, graph, Profile{});
 }
 
-/// One rank's step as CUPTI would have recorded it: launches, kernels, and now and then one that is in no step graph.
-void record(const ForecastRun& run, TraceWriter& writer, int& strangers) {
-  std::uint64_t now = 1'000'000;
-  std::uint32_t correlation = 0;
-  const auto write = [&](const char* name, double seconds) {
-    CUpti_ActivityAPI call{};
-    call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
-    call.correlationId = ++correlation;
-    call.start = now - 2'000;
-    call.end = now - 1'000;
-    write_record(reinterpret_cast<const CUpti_Activity&>(call), writer);
-    CUpti_ActivityKernel10 kernel{};
-    kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    kernel.name = name;
-    kernel.streamId = 7;
-    kernel.correlationId = correlation;
-    kernel.start = now;
-    kernel.end = now + static_cast<std::uint64_t>(seconds * 1e9 + 0.5);
-    write_record(reinterpret_cast<const CUpti_Activity&>(kernel), writer);
-    now = kernel.end + 1'000;
+const MeasuredOperator* find(const MeasuredProfile& measured, OperatorKind kind, Pass pass, const std::string& name) {
+  for (const MeasuredOperator& each : measured.profile.measured)
+    if (each.op.kind == kind && each.op.pass == pass && (name.empty() || each.op.name == name)) return &each;
+  return nullptr;
+}
+
+GemmShape shape_of(const StepGraph& graph, const std::string& name) {
+  for (const CostedOperator& each : graph.operators)
+    if (each.op.name == name && each.op.pass == Pass::forward) return std::get<GemmShape>(each.op.shape);
+  FAIL("no operator " << name);
+  return {};
+}
+
+std::string mm(const GemmShape& shape) {
+  const auto list = [](std::int64_t a, std::int64_t b) {
+    return "[" + std::to_string(a) + ", " + std::to_string(b) + "]";
   };
-  int count = 0;
-  const Rank& rank = run.graph.ranks.front();
-  for (const ProgramItem& item : run.graph.programs[static_cast<std::size_t>(rank.program)])
-    for (const Op& op : run.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
-      if (op.type != OpType::compute || op.payload < 0) continue;
-      const CostedOperator& costed = run.graph.operators[static_cast<std::size_t>(op.payload)];
-      write(kernel_name(costed.op.kind), kSlower * seconds(costed.cost.duration));
-      if (++count % 50 == 0) {
-        write("topk_of_somebody_else", 1e-6);
-        ++strangers;
-      }
-    }
+  return "aten::mm, sizes = [" + list(shape.m, shape.k) + ", " + list(shape.k, shape.n) + "]";
 }
 
 }  // namespace
 
-TEST_CASE("profile from a recording: CUPTI records become a measured forecast at 1,024 ranks", "[tracer][profile-from]") {
-  const Scenario small = scenario(8);
-  const ForecastRun run = forecast_of(small);
-  const TemporaryFolder folder;
-  const std::string path = (folder.path() / "run.trace").string();
-  int strangers = 0;
-  {
-    TraceWriter writer(path, {});
-    record(run, writer, strangers);
-    writer.finish();
-  }
-  const std::vector<Trace> traces{read_trace(path).value()};
-  const Result<MeasuredProfile> measured = measured_profile(traces, run.graph, small.profile, path);
-  if (!measured) FAIL(to_string(measured.error()));
-  REQUIRE(strangers > 0);
-  CHECK(measured->matched == measured->kernels - strangers);
-  REQUIRE(measured->unmatched.size() == 1);
-  CHECK(measured->unmatched[0].first == "topk_of_somebody_else");
-
-  Scenario large = scenario(1024);
-  const Duration fitted = forecast_of(large).timeline.ranks.front().compute;
-  large.profile = measured->profile;
-  const ForecastRun forecast = forecast_of(large);
-  CHECK(forecast.graph.total_ranks() == 1024);
-  CHECK(forecast.forecast.provenance.at("measured") > 0.95);
-  CHECK(seconds(forecast.timeline.ranks.front().compute) == Approx(kSlower * seconds(fitted)).epsilon(0.02));
-}
-
 TEST_CASE("profile from a recording: sizes of a range decide where the order does not", "[tracer][profile-from]") {
-  const ForecastRun run = forecast_of(scenario(8));
-  const CostedOperator* costed = nullptr;
-  for (const CostedOperator& each : run.graph.operators)
-    if (each.op.kind == OperatorKind::gemm && each.op.pass == Pass::forward) costed = &each;
-  REQUIRE(costed != nullptr);
-  const auto& shape = std::get<GemmShape>(costed->op.shape);
-  Trace trace;
-  trace.calls.push_back({1, 1, 100, 110, ""});
-  trace.kernels.push_back({"nvjet_bf16", 0, 7, 1, 200, 1'200, 1, 1});
-  trace.ranges.push_back({"aten::mm, sizes = [[" + std::to_string(shape.m) + ", " + std::to_string(shape.k) + "], [" +
-                              std::to_string(shape.k) + ", " + std::to_string(shape.n) + "]]",
-                          "cpu_op", 1, 0, 90, 120});
-  const Result<MeasuredProfile> measured = measured_profile(std::vector{trace}, run.graph, Profile{}, "t");
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const GemmShape shape = shape_of(run.graph, "fc2");
+  HandMade made;
+  made.range(mm(shape), [&] { made.kernel("nvjet_bf16", 1'000).kernel("splitKreduce_kernel", 500); });
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
   REQUIRE(measured);
   REQUIRE(measured->profile.measured.size() == 1);
+  CHECK(measured->matched == 2);
   CHECK(std::get<GemmShape>(measured->profile.measured[0].op.shape).k == shape.k);
-  CHECK(measured->profile.measured[0].seconds == Approx(1e-6));
-  trace.ranges[0].name = "aten::mm, sizes = [[3, 5], [5, 7]]";
-  CHECK(measured_profile(std::vector{trace}, run.graph, Profile{}, "t")->matched == 0);
-  CHECK(to_string(measured_profile(std::vector{Trace{}}, run.graph, Profile{}, "t").error()) ==
-        "t: has no kernel that computes");
+  CHECK(measured->profile.measured[0].seconds == Approx(1.5e-6));
+
+  made.trace().ranges[0].name = "aten::mm, sizes = [[3, 5], [5, 7]]";
+  const Result<MeasuredProfile> other = measure(run.graph, {made.trace()});
+  REQUIRE(other);
+  CHECK(other->matched == 0);
+  CHECK(other->unmatched == std::vector<std::pair<std::string, Duration>>{{"nvjet_bf16", Duration{1'000'000}},
+                                                                          {"splitKreduce_kernel", Duration{500'000}}});
+}
+
+TEST_CASE("profile from a recording: a range with an operator's name is that operator", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.range("fc2", [&] { made.kernel("my_own_matmul", 2'000).kernel("my_epilogue", 300); });
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  const MeasuredOperator* fc2 = find(*measured, OperatorKind::gemm, Pass::forward, "fc2");
+  REQUIRE(measured->profile.measured.size() == 1);
+  REQUIRE(fc2 != nullptr);
+  CHECK(fc2->seconds == Approx(2.3e-6));
+}
+
+TEST_CASE("profile from a recording: the parts of an attention backward are added up", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  int attentions = 0;
+  test::for_each_operator(run.graph, run.graph.ranks.front(), [&](const CostedOperator& each) {
+    if (each.op.kind != OperatorKind::attention) return void(made.kernel(test::kernel_name(each.op.kind)));
+    ++attentions;
+    if (each.op.pass == Pass::forward) return void(made.kernel("flash_fwd_kernel", 700));
+    made.range("autograd::engine::evaluate_function: FlashAttentionBackward", [&] {
+      made.kernel("flash_bwd_dot_do_o", 100).kernel("flash_bwd_dq_dk_dv", 1'500).kernel("flash_bwd_convert_dq", 200);
+    });
+  });
+  REQUIRE(attentions == 64);  // forward and backward of 32 layers
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->matched == measured->kernels);
+  const MeasuredOperator* forward = find(*measured, OperatorKind::attention, Pass::forward, "");
+  const MeasuredOperator* backward = find(*measured, OperatorKind::attention, Pass::backward, "");
+  REQUIRE(forward != nullptr);
+  REQUIRE(backward != nullptr);
+  CHECK(forward->seconds == Approx(0.7e-6));
+  CHECK(backward->seconds == Approx(1.8e-6));
+  CHECK(backward->samples == 32);
+}
+
+TEST_CASE("profile from a recording: each rank is laid beside its own stage", "[tracer][profile-from]") {
+  const Scenario scenario = test::scenario_of(16, {"parallel.pp=2"});
+  const ForecastRun run = test::unfolded_forecast(scenario);
+  std::vector<Trace> traces;
+  for (const int number : {0, 8}) {  // a first and a last stage
+    HandMade made(number, 16);
+    const auto rank = std::find_if(run.graph.ranks.begin(), run.graph.ranks.end(),
+                                   [number](const Rank& r) { return r.representative == number; });
+    REQUIRE(rank != run.graph.ranks.end());
+    test::for_each_operator(run.graph, *rank, [&](const CostedOperator& each) {
+      made.kernel(test::kernel_name(each.op.kind), each.cost.duration.picoseconds / 1000);
+    });
+    traces.push_back(made.trace());
+  }
+  const Result<MeasuredProfile> measured = measure(run.graph, traces);
+  REQUIRE(measured);
+  CHECK(measured->matched == measured->kernels);
+  CHECK(measured->steps == 2);
+  CHECK(find(*measured, OperatorKind::embedding, Pass::forward, "") != nullptr);
+  CHECK(find(*measured, OperatorKind::cross_entropy, Pass::forward, "") != nullptr);
+  std::swap(traces[0].header.rank, traces[1].header.rank);
+  const Result<MeasuredProfile> swapped = measure(run.graph, traces);
+  REQUIRE(swapped);
+  CHECK(swapped->matched < swapped->kernels);
 }
 
 TEST_CASE("profile from a recording: of a collective the rank that came last counts", "[tracer][profile-from]") {
-  const ForecastRun run = forecast_of(scenario(8));
-  Trace first;
-  first.kernels.push_back({"gemm", 0, 7, 0, 0, 10, 1, 1});
-  first.collectives.push_back({"AllReduce", "ncclBfloat16", "RING", "LL", 1, 0, 8, -1, 1024, 5, 1'000, 9'000});
-  Trace second = first;
-  second.collectives[0].start_ns = 6'000;
-  const Result<MeasuredProfile> measured = measured_profile(std::vector{first, second}, run.graph, Profile{}, "t");
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade early;
+  HandMade late;
+  early.kernel("gemm").collective("AllReduce", 1'024, 5, 8'000).collective("AllReduce", 1'024, 6, 4'000);
+  late.kernel("gemm").collective("AllReduce", 1'024, 5, 3'000).collective("AllReduce", 1'024, 6, 5'000);
+  const Result<MeasuredProfile> measured = measure(run.graph, {early.trace(), late.trace()});
   REQUIRE(measured);
   REQUIRE(measured->profile.measured_collectives.size() == 1);
-  CHECK(measured->profile.measured_collectives[0].size.count == 2048);
-  CHECK(measured->profile.measured_collectives[0].seconds == Approx(3e-6));
+  const MeasuredCollective& all_reduce = measured->profile.measured_collectives[0];
+  CHECK(all_reduce.size.count == 2048);
+  CHECK(all_reduce.ranks == 8);
+  CHECK(all_reduce.samples == 2);
+  CHECK(all_reduce.seconds == Approx(3.5e-6));  // of 3 and 4 us
+}
+
+TEST_CASE("profile from a recording: NCCL's kernels without sizes are the step's collectives in order",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.kernel("gemm").kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgs)", 7'000);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->collectives_matched == 1);
+  REQUIRE(measured->profile.measured_collectives.size() == 1);
+  // Sequence parallelism: what tensor ranks scatter is [s, b, h] in bf16.
+  CHECK(measured->profile.measured_collectives[0].size.count == std::int64_t{8192} * 4096 * 2);
+  CHECK(measured->profile.measured_collectives[0].seconds == Approx(7e-6));
+}
+
+TEST_CASE("profile from a recording: groups across hosts are left to the network model", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(
+      test::scenario_of(16, {"parallel.tp=1", "parallel.sequence_parallel=false", "training.global_batch_size=16"}));
+  HandMade made;
+  made.kernel("gemm").collective("AllReduce", 1'024, 1, 5'000);
+  made.trace().collectives[0].ranks = 16;
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->collectives_matched == 1);
+  CHECK(measured->collectives_across_hosts == 1);
+  CHECK(measured->profile.measured_collectives.empty());
+}
+
+TEST_CASE("profile from a recording: what cannot be used is refused in a sentence", "[error][tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const auto sentence = [&run](const HandMade& made) {
+    HandMade copy = made;
+    return to_string(measure(run.graph, {copy.trace()}).error());
+  };
+  CHECK(sentence(HandMade()) == "t0: has no kernel that computes");
+  CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: were recorded, and the scenario has 8");
+  CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: was recorded, and the scenario has 8 ranks");
 }

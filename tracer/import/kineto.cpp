@@ -204,11 +204,12 @@ class Recorder {
     result_.trace.collectives.push_back(std::move(c));
   }
 
-  /// Groups by name and members: the name alone is a number that several jobs use.
-  std::uint64_t communicator(const Event& event) {
-    const std::string key =
-        std::string(event.argument("Process Group Name")) + std::string(event.argument("Process Group Ranks"));
-    return groups_.try_emplace(key, groups_.size()).first->second;
+  /// Groups by name and members (the name alone is a number that several jobs use): the same in the files of all ranks.
+  static std::uint64_t communicator(const Event& event) {
+    std::uint64_t hash = 14'695'981'039'346'656'037U;  // FNV-1a, 64 bits: Fowler, Noll, Vo
+    for (const std::string_view key : {event.argument("Process Group Name"), event.argument("Process Group Ranks")})
+      for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
+    return hash;
   }
 
   void range(const Event& event, const std::string& category, std::int64_t start, std::int64_t end) {
@@ -233,7 +234,6 @@ class Recorder {
   ImportedTrace result_;
   std::int64_t events_ = 0;
   std::map<std::string, std::int64_t> skipped_;
-  std::map<std::string, std::uint64_t> groups_;
   std::optional<Error> error_;
 };
 
