@@ -8,6 +8,7 @@ namespace tracecast::cli {
 Run add_calibrate(CLI::App& app);
 Run add_compare(CLI::App& app);
 Run add_execute(CLI::App& app);
+Run add_export(CLI::App& app);
 Run add_goodput(CLI::App& app);
 Run add_collective(CLI::App& app);
 Run add_plan(CLI::App& app);

@@ -12,6 +12,8 @@ std::span<const Command> commands() {
       {"topology", "describe, check and draw a cluster", "topology dgx-h100 --ranks 64 --hops 0 13", add_topology},
       {"import", "read another program's machines, recordings and measurements into files of our own",
        "import nccl-topology docs/formats/samples/nccl-topology.xml", add_import},
+      {"export", "write the step of a scenario for other simulators: Chakra execution traces",
+       "export chakra tensor-parallel --out exported", add_export},
       {"schedule", "draw a pipeline schedule and count what it costs",
        "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_schedule},
       {"serve", "a page in the browser: pick a run, move sliders, see what changes", "serve --port 0 --seconds 1",

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/chakra_export.hpp"
 #include "sim/io/foreign_step.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/protobuf_wire.hpp"
@@ -14,6 +15,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::int64_t kMostMicroseconds = 8'640'000'000'000;  // 100 days
+constexpr std::int64_t kMostPicoseconds = kMostMicroseconds * 1'000'000;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 /// By Chakra's number; those that we do not have count as the nearest one.
@@ -44,6 +46,13 @@ std::optional<ForeignNode::Kind> kind_of(std::uint64_t type) {
 Duration microseconds_of(std::uint64_t us) {
   return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMostMicroseconds)) * 1'000'000};
 }
+
+/// What attributes say of a node.
+struct Attributes {
+  std::int64_t collective = -1;  ///< Chakra's number
+  bool on_host = false;
+  std::int64_t picoseconds = -1;  ///< of a trace that we exported
+};
 
 struct Dependencies {
   std::vector<std::int64_t> control;  ///< ids of nodes
@@ -91,7 +100,7 @@ class Reader {
         if (const JsonNode* deps = each.find(key))
           for (const JsonNode& dep : deps->items)
             (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
-      add(std::move(node), static_cast<std::uint64_t>(type->integer), -1, std::move(after));
+      add(std::move(node), static_cast<std::uint64_t>(type->integer), {}, std::move(after));
     }
     return finish();
   }
@@ -107,7 +116,7 @@ class Reader {
     WireReader reader(message);
     ForeignNode node;
     std::uint64_t type = 0;
-    std::int64_t collective = -1;
+    Attributes attributes;
     Dependencies after;
     while (const auto field = reader.next()) {
       if (field->number == 1) node.id = static_cast<std::int64_t>(field->value);
@@ -116,10 +125,11 @@ class Reader {
       if (field->number == 4) dependencies(*field, after.control);
       if (field->number == 5) dependencies(*field, after.data);
       if (field->number == 7) node.duration = microseconds_of(field->value);
-      if (field->number == 10) attribute(field->bytes, node, collective);
+      if (field->number == 10) attribute(field->bytes, node, attributes);
     }
     if (!reader.good()) return false;
-    add(std::move(node), type, collective, std::move(after));
+    if (attributes.picoseconds >= 0) node.duration = Duration{attributes.picoseconds};
+    add(std::move(node), type, attributes, std::move(after));
     return true;
   }
 
@@ -130,7 +140,7 @@ class Reader {
     while (packed.good() && !packed.at_end()) after.push_back(static_cast<std::int64_t>(packed.varint()));
   }
 
-  static void attribute(std::string_view message, ForeignNode& node, std::int64_t& collective) {
+  static void attribute(std::string_view message, ForeignNode& node, Attributes& attributes) {
     WireReader reader(message);
     std::string_view name;
     std::uint64_t number = 0;
@@ -143,15 +153,20 @@ class Reader {
       else
         number = field->value;
     }
-    if (name == "comm_type") collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
+    if (name == "comm_type") attributes.collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
+    if (name == "is_cpu_op") attributes.on_host = number != 0;
+    if (name == kChakraDuration)
+      attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostPicoseconds));
     if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostBytes));
     if (name == "pg_name") node.group = shortened(text);
   }
 
-  void add(ForeignNode node, std::uint64_t type, std::int64_t collective, Dependencies after) {
+  void add(ForeignNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
     const auto kind = kind_of(type);
     if (!kind) return void(++others_);
+    const std::int64_t collective = attributes.collective;
     node.kind = *kind;
+    if (node.kind == ForeignNode::Kind::compute && attributes.on_host) node.kind = ForeignNode::Kind::host;
     if (node.kind == ForeignNode::Kind::collective && collective >= 0) {
       if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
       node.collective = kCollectives[static_cast<std::size_t>(collective)];

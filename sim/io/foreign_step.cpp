@@ -40,7 +40,9 @@ constexpr StepFormat kFormats[] = {
     {"chakra", "Chakra execution trace", is_chakra, read_chakra},
 };
 
-/// compute 0, collectives 1, sends 2, receives 3
+constexpr StreamId kHostStream = 4;
+
+/// compute 0, collectives 1, sends 2, receives 3, the CPU 4
 StreamId stream_of(const ForeignNode& node) {
   switch (node.kind) {
     case ForeignNode::Kind::collective:
@@ -49,6 +51,8 @@ StreamId stream_of(const ForeignNode& node) {
       return 2;
     case ForeignNode::Kind::receive:
       return 3;
+    case ForeignNode::Kind::host:
+      return kHostStream;
     default:
       return kComputeStream;
   }
@@ -131,7 +135,7 @@ Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::i
 
 StepGraph step_graph_of(const ForeignStep& step) {
   StepGraph graph;
-  graph.streams = {{"compute"}, {"collectives"}, {"send"}, {"receive"}};
+  graph.streams = {{"compute"}, {"collectives"}, {"send"}, {"receive"}, {"host"}};
   graph.microbatches = 1;
   Template part;
   part.name = "step";
@@ -151,7 +155,7 @@ StepGraph step_graph_of(const ForeignStep& step) {
     for (const std::int32_t before : node.after)
       if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != op.stream)
         op.waits.push_back(events[static_cast<std::size_t>(before)]);
-    if (op.stream == kComputeStream) {
+    if (op.stream == kComputeStream || op.stream == kHostStream) {
       op.payload = operators.try_emplace(node.name, static_cast<std::int32_t>(operators.size())).first->second;
       if (static_cast<std::size_t>(op.payload) == graph.operators.size())
         graph.operators.push_back({{OperatorKind::copy, Pass::forward, Precision::fp32, node.name, ElementwiseShape{}},

@@ -23,7 +23,7 @@
 namespace tracecast {
 
 struct ForeignNode {
-  enum class Kind { compute, memory, collective, send, receive };
+  enum class Kind { compute, memory, collective, send, receive, host };
   std::int64_t id = 0;
   std::string name;
   Kind kind = Kind::compute;
@@ -54,8 +54,8 @@ std::span<const StepFormat> step_formats();
 /// `format`: a name of the table; empty: by content. Errors: none of them; those of the format.
 Result<ForeignStep> import_step(std::string_view content, const std::string& file, std::string_view format = "");
 
-/// A lone rank's step graph: computation on one stream, collectives, sends and receives on one each, in the nodes' order;
-/// durations as the file has them, 0 where it has none. Dependencies between streams are events.
+/// A lone rank's step graph: computation on one stream, collectives, sends, receives and work of the CPU on one each, in the
+/// nodes' order; durations as the file has them, 0 where it has none. Dependencies between streams are events.
 StepGraph step_graph_of(const ForeignStep& step);
 
 // The formats.

@@ -1,0 +1,106 @@
+/// `tracecast export`: the step of a scenario as files of other simulators.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/io/chakra_export.hpp"
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "tools/command_list.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostRanks = 4'096;  // one file each
+
+struct Options {
+  std::string format;
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string out = "exported";
+  bool json = false;
+};
+
+Result<Scenario> load(const Options& options) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
+  if (!path) return tl::unexpected(path.error());
+  return read_scenario(*path, *data, options.overrides);
+}
+
+/// Returns the bytes written.
+Result<std::uintmax_t> write_chakra(const StepGraph& graph, const std::string& name, const fs::path& folder) {
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  std::uintmax_t bytes = 0;
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+    const std::string trace = to_chakra(graph, rank);
+    const fs::path file = folder / fmt::format("{}.{}.et", name, graph.ranks[rank].representative);
+    if (const Result<void> written = write_file(file, trace); !written) return tl::unexpected(written.error());
+    bytes += trace.size();
+  }
+  if (const Result<void> written = write_file(folder / "comm_groups.json", chakra_groups(graph)); !written)
+    return tl::unexpected(written.error());
+  return bytes;
+}
+
+std::string summary(const Options& options, const ForecastRun& run, std::uintmax_t bytes) {
+  if (options.json) {
+    const nlohmann::ordered_json json{{"scenario", run.forecast.scenario},
+                                      {"format", options.format},
+                                      {"ranks", run.graph.total_ranks()},
+                                      {"groups", run.graph.communicators.size()},
+                                      {"bytes", bytes},
+                                      {"forecast_s", run.forecast.step_time_s},
+                                      {"folder", options.out}};
+    return json.dump(2) + "\n";
+  }
+  return fmt::format(
+      "{}: {} Chakra traces, {:.1f} MB, and the {} groups of their collectives in comm_groups.json\n"
+      "  written to {}; our own forecast of the step: {}\n",
+      run.forecast.scenario, run.graph.total_ranks(), static_cast<double>(bytes) * 1e-6, run.graph.communicators.size(),
+      options.out, to_text(run.timeline.step_time));
+}
+
+Result<ExitCode> run(const Options& options) {
+  const Result<Scenario> scenario = load(options);
+  if (!scenario) return tl::unexpected(scenario.error());
+  if (scenario->cluster.world_size > kMostRanks)
+    return fail({options.scenario, 0, "cluster.world_size", std::to_string(scenario->cluster.world_size),
+                 fmt::format("would be as many files (allowed: up to {})", kMostRanks)});
+  const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
+  if (!run) return tl::unexpected(run.error());
+  const Result<std::uintmax_t> bytes = write_chakra(run->graph, scenario->name, options.out);
+  if (!bytes) return tl::unexpected(bytes.error());
+  fmt::print("{}", summary(options, *run, *bytes));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+Run add_export(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("format", options->format, "chakra: execution traces (.et), one a rank, and the groups of collectives")
+      ->required()
+      ->check(CLI::IsMember({"chakra"}));
+  app.add_option("SCENARIO", options->scenario, "a shipped scenario or a scenario file")->required();
+  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--out", options->out, "the folder that is written to")->type_name("DIR")->capture_default_str();
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  return [options](const Context&) { return run(*options); };
+}
+
+}  // namespace tracecast::cli
