@@ -17,6 +17,7 @@
 #include "sim/schedule/blocking.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/program.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/exact_times.hpp"
@@ -253,7 +254,7 @@ Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
   return to_pytorch_csv(with_early_receives(schedule, program), options.csv_crlf);
 }
 
-Result<void> write_files(const Options& options, const std::vector<ScheduleView>& views) {
+Result<void> write_files(const Options& options, const std::vector<ScheduleView>& views, const Context& context) {
   if (!options.csv.empty()) {
     const Result<std::string> csv = csv_of(options, views.front().schedule);
     if (!csv) return tl::unexpected(csv.error());
@@ -262,14 +263,15 @@ Result<void> write_files(const Options& options, const std::vector<ScheduleView>
   if (!options.svg.empty()) {
     if (Result<void> ok = write_file(options.svg, schedule_svg(views)); !ok) return ok;
   }
-  if (!options.html.empty()) return write_file(options.html, schedule_page(views));
+  if (!options.html.empty())
+    return write_file(options.html, schedule_page(views, {context.command, "tracecast " + version()}));
   return {};
 }
 
 Result<ExitCode> run_schedule(const Options& options, const Context& context) {
   const Result<std::vector<ScheduleView>> views = views_of(options);
   if (!views) return tl::unexpected(views.error());
-  if (Result<void> ok = write_files(options, *views); !ok) return tl::unexpected(ok.error());
+  if (Result<void> ok = write_files(options, *views, context); !ok) return tl::unexpected(ok.error());
   std::string text = options.json ? schedule_json(*views) : schedule_terminal(*views, context.style);
   if (!options.json && views->front().unit_steps) {
     text += fmt::format("PyTorch's unit-cost simulator counts {} steps.\n", *views->front().unit_steps);

@@ -11,6 +11,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/validation_report.hpp"
 #include "sim/validation/ablation.hpp"
+#include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -40,10 +41,13 @@ Result<void> check_column(const CsvTable& table, const std::string& by) {
       meant.empty() ? "is no column of the table" : "is no column of the table (did you mean '" + meant + "'?)"});
 }
 
-Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows) {
-  if (!options.html.empty())
-    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by)); !written)
+Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows,
+                            const Context& context) {
+  if (!options.html.empty()) {
+    const PageFacts facts{context.command, "tracecast " + version()};
+    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by, facts)); !written)
       return written;
+  }
   if (options.svg.empty()) return {};
   return write_file(options.svg, scatter_svg(rows));
 }
@@ -85,7 +89,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   }
   const Result<std::vector<RowForecast>> rows = validate(*table, *library, how);
   if (!rows) return tl::unexpected(rows.error());
-  if (const Result<void> written = write_pictures(options, *table, *rows); !written)
+  if (const Result<void> written = write_pictures(options, *table, *rows, context); !written)
     return tl::unexpected(written.error());
   fmt::print("{}", options.json ? validation_json(*table, *rows, options.by)
                                 : validation_page(*table, *rows, options.by, context.style));
@@ -100,16 +104,22 @@ Run add_validate(CLI::App& app) {
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
   CLI::Option* kernels =
       app.add_option("--kernels", options->kernels, "measured operators instead of runs (CSV)")->type_name("FILE");
-  app.add_option("--collectives", options->collectives, "measured collectives instead of runs (CSV)")
-      ->type_name("FILE")
-      ->excludes(kernels);
+  CLI::Option* collectives =
+      app.add_option("--collectives", options->collectives, "measured collectives instead of runs (CSV)")
+          ->type_name("FILE")
+          ->excludes(kernels);
   app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
       ->type_name("COLUMN");
-  app.add_flag("--ablation", options->ablation,
-               "errors with one effect at a time left out of all forecasts, as a Markdown table");
+  CLI::Option* ablation =
+      app.add_flag("--ablation", options->ablation,
+                   "errors with one effect at a time left out of all forecasts, as a Markdown table");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
-  app.add_option("--html", options->html, "also write a page with pictures there")->type_name("FILE");
-  app.add_option("--svg", options->svg, "also write forecast against measured there, as a picture")->type_name("FILE");
+  CLI::Option* html =
+      app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
+          ->type_name("FILE");
+  CLI::Option* svg = app.add_option("--svg", options->svg, "also write forecast against measured there, as a picture")
+                         ->type_name("FILE");
+  for (CLI::Option* picture : {html, svg}) picture->excludes(kernels)->excludes(collectives)->excludes(ablation);
   app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
 }

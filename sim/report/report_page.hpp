@@ -10,15 +10,10 @@
 #include "sim/report/compare.hpp"
 #include "sim/report/forecast.hpp"
 #include "sim/report/goodput_report.hpp"
+#include "sim/report/page_facts.hpp"
 #include "sim/report/plan_report.hpp"
 
 namespace tracecast {
-
-/// Who made a page and how to make it again.
-struct PageFacts {
-  std::string command;  ///< as typed: "tracecast predict llama3-405b-16k --html report.html"
-  std::string version;
-};
 
 /// Summary, time, timeline, memory, network, provenance, scenario.   Requires run.timeline.spans.
 /// Draws at most kMostSpans spans: of every pipeline rank one class of ranks first, then the others in order.

@@ -58,12 +58,14 @@ void replace(std::string& text, std::string_view what, const std::string& with) 
 
 }  // namespace
 
-std::string schedule_page(std::span<const ScheduleView> views) {
+std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& facts) {
   Json data;
+  data["command"] = facts.command;
+  data["version"] = facts.version;
   data["colours"] = {kForwardColour, kBackwardColour, kInputColour, kWeightColour};
   data["views"] = Json::array();
   for (const ScheduleView& view : views) data["views"].push_back(data_of(view));
-  std::string json = data.dump();
+  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   // "</script>" inside the data would end it.
   for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
   std::string page(kSchedulePage);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/page_facts.hpp"
 #include "sim/report/text.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -51,6 +52,6 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
 std::string schedule_svg(std::span<const ScheduleView> views);
 
 /// A standalone HTML document.
-std::string schedule_page(std::span<const ScheduleView> views);
+std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& facts);
 
 }  // namespace tracecast

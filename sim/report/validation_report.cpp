@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/markup.hpp"
+#include "sim/report/page_parts.hpp"
 
 namespace tracecast {
 namespace {
@@ -230,38 +232,11 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
   return svg + "</svg>\n";
 }
 
-std::string error_bars_svg(const std::vector<RowForecast>& rows) {
-  std::vector<const RowForecast*> bars = scored(rows);
-  std::sort(bars.begin(), bars.end(), [](const RowForecast* a, const RowForecast* b) {
-    return a->error() != b->error() ? a->error() < b->error() : a->row < b->row;
-  });
-  constexpr double kHeight = 320, kMost = 0.5;
-  const double step = bars.empty() ? 1 : (kWide + 240) / static_cast<double>(bars.size());
-  const double middle = kHeight / 2;
-  std::string svg = open_svg(kWide + 300, kHeight);
-  for (const double level : {-0.25, -0.1, 0.0, 0.1, 0.25}) {
-    const double y = middle - level / kMost * (middle - 16);
-    svg += fmt::format(
-        R"(<line x1="50" y1="{0:.1f}" x2="{1:.0f}" y2="{0:.1f}" stroke="#ccc"/><text x="44" y="{2:.1f}" text-anchor="end">{3:+.0f} %</text>)",
-        y, kWide + 290, y + 4, 100 * level);
-  }
-  double x = 50;
-  for (const RowForecast* r : bars) {
-    const double height = std::clamp(r->error() / kMost, -1.0, 1.0) * (middle - 16);
-    svg += fmt::format(
-        R"(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" fill="{}"><title>{} {}</title></rect>)", x,
-        std::min(middle, middle - height), std::max(0.3, 0.9 * step), std::abs(height),
-        r->inside_band() ? "#4a7ab5" : "#c0504d", markup_text(r->id), percent(r->error()));
-    x += step;
-  }
-  return svg + "</svg>\n";
-}
-
-std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
-  return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Forecast and measured</title>"
-         "<body style=\"font-family:sans-serif;margin:2em;max-width:70em\"><h1>Forecast and measured</h1>" +
-         scatter_svg(rows) + "<h2>Errors, sorted; red: outside the 90 % band</h2>" + error_bars_svg(rows) +
-         "<h2>Table</h2><pre>" + markup_text(validation_page(table, rows, by, {})) + "</pre></body></html>\n";
+std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const PageFacts& facts) {
+  const std::string name = std::filesystem::path(table.file()).stem().string();
+  return report_page("validate", fmt::format("{}: forecast and measured", name), facts,
+                     fmt::format(R"("result":{})", validation_json(table, rows, by)));
 }
 
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {

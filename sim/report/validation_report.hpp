@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/page_facts.hpp"
 #include "sim/report/text.hpp"
 #include "sim/validation/measured_tables.hpp"
 #include "sim/validation/validate.hpp"
@@ -20,10 +21,9 @@ std::string validation_json(const CsvTable& table, const std::vector<RowForecast
 
 /// Forecast against measurement, a colour per source, with lines of 0 and +-10 %.
 std::string scatter_svg(const std::vector<RowForecast>& rows);
-/// Signed errors of all scored rows, sorted, a bar each.
-std::string error_bars_svg(const std::vector<RowForecast>& rows);
-/// Both in one page.
-std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by);
+/// The same as a web page, with the signed errors sorted, groups and every run.
+std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const PageFacts& facts);
 
 /// Errors of measured operators or collectives by group.
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style);

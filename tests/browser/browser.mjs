@@ -48,3 +48,16 @@ export async function reachedByTab(page, presses) {
   }
   return reached;
 }
+
+/// Opens a page in light and dark, at 1280 and 400 pixels: none is wider than its window, none complains.
+export async function looksOf(name, open) {
+  const kinds = { "light-1280": {}, "dark-1280": { dark: true }, "light-400": { width: 400 }, "dark-400": { width: 400, dark: true } };
+  for (const [kind, options] of Object.entries(kinds)) {
+    const page = await open(options);
+    await page.waitForTimeout(100);
+    assert(await page.tooWide() <= 0, `${name} ${kind} is wider than its window by ${await page.tooWide()}`);
+    await page.shot(`${name}-${kind}`);
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  }
+}

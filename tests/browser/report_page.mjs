@@ -1,11 +1,11 @@
-// Opens the reports of predict, plan, goodput and compare in Chromium, with the network off.
+// Opens the reports of predict, plan, goodput, compare and validate in Chromium, with the network off.
 //   node report_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
 import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
-import { inBrowser, newPage, reachedByTab, tracecast } from "./browser.mjs";
+import { inBrowser, looksOf, newPage, reachedByTab, tracecast } from "./browser.mjs";
 
 await inBrowser(async (browser, folder) => {
   const run = (name, ...words) => {
@@ -20,16 +20,7 @@ await inBrowser(async (browser, folder) => {
     return page;
   };
   const text = (page, selector) => page.textContent(selector);
-  const looks = async (name, file) => {
-    for (const [kind, options] of Object.entries({ "light-1280": {}, "dark-1280": { dark: true }, "light-400": { width: 400 }, "dark-400": { width: 400, dark: true } })) {
-      const page = await open(file, options);
-      await page.waitForTimeout(100);
-      assert(await page.tooWide() <= 0, `${name} ${kind} is wider than its window by ${await page.tooWide()}`);
-      await page.shot(`${name}-${kind}`);
-      assert.deepEqual(page.complaints, []);
-      await page.context().close();
-    }
-  };
+  const looks = (name, file) => looksOf(name, options => open(file, options));
 
   // predict: 16,384 GPUs.
   const predict = run("predict", "predict", "llama3-405b-16k", "--explain");
@@ -131,5 +122,23 @@ await inBrowser(async (browser, folder) => {
   await compared.keyboard.press("ArrowRight");
   assert.match(await text(compared, "#about"), /rank 0, compute/);
   await looks("compare", compare);
+
+  const validate = run("validate", "validate", "korthikanti");
+  const validated = await open(validate);
+  assert.match(await text(validated, "#section-summary"), /runs compared8/);
+  assert.match(await text(validated, "#command"), /^tracecast validate korthikanti --html /);
+  await validated.focus("#scatter");
+  await validated.keyboard.press("Home");
+  const errorNow = async () => Number(/^korthikanti-.*: forecast .*; measured .*; error ([-+][\d.]+) %/.exec(await text(validated, "#about"))[1]);
+  const least = await errorNow();
+  await validated.keyboard.press("ArrowRight");
+  const next = await errorNow();
+  await validated.keyboard.press("End");
+  assert(least < next && next < await errorNow(), "the keyboard walks from the least error to the largest");
+  await validated.fill("#filter", "530b");
+  assert.match(await text(validated, "#shown"), /^2 of 8 runs/);
+  await validated.selectOption("#group", "stack");
+  assert.match(await text(validated, "#section-groups"), /stackruns/);
+  await looks("validate", validate);
 });
 console.log("the reports work");

@@ -1,41 +1,25 @@
 // Clicks through the page of `tracecast schedule --html` in Chromium, with the network off.
 //   node schedule_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
-// Ends with 77 (skipped) when playwright-core or Chromium is not there.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
+import { inBrowser, looksOf, newPage, reachedByTab, tracecast } from "./browser.mjs";
 
-const skip = why => { console.log(`skipped: ${why}`); process.exit(77); };
-const [tracecast, pictures] = process.argv.slice(2);
-const { chromium } = await import("playwright-core").catch(() => skip("no playwright-core (npm ci in tests/browser)"));
-const path = process.env.CHROMIUM ?? (() => {
-  try { return execFileSync("which", ["chromium"], { encoding: "utf8" }).trim(); } catch { return skip("no chromium"); }
-})();
-
-const folder = mkdtempSync(join(tmpdir(), "tracecast-page-"));
-const browser = await chromium.launch({ executablePath: path, args: ["--no-sandbox"] });
-try {
+let browser, folder;
+await inBrowser(async (...given) => {
+  [browser, folder] = given;
   await small();
   await large();
   await single();
-} finally {
-  await browser.close();
-  rmSync(folder, { recursive: true });
-}
+});
 console.log("the schedule page works");
 
-async function open(options, { dark = false, width = 1200, height = 1000 } = {}) {
+async function open(words, options = {}) {
   const file = join(folder, "page.html");
-  execFileSync(tracecast, ["schedule", ...options, "--html", file]);
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", offline: true });
-  const page = await context.newPage();
-  page.on("pageerror", error => { throw error; });
-  page.on("request", request => assert(request.url().startsWith("file:"), `asks the network for ${request.url()}`));
+  execFileSync(tracecast, ["schedule", ...words, "--html", file], { stdio: ["ignore", "pipe", "inherit"] });
+  const page = await newPage(browser, options);
   await page.goto(pathToFileURL(file).href);
-  page.shot = name => pictures && page.screenshot({ path: join(pictures, `${name}.png`), fullPage: true });
   page.about = () => page.textContent("#about");
   page.at = () => page.evaluate(() => ({ ...window.tracecast.state }));
   return page;
@@ -43,7 +27,6 @@ async function open(options, { dark = false, width = 1200, height = 1000 } = {})
 
 async function small() {
   const page = await open(["--schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--compare", "zb-h1,dualpipe"]);
-  await page.shot("small-light");
   assert.equal(await page.textContent("#title"), "4 ranks, 8 micro-batches: 1f1b, zb-h1, dualpipe");
   assert.deepEqual(await page.locator("#numbers tr").first().locator("td").allTextContents(),
     ["1f1b", "33", "24", "27.27 %", "4", "1×"]);
@@ -87,45 +70,42 @@ async function small() {
   await page.waitForFunction(() => window.tracecast.state.time > 17);
   await page.click("#play");
   assert.equal((await page.at()).playing, false);
-  await page.shot("small-playing");
 
   // Another schedule below, then none.
   await page.selectOption("#second", "2");
   assert.deepEqual((await page.at()).shown, [0, 2]);
-  await page.shot("small-dualpipe");
   await page.selectOption("#second", "");
   assert.deepEqual((await page.at()).shown, [0]);
 
   // Everything that can be used can be reached with Tab.
-  await page.evaluate(() => document.activeElement.blur());
-  const reached = new Set();
-  for (let i = 0; i < 20; ++i) {
-    await page.keyboard.press("Tab");
-    reached.add(await page.evaluate(() => document.activeElement.id));
-  }
-  for (const id of ["first", "second", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture"]) {
+  const reached = await reachedByTab(page, 20);
+  for (const id of ["first", "second", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture", "command"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
   await page.click("#theme");
-  await page.shot("small-dark");
+  assert.notEqual(await paper(), light);
+  assert.match(await page.textContent("#command"), /^tracecast schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1,dualpipe --html /);
+  assert.deepEqual(page.complaints, []);
+  await looksOf("schedule", options => open(["--schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--compare", "zb-h1,dualpipe"], options));
 }
 
 async function large() {
   const page = await open(["--schedule", "interleaved-1f1b", "--stages", "16", "--microbatches", "64", "--compare", "zb-v"],
-    { dark: true, width: 1600 });
-  await page.shot("large-dark");
+    { dark: true, width: 1600, height: 1000 });
   await page.focus("#picture");
   await page.keyboard.press("End");
   await page.keyboard.press("End");
   assert.match(await page.about(), /rank 0: backward of micro-batch 63/);
   for (let i = 0; i < 10; ++i) await page.keyboard.press("+");
-  await page.shot("large-zoomed");
+  const { from, to } = await page.at();
+  assert(to - from < 30, "ten presses zoom in");
+  await page.shot("schedule-large-zoomed");
 }
 
 async function single() {
-  const page = await open(["--schedule", "gpipe", "--stages", "2", "--microbatches", "1"], { width: 480 });
+  const page = await open(["--schedule", "gpipe", "--stages", "2", "--microbatches", "1"], { width: 400 });
   assert.equal(await page.isVisible("#choice"), false);
-  await page.shot("single-narrow");
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-  assert(wide <= 480, `${wide} pixels wide on a page of 480`);
+  assert(await page.tooWide() <= 0, `wider than its window by ${await page.tooWide()}`);
 }

@@ -78,7 +78,7 @@ TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule
 TEST_CASE("nothing can end the page's script early", "[report][schedule]") {
   std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
   views[0].rules = "</script><b>";
-  const std::string page = schedule_page(views);
+  const std::string page = schedule_page(views, {"tracecast schedule", "tracecast 1"});
   CHECK(count(page, "</script>") == 1);
   CHECK(page.find("<\\/script><b>") != std::string::npos);
 }
