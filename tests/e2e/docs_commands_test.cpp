@@ -65,6 +65,17 @@ TEST_CASE("every command that the documentation prints works as printed", "[e2e]
     }
   }
   CHECK(run > 0);
+  // Pictures are what these commands write (tools/refresh-docs puts them there); that of the architecture is drawn by it.
+  int pictures = 0;
+  const std::filesystem::path kept = std::filesystem::path(source_dir()) / "docs/pictures";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kept)) {
+    if (!entry.is_regular_file() || entry.path().filename() == "architecture.svg") continue;
+    const std::filesystem::path name = std::filesystem::relative(entry.path(), kept);
+    INFO("docs/pictures/" << name.string() << ": written by no command of the documentation");
+    CHECK(content_of(sandbox.path() / name).starts_with("<svg"));
+    ++pictures;
+  }
+  CHECK(pictures > 0);
 }
 
 TEST_CASE("every relative link of the documentation leads to a file", "[e2e][docs]") {
