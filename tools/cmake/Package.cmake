@@ -13,8 +13,14 @@ install(FILES ${PROJECT_BINARY_DIR}/documents/tracecast.fish DESTINATION ${CMAKE
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT "The Tracecast authors <tracecast@localhost>")
+# Whoever makes packages for others to install says who they are.
+set(TRACECAST_MAINTAINER "Tracecast maintainers <maintainers@users.noreply.a-seed-2f07c42f.example>"
+  CACHE STRING "Maintainer field of the Debian package: name <address>")
+set(CPACK_PACKAGE_CONTACT "${TRACECAST_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "A discrete-event simulator of data-, tensor-, pipeline- and expert-parallel training steps on modelled clusters,
+with kernel and network costs fitted to published measurements: step time with its uncertainty, where the time goes,
+memory, failures, cost, and the best layout. Comes with machines, models and published runs.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
