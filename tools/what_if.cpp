@@ -138,7 +138,6 @@ Result<std::optional<GoodputReport>> goodput_of(const Json& request, const Scena
   job.failures = std::move(*failures);
   job.days = *days;
   job.mtbf_s = *mtbf * 3600;
-  job.goal_tokens = scenario.training.train_tokens;
   job.find_best_interval = false;
   job.options.min_histories = kHistories;
   job.options.max_histories = kHistories;
@@ -153,7 +152,7 @@ Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.t
 /// Days, money and energy for the scenario's tokens, or for a month when it names none.
 Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput, const DataPaths& data) {
   constexpr double kMonth = 30;
-  const auto tokens = static_cast<double>(scenario.training.train_tokens);
+  const double tokens = tokens_to_train(scenario.training);
   const double days = tokens > 0 ? tokens / (forecast.tokens_per_s * goodput) / kSecondsPerDay : kMonth;
   Json out = {{"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * forecast.tokens_per_s * goodput},
               {"days", days}};

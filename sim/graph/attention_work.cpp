@@ -40,6 +40,10 @@ std::vector<Linear> LayerWriter::attention_inputs() const {
 }
 
 Linear LayerWriter::attention_output() const {
+  if (gathers_layers())
+    return tuned({"proj", model_.num_attention_heads * v_dim(), model_.hidden_size / t_, MatrixSplit::column,
+                  precision_of(LinearPart::attention)},
+                 "proj");
   return tuned({"proj", heads() * v_dim(), model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::attention)},
                "proj");
 }
@@ -163,8 +167,9 @@ void LayerWriter::attention_forward() {
   qk_norm(Pass::forward);
   rope(Pass::forward);
   attention_core(Pass::forward, causal());
+  gather_result(model_.num_attention_heads * v_dim());
   linear_forward(attention_output());
-  reduce_partial_sums();
+  finish_block();
   residual_forward();
   if (attends_encoder()) cross_attention_forward();
 }

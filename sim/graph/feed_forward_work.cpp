@@ -17,6 +17,8 @@ Linear LayerWriter::fc1(std::int64_t width) const {
 }
 
 Linear LayerWriter::fc2(std::int64_t width) const {
+  if (gathers_layers())
+    return tuned({"fc2", width, model_.hidden_size / t_, MatrixSplit::column, precision_of(LinearPart::mlp)}, "fc2");
   return tuned({"fc2", width / t_, model_.hidden_size, MatrixSplit::row, precision_of(LinearPart::mlp)}, "fc2");
 }
 
@@ -32,9 +34,10 @@ void LayerWriter::dense_forward() {
   norm_forward();
   gather_sequence();
   linear_forward(fc1(width));
-  activation(Pass::forward, tokens_ * width / t_);
+  gather_result(gamma() * width);
+  activation(Pass::forward, tokens_ * activated(width));
   linear_forward(fc2(width));
-  reduce_partial_sums();
+  finish_block();
   residual_forward();
 }
 
@@ -43,7 +46,7 @@ void LayerWriter::dense_backward(BackwardPart part) {
   residual_backward(part);
   gather_sequence();
   row_backward(fc2(width), part);
-  if (part != BackwardPart::weight_gradients) activation(Pass::backward, tokens_ * width / t_);
+  if (part != BackwardPart::weight_gradients) activation(Pass::backward, tokens_ * activated(width));
   column_backward(fc1(width), part);
   norm_backward(part);
 }
@@ -77,7 +80,7 @@ void LayerWriter::repeated_modules(bool moe_layer) {
     rope(Pass::forward);
   }
   if (!repeats(training_, RecomputeModule::activation)) return;
-  if (!moe_layer) return activation(Pass::forward, tokens_ * model_.ffn_hidden_size / t_);
+  if (!moe_layer) return activation(Pass::forward, tokens_ * activated(model_.ffn_hidden_size));
   activation(Pass::forward, expert_tokens() * expert_width());
   activation(Pass::forward, tokens_ * moe().shared_ffn_hidden / t_);
 }

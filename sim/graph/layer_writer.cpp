@@ -65,6 +65,12 @@ void LayerWriter::reduce_partial_sums() {
   if (t_ > 1) collective(Traffic::tensor_parallel, reduction(), tensor_message());
 }
 
+void LayerWriter::finish_block() { gathers_layers() ? gather_result(model_.hidden_size) : reduce_partial_sums(); }
+
+void LayerWriter::gather_result(std::int64_t width) {
+  if (gathers_layers()) collective(Traffic::tensor_parallel, Collective::all_gather, Bytes{tokens_ * width * element_});
+}
+
 void LayerWriter::quantise(const std::string& name, Precision precision, Pass pass, std::int64_t elements) {
   if (!is_narrow(precision)) return;
   const double moved =
@@ -144,6 +150,7 @@ void LayerWriter::adapter_wgrad(const Linear& linear) {
 }
 
 void LayerWriter::row_backward(const Linear& linear, BackwardPart part) {
+  if (linear.split == MatrixSplit::column) return column_backward(linear, part);
   if (part != BackwardPart::weight_gradients) linear_dgrad(linear);
   if (part != BackwardPart::input_gradients) linear_wgrad(linear);
 }
@@ -157,7 +164,8 @@ void LayerWriter::column_backward(const Linear& linear, BackwardPart part) {
   if (split && sequence_parallel_ && weights)
     collective(Traffic::tensor_parallel, Collective::all_gather, tensor_message(), Work::Kind::start, kGather);
   if (inputs) linear_dgrad(linear);
-  if (split && inputs) collective(Traffic::tensor_parallel, reduction(), tensor_message(), Work::Kind::start, kReduce);
+  if (split && inputs)
+    collective(Traffic::tensor_parallel, reduction(), input_gradient_message(linear), Work::Kind::start, kReduce);
   if (split && sequence_parallel_ && weights) join(kGather);
   if (weights) linear_wgrad(linear);
   if (split && inputs) join(kReduce);

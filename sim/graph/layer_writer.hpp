@@ -76,8 +76,14 @@ class LayerWriter {
   /// The [T, h] message of tensor parallelism.
   Bytes tensor_message() const { return Bytes{tokens_ * model_.hidden_size * element_}; }
   void gather_sequence();
+  /// tp_split gather: every linear layer is divided by columns, and its result is made whole before the next one.
+  bool gathers_layers() const { return plan_.parallel.tp_split == "gather" && t_ > 1; }
+  /// With it: the [T, width] result of a linear layer, or of attention.
+  void gather_result(std::int64_t width);
   Collective reduction() const { return sequence_parallel_ ? Collective::reduce_scatter : Collective::all_reduce; }
   void reduce_partial_sums();
+  /// The end of attention or feed-forward: sums of the row-parallel layer, or with gathers_layers() all columns.
+  void finish_block();
 
   // ---- Linear layers ---------------------------------------------------------------------------------------------------
 
@@ -100,8 +106,13 @@ class LayerWriter {
   void linear_forward(const Linear& linear);
   void linear_dgrad(const Linear& linear);
   void linear_wgrad(const Linear& linear);
-  /// Backward of a row-parallel layer: its output gradient has been gathered; the input gradient needs no reduction.
+  /// Backward of the second layer of a pair. Row-parallel: its output gradient has been gathered; the input gradient needs
+  /// no reduction. With gathers_layers() it is a column-parallel one.
   void row_backward(const Linear& linear, BackwardPart part);
+  /// What the tensor ranks reduce of the input gradient of a column-parallel layer.
+  Bytes input_gradient_message(const Linear& linear) const {
+    return gathers_layers() ? Bytes{tokens_ * linear.in * element_} : tensor_message();
+  }
   /// Backward of a column-parallel layer: gather the input again beside dgrad, reduce the input gradient beside wgrad.
   void column_backward(const Linear& linear, BackwardPart part);
 
@@ -166,6 +177,8 @@ class LayerWriter {
   Linear fc2(std::int64_t width) const;
   /// Forward: gated reads two and writes one; backward: gated reads three and writes two.
   void activation(Pass pass, std::int64_t elements);
+  /// Columns of a feed-forward's inner width that every tensor rank works on.
+  std::int64_t activated(std::int64_t width) const { return gathers_layers() ? width : width / t_; }
   void dense_forward();
   void dense_backward(BackwardPart part);
 

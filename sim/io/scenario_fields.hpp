@@ -50,6 +50,7 @@ inline Names<Precision> optimizer_state_precision_names() {
 }
 inline Names<Precision> dispatch_precision_names() { return {{"bf16", Precision::bf16}, {"fp8", Precision::fp8}}; }
 inline Names<std::string> moe_dispatcher_names() { return {{"alltoall", "alltoall"}, {"deepep", "deepep"}}; }
+inline Names<std::string> tp_split_names() { return {{"column_row", "column_row"}, {"gather", "gather"}}; }
 inline Names<std::string> cp_comm_type_names() {
   return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
 }
@@ -68,6 +69,7 @@ template <class Visitor, class P>
 void visit_parallel(Visitor&& visit, P&& p) {
   visit("tp", p.tp, kDegree);
   visit("sequence_parallel", p.sequence_parallel);
+  visit("tp_split", p.tp_split, tp_split_names());
   visit("pp", p.pp, kDegree);
   visit("vpp", p.vpp, kDegree);
   visit("pp_schedule", p.pp_schedule);
@@ -122,6 +124,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("recompute", t.recompute, recompute_names());
   visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
   visit("recompute_modules", t.recompute_modules);
+  visit("narrow_activations", t.narrow_activations);
   visit("flash_attention", t.flash_attention);
   visit("attention_kernel", t.attention_kernel);
   visit("optimizer", t.optimizer, optimizer_names());
@@ -137,6 +140,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("lora_targets", t.lora_targets);
   visit("frozen_fraction", t.frozen_fraction);
   visit("train_tokens", t.train_tokens, kCount);
+  visit("critical_batch_tokens", t.critical_batch_tokens, kCount);
 }
 
 }  // namespace tracecast

@@ -65,6 +65,10 @@ double days_at(double compute, double devices, double flops_per_device) {
 
 bool plausible(double utilisation) { return utilisation >= 0.10 && utilisation <= 0.60; }
 
+double tokens_with_batch(double tokens, double batch, double critical) {
+  return critical > 0 ? tokens * (1 + batch / critical) : tokens;
+}
+
 std::span<const NamedBudget> published_budgets() {
   static constexpr NamedBudget kBudgets[] = {{"LaMDA", {137e9, 168e9}},    {"GPT-3", {175e9, 300e9}},
                                              {"Jurassic", {178e9, 300e9}}, {"Gopher", {280e9, 300e9}},

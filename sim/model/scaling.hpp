@@ -50,6 +50,15 @@ double days_at(double compute, double devices, double flops_per_device);
 /// Training runs sustain 10 to 60 % of the peak; what lies outside has a mistake in it.
 bool plausible(double utilisation);
 
+/// Tokens that a batch of `batch` tokens needs where small ones need `tokens`, and `critical` is the batch that takes
+/// twice as many tokens and twice as many steps as the least of each.
+///
+///   tokens (1 + batch / critical)                      critical 0: as many as small ones
+///
+/// Source: McCandlish et al. 2018 (arXiv 1812.06162) eq. 2.11, (S/S_min - 1)(E/E_min - 1) = 1. How large the critical batch
+/// is depends on model, data and progress: it is measured, not forecast here.
+double tokens_with_batch(double tokens, double batch, double critical);
+
 /// A published model with its training tokens.
 struct NamedBudget {
   const char* name;

@@ -7,13 +7,31 @@
 
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
 
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool narrows(const Training& training, NarrowActivation what) {
+  return has(training.narrow_activations, narrow_activation_names()[static_cast<std::size_t>(what)]);
+}
+
+constexpr double kE5M6 = 12.0 / 8;  ///< bytes
+
 /// The sizes of a layer as doubles.
 struct Sizes {
   double element;  ///< bytes of an activation
+  // Bytes of elements that may be kept narrower.
+  double attention_operand;  ///< inputs of attention's linear layers
+  double mlp_operand;        ///< of the dense feed-forward's and the shared experts'
+  double expert_operand;
+  double attended;   ///< result of attention, for its own backward and for the projection
+  double activated;  ///< input of the activation function
+  bool gathered;     ///< tensor ranks keep whole results
   double hidden;
   double query;   ///< a d
   double key;     ///< k d, at least one head per tensor-parallel rank
@@ -27,13 +45,32 @@ struct Sizes {
 /// Activations stay in 16 bit when matrix multiplications are narrower.
 double activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
-Sizes sizes(const Model& model, const Plan& plan) {
+/// Bytes of an element that a linear layer reads, as it waits for the weight gradient.
+double operand_size(const Model& model, const Training& training, int layer, LinearPart part) {
+  const Precision precision = linear_precision(model, training, layer, part);
+  return narrows(training, NarrowActivation::linear_inputs) && is_narrow(precision) ? quantised_size(precision)
+                                                                                    : activation_size(training);
+}
+
+void add_narrow_sizes(Sizes& s, const Model& model, const Training& training, int layer) {
+  s.attention_operand = operand_size(model, training, layer, LinearPart::attention);
+  s.mlp_operand = operand_size(model, training, layer, LinearPart::mlp);
+  s.expert_operand = operand_size(model, training, layer, LinearPart::experts);
+  const bool copied = s.attention_operand != s.element;
+  s.attended =
+      narrows(training, NarrowActivation::attention_output) ? kE5M6 : s.element + (copied ? s.attention_operand : 0);
+  s.activated = narrows(training, NarrowActivation::activation_inputs) ? quantised_size(training.dtype) : s.element;
+}
+
+Sizes sizes(const Model& model, const Plan& plan, int layer) {
   Sizes s{};
   s.element = activation_size(plan.training);
   s.hidden = static_cast<double>(model.hidden_size);
   s.heads = model.num_attention_heads;
   s.seq_length = static_cast<double>(plan.training.seq_length);
   s.dropout = model.dropout > 0;
+  s.gathered = plan.parallel.tp_split == "gather";
+  add_narrow_sizes(s, model, plan.training, layer);
   if (model.latent_attention) {
     const LatentAttention& latent = *model.latent_attention;
     s.query = s.key = s.heads * static_cast<double>(latent.nope_dim + latent.rope_dim);
@@ -54,29 +91,36 @@ double core_bytes(const Plan& plan, const Sizes& s, Recompute recompute) {
   return per_score * s.heads * s.seq_length;
 }
 
-/// The compressed query and key/value: `copies` 2 before and after their norms.
-TokenBytes latent_vectors(const Model& model, const Sizes& s, int copies) {
+/// The compressed query and key/value before their norms, and after them `normed` bytes an element.
+TokenBytes latent_vectors(const Model& model, const Sizes& s, double normed) {
   if (!model.latent_attention) return {};
   const LatentAttention& latent = *model.latent_attention;
-  const double ranks = static_cast<double>(copies * (latent.q_rank + latent.kv_rank) + latent.rope_dim);
-  return {.whole = s.element * ranks};
+  const double ranks = static_cast<double>(latent.q_rank + latent.kv_rank);
+  return {.whole = (s.element + normed) * ranks + s.element * static_cast<double>(latent.rope_dim)};
 }
 
 TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recompute recompute) {
-  const bool norms = !repeats(plan.training, RecomputeModule::norm);
-  TokenBytes bytes = latent_vectors(model, s, norms ? 2 : 1);
+  const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
+  TokenBytes bytes = latent_vectors(model, s, norm_result);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
   const bool projects_again = model.latent_attention && repeats(plan.training, RecomputeModule::mla_up);
   const double projected = projects_again ? 0 : s.query + s.key + s.value + normed;
-  bytes.whole += (norms ? 2 : 1) * s.element * s.hidden + (s.dropout ? s.hidden : 0);
-  bytes.split += s.element * (projected + s.output) + core_bytes(plan, s, recompute);
+  bytes.whole += (s.element + norm_result) * s.hidden + (s.dropout ? s.hidden : 0);
+  bytes.split += s.element * projected + core_bytes(plan, s, recompute);
+  (s.gathered ? bytes.whole : bytes.split) += s.attended * s.output;
   return bytes;
 }
 
 TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
-  TokenBytes bytes = latent_vectors(model, s, 2);
-  bytes.whole += 2 * s.element * s.hidden;  // input of QKV, gradient of the projection's output
-  bytes.split += s.element * (s.query + s.key + s.value + s.output);
+  const double operand = s.attention_operand;
+  TokenBytes bytes;
+  if (model.latent_attention) {
+    const LatentAttention& latent = *model.latent_attention;
+    bytes.whole = operand * static_cast<double>(2 * (latent.q_rank + latent.kv_rank) + latent.rope_dim);
+  }
+  bytes.whole += 2 * operand * s.hidden;  // input of QKV, gradient of the projection's output
+  bytes.split += operand * (s.query + s.key + s.value);
+  (s.gathered ? bytes.whole : bytes.split) += operand * s.output;
   return bytes;
 }
 
@@ -88,33 +132,49 @@ double expert_rows(const Model& model, const Plan& plan) {
   return model.moe->topk * spread * expert_load(plan.training);
 }
 
-/// Up (and gate) results of a feed-forward `width` wide, and unless it is repeated the activation's.
-double inner_bytes(const Model& model, const Sizes& s, std::int64_t width, bool repeated = false) {
-  return s.element * ((model.gated() ? 2 : 1) + (repeated ? 0 : 1)) * static_cast<double>(width);
+/// Bytes of an element of the up (and gate) results of a feed-forward, and of what the second matrix reads.
+struct InnerSizes {
+  double activated;
+  double operand;
+};
+
+double inner_bytes(const Model& model, const InnerSizes& each, std::int64_t width) {
+  return ((model.gated() ? 2 : 1) * each.activated + each.operand) * static_cast<double>(width);
 }
 
-/// Rows that go into the experts, and with `row_ends` 2 those that come out.
-TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double row_ends, bool repeated) {
+/// The dense feed-forward between its two matrices.
+TokenBytes dense_inner(const Model& model, const Sizes& s, const InnerSizes& each) {
+  const double bytes = inner_bytes(model, each, model.ffn_hidden_size);
+  if (s.gathered) return {.whole = bytes};
+  return {.split = bytes};
+}
+
+/// Rows that go into the experts, and with `row_ends` 2 those that come out. `shared`, `routed`: of their inner tensors.
+TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double row_ends, const InnerSizes& shared,
+                   const InnerSizes& routed) {
   const MixtureOfExperts& moe = *model.moe;
   TokenBytes bytes;
-  bytes.split = inner_bytes(model, s, moe.shared_ffn_hidden, repeated);
-  bytes.local = expert_rows(model, plan) *
-                (row_ends * s.element * s.hidden + inner_bytes(model, s, moe.ffn_hidden, repeated) / plan.parallel.etp);
+  bytes.split = inner_bytes(model, shared, moe.shared_ffn_hidden);
+  bytes.local = expert_rows(model, plan) * (row_ends * s.expert_operand * s.hidden +
+                                            inner_bytes(model, routed, moe.ffn_hidden) / plan.parallel.etp);
   return bytes;
 }
 
 TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, int layer) {
   TokenBytes bytes;
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
-  if (model.is_moe_layer(layer)) {
-    bytes = experts(model, plan, s, 1, repeated);
+  const bool moe_layer = model.is_moe_layer(layer);
+  const InnerSizes inner{s.activated, repeated ? 0 : s.mlp_operand};
+  if (moe_layer) {
+    bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand});
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
   } else {
-    bytes.split = inner_bytes(model, s, model.ffn_hidden_size, repeated);
+    bytes = dense_inner(model, s, inner);
   }
-  // The norm's input is the attention's when both read the same.
-  const int kept = (model.parallel_residual ? 0 : 1) + (repeats(plan.training, RecomputeModule::norm) ? 0 : 1);
-  bytes.whole += kept * s.element * s.hidden + (s.dropout ? s.hidden : 0);
+  // The norm's input is the attention's when both read the same. The router reads the norm's result in 16 bit.
+  const double norm_result = moe_layer ? s.element : s.mlp_operand;
+  bytes.whole += (model.parallel_residual ? 0 : s.element) * s.hidden + (s.dropout ? s.hidden : 0);
+  if (!repeats(plan.training, RecomputeModule::norm)) bytes.whole += norm_result * s.hidden;
   return bytes;
 }
 
@@ -154,16 +214,28 @@ double logits(const Model& model, const Plan& plan) {
 std::vector<std::string> recompute_module_names() { return {"norm", "activation", "mla_up"}; }
 
 bool repeats(const Training& training, RecomputeModule module) {
-  const std::string name = recompute_module_names()[static_cast<std::size_t>(module)];
-  return std::find(training.recompute_modules.begin(), training.recompute_modules.end(), name) !=
-         training.recompute_modules.end();
+  return has(training.recompute_modules, recompute_module_names()[static_cast<std::size_t>(module)]);
 }
 
 void check_recompute_modules(PlanCheck& check, const Training& training) {
   const std::vector<std::string> known = recompute_module_names();
   for (const std::string& name : training.recompute_modules)
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    if (!has(known, name))
       check.fault("training.recompute_modules", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
+}
+
+std::vector<std::string> narrow_activation_names() {
+  return {"linear_inputs", "attention_output", "activation_inputs"};
+}
+
+void check_narrow_activations(PlanCheck& check, const Training& training) {
+  const std::vector<std::string> known = narrow_activation_names();
+  for (const std::string& name : training.narrow_activations)
+    if (!has(known, name))
+      check.fault("training.narrow_activations", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
+  if (!training.narrow_activations.empty() && !is_narrow(training.dtype))
+    check.fault("training.narrow_activations", training.narrow_activations.front(),
+                fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(training.dtype)));
 }
 
 TokenBytes& TokenBytes::operator+=(const TokenBytes& other) {
@@ -181,7 +253,7 @@ double rank_bytes(const TokenBytes& bytes, const Plan& plan) {
 }
 
 TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Recompute recompute) {
-  const Sizes s = sizes(model, plan);
+  const Sizes s = sizes(model, plan, layer);
   if (recompute == Recompute::full) return {.whole = s.element * s.hidden};
   if (recompute == Recompute::selective_op) return selected_operators(model, plan, s, layer);
   TokenBytes bytes = attention(model, plan, s, recompute);
@@ -192,15 +264,17 @@ TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Re
 }
 
 TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, int layer) {
-  const Sizes s = sizes(model, plan);
+  const Sizes s = sizes(model, plan, layer);
   TokenBytes bytes = attention_weight_inputs(model, s);
   if (attends_encoder(model, layer)) bytes += attention_weight_inputs(model, s);
+  const InnerSizes dense{s.mlp_operand, s.mlp_operand};
   if (model.is_moe_layer(layer)) {
-    bytes += experts(model, plan, s, 2, false);  // rows of the input and of the output's gradient
+    // Rows of the input and of the output's gradient.
+    bytes += experts(model, plan, s, 2, dense, {s.expert_operand, s.expert_operand});
   } else {
-    bytes.split += inner_bytes(model, s, model.ffn_hidden_size);
+    bytes += dense_inner(model, s, dense);
   }
-  bytes.whole += 2 * s.element * s.hidden;
+  bytes.whole += 2 * s.mlp_operand * s.hidden;
   return bytes;
 }
 

@@ -37,7 +37,25 @@ bool repeats(const Training& training, RecomputeModule module);
 /// Faults: unknown names.
 void check_recompute_modules(PlanCheck& check, const Training& training);
 
-/// What a layer's forward keeps under `recompute` (with the plan's recompute_modules under none and selective).
+/// Tensors that wait for the backward in fewer than 16 bits (`narrow_activations`), where their linear layer is narrow.
+///
+///   linear_inputs      what linear layers read: as their multiplication takes it, with its scales; and the output gradients
+///                      that wait for a weight-gradient pass. The result of attention is then there twice: for its
+///                      own backward in 16 bit, and for the projection
+///   attention_output   the result of attention once, for both, in 12 bits (E5M6)
+///   activation_inputs  what the activation function reads: 8 bits and scales
+/// What the router reads stays in 16 bit, and so does what norms read: the residual stream.
+/// Source: DeepSeek-V3 (arXiv 2412.19437) 3.3.3, all three; linear_inputs alone is Transformer Engine's Linear, which saves
+/// its quantised input; activation_inputs is Megatron-LM's --activation-func-fp8-input-store. torchao's Float8Linear saves
+/// 16-bit inputs: none of them
+enum class NarrowActivation { linear_inputs, attention_output, activation_inputs };
+std::vector<std::string> narrow_activation_names();
+/// Faults: unknown names; a dtype of 16 bits or more.
+void check_narrow_activations(PlanCheck& check, const Training& training);
+
+/// What a layer's forward keeps under `recompute` (with the plan's recompute_modules under none and selective). With
+/// tp_split gather every tensor rank keeps the whole of what it gathers: results of attention and of the feed-forward's
+/// first matrix and its activation function.
 TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Recompute recompute);
 /// Inputs and output gradients of the layer's weights: what its weight-gradient pass needs.
 TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, int layer);

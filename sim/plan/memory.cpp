@@ -102,23 +102,17 @@ struct RankShare {
   std::vector<std::vector<RankParameters>> units;  ///< [chunk][unit]
 };
 
-/// `replica_of` may be empty: one copy of the model.
-RankShare share_of(const Model& model, const Plan& plan, const std::vector<int>& stage_of,
-                   const std::vector<int>& replica_of) {
+/// A rank with both ends of the model has one table of words, also where they belong to the two directions of a schedule:
+/// copies of one model (DualPipe; DeepSeek-V3, arXiv 2412.19437, 3.2.3: physical sharing of the embedding).
+RankShare share_of(const Model& model, const Plan& plan, const std::vector<int>& stage_of) {
   RankShare share;
   for (const int stage : stage_of) {
     TRACECAST_ASSERT(stage >= 0 && static_cast<std::size_t>(stage) < plan.stages.size(),
                      "the schedule's stages are the plan's");
     share.stages.push_back(plan.stages[static_cast<std::size_t>(stage)]);
   }
-  for (std::size_t chunk = 0; chunk < share.stages.size(); ++chunk) {
-    bool table = false;
-    for (std::size_t other = 0; other < share.stages.size(); ++other) {
-      const bool same_model = replica_of.empty() || replica_of[other] == replica_of[chunk];
-      table = table || (same_model && share.stages[other].embedding);
-    }
-    share.units.push_back(stage_units(model, plan, share.stages[chunk], table));
-  }
+  const bool table = std::any_of(share.stages.begin(), share.stages.end(), [](const Stage& s) { return s.embedding; });
+  for (const Stage& stage : share.stages) share.units.push_back(stage_units(model, plan, stage, table));
   return share;
 }
 
@@ -283,9 +277,7 @@ std::vector<ChunkBytes> chunk_bytes(const Model& model, const Plan& plan, const 
 
 MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& schedule, std::size_t rank,
                          const MemoryOptions& options) {
-  const std::vector<int> one_replica;
-  const auto& replicas = schedule.replica_of.empty() ? one_replica : schedule.replica_of[rank];
-  const RankShare share = share_of(model, plan, schedule.stage_of[rank], replicas);
+  const RankShare share = share_of(model, plan, schedule.stage_of[rank]);
   const int versions = schedule.weight_versions.empty() ? 1 : schedule.weight_versions[rank];
   MemoryByKind memory = states(share, plan, versions);
   memory.activations = to_bytes(peak_activations(schedule.actions[rank], chunk_bytes(model, plan, share)));
@@ -335,7 +327,7 @@ Bytes weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& s
 std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank) {
   std::vector<int> stage_of;
   for (int chunk = 0; chunk < plan.parallel.vpp; ++chunk) stage_of.push_back(chunk * plan.parallel.pp + pp_rank);
-  return total(share_of(model, plan, stage_of, {})).total();
+  return total(share_of(model, plan, stage_of)).total();
 }
 
 std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,

@@ -34,6 +34,28 @@ int seed_pipeline_parallel(int gpus, int tp, int dp) { return (gpus + tp * dp - 
 
 int seed_most_stages(double memory_gb, double stage_gb) { return static_cast<int>(memory_gb / stage_gb); }
 
+const char* to_string(SeedStrategy strategy) {
+  switch (strategy) {
+    case SeedStrategy::fsdp:
+      return "FSDP";
+    case SeedStrategy::tp:
+      return "TP";
+    case SeedStrategy::tp_fsdp:
+      return "TP + FSDP";
+    case SeedStrategy::tp_pp_fsdp:
+      return "TP + PP + FSDP";
+  }
+  return "";
+}
+
+SeedStrategy seed_strategy(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node) {
+  const double weights_and_gradients_gb = parameters * (2 + 2) * 1e-9;
+  const int tp = seed_tensor_parallel(weights_and_gradients_gb, memory_gb, activations_gb, gpus_per_node);
+  if (tp == 0) return SeedStrategy::tp_pp_fsdp;
+  if (tp == 1) return SeedStrategy::fsdp;
+  return gpus <= gpus_per_node ? SeedStrategy::tp : SeedStrategy::tp_fsdp;
+}
+
 int seed_least_microbatches(int pp) { return 4 * pp; }
 
 bool seed_pipeline_is_practical(int pp) { return pp >= 2 && pp <= 8; }

@@ -29,6 +29,17 @@ int seed_pipeline_parallel(int gpus, int tp, int dp);
 /// S3's "P <= memory / (parameters + activations of a stage)", rounded down. It is no bound of the number of stages (it says
 /// how many such stages one GPU could hold); whether a stage fits is peak_memory's to say.   Requires stage_gb > 0
 int seed_most_stages(double memory_gb, double stage_gb);
+/// S3's second step, which kinds of parallelism: the tensor degree that weights and gradients (2 + 2 bytes) ask for decides.
+///
+///   1                                            FSDP alone
+///   2 or more, all GPUs in one node              TP alone
+///   2 or more, several nodes                     TP in the node, FSDP across nodes
+///   more than a node has                         TP, PP and FSDP
+///
+/// It gives the kinds of S3's own table: FSDP for 7B and 13B, TP + FSDP for 70B, all three for 405B.
+enum class SeedStrategy { fsdp, tp, tp_fsdp, tp_pp_fsdp };
+const char* to_string(SeedStrategy strategy);
+SeedStrategy seed_strategy(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node);
 /// M >= 4 P.
 int seed_least_microbatches(int pp);
 /// S3 advises 2 to 8 stages.

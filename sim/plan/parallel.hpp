@@ -49,7 +49,10 @@ struct Parallel {
   bool overlap_param_gather = true;           ///< parameters arrive during the next forward
   bool overlap_p2p = true;                    ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
-  bool tp_comm_overlap = false;     ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
+  /// How tensor parallelism divides linear layers. column_row: in pairs, by columns and then by rows, one reduction for
+  /// both (Megatron-LM). gather: every layer by columns, and its result is gathered before the next one.
+  std::string tp_split = "column_row";
+  bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
   int bucket_cap_mb = 0;                         ///< ddp: MiB of gradients; 0: 25
@@ -95,6 +98,9 @@ struct Training {
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
   std::vector<std::string> recompute_modules = {};  ///< with none or selective: of "norm", "activation", "mla_up"
+  /// Tensors that wait for the backward in fewer bits than 16: of "linear_inputs", "attention_output",
+  /// "activation_inputs" (activations.hpp). Needs an 8- or 4-bit dtype.
+  std::vector<std::string> narrow_activations = {};
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
@@ -112,6 +118,8 @@ struct Training {
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
   double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained
   std::int64_t train_tokens = 0;               ///< for 'days to train'; 0: not asked
+  /// Tokens of a batch that is as large as is worth it: above it larger batches need more tokens (scaling.hpp). 0: none do.
+  std::int64_t critical_batch_tokens = 0;
   bool operator==(const Training&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/model/scaling.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/plan_check.hpp"
@@ -48,7 +49,9 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
   check_recompute_modules(check, t);
+  check_narrow_activations(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
+  check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
     check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "is not above 0 and at most 1");
   }
@@ -153,6 +156,23 @@ void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
   check.fault("parallel.tp", fmt::to_string(tp),
               fmt::format("does not divide model.vocab_size = {} (allowed: {}; or pad the vocabulary to {})",
                           model.vocab_size, divisors(model.vocab_size), padded));
+}
+
+/// Layers that are gathered one by one are those of plain attention and feed-forward.
+void check_gathered_layers(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  if (p.tp_split != "column_row" && p.tp_split != "gather") {
+    check.fault("parallel.tp_split", p.tp_split, "is unknown (allowed: column_row gather)");
+    return;
+  }
+  if (p.tp_split != "gather") return;
+  const auto refuse = [&](bool wrong, const char* why) {
+    if (wrong) check.fault("parallel.tp_split", p.tp_split, why);
+  };
+  refuse(p.sequence_parallel, "gathers whole results, which sequence_parallel divides (allowed: column_row)");
+  refuse(model.moe.has_value(), "is not for models with experts (allowed: column_row)");
+  refuse(model.latent_attention.has_value(), "is not for latent attention (allowed: column_row)");
+  refuse(model.encoder_layers > 0, "is not for encoder-decoder models (allowed: column_row)");
+  refuse(t.recompute == Recompute::selective_op, "has no op-level recomputation (allowed: column_row)");
 }
 
 bool has_dense_layers(const Model& model) {
@@ -270,6 +290,12 @@ bool Plan::gathers_again(bool root) const { return parallel.reshard_after_forwar
 
 int Plan::shard_group() const { return parallel.shard_group > 0 ? parallel.shard_group : gradient_group(); }
 
+double tokens_to_train(const Training& training) {
+  const double batch = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
+  return tokens_with_batch(static_cast<double>(training.train_tokens), batch,
+                           static_cast<double>(training.critical_batch_tokens));
+}
+
 Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size) {
   TRACECAST_ASSERT(world_size >= 1, "a cluster has at least one rank");
   Plan plan;
@@ -289,6 +315,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   const auto order = parse_rank_order(p.rank_order);
   if (!order) check.append(order.error());
   check_tensor_parallel(check, model, p, training);
+  check_gathered_layers(check, model, p, training);
   check_context_parallel(check, model, p, training);
   check_pipeline(check, p);
   check_positions(check, model, training);

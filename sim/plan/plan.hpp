@@ -80,6 +80,10 @@ struct Plan {
 ///   training: global_batch_size not divisible by micro_batch_size x dp; seq_length not divisible by cp (2 cp with p2p).
 Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size);
 
+/// Tokens that the whole training takes with batches of this size: train_tokens, and more where a critical batch is given
+/// (tokens_with_batch of model/scaling.hpp). 0: not asked.
+double tokens_to_train(const Training& training);
+
 /// Names of the axes in `order` as in "tp-cp-ep-dp-pp".
 Result<std::array<Axis, kAxes>> parse_rank_order(const std::string& order);
 

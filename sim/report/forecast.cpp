@@ -131,6 +131,13 @@ void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timel
   forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
 }
 
+/// The time that transfers may take: the step without what it waited for them.
+double time_beside_transfers(const Forecast& forecast) {
+  double time_s = forecast.step_time_s;
+  for (const double exposed : forecast.exposed_s) time_s -= exposed;
+  return time_s > 0 ? time_s : forecast.step_time_s;
+}
+
 void add_work(Forecast& forecast, const MeanWork& mean) {
   double total = 0;
   for (double s : mean.by_provenance_s) total += s;
@@ -268,6 +275,8 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   add_work(result, mean);
   add_throughput(result, scenario, mean);
   add_memory(result, scenario, *plan, *schedule);
+  if (result.step_time_s > 0)
+    result.bandwidth = required_bandwidth(run.graph, *plan, scenario.cluster, time_beside_transfers(result));
   result.band = band_of(result, run.graph, mean, scenario.profile);
   if (options.explain) result.causes = find_causes(run.graph, run.timeline);
   if (options.perturbation_effects) {

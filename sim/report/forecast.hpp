@@ -13,6 +13,7 @@
 #include "sim/network/flow_cost.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/report/axis_bandwidth.hpp"
 
 namespace tracecast {
 
@@ -56,6 +57,7 @@ struct Forecast {
   bool fits = true;
   int tightest_pp_rank = 0;
   int peak_rank = 0;                              ///< global rank number of the tightest
+  std::vector<AxisBandwidth> bandwidth;           ///< that each parallel axis asks of its links
   std::map<std::string, double> provenance;       ///< measured, interpolated, analytic: shares of compute time
   std::vector<Cause> causes;                      ///< filled when explain was asked for
   std::vector<PerturbationEffect> perturbations;  ///< filled when their effects were asked for

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/plan/plan.hpp"
 #include "sim/reliability/closed_forms.hpp"
 #include "sim/report/engine_step_times.hpp"
 
@@ -86,7 +87,9 @@ std::int64_t whole_steps(double interval_s, const StepTime& step) {
 }
 
 void add_goal(GoodputReport& report, const GoodputRequest& request) {
-  report.goal_tokens = request.goal_tokens > 0 ? request.goal_tokens : request.scenario.training.train_tokens;
+  Training training = request.scenario.training;
+  if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
+  report.goal_tokens = std::llround(tokens_to_train(training));
   if (report.goal_tokens == 0) return;
   const double healthy_days = static_cast<double>(report.goal_tokens) / report.tokens_per_s() / kDay;
   const Estimate& g = report.goodput.goodput;

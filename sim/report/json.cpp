@@ -39,6 +39,21 @@ Json memory(const Forecast& f) {
           {"host_gib", gib(tightest.host)}};
 }
 
+Json bandwidth(const Forecast& f) {
+  Json out = Json::array();
+  for (const AxisBandwidth& each : f.bandwidth) {
+    out.push_back({{"axis", each.axis},
+                   {"link", each.link},
+                   {"ranks", each.ranks},
+                   {"nodes", each.nodes},
+                   {"sent_gb", each.sent_bytes / 1e9},
+                   {"required_gb_per_s", each.required / 1e9},
+                   {"available_gb_per_s", each.available / 1e9},
+                   {"ratio", each.ratio()}});
+  }
+  return out;
+}
+
 /// All three, also when a share is zero.
 Json provenance(const Forecast& f) {
   Json out = Json::object();
@@ -72,9 +87,12 @@ Json measured(const Measured& measured, const Forecast& f) {
           {"source", measured.source}};
 }
 
-Json training(std::int64_t tokens, const Forecast& f) {
+Json training(const Training& training, const Forecast& f) {
   constexpr double kSecondsPerDay = 86400;
-  return {{"tokens", tokens}, {"days", static_cast<double>(tokens) / f.tokens_per_s / kSecondsPerDay}};
+  const double needed = tokens_to_train(training);
+  return {{"tokens", training.train_tokens},
+          {"tokens_with_this_batch", needed},
+          {"days", needed / f.tokens_per_s / kSecondsPerDay}};
 }
 
 }  // namespace
@@ -98,10 +116,11 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
               {"host_s", f.host_s},
               {"optimizer_s", f.optimizer_s},
               {"memory", memory(f)},
+              {"bandwidth", bandwidth(f)},
               {"provenance", provenance(f)}};
   if (!f.causes.empty()) out["causes"] = causes(f);
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
-  if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training.train_tokens, f);
+  if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
   out["engine"] = {
       {"classes", f.classes}, {"events", f.events}, {"wall_s", f.wall_s}, {"peak_rss_mib", f.peak_rss_mib}};

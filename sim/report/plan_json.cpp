@@ -74,7 +74,7 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
                      {"memory_gib", gib(step.evaluation.memory)},
                      {"faster_by", step.faster_by},
                      {"memory_change_gib", gib(step.memory_change)}});
-  Json out = {{"found", recipe.found}, {"steps", steps}};
+  Json out = {{"rule_of_thumb", to_string(recipe.rule)}, {"found", recipe.found}, {"steps", steps}};
   if (!recipe.found) return out;
   out["step_time_s"] = recipe.last.step_time_s;
   out["layout"] = layout_json(recipe.last.layout, gpus);

@@ -102,7 +102,7 @@ std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle&
 }
 
 std::string recipe_lines(const RecipeTrace& recipe, const Offer& first, int gpus, const TextStyle& style) {
-  std::string text;
+  std::string text = fmt::format("  A rule of thumb says: {}\n", to_string(recipe.rule));
   for (const RecipeStep& step : recipe.steps) {
     const Evaluation& e = step.evaluation;
     std::string result = fmt::format("{:6.1f} GiB", gib(e.memory));

@@ -21,6 +21,8 @@ std::string precision_text(const Model& model, const Training& training) {
     text += fmt::format("; embedding,{} output layer, norms and attention bf16", model.moe ? " router," : "");
     text += training.fp8_param_gather ? "; no 16-bit copy of quantised weights"
                                       : "; quantised copies beside 16-bit weights";
+    if (!training.narrow_activations.empty())
+      text += fmt::format("; waiting for the backward in fewer bits: {}", fmt::join(training.narrow_activations, ", "));
   }
   return text + fmt::format("; gradients {}, optimizer states {}", to_string(training.grad_reduce_dtype),
                             to_string(training.optimizer_state_dtype));

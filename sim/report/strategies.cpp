@@ -26,7 +26,7 @@ void zero(Scenario& s, int ranks, int stage) {
 }
 
 /// The ZeRO rows reduce once in a step, as with one micro-batch; stage 3 is FSDP.
-constexpr std::array<Strategy, 10> kStrategies{{
+constexpr std::array<Strategy, 11> kStrategies{{
     {"dp", "data parallel", data_parallel},
     {"zero-1", "ZeRO-1, distributed optimizer", [](Scenario& s, int ranks) { zero(s, ranks, 1); }},
     {"zero-2", "ZeRO-2", [](Scenario& s, int ranks) { zero(s, ranks, 2); }},
@@ -43,6 +43,11 @@ constexpr std::array<Strategy, 10> kStrategies{{
      }},
     {"pp", "pipeline parallel", [](Scenario& s, int ranks) { s.parallel.pp = ranks; }},
     {"tp", "tensor parallel", [](Scenario& s, int ranks) { s.parallel.tp = ranks; }},
+    {"tp-gather", "tensor parallel, each layer gathered",
+     [](Scenario& s, int ranks) {
+       s.parallel.tp = ranks;
+       s.parallel.tp_split = "gather";
+     }},
     {"cp", "context parallel", [](Scenario& s, int ranks) { s.parallel.cp = ranks; }},
     {"ep", "expert parallel",
      [](Scenario& s, int ranks) {

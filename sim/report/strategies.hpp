@@ -52,7 +52,7 @@ std::string how_often(const StrategyTraffic& traffic);
 std::vector<std::string> divided(const StrategyRow& row);
 std::vector<std::string> whole(const StrategyRow& row);
 
-/// Every strategy over `base`, whose layout is put aside: dp, zero-1, zero-2, zero-3, hsdp, pp, tp, cp, ep, ps.
+/// Every strategy over `base`, whose layout is put aside: dp, zero-1, zero-2, zero-3, hsdp, pp, tp, tp-gather, cp, ep, ps.
 /// `ranks` >= 2. A strategy that the model or machine refuses has the reason as `limit` and no traffic.
 /// Errors: the base itself cannot be planned.
 Result<std::vector<StrategyRow>> strategy_table(const Scenario& base, int ranks);

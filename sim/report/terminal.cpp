@@ -83,6 +83,15 @@ std::string perturbation_text(const PerturbationEffect& effect, double step_s) {
                      100 * std::abs(change), change > 0 ? "more" : "less");
 }
 
+/// "54 days for 15.6 T tokens, without interruptions".
+std::string training_text(const Training& training, double tokens_per_s) {
+  const auto tokens = static_cast<double>(training.train_tokens);
+  const double needed = tokens_to_train(training);
+  std::string text = fmt::format("{} for {:.4g} T tokens", duration_in_words(needed / tokens_per_s), needed / 1e12);
+  if (needed > tokens) text += fmt::format(" ({:.4g} T with small batches)", tokens / 1e12);
+  return text + ", without interruptions";
+}
+
 std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
   std::string text =
       fact("step time",
@@ -101,11 +110,7 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
                            percent(f.hfu)),
                style);
   if (scenario.training.train_tokens > 0) {
-    const auto tokens = static_cast<double>(scenario.training.train_tokens);
-    text += fact("training",
-                 fmt::format("{} for {:.4g} T tokens, without interruptions",
-                             duration_in_words(tokens / f.tokens_per_s), tokens / 1e12),
-                 style);
+    text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
   return text;
 }
@@ -282,6 +287,27 @@ std::string memory(const Forecast& f, const TextStyle& style) {
   return text + memory_legend(f, style);
 }
 
+// ---- Bandwidth ---------------------------------------------------------------------------------------------------
+
+/// "7.7 GB/s of 50.0 GB/s".
+std::string bandwidth_text(const AxisBandwidth& each) {
+  return fmt::format("{:>7.4g} of {:>6.4g} GB/s", each.required * 1e-9, each.available * 1e-9);
+}
+
+std::string bandwidth(const Forecast& f, const TextStyle& style) {
+  std::string text = heading("Bandwidth that each axis asks of its links (per GPU)", style);
+  for (const AxisBandwidth& each : f.bandwidth) {
+    const std::string group = each.nodes > 1 ? fmt::format("{} ranks on {} nodes", each.ranks, each.nodes)
+                                             : fmt::format("{} ranks of a node", each.ranks);
+    const std::string figures = fmt::format("  {} {} {} {} {:>7}  ", pad_right(each.axis, 3), pad_right(each.link, 8),
+                                            pad_right(group, 24), bandwidth_text(each), percent(each.ratio()));
+    const std::string drawn =
+        without_trailing_blanks(bar(std::min(1.0, each.ratio()), style.width - columns(figures), style));
+    text += figures + paint(drawn, each.ratio() > 1 ? Colour::red : Colour::yellow, style) + "\n";
+  }
+  return text;
+}
+
 // ---- Where the numbers come from ---------------------------------------------------------------------------------
 
 std::string provenance(const Forecast& f, const TextStyle& style) {
@@ -346,6 +372,7 @@ std::string terminal_page(const Scenario& scenario, const Plan& plan, const Fore
   page += "\n" + where_the_time_goes(forecast, style);
   if (!forecast.causes.empty()) page += "\n" + explain_page(forecast, style);
   page += "\n" + memory(forecast, style);
+  if (!forecast.bandwidth.empty()) page += "\n" + bandwidth(forecast, style);
   return page + "\n" + where_it_comes_from(scenario, forecast, style);
 }
 

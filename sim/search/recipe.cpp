@@ -145,8 +145,19 @@ class Recipe {
 
 }  // namespace
 
+SeedStrategy rule_of_thumb(const Scenario& scenario) {
+  const Model& model = scenario.model;
+  const double activations =
+      2.0 * static_cast<double>(scenario.training.seq_length * model.hidden_size) * static_cast<double>(model.layers());
+  return seed_strategy(static_cast<double>(parameter_count(model).total()),
+                       static_cast<double>(scenario.profile.memory.count) * 1e-9, activations * 1e-9,
+                       scenario.cluster.world_size, scenario.cluster.node.gpus_per_host);
+}
+
 RecipeTrace follow_recipe(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options) {
-  return Recipe(scenario, space, options).run();
+  RecipeTrace trace = Recipe(scenario, space, options).run();
+  trace.rule = rule_of_thumb(scenario);
+  return trace;
 }
 
 }  // namespace tracecast

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/plan/memory_rules.hpp"
 #include "sim/search/planner.hpp"
 
 namespace tracecast {
@@ -26,10 +27,14 @@ struct RecipeStep {
 };
 
 struct RecipeTrace {
-  std::vector<RecipeStep> steps;  ///< in the order in which they were tried
-  bool found = false;             ///< something fits
-  Evaluation last;                ///< where it ends
+  SeedStrategy rule = SeedStrategy::fsdp;  ///< what a rule of thumb says before anything is tried: rule_of_thumb
+  std::vector<RecipeStep> steps;           ///< in the order in which they were tried
+  bool found = false;                      ///< something fits
+  Evaluation last;                         ///< where it ends
 };
+
+/// seed_strategy for this job: activations are those of full recomputation with one sequence on one GPU, 2 s h L bytes.
+SeedStrategy rule_of_thumb(const Scenario& scenario);
 
 /// Choices that it does not move (ZeRO stage, context and expert parallelism, schedule) stay as the scenario has them.
 RecipeTrace follow_recipe(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options);

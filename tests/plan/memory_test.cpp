@@ -287,6 +287,71 @@ TEST_CASE("recompute_modules: results of norms, activation functions and up-proj
         Bytes{1024 * (latent + 4 * 256 + 4 * 2048 + 8 * (2 * 7168 + 4 * 2048))});
 }
 
+TEST_CASE("narrow_activations: fp8 training keeps what multiplications read in fp8", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.dtype = Precision::fp8_block;
+  const Model model = llama3_8b();
+  const auto per_token = [&](const std::vector<std::string>& names, const std::vector<std::string>& wide = {}) {
+    training.narrow_activations = names;
+    training.bf16_linears = wide;
+    return static_cast<double>(layer_activation_bytes(model, plan_of(model, {}, training), 0).count) / 1024;
+  };
+  const double h = 4096;
+  const double f = 14336;
+  const double fp8 = 1 + 4.0 / 128;  // an fp32 scale for 128 elements
+  // Residual stream, QKV (4 + 1 + 1 thousand wide) and log-sum-exp stay; norm results, attention's result, up and gate, fc2's input.
+  const double stays = 4 * h + 2 * (h + 2 * 1024) + 4 * 32;
+  CHECK(per_token({}) == Approx(stays + 4 * h + 2 * h + 6 * f));
+  CHECK(per_token({"linear_inputs"}) == Approx(stays + 2 * fp8 * h + (2 + fp8) * h + (4 + fp8) * f));
+  CHECK(per_token({"linear_inputs", "attention_output"}) == Approx(stays + 2 * fp8 * h + 1.5 * h + (4 + fp8) * f));
+  CHECK(per_token({"linear_inputs", "attention_output", "activation_inputs"}) ==
+        Approx(stays + 2 * fp8 * h + 1.5 * h + 3 * fp8 * f));
+  // A linear layer that multiplies in bf16 reads bf16.
+  CHECK(per_token({"linear_inputs"}, {"attention"}) == Approx(stays + (2 + fp8) * h + 2 * h + (4 + fp8) * f));
+}
+
+TEST_CASE("narrow_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer, and waiting weight gradients in fp8",
+          "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.dtype = Precision::fp8_block;
+  training.recompute_modules = {"norm", "activation", "mla_up"};
+  training.narrow_activations = {"linear_inputs", "attention_output", "activation_inputs"};
+  const Model model = deepseek_v3();
+  const Plan plan = plan_of(model, {}, training);
+  const double fp8 = 1 + 4.0 / 128;
+  // Inputs of two norms, latent vectors, attention's result in 12 bits, log-sum-exp, router; up and gate of the shared
+  // expert; of eight experts the row and both inner results.
+  const double bytes = 4 * 7168 + 2 * (1536 + 512 + 64) + 1.5 * 128 * 128 + 4 * 128 + 4 * 256 + 2 * fp8 * 2048 +
+                       8 * (fp8 * 7168 + 2 * fp8 * 2048);
+  CHECK(static_cast<double>(layer_activation_bytes(model, plan, 3).count) / 1024 == Approx(bytes).epsilon(1e-6));
+  Training wide = training;
+  wide.narrow_activations.clear();
+  const Stage one{.first_layer = 3, .num_layers = 1};
+  const auto waits = [&](const Training& each) {
+    return static_cast<double>(weight_gradient_bytes(model, plan_of(model, {}, each), one).count);
+  };
+  CHECK(waits(training) / waits(wide) == Approx(fp8 / 2));
+}
+
+TEST_CASE("DeepSeek-V3 on 2,048 H800 of 80 GB fits, as it did, and does not without what its report does",
+          "[memory][published]") {
+  const std::filesystem::path root = source_dir();
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  const auto fits = [&](const std::vector<std::string>& overrides) {
+    const Scenario s =
+        read_scenario(root / "scenarios" / "published" / "deepseek-v3-2048.json", data, overrides).value();
+    const Plan plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size).value();
+    const std::vector<MemoryByKind> ranks = peak_memory(s.model, plan, schedule_of(plan, "dualpipe"));
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](const MemoryByKind& rank) { return rank.total() <= s.profile.memory; });
+  };
+  CHECK(fits({}));
+  CHECK_FALSE(fits({"training.narrow_activations=[]"}));
+  CHECK_FALSE(fits({"training.recompute_modules=[]"}));
+}
+
 TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", "[oracle][memory]") {
   Parallel parallel;
   parallel.zero_stage = 2;

@@ -346,3 +346,33 @@ TEST_CASE("training settings are checked", "[error][plan]") {
   CHECK(message(llama3_8b(), Parallel{}, settings, 1) ==
         "training.micro_batch_size = 4096: makes micro-batches of more than 268435456 tokens");
 }
+
+TEST_CASE("tp_split, narrow_activations: what does not go together is told", "[plan][error]") {
+  Training settings = training(1024, 8);
+  Parallel parallel;
+  parallel.tp = 2;
+  parallel.tp_split = "rows";
+  CHECK(message(llama3_8b(), parallel, settings, 2) ==
+        "parallel.tp_split = rows: is unknown (allowed: column_row gather)");
+  parallel.tp_split = "gather";
+  CHECK(message(llama3_8b(), parallel, settings, 2) == "valid");
+  CHECK(message(mixtral_8x7b(), parallel, settings, 2) ==
+        "parallel.tp_split = gather: is not for models with experts (allowed: column_row)");
+  settings.recompute = Recompute::selective_op;
+  CHECK(message(llama3_8b(), parallel, settings, 2) ==
+        "parallel.tp_split = gather: has no op-level recomputation (allowed: column_row)");
+  settings.recompute = Recompute::none;
+  parallel.sequence_parallel = true;
+  CHECK(message(llama3_8b(), parallel, settings, 2) ==
+        "parallel.tp_split = gather: gathers whole results, which sequence_parallel divides (allowed: column_row)");
+  parallel.tp_split = "column_row";
+  settings.narrow_activations = {"linear_inputs"};
+  CHECK(message(llama3_8b(), parallel, settings, 2) ==
+        "training.narrow_activations = linear_inputs: needs an 8- or 4-bit training.dtype, not bf16");
+  settings.dtype = Precision::fp8;
+  CHECK(message(llama3_8b(), parallel, settings, 2) == "valid");
+  settings.narrow_activations = {"outputs"};
+  CHECK(message(llama3_8b(), parallel, settings, 2) ==
+        "training.narrow_activations = outputs: is unknown (allowed: linear_inputs attention_output "
+        "activation_inputs)");
+}

@@ -51,6 +51,7 @@ TEST_CASE("result: the keys come in the documented order", "[report][json]") {
                                          "host_s",
                                          "optimizer_s",
                                          "memory",
+                                         "bandwidth",
                                          "provenance",
                                          "training",
                                          "measured",
@@ -77,6 +78,28 @@ TEST_CASE("result: values are the forecast's", "[report][json]") {
   CHECK(number_at(root, {"measured", "relative_error"}) == Approx(-0.2));
   CHECK(number_at(root, {"training", "days"}) == Approx(1e12 / 32768 / 86400));
   CHECK(number_at(root, {"engine", "events"}) == 12345);
+}
+
+TEST_CASE("result: the bandwidth of each axis, and tokens that a large batch needs", "[report][json]") {
+  Scenario scenario = sample::scenario();
+  // 32,768 tokens/s for 2 s: a batch of 65,536 tokens, a quarter of the critical one.
+  scenario.training.global_batch_size = 16;
+  scenario.training.seq_length = 4096;
+  scenario.training.critical_batch_tokens = 4 * 65536;
+  Forecast forecast = sample::forecast();
+  forecast.bandwidth = {{"dp", "network", 8, 4, 60e9, 30e9, 50e9}};
+  const std::string text = result_json(scenario, forecast);
+  CHECK(schema_violations(source_dir() / "docs/schema/result.schema.json", text) == std::vector<std::string>{});
+  const JsonNode root = parsed(text);
+  const JsonNode& row = root.find("bandwidth")->items.at(0);
+  CHECK(row.find("axis")->string == "dp");
+  CHECK(row.find("link")->string == "network");
+  CHECK(row.find("sent_gb")->number == 60);
+  CHECK(row.find("required_gb_per_s")->number == 30);
+  CHECK(row.find("ratio")->number == Approx(0.6));
+  CHECK(number_at(root, {"training", "tokens"}) == 1e12);
+  CHECK(number_at(root, {"training", "tokens_with_this_batch"}) == 1.25e12);
+  CHECK(number_at(root, {"training", "days"}) == Approx(1.25e12 / 32768 / 86400));
 }
 
 TEST_CASE("result: fits its schema, with and without the optional keys", "[report][json][schema]") {

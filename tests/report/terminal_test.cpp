@@ -41,6 +41,18 @@ TEST_CASE("the page says the answer first", "[report][terminal]") {
   CHECK(contains(text, "353 days for 1 T tokens"));
 }
 
+TEST_CASE("the page says what each axis asks of its links, and which asks too much", "[report][terminal]") {
+  Forecast f = sample::forecast();
+  CHECK_FALSE(contains(page(f), "Bandwidth"));
+  f.bandwidth = {{"tp", "nvlink", 2, 1, 60e9, 30e9, 450e9}, {"dp", "network", 8, 4, 150e9, 75e9, 50e9}};
+  const std::string text = page(f);
+  INFO(text);
+  CHECK(contains(text, "tp  nvlink   2 ranks of a node"));
+  CHECK(contains(text, "30 of    450 GB/s   6.7 %"));
+  CHECK(contains(text, "dp  network  8 ranks on 4 nodes"));
+  CHECK(contains(text, "75 of     50 GB/s 150.0 %"));
+}
+
 TEST_CASE("the time of the page's rows is the forecast's", "[report][terminal]") {
   const std::string text = page(sample::forecast());
   INFO(text);

@@ -1,12 +1,19 @@
 // Rules of thumb of the seed documents and of DeepSpeed, beside our own numbers; ids of SEEDS.md, DOMAIN.md 2.
 #include "sim/plan/memory_rules.hpp"
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
+#include "sim/io/files.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/search/recipe.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -57,6 +64,35 @@ TEST_CASE("3-25 3-26: S3's tensor degree: 280 / (80 - 20) is 4.67, so 8", "[seed
   CHECK(seed_tensor_parallel(280, 80, 50, 8) == 0);  // ten GPUs would be needed
   CHECK(seed_tensor_degrees(8) == std::vector<int>{1, 2, 4, 8});
   CHECK(seed_tensor_degrees(4) == std::vector<int>{1, 2, 4});
+}
+
+TEST_CASE("3-45: S3's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP", "[seeds][plan]") {
+  // H100 of 80 GB with 20 GB of activations, nodes of 8: 2 + 2 bytes per parameter over what is left decide.
+  const auto chosen = [](double parameters, int gpus) { return seed_strategy(parameters, 80, 20, gpus, 8); };
+  CHECK(chosen(8.03e9, 8) == SeedStrategy::fsdp);  // 32 of 60 GB
+  CHECK(chosen(13.0e9, 16) == SeedStrategy::fsdp);
+  CHECK(chosen(70.55e9, 8) == SeedStrategy::tp);  // 282 GB: 4.7 GPUs
+  CHECK(chosen(70.55e9, 32) == SeedStrategy::tp_fsdp);
+  CHECK(chosen(405.8e9, 256) == SeedStrategy::tp_pp_fsdp);  // 1,623 GB: 27 GPUs
+  // Both sides of the boundaries: 60 GB of a GPU, 480 GB of a node.
+  CHECK(chosen(14.9e9, 64) == SeedStrategy::fsdp);
+  CHECK(chosen(15.1e9, 64) == SeedStrategy::tp_fsdp);
+  CHECK(chosen(119.9e9, 64) == SeedStrategy::tp_fsdp);
+  CHECK(chosen(120.1e9, 64) == SeedStrategy::tp_pp_fsdp);
+  CHECK(std::string(to_string(SeedStrategy::tp_pp_fsdp)) == "TP + PP + FSDP");
+}
+
+TEST_CASE("3-45: the rule says of the P5 table's runs what the table has", "[seeds][plan]") {
+  const std::filesystem::path root = source_dir();
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  const auto rule = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
+    return rule_of_thumb(read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value());
+  };
+  CHECK(rule("p5-llama2-7b-8") == SeedStrategy::fsdp);
+  CHECK(rule("p5-llama2-13b-16") == SeedStrategy::fsdp);
+  CHECK(rule("p5-llama3-70b-32", {"cluster.world_size=8", "parallel.dp=1"}) == SeedStrategy::tp);
+  CHECK(rule("p5-llama3-70b-32") == SeedStrategy::tp_fsdp);
+  CHECK(rule("p5-llama3-405b-256") == SeedStrategy::tp_pp_fsdp);
 }
 
 TEST_CASE("3-36 3-37 3-46: S3's rules for stages and micro-batches", "[seeds][plan]") {

@@ -95,6 +95,27 @@ TEST_CASE("0-34: every rank is a row of the exported trace, and there is one vie
   CHECK(told == Approx(compute).epsilon(0.002));
 }
 
+TEST_CASE("4-9: too large a batch needs more tokens, where a critical batch is given", "[seeds][model]") {
+  // At the critical batch twice the tokens and twice the least steps; (S / S_min - 1) (E / E_min - 1) = 1 everywhere.
+  for (const double batch : {1e5, 1e6, 4e6, 6.4e7}) {
+    const double tokens = tokens_with_batch(1e12, batch, 4e6);
+    const double examples = tokens / 1e12;
+    const double steps = (tokens / batch) / (1e12 / 4e6);  // the least number of steps is E_min / B_critical
+    CHECK((examples - 1) * (steps - 1) == Approx(1));
+  }
+  CHECK(tokens_with_batch(1e12, 4e6, 4e6) == Approx(2e12));
+  // Off by default: the days are those of the tokens alone, whatever the batch.
+  const std::string batch = "training.global_batch_size=2048";
+  const Scenario off = shipped("llama2-7b-abci", {batch});
+  CHECK(off.training.critical_batch_tokens == 0);
+  CHECK(tokens_to_train(off.training) == static_cast<double>(off.training.train_tokens));
+  const Scenario on = shipped("llama2-7b-abci", {batch, "training.critical_batch_tokens=4194304"});
+  const auto sequences = static_cast<double>(on.training.seq_length) * 2048;
+  CHECK(tokens_to_train(on.training) == Approx(tokens_to_train(off.training) * (1 + sequences / 4194304)));
+  // A step is what it was.
+  CHECK(forecast(on).value().forecast.step_time_s == forecast(off).value().forecast.step_time_s);
+}
+
 TEST_CASE("1-1: compute, parameters and tokens are told, and nothing about the loss", "[seeds][model]") {
   // C = 6 N D and D = 20 N leave one free number: any of the three gives the others.
   const ModelBudget budget = compute_optimal(5.88e23);

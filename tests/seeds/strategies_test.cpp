@@ -88,6 +88,36 @@ TEST_CASE("1-20 1-32 3-19 3-20: TP divides the model inside its layers, four all
   CHECK(row("tp").largest == 16);  // heads
 }
 
+TEST_CASE("4-14: gathering every layer takes twice the collectives of cutting by columns and then by rows",
+          "[seeds][report]") {
+  const std::vector<std::string> forward_and_backward{"activations: all_gather per layer and micro-batch",
+                                                      "activations: all_reduce per layer and micro-batch"};
+  CHECK(traffic("tp-gather") == forward_and_backward);
+  const auto in_layers = [](const std::string& name, Collective what) {
+    std::int64_t calls = 0;
+    for (const StrategyTraffic& each : row(name).traffic)
+      if (each.collective == what) calls += each.calls;
+    return calls;
+  };
+  // Two blocks per layer. By columns and rows: one all-reduce each way and block. Gathered: two gathers forward, two
+  // all-reduces of input gradients backward. Both ends of the model are the same.
+  const Scenario scenario = base();
+  const std::int64_t blocks = std::int64_t{2} * scenario.model.num_layers * 4;
+  const std::int64_t ends = in_layers("tp", Collective::all_reduce) - 2 * blocks;
+  CHECK(ends >= 0);
+  CHECK(in_layers("tp-gather", Collective::all_gather) == 2 * blocks);
+  CHECK(in_layers("tp-gather", Collective::all_reduce) - ends == 2 * blocks);
+  const auto sent = [](const std::string& name) {
+    double bytes = 0;
+    for (const StrategyTraffic& each : row(name).traffic) bytes += each.sent_bytes;
+    return bytes;
+  };
+  CHECK(sent("tp-gather") > 1.5 * sent("tp"));
+  // The weights are divided alike; what is gathered is kept whole by every rank.
+  CHECK(row("tp-gather").share.at("weights") == row("tp").share.at("weights"));
+  CHECK(row("tp-gather").share.at("activations") > row("tp").share.at("activations"));
+}
+
 TEST_CASE("2-3: a parameter server takes gradients and gives weights once in a step", "[seeds][report]") {
   CHECK(divided(row("ps")) == Words{"tokens", "optimizer"});
   CHECK(traffic("ps") == Words{"gradients: send_recv per step", "weights: send_recv per step"});

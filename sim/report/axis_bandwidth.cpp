@@ -1,0 +1,196 @@
+#include "sim/report/axis_bandwidth.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+
+#include "sim/graph/step_graph.hpp"
+#include "sim/network/cluster.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::array<const char*, 5> kAxisNames = {"tp", "cp", "ep", "dp", "pp"};
+constexpr std::size_t kLinks = 2;
+
+/// Index into kAxisNames; none for what belongs to no axis.
+std::optional<std::size_t> axis_of(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::tensor_parallel:
+      return 0;
+    case Traffic::context_parallel:
+      return 1;
+    case Traffic::expert_parallel:
+      return 2;
+    case Traffic::gradients:
+    case Traffic::parameters:
+      return 3;
+    case Traffic::pipeline:
+    case Traffic::embedding:
+      return 4;
+    case Traffic::control:
+    case Traffic::offload:
+      break;
+  }
+  return std::nullopt;
+}
+
+/// What one rank sends over one class of links for one axis.
+struct Load {
+  double bytes = 0;
+  double seconds = 0;  ///< at the rate that is available
+  int ranks = 1;
+  int nodes = 1;
+};
+using Loads = std::array<std::array<Load, kLinks>, kAxisNames.size()>;
+
+void add(Load& load, double bytes, Bandwidth available, int ranks, int nodes) {
+  if (bytes <= 0 || available.bytes_per_second <= 0) return;
+  load.bytes += bytes;
+  load.seconds += bytes / static_cast<double>(available.bytes_per_second);
+  if (ranks > load.ranks) {
+    load.ranks = ranks;
+    load.nodes = nodes;
+  }
+}
+
+Bandwidth in_node(const NodeSpec& node) {
+  const bool links = node.link != IntraLink::pcie && node.link != IntraLink::none;
+  return links ? node.gpu_link : node.pcie;
+}
+
+/// `nics` of a node that `gpus` of it send through.
+Bandwidth nic_share(const NodeSpec& node, double nics, int gpus) {
+  return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics / gpus)};
+}
+
+/// Part of what a rank sends that leaves its node.
+double leaving(const CostedCollective& call, const GroupPlacement& group) {
+  if (group.nodes <= 1) return 0;
+  const double inside = group.ranks_per_node;
+  if (call.call.collective == Collective::all_to_all) return (group.ranks - inside) / (group.ranks - 1);
+  return 1 / inside;
+}
+
+class Counter {
+ public:
+  Counter(const StepGraph& graph, const Plan& plan, const Cluster& cluster)
+      : graph_(graph), plan_(plan), cluster_(cluster) {
+    for (const std::vector<ProgramItem>& program : graph.programs) calls_.push_back(calls_of(program));
+  }
+
+  Loads loads_of(const Rank& rank) const {
+    Loads loads;
+    const Calls& calls = calls_[static_cast<std::size_t>(rank.program)];
+    for (const auto& [payload, count] : calls.collectives) add_collective(loads, rank, payload, count);
+    for (const auto& [payload, count] : calls.messages) add_message(loads, rank, payload, count);
+    return loads;
+  }
+
+ private:
+  /// How often a program issues each call: [payload] times.
+  struct Calls {
+    std::map<std::int32_t, std::int64_t> collectives;
+    std::map<std::int32_t, std::int64_t> messages;
+  };
+
+  Calls calls_of(const std::vector<ProgramItem>& program) const {
+    std::map<std::int32_t, std::int64_t> runs;
+    for (const ProgramItem& item : program) ++runs[item.template_index];
+    Calls calls;
+    for (const auto& [index, count] : runs)
+      for (const Op& op : graph_.templates[static_cast<std::size_t>(index)].ops) {
+        if (op.type == OpType::collective) calls.collectives[op.payload] += count;
+        if (op.type == OpType::send) calls.messages[op.payload] += count;
+      }
+    return calls;
+  }
+
+  void add_collective(Loads& loads, const Rank& rank, std::int32_t payload, std::int64_t count) const {
+    const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(payload)];
+    const std::optional<std::size_t> axis = axis_of(call.traffic);
+    const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(call.slot)];
+    if (!axis || communicator < 0) return;
+    const GroupPlacement& group = graph_.communicators[static_cast<std::size_t>(communicator)].placement;
+    // "Bus bandwidth" of a transfer of one second: what a rank sends.
+    const double sent =
+        static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.call.size, from_seconds(1));
+    const double out = leaving(call, group) * sent;
+    add(loads[*axis][0], sent - out, in_node(cluster_.node), group.ranks, group.nodes);
+    add(loads[*axis][1], out, nic_share(cluster_.node, group.nics, group.ranks_per_node), group.ranks, group.nodes);
+  }
+
+  void add_message(Loads& loads, const Rank& rank, std::int32_t payload, std::int64_t count) const {
+    const Message& message = graph_.messages[static_cast<std::size_t>(payload)];
+    const ChannelEnd& end = rank.channels[static_cast<std::size_t>(message.channel)];
+    if (end.rank < 0) return;
+    // The other end may be simulated by a rank of another replica: the real one differs along the pipeline alone.
+    Coordinates peer = plan_.grid.coordinates(rank.representative);
+    peer[Axis::pp] = graph_.ranks[static_cast<std::size_t>(end.rank)].pp_rank;
+    const bool near = cluster_.node_of(plan_.grid.rank(peer)) == cluster_.node_of(rank.representative);
+    const NodeSpec& node = cluster_.node;
+    const double sent = static_cast<double>(count) * static_cast<double>(message.size.count);
+    const int stages = plan_.grid.size(Axis::pp);
+    const int nodes = near ? 1 : stages;
+    add(loads[*axis_of(Traffic::pipeline)][near ? 0 : 1], sent,
+        near ? in_node(node) : nic_share(node, node.nics, node.gpus_per_host), stages, nodes);
+  }
+
+  const StepGraph& graph_;
+  const Plan& plan_;
+  const Cluster& cluster_;
+  std::vector<Calls> calls_;  ///< [program]
+};
+
+AxisBandwidth row_of(std::size_t axis, LinkClass link, const Load& load, const Cluster& cluster, double time_s) {
+  AxisBandwidth row;
+  row.axis = kAxisNames[axis];
+  row.link = link_name(link, cluster);
+  row.ranks = load.ranks;
+  row.nodes = load.nodes;
+  row.sent_bytes = load.bytes;
+  row.required = load.bytes / time_s;
+  row.available = load.bytes / load.seconds;
+  return row;
+}
+
+}  // namespace
+
+std::string link_name(LinkClass link, const Cluster& cluster) {
+  if (link == LinkClass::network) return "network";
+  switch (cluster.node.link) {
+    case IntraLink::nvswitch:
+    case IntraLink::nvlink_mesh:
+      return "nvlink";
+    case IntraLink::xgmi:
+      return "xgmi";
+    case IntraLink::pcie:
+    case IntraLink::none:
+      break;
+  }
+  return "pcie";
+}
+
+std::vector<AxisBandwidth> required_bandwidth(const StepGraph& graph, const Plan& plan, const Cluster& cluster,
+                                              double time_s) {
+  TRACECAST_ASSERT(time_s > 0, "bandwidth is bytes over a time");
+  const Counter counter(graph, plan, cluster);
+  Loads busiest;
+  for (const Rank& rank : graph.ranks) {
+    const Loads loads = counter.loads_of(rank);
+    for (std::size_t axis = 0; axis < kAxisNames.size(); ++axis)
+      for (std::size_t link = 0; link < kLinks; ++link)
+        if (loads[axis][link].seconds > busiest[axis][link].seconds) busiest[axis][link] = loads[axis][link];
+  }
+  std::vector<AxisBandwidth> rows;
+  for (std::size_t axis = 0; axis < kAxisNames.size(); ++axis)
+    for (std::size_t link = 0; link < kLinks; ++link)
+      if (busiest[axis][link].bytes > 0)
+        rows.push_back(row_of(axis, static_cast<LinkClass>(link), busiest[axis][link], cluster, time_s));
+  return rows;
+}
+
+}  // namespace tracecast
