@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <catch2/catch.hpp>
 
@@ -45,35 +46,39 @@ TEST_CASE("hugging face: the published configs have their exact parameter counts
     return;
   }
   // data/formats/EXPECTED.md
-  const std::vector<std::pair<const char*, std::int64_t>> expected{{"DeepSeek-V3", 671'026'419'200},
-                                                                   {"Llama-2-13b-hf", 13'015'864'320},
-                                                                   {"Llama-2-70b-hf", 68'976'648'192},
-                                                                   {"Llama-2-7b-hf", 6'738'415'616},
-                                                                   {"Meta-Llama-3.1-405B", 405'853'388'800},
-                                                                   {"Meta-Llama-3.1-70B", 70'553'706'496},
-                                                                   {"Meta-Llama-3.1-8B", 8'030'261'248},
-                                                                   {"Mixtral-8x7B-v0.1", 46'702'792'704},
-                                                                   {"Qwen3-30B-A3B", 30'532'122'624},
-                                                                   {"Qwen3-8B", 8'190'735'360},
-                                                                   {"Qwen3-VL-8B-Instruct", 8'190'735'360},
-                                                                   {"bloom-7b1-alt-keys", 7'069'016'064},
-                                                                   {"bloom", 176'247'271'424},
-                                                                   {"gpt-neox-20b", 20'554'567'680},
-                                                                   {"gpt-oss-20b", 20'914'757'184},
-                                                                   {"gpt2-large", 774'030'080},
-                                                                   {"gpt2-medium", 354'823'168},
-                                                                   {"gpt2-xl", 1'557'611'200},
-                                                                   {"gpt2", 124'439'808}};
+  const std::map<std::string, std::int64_t> expected{{"DeepSeek-V3", 671'026'419'200},
+                                                     {"Llama-2-13b-hf", 13'015'864'320},
+                                                     {"Llama-2-70b-hf", 68'976'648'192},
+                                                     {"Llama-2-7b-hf", 6'738'415'616},
+                                                     {"Meta-Llama-3.1-405B", 405'853'388'800},
+                                                     {"Meta-Llama-3.1-70B", 70'553'706'496},
+                                                     {"Meta-Llama-3.1-8B", 8'030'261'248},
+                                                     {"Mixtral-8x7B-v0.1", 46'702'792'704},
+                                                     {"Qwen3-30B-A3B", 30'532'122'624},
+                                                     {"Qwen3-8B", 8'190'735'360},
+                                                     {"Qwen3-VL-8B-Instruct", 8'190'735'360},
+                                                     {"bloom-7b1-alt-keys", 7'069'016'064},
+                                                     {"bloom", 176'247'271'424},
+                                                     {"gpt-neox-20b", 20'554'567'680},
+                                                     {"gpt-oss-20b", 20'914'757'184},
+                                                     {"gpt2-large", 774'030'080},
+                                                     {"gpt2-medium", 354'823'168},
+                                                     {"gpt2-xl", 1'557'611'200},
+                                                     {"gpt2", 124'439'808}};
+  // Every file of the folder, so that a new one is not left out.
   std::size_t samples = 0;
-  for (const auto& entry : fs::directory_iterator(kSamples)) samples += entry.path().extension() == ".json";
-  CHECK(samples == expected.size());
-  for (const auto& [name, count] : expected) {
+  for (const auto& entry : fs::directory_iterator(kSamples)) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string name = entry.path().stem();
     INFO(name);
-    const Result<Model> model = read_model(kSamples / (std::string(name) + ".json"));
+    const Result<Model> model = read_model(entry.path());
     if (!model) FAIL(to_string(model.error()));
-    CHECK(parameter_count(*model).total() == count);
+    REQUIRE(expected.contains(name));
+    CHECK(parameter_count(*model).total() == expected.at(name));
     CHECK(model->name == name);
+    ++samples;
   }
+  CHECK(samples == expected.size());
   Model deepseek = read_model(kSamples / "DeepSeek-V3.json").value();
   Model by_hand = test::deepseek_v3();
   by_hand.name = deepseek.name;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
+#include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
@@ -79,10 +80,25 @@ TEST_CASE("0-2 2-6: LLM-jp 13B and LLaMA-2 70B need more than data parallelism",
 
 TEST_CASE("0-3 4-3: data parallelism reduces each gradient once, and leaves the memory of a rank as it is",
           "[seeds][graph][memory]") {
-  const Forecast two = forecast(small_scenario(1, 1, 2)).value().forecast;
-  const Forecast four = forecast(small_scenario(1, 1, 4)).value().forecast;
-  CHECK(two.memory.front().weights == four.memory.front().weights);
-  CHECK(two.memory.front().optimizer == four.memory.front().optimizer);
+  const auto with = [](int dp) {
+    Scenario scenario = small_scenario(1, 1, dp);
+    scenario.training.global_batch_size = 32;
+    return forecast(scenario).value();
+  };
+  const auto size = 4.0 * static_cast<double>(parameter_count(small_scenario(1, 1, 1).model).total());
+  const ForecastRun one = with(1);
+  double before = one.forecast.step_time_s;
+  for (const int dp : {2, 4, 8}) {
+    const ForecastRun run = with(dp);
+    // 2 (D-1)/D S sent by each rank: every fp32 gradient once in a step, however many micro-batches there are.
+    const TrafficCount sent = total_of(count_traffic(run.graph, 0), Traffic::gradients, Collective::all_reduce);
+    CHECK(static_cast<double>(sent.size.count) == size);
+    CHECK(sent.sent == Approx(2.0 * (dp - 1) / dp * size));
+    // The memory of a rank stays, and the time of the same batch falls.
+    CHECK(run.forecast.memory == one.forecast.memory);
+    CHECK(run.forecast.step_time_s < before);
+    before = run.forecast.step_time_s;
+  }
 }
 
 TEST_CASE("0-4 3-27: tensor parallelism over eight GPUs of two nodes is slower than in one", "[seeds][network]") {
@@ -160,9 +176,10 @@ TEST_CASE("0-17: LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[seeds][memor
   const ForecastRun run = forecast(shipped("llm-jp-13b-mdx").value()).value();
   CHECK(run.plan.parallel.dp * run.plan.parallel.pp * run.plan.parallel.tp == 96);
   CHECK(run.forecast.fits);
-  const double per_rank = 12'854'988'800.0 / 8;
-  CHECK(16 * per_rank * 1e-9 == Approx(25.71).margin(0.01));
-  CHECK((4 + 12.0 / 12) * per_rank * 1e-9 == Approx(8.03).margin(0.01));
+  const std::int64_t per_rank = parameter_count(shipped("llm-jp-13b-mdx")->model).total() / 8;
+  CHECK(static_cast<double>(per_rank) * 1e-9 == Approx(1.607).margin(0.0005));
+  CHECK(gb(model_states(per_rank, sixteen_bytes(), 0, 12).total()) == Approx(25.71).margin(0.01));
+  CHECK(gb(model_states(per_rank, sixteen_bytes(), 1, 12).total()) == Approx(8.03).margin(0.01));
   // The bubble of 1F1B is 7 slots of M + 7; the mean rank's is near it, as the last stage has the output layer too.
   const int m = run.plan.num_microbatches;
   CHECK(run.forecast.bubble_fraction > 7.0 / (m + 7) * 0.8);
@@ -347,9 +364,14 @@ TEST_CASE("1-37 2-1: models of the documents are shipped with their counts", "[s
   const Model small = model_of("baichuan-2-7b");
   CHECK(small.num_layers == 32);
   CHECK(small.vocab_size == 125696);
+  CHECK(parameter_count(small).total() == 7'505'973'248);
   const Model large = model_of("baichuan-2-13b");
   CHECK(large.hidden_size == 5120);
   CHECK(large.ffn_hidden_size == 13696);
+  CHECK(parameter_count(large).total() == 13'896'668'160);
+  // Trained with Megatron-DeepSpeed.
+  CHECK(predicted("llama2-7b-abci", {"model=baichuan-2-7b", "stack=megatron-deepspeed"}).step_time_s >
+        predicted("llama2-7b-abci", {"model=baichuan-2-7b"}).step_time_s);
 }
 
 TEST_CASE("3-21 3-22: tensor parallelism divides weights, gradients and optimizer states", "[seeds][memory]") {
