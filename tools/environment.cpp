@@ -79,9 +79,11 @@ Result<DataPaths> data_paths() {
 }
 
 double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts KiB
+  rusage own{};
+  rusage children{};
+  getrusage(RUSAGE_SELF, &own);
+  getrusage(RUSAGE_CHILDREN, &children);
+  return static_cast<double>(std::max(own.ru_maxrss, children.ru_maxrss)) / 1024;  // Linux counts KiB
 }
 
 }  // namespace tracecast::cli

@@ -20,7 +20,7 @@ bool stderr_is_terminal();
 /// Errors: TRACECAST_DATA is no such directory; none of the places exists.
 Result<DataPaths> data_paths();
 
-/// Largest resident set of this process so far, MiB.
+/// Largest resident set so far of this process, or of one that it has waited for (SimGrid's), MiB.
 double peak_rss_mib();
 
 }  // namespace tracecast::cli

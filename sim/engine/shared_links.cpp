@@ -78,6 +78,17 @@ Result<Timeline> simulate_fluid(const StepGraph& graph, const Cluster& cluster, 
   return simulate(graph, options);
 }
 
+Result<Timeline> simulate_folded(const StepGraph& folded, const FoldedLoads& loads, const Cluster& cluster,
+                                 const std::string& architecture, EngineOptions options) {
+  const ClusterLinks links(cluster, architecture);
+  FluidNetwork network(links);
+  const SharedTransfers transfers(folded, loads,
+                                  [&network](const TransferShape& shape) { return network.add_kind(shape); });
+  const LinkSharing sharing{network, transfers};
+  options.sharing = &sharing;
+  return simulate(folded, options);
+}
+
 Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
                                   EngineOptions options) {
   const ClusterLinks links(cluster, architecture);

@@ -10,6 +10,7 @@
 #include "sim/base/result.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/timeline.hpp"
+#include "sim/graph/folded_step.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/network/cluster.hpp"
 
@@ -19,6 +20,10 @@ namespace tracecast {
 /// Errors: those of simulate()
 Result<Timeline> simulate_fluid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
                                 EngineOptions options = {});
+
+/// The same of a folded step (folded_step.hpp): bit for bit what its classes do among all ranks.
+Result<Timeline> simulate_folded(const StepGraph& folded, const FoldedLoads& loads, const Cluster& cluster,
+                                 const std::string& architecture, EngineOptions options = {});
 
 /// The same with every flow of every transfer that shares a link. Errors also: too large for SimGrid, or no SimGrid in this
 /// build (SimGridNetwork::run).

@@ -7,6 +7,14 @@
 
 namespace tracecast {
 
+Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule) {
+  const PipelineSeats seats(schedule);
+  return {plan,
+          seats.first().rank,
+          seats.last().rank,
+          {model.moe.has_value(), model.tied_embeddings || model.mtp_layers > 0, schedule.replicas > 1}};
+}
+
 BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Schedule& schedule_in,
                            const Cluster& cluster_in, std::vector<const Costs*> costs, const NetworkModel& network_in)
     : model(model_in),
@@ -17,9 +25,7 @@ BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Sch
       work(model, plan, expert_nodes(plan, cluster)),
       units(model, plan, work),
       seats(schedule),
-      groups(plan, seats.first().rank, seats.last().rank,
-             {model.moe.has_value(), model.tied_embeddings || model.mtp_layers > 0, schedule.replicas > 1}),
-
+      groups(groups_of(model, plan, schedule)),
       placements(plan, cluster, groups),
       table(graph, std::move(costs), network) {
   graph.microbatches = schedule.microbatches;

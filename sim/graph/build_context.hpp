@@ -31,6 +31,9 @@ struct Chunk {
   std::int32_t send_backward = -1;
 };
 
+/// The communicator groups of a plan under a schedule.
+Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule);
+
 class BuildContext {
  public:
   /// `costs`: of the cluster's own GPU, then of the others that some ranks have.

@@ -3,33 +3,13 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "sim/base/result.hpp"
+#include "sim/graph/colour.hpp"
 
 namespace tracecast {
 namespace {
-
-using Colour = std::uint64_t;
-
-/// Spreads the bits (the finaliser of splitmix64, Steele et al. 2014).
-Colour mix(Colour x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-Colour combine(Colour a, Colour b) { return mix(a * 0x9e3779b97f4a7c15 + b); }
-
-/// Colours numbered in the order in which they come up first.
-std::vector<std::int32_t> number(const std::vector<Colour>& colours, std::int32_t& count) {
-  std::unordered_map<Colour, std::int32_t> known;
-  std::vector<std::int32_t> numbers(colours.size());
-  for (std::size_t i = 0; i < colours.size(); ++i)
-    numbers[i] = known.try_emplace(colours[i], static_cast<std::int32_t>(known.size())).first->second;
-  count = static_cast<std::int32_t>(known.size());
-  return numbers;
-}
 
 std::vector<Colour> group_colours(const RankRelations::Family& family, const std::vector<Colour>& ranks) {
   std::vector<Colour> groups(family.label.size());

@@ -37,6 +37,8 @@ class Groups {
   static Slot same_groups(Slot slot) {
     return slot == Slot::parameters ? Slot::gradients : slot == Slot::expert_parameters ? Slot::expert_gradients : slot;
   }
+  /// Blocks of this slot are groups whole.
+  static bool whole_blocks(Slot slot) { return slot == Slot::tensor || slot == Slot::context || slot == Slot::world; }
   /// Axes of the slot's blocks.
   static std::vector<Axis> block_axes(Slot slot);
   /// The ranks of the block of `rank`, ascending.

@@ -58,6 +58,7 @@ GroupPlacement Placements::place_group(const std::vector<int>& members) const {
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // placed where such blocks come first
+  if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
   std::vector<std::vector<int>> parts(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i)
     parts[static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)))].push_back(ranks[i]);

@@ -25,7 +25,8 @@ class Placements {
   /// Numbers of placements: equal numbers, equal placements.
   const GroupPlacement& of(std::int32_t number) const { return known_[static_cast<std::size_t>(number)]; }
 
-  /// The placements of the parts of one block, [part]; `begin` is the block's first rank. -1: no such part.
+  /// The placements of the parts of one block, [part]; `begin` is the block's first rank. -1: no such part; of
+  /// whole blocks there is one.
   const std::vector<std::int32_t>& block(Slot slot, int begin);
   /// The message between `rank` and the rank with the same coordinates on pipeline rank `other`. Every rank of the node
   /// whose partner sits in another node uses the node's NICs at the same time.

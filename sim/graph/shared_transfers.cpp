@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/result.hpp"
+#include "sim/graph/link_users.hpp"
 
 namespace tracecast {
 namespace {
@@ -22,28 +23,14 @@ struct Candidate {
   TransferShape shape;
 };
 
-/// Messages that a program sends, by channel.
-std::map<std::int32_t, std::int32_t> sent_messages(const StepGraph& graph, std::size_t program) {
-  std::map<std::int32_t, std::int32_t> sent;
-  for (const ProgramItem& item : graph.programs[program])
-    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
-      if (op.type != OpType::send) continue;
-      const std::int32_t channel = graph.messages[static_cast<std::size_t>(op.payload)].channel;
-      const auto [found, added] = sent.try_emplace(channel, op.payload);
-      TRACECAST_ASSERT(added || found->second == op.payload, "a channel carries messages of one kind");
-    }
-  return sent;
-}
-
 }  // namespace
 
 class SharedTransfers::Builder {
  public:
   Builder(SharedTransfers& out, const StepGraph& graph, const ClusterLinks& links)
-      : out_(out), graph_(graph), links_(links), shapes_(links) {}
+      : out_(out), graph_(graph), links_(links), shapes_(links), slot_of_(graph.communicators.size(), kNobody) {}
 
   void build(const AddKind& add_kind) {
-    number_collectives();
     add_collectives();
     add_messages();
     find_users();
@@ -59,32 +46,18 @@ class SharedTransfers::Builder {
   }
 
  private:
-  void number_collectives() {
-    for (const CostedCollective& each : graph_.collectives) {
-      const auto slot = static_cast<std::size_t>(each.slot);
-      if (of_slot_.size() <= slot) of_slot_.resize(slot + 1);
-      out_.within_slot_.push_back(static_cast<std::int32_t>(of_slot_[slot].size()));
-      of_slot_[slot].push_back(&each);
-    }
-  }
-
   void add_collectives() {
-    std::vector<std::int32_t> slot_of(graph_.communicators.size(), kNobody);
     for (const Rank& rank : graph_.ranks)
       for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
         if (rank.communicators[slot] >= 0)
-          slot_of[static_cast<std::size_t>(rank.communicators[slot])] = static_cast<std::int32_t>(slot);
-    for (const std::int32_t slot : slot_of) {
-      out_.first_.push_back(static_cast<std::int32_t>(out_.collectives_.size()));
-      const bool used = slot >= 0 && static_cast<std::size_t>(slot) < of_slot_.size();
-      out_.collectives_.resize(out_.collectives_.size() + (used ? of_slot_[static_cast<std::size_t>(slot)].size() : 0),
-                               -1);
-    }
-    for (std::size_t i = 0; i < slot_of.size(); ++i) {
-      if (slot_of[i] < 0 || static_cast<std::size_t>(slot_of[i]) >= of_slot_.size()) continue;
-      std::int32_t* kind = out_.collectives_.data() + out_.first_[i];
-      for (const CostedCollective* each : of_slot_[static_cast<std::size_t>(slot_of[i])])
-        add(static_cast<std::int32_t>(i), kind++, ranks_of(graph_.communicators[i].members), each->call, each->cost);
+          slot_of_[static_cast<std::size_t>(rank.communicators[slot])] = static_cast<std::int32_t>(slot);
+    for (std::size_t number = 0; number < graph_.collectives.size(); ++number) {
+      const CostedCollective& each = graph_.collectives[number];
+      for (std::size_t i = 0; i < slot_of_.size(); ++i)
+        if (slot_of_[i] == each.slot)
+          add(static_cast<std::int32_t>(i),
+              &out_.collective(static_cast<std::int32_t>(i), static_cast<std::int32_t>(number)),
+              ranks_of(graph_.communicators[i].members), each.call, each.cost);
     }
   }
 
@@ -96,8 +69,6 @@ class SharedTransfers::Builder {
   }
 
   void add_messages() {
-    for (const Rank& rank : graph_.ranks) out_.channels_ = std::max(out_.channels_, rank.channels.size());
-    out_.messages_.assign(graph_.ranks.size() * out_.channels_, -1);
     std::vector<std::map<std::int32_t, std::int32_t>> sent;
     for (std::size_t program = 0; program < graph_.programs.size(); ++program)
       sent.push_back(sent_messages(graph_, program));
@@ -113,7 +84,7 @@ class SharedTransfers::Builder {
 
   void add(std::int32_t user, std::int32_t* kind, std::vector<int> ranks, const CollectiveCall& call,
            const CollectiveCost& cost) {
-    if (ranks.size() < 2 || cost.duration <= cost.latency) return;
+    if (!loads_links(call, cost, ranks.size())) return;
     const FlowGroup group = make_flow_group(links_, ranks);
     TransferShape shape = shapes_.shape(cost, collective_flows(call, cost.algorithm, group), group);
     candidates_.push_back({user, kind, std::move(ranks), call, &cost, std::move(shape)});
@@ -132,15 +103,49 @@ class SharedTransfers::Builder {
   const StepGraph& graph_;
   const ClusterLinks& links_;
   TransferShapes shapes_;
-  std::vector<std::vector<const CostedCollective*>> of_slot_;
+  std::vector<std::int32_t> slot_of_;  ///< [communicator]
   std::vector<Candidate> candidates_;
   std::vector<std::int32_t> users_;  ///< [link]
 };
 
+/// Of each communicator the collectives of its slot.
+void SharedTransfers::number_collectives(const StepGraph& graph) {
+  std::vector<std::int32_t> in_slot;  // how many
+  for (const CostedCollective& each : graph.collectives) {
+    const auto slot = static_cast<std::size_t>(each.slot);
+    if (in_slot.size() <= slot) in_slot.resize(slot + 1);
+    within_slot_.push_back(in_slot[slot]++);
+  }
+  std::vector<std::int32_t> own(graph.communicators.size());
+  for (const Rank& rank : graph.ranks)
+    for (std::size_t slot = 0; slot < std::min(in_slot.size(), rank.communicators.size()); ++slot)
+      if (rank.communicators[slot] >= 0) own[static_cast<std::size_t>(rank.communicators[slot])] = in_slot[slot];
+  std::int32_t sum = 0;
+  for (const std::int32_t each : own) first_.push_back(std::exchange(sum, sum + each));
+  collectives_.assign(static_cast<std::size_t>(sum), -1);
+}
+
+void SharedTransfers::number_messages(const StepGraph& graph) {
+  for (const Rank& rank : graph.ranks) channels_ = std::max(channels_, rank.channels.size());
+  messages_.assign(graph.ranks.size() * channels_, -1);
+}
+
 SharedTransfers::SharedTransfers(const StepGraph& graph, const ClusterLinks& links, const AddKind& add_kind) {
   for (const Rank& rank : graph.ranks)
     TRACECAST_ASSERT(rank.multiplicity == 1, "sharing is found between all ranks of the job");
+  number_collectives(graph);
+  number_messages(graph);
   Builder(*this, graph, links).build(add_kind);
+}
+
+SharedTransfers::SharedTransfers(const StepGraph& folded, const FoldedLoads& loads, const AddShape& add_shape) {
+  number_collectives(folded);
+  number_messages(folded);
+  for (const FoldedTransfer& each : loads.collectives) collective(each.owner, each.number) = add_shape(each.shape);
+  for (const FoldedTransfer& each : loads.messages)
+    messages_[static_cast<std::size_t>(each.owner) * channels_ + static_cast<std::size_t>(each.number)] =
+        add_shape(each.shape);
+  kinds_ = static_cast<std::int64_t>(loads.collectives.size() + loads.messages.size());
 }
 
 }  // namespace tracecast

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "sim/graph/folded_step.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/fluid.hpp"
@@ -32,6 +33,10 @@ class SharedTransfers {
   /// Requires a graph of all ranks of the job, one each.
   SharedTransfers(const StepGraph& graph, const ClusterLinks& links, const AddKind& add_kind);
 
+  using AddShape = std::function<std::int32_t(const TransferShape&)>;
+  /// Those of a folded step.
+  SharedTransfers(const StepGraph& folded, const FoldedLoads& loads, const AddShape& add_shape);
+
   std::int32_t of_collective(std::int32_t communicator, std::int32_t collective) const {
     return collectives_[static_cast<std::size_t>(first_[static_cast<std::size_t>(communicator)] +
                                                  within_slot_[static_cast<std::size_t>(collective)])];
@@ -45,6 +50,13 @@ class SharedTransfers {
 
  private:
   class Builder;
+
+  void number_collectives(const StepGraph& graph);
+  void number_messages(const StepGraph& graph);
+  std::int32_t& collective(std::int32_t communicator, std::int32_t number) {
+    return collectives_[static_cast<std::size_t>(first_[static_cast<std::size_t>(communicator)] +
+                                                 within_slot_[static_cast<std::size_t>(number)])];
+  }
 
   std::vector<std::int32_t> first_;        ///< [communicator] into collectives_
   std::vector<std::int32_t> within_slot_;  ///< [collective] its number among those of its slot

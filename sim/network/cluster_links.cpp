@@ -159,6 +159,28 @@ void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route) con
   append_arrival(target, to_port, route);
 }
 
+bool ClusterLinks::moves(int first, int last, int domains) const {
+  if (!cluster_.faults.uniform()) return false;
+  const int from = cluster_.node_of(first);
+  const int to = cluster_.node_of(last);
+  if (from == to) return true;
+  for (const Tier& tier : tiers_) {
+    if (domains % tier.nodes == 0) continue;
+    const bool lowest = &tier == &tiers_.front();
+    const bool inside =
+        from / tier.nodes == to / tier.nodes && (from + domains) / tier.nodes == (to + domains) / tier.nodes;
+    return inside && !(lowest && rail_optimized_);  // rails meet above the lowest tier
+  }
+  return true;
+}
+
+std::int32_t ClusterLinks::moved(std::int32_t link, int domains) const {
+  if (link < tiers_base_) return link + domains * 2 * (gpus_ + ports_);
+  const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
+  const Tier& tier = *std::prev(above);
+  return link + 2 * (domains / tier.nodes) * tier.planes;
+}
+
 void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {
   append_departure(cluster_.seat(rank), rail < 0 ? port_of(rank) : rail, route);
 }

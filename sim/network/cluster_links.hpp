@@ -53,6 +53,12 @@ class ClusterLinks {
   /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
   void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(cluster_.seat(rank))); }
   void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(cluster_.seat(rank))); }
+  /// Ranks from `first` to `last` (ascending domains) have the same ways over links moved by `domains` once they are moved by
+  /// so many: domains are alike, and no way leaves a unit that the move does not map to a unit.
+  bool moves(int first, int last, int domains) const;
+  /// The link of the same place that many domains further.   Requires moves(), of a way that crosses it
+  std::int32_t moved(std::int32_t link, int domains) const;
+
   /// To and from the first switch of the fabric, where the network reduces (SHARP): aggregates above it are small.
   void append_to_network(int rank, int rail, LinkPath& route) const;
   void append_from_network(int rank, int rail, LinkPath& route) const;

@@ -41,6 +41,20 @@ void TransferShapes::add(const LinkPath& path, std::int64_t bytes) {
   }
 }
 
+namespace {
+
+/// The weight, or what the transfer's own limit leaves of the link, if that is less.
+std::int64_t as_costed(Wide weight, Bandwidth capacity, Bandwidth limit) {
+  const Wide most = wide(capacity.bytes_per_second) * wide(kWeightOne) / wide(limit.bytes_per_second);
+  return static_cast<std::int64_t>(std::min(weight, most));
+}
+
+}  // namespace
+
+std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
+  return as_costed(wide(kWeightOne), capacity, limit);
+}
+
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
   TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
   LinkPath path;
@@ -54,12 +68,10 @@ TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedu
   const Wide critical = wide(std::max<std::int64_t>(1, schedule.critical().count));
   std::sort(touched_.begin(), touched_.end());
   for (const std::int32_t link : touched_) {
-    Wide weight = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / critical;
-    if (options_.alone_as_costed) {
-      const Wide capacity = wide(links_.capacity(link).bytes_per_second) * wide(kWeightOne);
-      weight = std::min(weight, capacity / wide(shape.limit.bytes_per_second));
-    }
-    if (weight > 0) shape.loads.push_back({link, static_cast<std::int64_t>(weight)});
+    const Wide whole = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / critical;
+    const std::int64_t weight = options_.alone_as_costed ? as_costed(whole, links_.capacity(link), shape.limit)
+                                                         : static_cast<std::int64_t>(whole);
+    if (weight > 0) shape.loads.push_back({link, weight});
   }
   touched_.clear();
   return shape;

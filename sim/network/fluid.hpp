@@ -37,6 +37,9 @@ struct FluidOptions {
   bool alone_as_costed = true;  ///< a transfer's own flows do not slow each other: its cost has it
 };
 
+/// What one flow alone loads a link of its way with, where its cost knows what the link carries (alone_as_costed).
+std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit);
+
 /// Sums the flows of transfers up.
 class TransferShapes {
  public:

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "sim/cost/costs.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
+#include "sim/graph/build_context.hpp"
 #include "sim/graph/builder.hpp"
+#include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/fine_tuning.hpp"
@@ -198,8 +201,30 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
   forecast.peak_rank = plan.grid.rank(at);
 }
 
-Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, const ForecastOptions& options) {
-  const EngineOptions engine{.record_spans = options.record_spans || options.explain, .threads = options.threads};
+EngineOptions engine_of(const ForecastOptions& options) {
+  return {.record_spans = options.record_spans || options.explain, .threads = options.threads};
+}
+
+/// Steps that share links are folded after they have been built, but for two jobs whose compute transfers slow anew and anew.
+bool folds_links(const ForecastOptions& options) {
+  const bool again = options.neighbour != nullptr && options.transfers_slow_compute;
+  return options.network == NetworkKind::fluid && !options.unfold && !again;
+}
+
+/// By the plan's coordinates where they tell the classes, else by refinement over all ranks and links. `build`(unfold).
+template <class Build>
+FoldedStep folded_step(const Scenario& scenario, const Plan& plan, const Schedule& schedule, const Build& build) {
+  const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
+  StepGraph graph = build(false);
+  if (auto loads = loads_by_stage(graph, plan, groups_of(scenario.model, plan, schedule), links))
+    return {std::move(graph), std::move(*loads)};
+  return fold(build(true), links);
+}
+
+/// `loads`: of a graph that was folded over its links.
+Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
+                          const ForecastOptions& options) {
+  const EngineOptions engine = engine_of(options);
   const std::string& architecture = scenario.profile.architecture;
   if (options.neighbour != nullptr)
     return simulate_beside(graph, scenario, *options.neighbour, options.network, engine);
@@ -207,7 +232,8 @@ Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, cons
     case NetworkKind::analytic:
       return simulate(graph, engine);
     case NetworkKind::fluid:
-      return simulate_fluid(graph, scenario.cluster, architecture, engine);
+      return loads ? simulate_folded(graph, *loads, scenario.cluster, architecture, engine)
+                   : simulate_fluid(graph, scenario.cluster, architecture, engine);
     case NetworkKind::simgrid:
       return simulate_simgrid(graph, scenario.cluster, architecture, engine);
   }
@@ -216,14 +242,15 @@ Result<Timeline> run_step(const StepGraph& graph, const Scenario& scenario, cons
 }
 
 /// Runs again with compute as slow as the transfers of the run before made it, until that hardly changes.
-Result<void> slow_compute(ForecastRun& run, const Scenario& scenario, ForecastOptions options) {
+Result<void> slow_compute(ForecastRun& run, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
+                          ForecastOptions options) {
   constexpr int kRounds = 4;
   const bool wanted = std::exchange(options.record_spans, true);
   const StepGraph base = run.graph;
-  Result<Timeline> timeline = run_step(base, scenario, options);
+  Result<Timeline> timeline = run_step(base, loads, scenario, options);
   for (int round = 0; timeline && round < kRounds; ++round) {
     run.graph = slowed_by_transfers(base, *timeline, scenario.profile);
-    timeline = run_step(run.graph, scenario, options);
+    timeline = run_step(run.graph, loads, scenario, options);
   }
   if (!timeline) return tl::unexpected(std::move(timeline.error()));
   const double before = seconds(run.timeline.step_time);
@@ -253,14 +280,26 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   if (!schedule) return place_errors(std::move(schedule.error()));
 
   ForecastRun run;
-  run.graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
-                               {options.unfold || options.network != NetworkKind::analytic, &scenario.perturbation});
-  if (!scenario.profile.overlap) run.graph = without_overlap(std::move(run.graph));
-  Result<Timeline> timeline = run_step(run.graph, scenario, options);
+  const auto build = [&](bool unfold) {
+    StepGraph graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
+                                       {unfold, &scenario.perturbation});
+    return scenario.profile.overlap ? graph : without_overlap(std::move(graph));
+  };
+  std::optional<FoldedLoads> loads;
+  if (folds_links(options) && options.neighbour == nullptr) {
+    FoldedStep folded = folded_step(scenario, *plan, *schedule, build);
+    run.graph = std::move(folded.graph);
+    loads = std::move(folded.loads);
+  } else {
+    run.graph = build(options.unfold || options.network != NetworkKind::analytic);
+  }
+  Result<Timeline> timeline = folds_links(options) && options.neighbour != nullptr
+                                  ? simulate_folded_beside(run.graph, scenario, *options.neighbour, engine_of(options))
+                                  : run_step(run.graph, loads, scenario, options);
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
   if (options.transfers_slow_compute)
-    if (Result<void> slowed = slow_compute(run, scenario, options); !slowed)
+    if (Result<void> slowed = slow_compute(run, loads, scenario, options); !slowed)
       return place_errors(std::move(slowed.error()));
 
   Forecast& result = run.forecast;

@@ -75,7 +75,7 @@ struct ForecastOptions {
   bool explain = false;
   bool perturbation_effects = false;
   int threads = 1;
-  NetworkKind network = NetworkKind::analytic;  ///< the others simulate every rank, on one thread
+  NetworkKind network = NetworkKind::analytic;  ///< the others run on one thread; simgrid simulates every rank
   bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp; records every operation on the way
   const Scenario* neighbour = nullptr;          ///< another job on nodes of its own: neighbour.hpp
 };

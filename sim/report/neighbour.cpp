@@ -1,12 +1,14 @@
 #include "sim/report/neighbour.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/engine/shared_links.hpp"
+#include "sim/graph/folded_step.hpp"
 #include "sim/graph/side_by_side.hpp"
 
 namespace tracecast {
@@ -45,11 +47,13 @@ Cluster machine_of(const Scenario& job, const Scenario& neighbour) {
   return machine;
 }
 
+std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
+  const GpuSeat seat = cluster.seat(rank);
+  return seat.node * cluster.node.gpus + seat.gpu;
+}
+
 StepGraph on_machine(StepGraph graph, const Cluster& cluster) {
-  for (Rank& rank : graph.ranks) {
-    const GpuSeat seat = cluster.seat(rank.representative);
-    rank.representative = seat.node * cluster.node.gpus + seat.gpu;
-  }
+  for (Rank& rank : graph.ranks) rank.representative = on_machine_at(rank.representative, cluster);
   return graph;
 }
 
@@ -64,18 +68,61 @@ Timeline part_of(Timeline both, std::size_t ranks) {
   return both;
 }
 
+/// Both jobs' graphs, of all ranks, on one machine.
+Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& neighbour) {
+  const Result<ForecastRun> other = forecast(neighbour, {.unfold = true, .network = NetworkKind::fluid});
+  if (!other) return tl::unexpected(other.error());
+  return side_by_side(on_machine(graph, job.cluster), on_machine(other->graph, neighbour.cluster));
+}
+
+template <class List>
+void keep_first(List& list, std::size_t count) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(count), list.end());
+}
+
+/// The first job alone, out of the folded graph of both. Its classes, and all that they use, come first.
+StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster) {
+  std::map<std::int32_t, std::int32_t> rank_at;  // [place on the machine] its number in the job
+  for (const Rank& rank : job.ranks) rank_at[on_machine_at(rank.representative, cluster)] = rank.representative;
+  std::size_t classes = 0;
+  for (std::int64_t ranks = 0; ranks < job.total_ranks(); ++classes) ranks += both.ranks[classes].multiplicity;
+  keep_first(both.ranks, classes);
+  std::int32_t communicators = 0;
+  for (Rank& rank : both.ranks) {
+    rank.representative = rank_at.at(rank.representative);
+    for (const std::int32_t each : rank.communicators) communicators = std::max(communicators, each + 1);
+  }
+  keep_first(both.communicators, static_cast<std::size_t>(communicators));
+  keep_first(both.operators, job.operators.size());
+  keep_first(both.collectives, job.collectives.size());
+  keep_first(both.messages, job.messages.size());
+  keep_first(both.templates, job.templates.size());
+  keep_first(both.programs, job.programs.size());
+  return both;
+}
+
 }  // namespace
 
 Result<Timeline> simulate_beside(const StepGraph& graph, const Scenario& job, const Scenario& neighbour,
                                  NetworkKind network, const EngineOptions& options) {
   TRACECAST_ASSERT(network != NetworkKind::analytic, "jobs meet on links");
-  const Result<ForecastRun> other = forecast(neighbour, {.network = NetworkKind::fluid});
-  if (!other) return tl::unexpected(other.error());
-  const Cluster machine = machine_of(job, neighbour);
-  const StepGraph both = side_by_side(on_machine(graph, job.cluster), on_machine(other->graph, neighbour.cluster));
+  const Result<StepGraph> both = both_graphs(graph, job, neighbour);
+  if (!both) return tl::unexpected(both.error());
   const auto simulate_both = network == NetworkKind::fluid ? simulate_fluid : simulate_simgrid;
-  Result<Timeline> timeline = simulate_both(both, machine, job.profile.architecture, options);
+  Result<Timeline> timeline = simulate_both(*both, machine_of(job, neighbour), job.profile.architecture, options);
   if (!timeline) return timeline;
+  return part_of(std::move(*timeline), graph.ranks.size());
+}
+
+Result<Timeline> simulate_folded_beside(StepGraph& graph, const Scenario& job, const Scenario& neighbour,
+                                        const EngineOptions& options) {
+  const Result<StepGraph> both = both_graphs(graph, job, neighbour);
+  if (!both) return tl::unexpected(both.error());
+  const Cluster machine = machine_of(job, neighbour);
+  FoldedStep folded = fold(*both, ClusterLinks(machine, job.profile.architecture));
+  Result<Timeline> timeline = simulate_folded(folded.graph, folded.loads, machine, job.profile.architecture, options);
+  if (!timeline) return timeline;
+  graph = part_of(std::move(folded.graph), graph, job.cluster);
   return part_of(std::move(*timeline), graph.ranks.size());
 }
 

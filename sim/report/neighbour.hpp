@@ -20,4 +20,9 @@ Result<ForecastRun> forecast_beside(Scenario job, Scenario neighbour, ForecastOp
 Result<Timeline> simulate_beside(const StepGraph& graph, const Scenario& job, const Scenario& neighbour,
                                  NetworkKind network, const EngineOptions& options);
 
+/// The same over the fluid network with each class of ranks of both jobs simulated once; `graph`, of all ranks of the job,
+/// becomes its folded one.
+Result<Timeline> simulate_folded_beside(StepGraph& graph, const Scenario& job, const Scenario& neighbour,
+                                        const EngineOptions& options);
+
 }  // namespace tracecast

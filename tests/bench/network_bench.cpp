@@ -124,6 +124,7 @@ BENCHMARK_CAPTURE(collective, simgrid_ring, NetworkKind::simgrid, Collective::al
 BENCHMARK_CAPTURE(collective, simgrid_tree, NetworkKind::simgrid, Collective::all_reduce, Algorithm::tree, kGiB)
     ->Arg(64)
     ->Arg(128)
+    ->Arg(1024)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime()
     ->Iterations(1);

@@ -9,6 +9,7 @@
 #include "sim/graph/classes.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/report/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/support/paths.hpp"
 
@@ -72,6 +73,21 @@ void one_slow_rank(benchmark::State& state) {
   for ([[maybe_unused]] const auto _ : state) benchmark::DoNotOptimize(simulate(input.graph(false)));
 }
 
+/// Links are shared: plan, schedule, graph, classes of ranks and links, and the run.
+void folded_fluid_step(benchmark::State& state) {
+  const Input input = Input::read(state.range(0), state.range(1));
+  for ([[maybe_unused]] const auto _ : state)
+    benchmark::DoNotOptimize(forecast(input.scenario, {.network = NetworkKind::fluid}));
+}
+
+/// The same when all ranks and links are refined, as a slow rank wants it.
+void folded_fluid_slow_rank(benchmark::State& state) {
+  Input input = Input::read(state.range(0), state.range(1));
+  input.scenario.perturbation.slow_ranks = {{{37, 37}, 1.3}};
+  for ([[maybe_unused]] const auto _ : state)
+    benchmark::DoNotOptimize(forecast(input.scenario, {.network = NetworkKind::fluid}));
+}
+
 /// Every rank at a speed of its own; the third argument is the number of threads.
 void unfolded_simulation(benchmark::State& state) {
   Input input = Input::read(state.range(0), state.range(1));
@@ -102,6 +118,8 @@ BENCHMARK(folded_step)->Args({128, 16})->Args({128, 256})->Args({512, 16})->Unit
 BENCHMARK(folded_build)->Args({128, 16})->Unit(benchmark::kMillisecond);
 BENCHMARK(folded_simulation)->Args({128, 16})->Args({128, 256})->Unit(benchmark::kMillisecond);
 BENCHMARK(one_slow_rank)->Args({128, 16})->Unit(benchmark::kMillisecond);
+BENCHMARK(folded_fluid_step)->Args({8, 16})->Args({128, 16})->Args({512, 16})->Unit(benchmark::kMillisecond);
+BENCHMARK(folded_fluid_slow_rank)->Args({128, 16})->Unit(benchmark::kMillisecond);
 BENCHMARK(unfolded_simulation)
     ->Args({8, 16, 1})
     ->Args({128, 16, 1})

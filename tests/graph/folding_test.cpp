@@ -7,6 +7,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
+#include "sim/report/neighbour.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/paths.hpp"
@@ -25,8 +26,8 @@ Account account_of(const RankTime& time) {
   return account;
 }
 
-ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1) {
-  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold, .threads = threads});
+ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::analytic) {
+  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold, .threads = threads, .network = network});
   INFO((result ? "" : to_string(result.error())));
   REQUIRE(result.has_value());
   return std::move(*result);
@@ -40,16 +41,21 @@ std::map<std::pair<int, Account>, std::int64_t> accounts(const ForecastRun& resu
   return count;
 }
 
-/// Classes of the folded run.
-std::size_t check_fold(const Scenario& scenario) {
-  const ForecastRun folded = run(scenario, false);
-  const ForecastRun unfolded = run(scenario, true);
-  REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
+/// Every class of `folded` has the times that each of its ranks has in `unfolded`.
+void check_same(const ForecastRun& folded, const ForecastRun& unfolded) {
   CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
   for (std::size_t c = 0; c < folded.graph.ranks.size(); ++c)
     CHECK(folded.timeline.ranks[c] ==
           unfolded.timeline.ranks[static_cast<std::size_t>(folded.graph.ranks[c].representative)]);
   CHECK(accounts(folded) == accounts(unfolded));
+}
+
+/// Classes of the folded run.
+std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::analytic) {
+  const ForecastRun folded = run(scenario, false, 1, network);
+  const ForecastRun unfolded = run(scenario, true, 1, network);
+  REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
+  check_same(folded, unfolded);
   return folded.graph.ranks.size();
 }
 
@@ -128,6 +134,13 @@ const std::vector<Trouble>& troubles() {
   return all;
 }
 
+/// Gradients and activations that get into each other's way.
+Scenario with_narrow_links(Scenario scenario) {
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;
+  scenario.cluster.node.nic_rate.bytes_per_second /= 8;
+  return scenario;
+}
+
 }  // namespace
 
 TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamorphic][folding]") {
@@ -169,6 +182,68 @@ TEST_CASE("folding: folded = unfolded at 1,024 ranks", "[metamorphic][folding]")
     scenario.cluster.faults.missing_gpus = {{60, 1}};
     CHECK(check_fold(scenario) > 16);
   }
+}
+
+TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic][folding][fluid]") {
+  int slower = 0;
+  for (const Layout& layout : layouts())
+    for (const Trouble& trouble : troubles()) {
+      INFO(layout.name << ", " << trouble.name);
+      Scenario scenario = with_narrow_links(scenario_of(layout));
+      trouble.apply(scenario);
+      check_fold(scenario, NetworkKind::fluid);
+      slower +=
+          run(scenario, false, 1, NetworkKind::fluid).timeline.step_time > run(scenario, false).timeline.step_time;
+    }
+  CHECK(slower > 20);  // so there was something to share
+}
+
+TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]") {
+  Scenario scenario = with_narrow_links(small_scenario(8, 4, 32));
+  scenario.parallel.zero_stage = 1;
+  SECTION("healthy: a class for each stage") { CHECK(check_fold(scenario, NetworkKind::fluid) == 4); }
+  SECTION("one slow rank: in each stage its rank, its tensor group, its data group, and the others") {
+    scenario.perturbation.slow_ranks = {{{37, 37}, 1.3}};
+    CHECK(check_fold(scenario, NetworkKind::fluid) == 16);
+  }
+  SECTION("a link at half speed") {
+    scenario.cluster.faults.slow_nics = {{3, 3, 0.5}};
+    CHECK(check_fold(scenario, NetworkKind::fluid) > 4);
+  }
+  SECTION("a lost rail") {
+    scenario.cluster.faults.lost_rails = {3};
+    CHECK(check_fold(scenario, NetworkKind::fluid) > 4);
+  }
+  SECTION("lost uplinks of a fabric that is oversubscribed") {
+    scenario.cluster.fabric = "fat-tree";
+    scenario.cluster.tiers = {{"leaf", 8, 4, {}}, {"spine", 0, 1, {}}};
+    scenario.cluster.faults.lost_uplinks = {{"leaf", 0.25}};
+    CHECK(check_fold(scenario, NetworkKind::fluid) < 64);
+  }
+  SECTION("a hole") {
+    scenario.cluster.faults.missing_gpus = {{60, 1}};
+    CHECK(check_fold(scenario, NetworkKind::fluid) > 4);
+  }
+}
+
+TEST_CASE("folding: two jobs whose transfers meet on links", "[metamorphic][folding][fluid]") {
+  Scenario one = with_narrow_links(small_scenario(2, 2, 16));
+  Scenario other = with_narrow_links(small_scenario(1, 4, 16));
+  one.cluster.fabric = other.cluster.fabric = "fat-tree";
+  one.cluster.tiers = other.cluster.tiers = {{"leaf", 2, 32, {}}, {"spine", 0, 1, {}}};
+  SECTION("both healthy") {}
+  SECTION("a slow rank in one") { one.perturbation.slow_ranks = {{{37, 37}, 1.3}}; }
+  SECTION("a slow rank in the other") { other.perturbation.slow_ranks = {{{5, 5}, 1.3}}; }
+  const auto beside = [&](bool unfold) {
+    return forecast_beside(one, other, {.unfold = unfold, .network = NetworkKind::fluid}).value();
+  };
+  const ForecastRun folded = beside(false);
+  const ForecastRun unfolded = beside(true);
+  check_same(folded, unfolded);
+  CHECK(unfolded.graph.ranks.size() == 64);
+  CHECK(folded.graph.total_ranks() == 64);
+  CHECK(folded.graph.ranks.size() < 64);
+  CHECK(folded.forecast.step_time_s > folded.forecast.undisturbed_step_s);
 }
 
 TEST_CASE("folding: the threads of an unfolded run change nothing", "[differential][folding]") {

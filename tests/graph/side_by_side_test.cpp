@@ -46,7 +46,7 @@ TEST_CASE("A neighbour slows a job on uplinks that are too few for both, and onl
     REQUIRE(forecast.perturbations.size() == 1);
     CHECK(forecast.perturbations[0].what == "small 1 runs on the nodes between");
     CHECK(forecast.perturbations[0].step_without_s == forecast.undisturbed_step_s);
-    CHECK(beside->timeline.ranks.size() == 32);
+    CHECK(beside->graph.total_ranks() == 32);
     for (const RankTime& rank : beside->timeline.ranks) CHECK(rank.total() == beside->timeline.step_time);
     if (oversubscription > 1)
       CHECK(forecast.step_time_s > 1.01 * forecast.undisturbed_step_s);

@@ -41,6 +41,28 @@ TEST_CASE("Ways of flows over a rail-optimised fabric", "[network]") {
                                       "spine 2 down", "node 32 port 0 in"});
 }
 
+TEST_CASE("Ways of ranks that are moved by whole domains are moved links", "[property][network]") {
+  for (const char* fabric : {"rail-optimized", "fat-tree"}) {
+    const ClusterLinks links(small_cluster(512, 2, fabric), "Hopper");
+    std::set<bool> answers;
+    for (int from = 0; from < 512; from += 5)
+      for (int to = from + 1; to < 512; to += 7)
+        for (const int domains : {1, 3, 4, 16, 32}) {
+          const int by = domains * links.gpus();
+          if (to + by >= 512) continue;
+          answers.insert(links.moves(from, to, domains));
+          if (!links.moves(from, to, domains)) continue;
+          LinkPath way;
+          links.append_route(from, to, -1, way);
+          for (std::int32_t& link : way) link = links.moved(link, domains);
+          LinkPath further;
+          links.append_route(from + by, to + by, -1, further);
+          REQUIRE(way == further);
+        }
+    CHECK(answers == std::set<bool>{false, true});
+  }
+}
+
 TEST_CASE("On a plain fat tree all ports of a node share the leaf", "[network]") {
   const ClusterLinks links(small_cluster(64, 1, "fat-tree"), "Hopper");
   CHECK(route(links, 1, 10) == std::vector<std::string>{"node 0 port 1 out", "node 1 port 2 in"});

@@ -1,0 +1,261 @@
+#include "sim/graph/folded_step.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "sim/base/result.hpp"
+#include "sim/graph/link_classes.hpp"
+
+namespace tracecast {
+namespace {
+
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+/// [communicator] the slot that its members call it by; -1: nobody does.
+std::vector<std::int32_t> slots_of(const StepGraph& graph) {
+  std::vector<std::int32_t> slots(graph.communicators.size(), -1);
+  for (const Rank& rank : graph.ranks)
+    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
+      if (rank.communicators[slot] >= 0) slots[index(rank.communicators[slot])] = static_cast<std::int32_t>(slot);
+  return slots;
+}
+
+/// [communicator] equal: the same slot and placement.
+std::vector<std::int32_t> labels_of(const StepGraph& graph, const std::vector<std::int32_t>& slots) {
+  std::vector<std::pair<std::int32_t, GroupPlacement>> known;
+  std::vector<std::int32_t> labels;
+  for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
+    const std::pair own(slots[i], graph.communicators[i].placement);
+    const auto found = std::find(known.begin(), known.end(), own);
+    labels.push_back(static_cast<std::int32_t>(found - known.begin()));
+    if (found == known.end()) known.push_back(own);
+  }
+  return labels;
+}
+
+/// Finds who loads which links; remembers what each transfer takes alone.
+class Linker {
+ public:
+  Linker(const StepGraph& graph, const ClusterLinks& links)
+      : links_(links),
+        shapes_(links),
+        called_(called_collectives(graph)),
+        slots_(slots_of(graph)),
+        step_{graph, {}, {}, labels_of(graph, slots_), {}} {
+    for (std::size_t program = 0; program < graph.programs.size(); ++program)
+      sent_.push_back(sent_messages(graph, program));
+    for (std::int32_t link = 0; link < links.count(); ++link)
+      step_.capacities.push_back(links.capacity(link).bytes_per_second);
+    std::vector<std::int32_t> together;  // transfers of each user that can be in flight at one time
+    for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
+      step_.users.add(loads_of(shapes_of_communicator(static_cast<std::int32_t>(i)), step_.users));
+      together.push_back(1);
+    }
+    for (std::size_t r = 0; r < graph.ranks.size(); ++r) add_senders(static_cast<std::int32_t>(r), together);
+    step_.users.leave_unshared_out(links.count(), together);
+  }
+
+  const LinkedStep& step() const { return step_; }
+
+  const std::vector<std::int32_t>& collectives_of(std::int32_t communicator) const {
+    static const std::vector<std::int32_t> kNone;
+    const auto& called = called_[index(first_member(communicator).program)];
+    const auto found = called.find(slots_[index(communicator)]);
+    return found == called.end() ? kNone : found->second;
+  }
+
+  /// Of the collectives that it calls; loads nothing: shares no link.
+  std::vector<TransferShape> shapes_of_communicator(std::int32_t communicator) {
+    std::vector<int> ranks;
+    for (const std::int32_t member : step_.graph.communicators[index(communicator)].members)
+      ranks.push_back(step_.graph.ranks[index(member)].representative);
+    std::optional<FlowGroup> group;
+    std::vector<TransferShape> shapes;
+    for (const std::int32_t each : collectives_of(communicator)) {
+      const CostedCollective& collective = step_.graph.collectives[index(each)];
+      shapes.emplace_back();
+      if (!loads_links(collective.call, collective.cost, ranks.size())) continue;
+      if (!group) group = make_flow_group(links_, ranks);
+      const FlowSchedule schedule = collective_flows(collective.call, collective.cost.algorithm, *group);
+      shapes.back() = shapes_.shape(collective.cost, schedule, *group);
+    }
+    return shapes;
+  }
+
+  /// Channels of a rank towards one other, with the messages that it sends there.
+  std::vector<std::pair<std::int32_t, std::int32_t>> channels_of(const Sender& sender) const {
+    const Rank& rank = step_.graph.ranks[index(sender.rank)];
+    std::vector<std::pair<std::int32_t, std::int32_t>> channels;
+    for (const auto& [channel, payload] : sent_[index(rank.program)])
+      if (rank.channels[index(channel)].rank == sender.to) channels.emplace_back(channel, payload);
+    return channels;
+  }
+
+  /// Of the messages on these channels.
+  std::vector<TransferShape> shapes_of_sender(const Sender& sender) {
+    const auto representative = [this](std::int32_t rank) { return step_.graph.ranks[index(rank)].representative; };
+    std::optional<FlowGroup> group;
+    std::vector<TransferShape> shapes;
+    for (const auto& [channel, payload] : channels_of(sender)) {
+      const Message& message = step_.graph.messages[index(payload)];
+      const CollectiveCall call{Collective::send_recv, message.size};
+      shapes.emplace_back();
+      if (!loads_links(call, message.cost, 2)) continue;
+      if (!group) group = make_flow_group(links_, std::vector{representative(sender.rank), representative(sender.to)});
+      shapes.back() = shapes_.shape(message.cost, collective_flows(call, message.cost.algorithm, *group), *group);
+    }
+    return shapes;
+  }
+
+ private:
+  const Rank& first_member(std::int32_t communicator) const {
+    return step_.graph.ranks[index(step_.graph.communicators[index(communicator)].members.front())];
+  }
+
+  void add_senders(std::int32_t r, std::vector<std::int32_t>& together) {
+    const Rank& rank = step_.graph.ranks[index(r)];
+    std::vector<Sender> own;
+    for (const auto& [channel, payload] : sent_[index(rank.program)]) {
+      const std::int32_t to = rank.channels[index(channel)].rank;
+      if (std::none_of(own.begin(), own.end(), [&](const Sender& each) { return each.to == to; }))
+        own.push_back({r, to, channel});
+    }
+    for (const Sender& sender : own) {
+      step_.senders.push_back(sender);
+      step_.users.add(loads_of(shapes_of_sender(sender), step_.users));
+      together.push_back(static_cast<std::int32_t>(channels_of(sender).size()));
+    }
+  }
+
+  const ClusterLinks& links_;
+  TransferShapes shapes_;
+  std::vector<CalledCollectives> called_;                   ///< [program]
+  std::vector<std::int32_t> slots_;                         ///< [communicator]
+  std::vector<std::map<std::int32_t, std::int32_t>> sent_;  ///< [program]
+  LinkedStep step_;
+};
+
+/// The graph of the representatives.
+class Folding {
+ public:
+  Folding(Linker& linker, const LinkClasses& classes)
+      : linker_(linker),
+        graph_(linker.step().graph),
+        classes_(classes),
+        communicator_of_class_(index(classes.user_count), -1) {}
+
+  FoldedStep fold() {
+    copy_what_ranks_share();
+    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) count_rank(static_cast<std::int32_t>(r));
+    for (const std::int32_t first : first_) add_rank(first);
+    for (std::size_t i = 0; i < communicators_.size(); ++i) add_communicator(communicators_[i]);
+    add_loads();
+    return std::move(folded_);
+  }
+
+ private:
+  void copy_what_ranks_share() {
+    StepGraph& to = folded_.graph;
+    to.streams = graph_.streams;
+    to.rank_events = graph_.rank_events;
+    to.local_events = graph_.local_events;
+    to.microbatches = graph_.microbatches;
+    to.operators = graph_.operators;
+    to.collectives = graph_.collectives;
+    to.messages = graph_.messages;
+    to.templates = graph_.templates;
+    to.programs = graph_.programs;
+  }
+
+  void count_rank(std::int32_t rank) {
+    const auto own = index(classes_.rank[index(rank)]);
+    if (own == first_.size()) {
+      first_.push_back(rank);
+      size_.push_back(0);
+    }
+    ++size_[own];
+  }
+
+  void add_rank(std::int32_t first) {
+    Rank rank = graph_.ranks[index(first)];
+    rank.multiplicity = size_[folded_.graph.ranks.size()];
+    for (ChannelEnd& end : rank.channels)
+      if (end.rank >= 0) end.rank = classes_.rank[index(end.rank)];
+    for (std::int32_t& communicator : rank.communicators)
+      if (communicator >= 0) communicator = folded_communicator(communicator);
+    folded_.graph.ranks.push_back(std::move(rank));
+  }
+
+  /// Numbered by first use.
+  std::int32_t folded_communicator(std::int32_t communicator) {
+    std::int32_t& number = communicator_of_class_[index(classes_.user[index(communicator)])];
+    if (number < 0) {
+      number = static_cast<std::int32_t>(communicators_.size());
+      communicators_.push_back(communicator);
+    }
+    return number;
+  }
+
+  void add_communicator(std::int32_t first) {
+    Communicator communicator = graph_.communicators[index(first)];
+    for (std::int32_t& member : communicator.members) member = classes_.rank[index(member)];
+    std::sort(communicator.members.begin(), communicator.members.end());
+    communicator.members.erase(std::unique(communicator.members.begin(), communicator.members.end()),
+                               communicator.members.end());
+    folded_.graph.communicators.push_back(std::move(communicator));
+  }
+
+  void add_loads() {
+    const LinkedStep& step = linker_.step();
+    FoldedWeights weights =
+        folded_weights(step.users, classes_.user, classes_.user_count, classes_.link, classes_.links);
+    const auto add = [](std::vector<FoldedTransfer>& to, std::int32_t owner, std::int32_t number, TransferShape shape,
+                        std::vector<LinkWeight> loads) {
+      if (loads.empty()) return;
+      shape.loads = std::move(loads);
+      to.push_back({owner, number, std::move(shape)});
+    };
+    for (std::size_t i = 0; i < communicators_.size(); ++i) {
+      auto& own = weights[index(classes_.user[index(communicators_[i])])];
+      if (own.empty()) continue;
+      std::vector<TransferShape> shapes = linker_.shapes_of_communicator(communicators_[i]);
+      const std::vector<std::int32_t>& collectives = linker_.collectives_of(communicators_[i]);
+      for (std::size_t k = 0; k < own.size(); ++k)
+        add(folded_.loads.collectives, static_cast<std::int32_t>(i), collectives[k], std::move(shapes[k]),
+            std::move(own[k]));
+    }
+    for (std::size_t i = 0; i < step.senders.size(); ++i) {
+      const Sender& sender = step.senders[i];
+      const std::int32_t rank = classes_.rank[index(sender.rank)];
+      auto& own = weights[index(classes_.user[index(step.user_of(i))])];
+      if (first_[index(rank)] != sender.rank || own.empty()) continue;
+      std::vector<TransferShape> shapes = linker_.shapes_of_sender(sender);
+      const auto channels = linker_.channels_of(sender);
+      for (std::size_t k = 0; k < own.size(); ++k)
+        add(folded_.loads.messages, rank, channels[k].first, std::move(shapes[k]), std::move(own[k]));
+    }
+  }
+
+  Linker& linker_;
+  const StepGraph& graph_;
+  const LinkClasses& classes_;
+  std::vector<std::int32_t> communicator_of_class_;  ///< [class of users] of the folded graph; -1: not used
+  std::vector<std::int32_t> communicators_;          ///< [of the folded graph] the first of its class
+  std::vector<std::int32_t> first_;                  ///< [class of ranks]
+  std::vector<std::int32_t> size_;
+  FoldedStep folded_;
+};
+
+}  // namespace
+
+FoldedStep fold(const StepGraph& graph, const ClusterLinks& links) {
+  for (const Rank& rank : graph.ranks)
+    TRACECAST_ASSERT(rank.multiplicity == 1, "classes are found between all ranks of the job");
+  Linker linker(graph, links);
+  const LinkClasses classes = refine(linker.step());
+  return Folding(linker, classes).fold();
+}
+
+}  // namespace tracecast

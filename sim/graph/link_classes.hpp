@@ -1,0 +1,69 @@
+/// Classes of ranks, users of links, and links, refined together until stable: what folding a step with shared links needs.
+///
+/// A partition is stable when
+///
+///   ranks  of a class have one program and speed, users of the same classes (their communicators, and themselves as senders),
+///          and partners of the same classes
+///   users  of a class have as many members of every class, and cross as many links of every class with the same weights
+///   links  of a class have one capacity, and are crossed by as many users of every class with the same weights
+///
+/// In it all copies of a transfer begin together, get one rate and end together (docs/folding.md). Colours are hashes; the
+/// final partition is checked exactly.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/link_users.hpp"
+#include "sim/graph/step_graph.hpp"
+
+namespace tracecast {
+
+/// A rank towards one of the ranks that it sends to.
+struct Sender {
+  std::int32_t rank = 0;
+  std::int32_t to = 0;
+  std::int32_t channel = 0;  ///< the first of its channels there
+};
+
+/// A step graph of all ranks of a job with its users of links: the communicators of the graph, then the senders.
+struct LinkedStep {
+  const StepGraph& graph;
+  LinkUsers users;
+  std::vector<Sender> senders;           ///< by rank
+  std::vector<std::int32_t> labels;      ///< [communicator] equal: the same slot and placement
+  std::vector<std::int64_t> capacities;  ///< [link]
+  std::int32_t user_of(std::size_t sender) const {
+    return static_cast<std::int32_t>(graph.communicators.size() + sender);
+  }
+};
+
+/// Classes are numbered by their first element.
+struct LinkClasses {
+  std::vector<std::int32_t> rank;  ///< [rank] its class
+  std::vector<std::int32_t> user;
+  std::vector<std::int32_t> link;
+  std::int32_t ranks = 0;  ///< how many classes
+  std::int32_t user_count = 0;
+  std::int32_t links = 0;
+};
+
+LinkClasses refine(const LinkedStep& step);
+
+/// The classes of links that classes of users make: links of equal capacity that users of the same classes cross. Colours,
+/// to be checked.
+std::vector<std::int32_t> link_classes(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
+                                       const std::vector<std::int64_t>& capacities, std::int32_t& count);
+
+/// Exactly: users and links satisfy what is said above about them and each other.
+bool loads_agree(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
+                 const std::vector<std::int32_t>& link_class, const std::vector<std::int64_t>& capacities);
+
+/// What the users of each class put together on one link of each class that they cross: [class of users][transfer] weights
+/// on the first link of each class.
+using FoldedWeights = std::vector<std::vector<std::vector<LinkWeight>>>;
+FoldedWeights folded_weights(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
+                             std::int32_t user_classes, const std::vector<std::int32_t>& link_class,
+                             std::int32_t link_classes);
+
+}  // namespace tracecast

@@ -1,0 +1,99 @@
+#include "sim/graph/link_users.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+std::vector<CalledCollectives> called_collectives(const StepGraph& graph) {
+  std::vector<CalledCollectives> called;
+  for (const std::vector<ProgramItem>& program : graph.programs) {
+    std::set<std::int32_t> templates;
+    for (const ProgramItem& item : program) templates.insert(item.template_index);
+    std::set<std::int32_t> found;
+    for (const std::int32_t each : templates)
+      for (const Op& op : graph.templates[at(each)].ops)
+        if (op.type == OpType::collective) found.insert(op.payload);
+    called.emplace_back();
+    for (const std::int32_t each : found) called.back()[graph.collectives[at(each)].slot].push_back(each);
+  }
+  return called;
+}
+
+std::map<std::int32_t, std::int32_t> sent_messages(const StepGraph& graph, std::size_t program) {
+  std::map<std::int32_t, std::int32_t> sent;
+  for (const ProgramItem& item : graph.programs[program])
+    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type != OpType::send) continue;
+      const std::int32_t channel = graph.messages[static_cast<std::size_t>(op.payload)].channel;
+      const auto [found, added] = sent.try_emplace(channel, op.payload);
+      TRACECAST_ASSERT(added || found->second == op.payload, "a channel carries messages of one kind");
+    }
+  return sent;
+}
+
+bool loads_links(const CollectiveCall& call, const CollectiveCost& cost, std::size_t ranks) {
+  return ranks >= 2 && cost.duration > cost.latency && call.size > kLoadsNothing;
+}
+
+std::int32_t LinkUsers::number_of(const Weights& weights) {
+  const auto [found, added] = known_.try_emplace(weights, static_cast<std::int32_t>(weights_.size()));
+  if (added) weights_.push_back(weights);
+  return found->second;
+}
+
+std::int32_t LinkUsers::add(const std::vector<Load>& loads) {
+  loads_.insert(loads_.end(), loads.begin(), loads.end());
+  first_.push_back(loads_.size());
+  return count() - 1;
+}
+
+void LinkUsers::leave_unshared_out(std::int32_t links, const std::vector<std::int32_t>& own) {
+  std::vector<std::int32_t> together(static_cast<std::size_t>(links));
+  for (std::int32_t user = 0; user < count(); ++user)
+    for (const Load* load = begin(user); load != end(user); ++load)
+      together[static_cast<std::size_t>(load->link)] += own[static_cast<std::size_t>(user)];
+  std::size_t kept = 0;
+  std::size_t from = 0;
+  for (std::size_t user = 0; user + 1 < first_.size(); ++user) {
+    const std::size_t until = first_[user + 1];
+    for (; from < until; ++from)
+      if (together[static_cast<std::size_t>(loads_[from].link)] > 1) loads_[kept++] = loads_[from];
+    first_[user + 1] = kept;
+  }
+  loads_.resize(kept);
+}
+
+std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, LinkUsers& users) {
+  struct Weight {
+    std::int32_t link;
+    std::size_t transfer;
+    std::int64_t weight;
+  };
+  std::vector<Weight> all;
+  for (std::size_t transfer = 0; transfer < shapes.size(); ++transfer)
+    for (const LinkWeight& load : shapes[transfer].loads) all.push_back({load.link, transfer, load.weight});
+  std::stable_sort(all.begin(), all.end(), [](const Weight& a, const Weight& b) { return a.link < b.link; });
+  std::vector<LinkUsers::Load> loads;
+  LinkUsers::Weights weights(shapes.size());
+  LinkUsers::Weights last;  // most links of a user bear the same
+  std::int32_t last_number = -1;
+  for (std::size_t i = 0; i < all.size();) {
+    const std::int32_t link = all[i].link;
+    std::fill(weights.begin(), weights.end(), 0);
+    for (; i < all.size() && all[i].link == link; ++i) weights[all[i].transfer] = all[i].weight;
+    if (last_number < 0 || weights != last) std::tie(last, last_number) = std::pair(weights, users.number_of(weights));
+    loads.push_back({link, last_number});
+  }
+  return loads;
+}
+
+}  // namespace tracecast

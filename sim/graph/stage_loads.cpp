@@ -1,0 +1,228 @@
+#include "sim/graph/stage_loads.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "sim/graph/link_classes.hpp"
+
+namespace tracecast {
+namespace {
+
+std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+class StageLoads {
+ public:
+  StageLoads(const StepGraph& graph, const Plan& plan, const Groups& groups, const ClusterLinks& links)
+      : graph_(graph),
+        plan_(plan),
+        groups_(groups),
+        links_(links),
+        shapes_(links),
+        called_(called_collectives(graph)),
+        class_shapes_(graph.communicators.size()) {}
+
+  std::optional<FoldedLoads> find() {
+    if (!one_rank_per_stage()) return std::nullopt;
+    const auto ranks = index(plan_.world_size);
+    users_.reserve(4 * ranks, 16 * ranks);
+    user_class_.reserve(4 * ranks);
+    together_.reserve(4 * ranks);
+    for (int slot = 0; slot < kSlots; ++slot)
+      if (loads_links_in(slot)) add_groups(static_cast<Slot>(slot));
+    for (int pp = 0; pp < plan_.parallel.pp; ++pp) add_messages(pp);
+    users_.leave_unshared_out(links_.count(), together_);
+    std::vector<std::int64_t> capacities;
+    capacities.reserve(index(links_.count()));
+    for (std::int32_t link = 0; link < links_.count(); ++link)
+      capacities.push_back(links_.capacity(link).bytes_per_second);
+    std::int32_t count = 0;
+    const std::vector<std::int32_t> classes = link_classes(users_, user_class_, capacities, count);
+    if (!loads_agree(users_, user_class_, classes, capacities)) return std::nullopt;
+    return folded(folded_weights(users_, user_class_, static_cast<std::int32_t>(class_shapes_.size()), classes, count));
+  }
+
+ private:
+  bool one_rank_per_stage() const {
+    return graph_.ranks.size() == index(plan_.parallel.pp) &&
+           std::all_of(graph_.ranks.begin(), graph_.ranks.end(),
+                       [&](const Rank& rank) { return rank.multiplicity == plan_.world_size / plan_.parallel.pp; });
+  }
+
+  bool loads_links_in(int slot) const {
+    return std::any_of(graph_.collectives.begin(), graph_.collectives.end(), [&](const CostedCollective& each) {
+      return each.slot == slot && loads_links(each.call, each.cost, 2);
+    });
+  }
+
+  int pp_of(int rank) const { return plan_.grid.coordinates(rank)[Axis::pp]; }
+
+  // ---- Communicators -----------------------------------------------------------------------------------------------
+
+  /// First ranks of the slot's blocks.
+  std::vector<int> blocks(Slot slot) const {
+    const std::vector<Axis> inside = Groups::block_axes(slot);
+    std::vector<int> begins{0};
+    for (const Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp}) {
+      if (std::find(inside.begin(), inside.end(), axis) != inside.end()) continue;
+      std::vector<int> wider;
+      for (const int begin : begins)
+        for (int i = 0; i < plan_.grid.size(axis); ++i) wider.push_back(begin + i * plan_.grid.stride(axis));
+      begins = std::move(wider);
+    }
+    return begins;
+  }
+
+  void add_groups(Slot slot) {
+    const std::vector<int> begins = blocks(slot);
+    const std::vector<int> offsets = groups_.block(0, slot);
+    std::vector<std::vector<int>> parts(offsets.size());  // what their members lie after the block's first rank
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      parts[index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
+    for (std::size_t part = 0; part < parts.size(); ++part)
+      if (parts[part].size() > 1)
+        for (const int begin : begins) add_group(slot, static_cast<int>(part), begin, parts[part]);
+  }
+
+  void add_group(Slot slot, int part, int begin, const std::vector<int>& offsets) {
+    const int pp = pp_of(begin + offsets.front());
+    const Rank& rank = graph_.ranks[index(pp)];
+    const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(slot)];
+    const auto found = called_[index(rank.program)].find(static_cast<std::int32_t>(slot));
+    if (communicator < 0 || found == called_[index(rank.program)].end()) return;
+    std::vector<Pattern>& known = patterns_[{slot, part, found->second}];
+    const int first = begin + offsets.front();
+    for (const Pattern& pattern : known) {
+      const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
+      if ((first - pattern.first) % links_.gpus() != 0 || !links_.moves(pattern.first, pattern.last, domains)) continue;
+      moved_.clear();
+      for (const LinkUsers::Load& load : pattern.loads)
+        moved_.push_back({links_.moved(load.link, domains), load.weights});
+      if (class_shapes_[index(communicator)].empty()) class_shapes_[index(communicator)] = pattern.shapes;
+      return add_user(communicator, moved_, 1);
+    }
+    known.push_back(pattern_of(begin, offsets, found->second));
+    if (class_shapes_[index(communicator)].empty()) class_shapes_[index(communicator)] = known.back().shapes;
+    add_user(communicator, known.back().loads, 1);
+  }
+
+  /// The loads of one group, for all that lie alike.
+  struct Pattern {
+    int first = 0;  ///< rank
+    int last = 0;
+    std::vector<LinkUsers::Load> loads;
+    std::vector<FoldedTransfer> shapes;  ///< of its collectives, without loads
+  };
+
+  Pattern pattern_of(int begin, const std::vector<int>& offsets, const std::vector<std::int32_t>& collectives) {
+    std::vector<int> ranks = offsets;
+    for (int& rank : ranks) rank += begin;
+    const FlowGroup group = make_flow_group(links_, ranks);
+    Pattern pattern{ranks.front(), ranks.back(), {}, {}};
+    std::vector<TransferShape> shapes;
+    for (const std::int32_t number : collectives) {
+      const CostedCollective& each = graph_.collectives[index(number)];
+      shapes.emplace_back();
+      if (loads_links(each.call, each.cost, ranks.size()))
+        shapes.back() = shapes_.shape(each.cost, collective_flows(each.call, each.cost.algorithm, group), group);
+      const TransferShape& shape = shapes.back();
+      pattern.shapes.push_back({0, number, {shape.latency, shape.moving, shape.limit, {}}});
+    }
+    pattern.loads = loads_of(shapes, users_);
+    return pattern;
+  }
+
+  void add_user(std::int32_t user_class, const std::vector<LinkUsers::Load>& loads, std::int32_t together) {
+    users_.add(loads);
+    user_class_.push_back(user_class);
+    together_.push_back(together);
+  }
+
+  // ---- Messages ----------------------------------------------------------------------------------------------------
+
+  void add_messages(int pp) {
+    const Rank& rank = graph_.ranks[index(pp)];
+    std::map<std::int32_t, std::vector<FoldedTransfer>> by_receiver;  // messages that load links, by pipeline rank
+    for (const auto& [channel, payload] : sent_messages(graph_, index(rank.program))) {
+      const Message& message = graph_.messages[index(payload)];
+      if (!loads_links({Collective::send_recv, message.size}, message.cost, 2)) continue;
+      const FlowSchedule one{{{{{0, 1, -1, message.size}}, 1}}};
+      by_receiver[rank.channels[index(channel)].rank].push_back(
+          {pp,
+           channel,
+           {message.cost.latency, message.cost.duration - message.cost.latency, rate_alone(message.cost, one), {}}});
+    }
+    for (auto& [to, transfers] : by_receiver) {
+      const auto user_class = static_cast<std::int32_t>(class_shapes_.size());
+      add_senders(pp, to, transfers, user_class);
+      class_shapes_.push_back(std::move(transfers));
+    }
+  }
+
+  void add_senders(int pp, int to, const std::vector<FoldedTransfer>& transfers, std::int32_t user_class) {
+    std::map<std::int64_t, std::int32_t> numbers;  // [capacity] of the list of weights
+    const auto weights = [&](std::int64_t capacity) {
+      const auto [found, added] = numbers.try_emplace(capacity, -1);
+      if (!added) return found->second;
+      LinkUsers::Weights list;
+      for (const FoldedTransfer& each : transfers) list.push_back(lone_flow_weight({capacity}, each.shape.limit));
+      return found->second = users_.number_of(list);
+    };
+    const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
+    std::vector<int> ranks{pp * plan_.grid.stride(Axis::pp)};
+    for (const Axis axis : {Axis::dp, Axis::cp, Axis::tp}) {
+      std::vector<int> wider;
+      for (const int rank : ranks)
+        for (int i = 0; i < plan_.grid.size(axis); ++i) wider.push_back(rank + i * plan_.grid.stride(axis));
+      ranks = std::move(wider);
+    }
+    for (const int rank : ranks) {
+      path_.clear();
+      links_.append_route(rank, rank + ahead, -1, path_);
+      moved_.clear();
+      for (const std::int32_t link : path_) moved_.push_back({link, weights(links_.capacity(link).bytes_per_second)});
+      add_user(user_class, moved_, static_cast<std::int32_t>(transfers.size()));
+    }
+  }
+
+  // ---- The folded network ------------------------------------------------------------------------------------------
+
+  FoldedLoads folded(FoldedWeights weights) const {
+    FoldedLoads loads;
+    for (std::size_t c = 0; c < class_shapes_.size(); ++c) {
+      const bool communicator = c < graph_.communicators.size();
+      for (std::size_t k = 0; k < weights[c].size(); ++k) {
+        if (weights[c][k].empty()) continue;
+        FoldedTransfer transfer = class_shapes_[c][k];
+        if (communicator) transfer.owner = static_cast<std::int32_t>(c);
+        transfer.shape.loads = std::move(weights[c][k]);
+        (communicator ? loads.collectives : loads.messages).push_back(std::move(transfer));
+      }
+    }
+    return loads;
+  }
+
+  const StepGraph& graph_;
+  const Plan& plan_;
+  const Groups& groups_;
+  const ClusterLinks& links_;
+  TransferShapes shapes_;
+  std::vector<CalledCollectives> called_;  ///< [program]
+  LinkUsers users_;
+  std::vector<std::int32_t> user_class_;  ///< communicators of the folded graph, then pipeline ranks towards others
+  std::vector<std::int32_t> together_;    ///< [user] transfers that can be in flight at one time
+  std::vector<std::vector<FoldedTransfer>> class_shapes_;  ///< [class of users] its transfers, without loads
+  std::map<std::tuple<Slot, int, std::vector<std::int32_t>>, std::vector<Pattern>> patterns_;
+  std::vector<LinkUsers::Load> moved_;
+  LinkPath path_;
+};
+
+}  // namespace
+
+std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
+                                          const ClusterLinks& links) {
+  return StageLoads(folded, plan, groups, links).find();
+}
+
+}  // namespace tracecast

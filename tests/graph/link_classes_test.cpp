@@ -1,0 +1,98 @@
+#include "sim/graph/link_classes.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/graph/build_context.hpp"
+#include "sim/graph/stage_loads.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// Four users of two transfers each; the first two cross links 0 and 1, the others links 2 and 3.
+struct Example {
+  LinkUsers users;
+  std::vector<std::int32_t> user_class{0, 1, 0, 1};
+  std::vector<std::int64_t> capacities{100, 200, 100, 200};
+
+  explicit Example(std::int64_t last_weight = 7) {
+    const std::int32_t light = users.number_of({5, 0});
+    const std::int32_t heavy = users.number_of({5, 7});
+    users.add({{0, light}, {1, heavy}});
+    users.add({{0, light}});
+    users.add({{3, heavy}, {2, light}});
+    users.add({{2, users.number_of({5, last_weight - 7})}});
+  }
+};
+
+TEST_CASE("Links are of one class when users of the same classes cross them with the same weights",
+          "[graph][folding]") {
+  const Example example;
+  std::int32_t count = 0;
+  const std::vector<std::int32_t> classes = link_classes(example.users, example.user_class, example.capacities, count);
+  CHECK(classes == std::vector<std::int32_t>{0, 1, 0, 1});
+  CHECK(count == 2);
+  CHECK(loads_agree(example.users, example.user_class, classes, example.capacities));
+}
+
+TEST_CASE("A partition that is not stable is refused", "[graph][folding]") {
+  const std::vector<std::int32_t> classes{0, 1, 0, 1};
+  const Example example;
+  SECTION("links of one class and two capacities") {
+    CHECK_FALSE(loads_agree(example.users, example.user_class, classes, {100, 200, 101, 200}));
+  }
+  SECTION("users of one class with two weights") {
+    CHECK_FALSE(loads_agree(Example(8).users, example.user_class, classes, example.capacities));
+  }
+  SECTION("users of one class that cross links of two") {
+    CHECK_FALSE(loads_agree(example.users, example.user_class, {0, 1, 2, 3}, example.capacities));
+  }
+  SECTION("links of one class that users of two classes cross") {
+    CHECK_FALSE(loads_agree(example.users, {0, 1, 0, 2}, classes, example.capacities));
+  }
+}
+
+TEST_CASE("A folded link bears what all copies of a transfer put on one link", "[graph][folding]") {
+  LinkUsers users;
+  const std::int32_t weights = users.number_of({3, 4});
+  for (int user = 0; user < 3; ++user) users.add({{0, weights}, {1, weights}});
+  const FoldedWeights folded = folded_weights(users, {0, 0, 1}, 2, {0, 0}, 1);
+  REQUIRE(folded.size() == 2);
+  CHECK(folded[0] == std::vector<std::vector<LinkWeight>>{{{0, 6}}, {{0, 8}}});
+  CHECK(folded[1] == std::vector<std::vector<LinkWeight>>{{{0, 3}}, {{0, 4}}});
+}
+
+TEST_CASE("Links that one transfer at a time loads are left out", "[graph][folding]") {
+  LinkUsers users;
+  const std::int32_t weights = users.number_of({1});
+  users.add({{0, weights}, {1, weights}});
+  users.add({{1, weights}, {2, weights}});
+  users.add({{3, weights}});
+  users.leave_unshared_out(4, {1, 1, 2});  // the third has two transfers that can be in flight together
+  CHECK(std::vector(users.begin(0), users.end(0)) == std::vector<LinkUsers::Load>{{1, weights}});
+  CHECK(std::vector(users.begin(1), users.end(1)) == std::vector<LinkUsers::Load>{{1, weights}});
+  CHECK(std::vector(users.begin(2), users.end(2)) == std::vector<LinkUsers::Load>{{3, weights}});
+}
+
+TEST_CASE("Coordinates tell the classes of a healthy job, and do not where a link is another", "[graph][folding]") {
+  Scenario scenario = testing::small_scenario(8, 4, 32);
+  scenario.parallel.zero_stage = 1;
+  const ForecastRun run = forecast(scenario).value();
+  const Groups groups = groups_of(scenario.model, run.plan, run.schedule);
+  const auto loads = [&](const Cluster& cluster) {
+    return loads_by_stage(run.graph, run.plan, groups, ClusterLinks(cluster, scenario.profile.architecture));
+  };
+  const auto by_stage = loads(scenario.cluster);
+  REQUIRE(by_stage);
+  CHECK_FALSE(by_stage->collectives.empty());
+  CHECK_FALSE(by_stage->messages.empty());
+  Cluster damaged = scenario.cluster;
+  damaged.faults.slow_nics = {{3, 3, 0.5}};
+  CHECK_FALSE(loads(damaged));
+  CHECK_FALSE(loads_by_stage(forecast(scenario, {.unfold = true})->graph, run.plan, groups,
+                             ClusterLinks(scenario.cluster, scenario.profile.architecture)));
+}
+
+}  // namespace
