@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string file;
+  std::vector<std::string> files;
   std::int64_t step = -1;
   std::string out;
   bool json = false;
@@ -51,10 +51,10 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
   std::string text = fmt::format(
       "{}\n  recorded {}, replayed {} ({:+.2f} %): {} kernels and copies of {} GPU{}, {} waits between streams, {} of "
-      "the "
-      "host\n\n",
+      "the host{}\n\n",
       record.scenario, to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
-      record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs);
+      record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
+      replay.met > 0 ? fmt::format(", {} collectives in which ranks meet", replay.met) : "");
   text += heading("Where the time went", style);
   text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "waiting", "host",
                       "optimizer");
@@ -80,7 +80,8 @@ std::string json_of(const Replay& replay, const Timeline& timeline, const StepRe
                              {"gpus", record.ranks.size()},
                              {"kernels_and_copies", replay.works},
                              {"waits_between_streams", replay.waits},
-                             {"waits_of_the_host", replay.syncs}};
+                             {"waits_of_the_host", replay.syncs},
+                             {"collectives_in_which_ranks_meet", replay.met}};
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, time] : time_by_name(record)) by_name[name] = seconds(time);
   out["seconds_by_name"] = by_name;
@@ -104,16 +105,31 @@ Result<void> write_all(const Options& options, const Replay& replay, const Timel
   return file.commit();
 }
 
-Result<ExitCode> run(const Options& options, const Context& context) {
-  const Result<Trace> trace = read_recording(options.file);
-  if (!trace) return tl::unexpected(trace.error());
+/// One recording as it is; several as ranks that wait for each other.
+Result<Replay> read_all(const Options& options) {
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
-  const Result<Replay> replay = replay_graph(*trace, step, options.file);
+  std::vector<Replay> replays;
+  for (const std::string& file : options.files) {
+    const Result<Trace> trace = read_recording(file);
+    if (!trace) return tl::unexpected(trace.error());
+    Result<Replay> replay = replay_graph(*trace, step, file);
+    if (!replay) return replay;
+    replays.push_back(std::move(*replay));
+  }
+  return replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+}
+
+std::string name_of(const std::vector<std::string>& files) {
+  const std::string first = fs::path(files.front()).filename().string();
+  return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
+}
+
+Result<ExitCode> run(const Options& options, const Context& context) {
+  const Result<Replay> replay = read_all(options);
   if (!replay) return tl::unexpected(replay.error());
   const Result<Timeline> timeline = simulate(replay->graph, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
-  const StepRecord record =
-      record_of(replay->graph, *timeline, fs::path(options.file).filename().string(), StepOrigin::executed);
+  const StepRecord record = record_of(replay->graph, *timeline, name_of(options.files), StepOrigin::executed);
   if (!options.out.empty())
     if (const Result<void> written = write_all(options, *replay, *timeline, record); !written)
       return tl::unexpected(written.error());
@@ -126,8 +142,10 @@ Result<ExitCode> run(const Options& options, const Context& context) {
 
 Run add_replay(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("RECORDING", options->file,
-                 "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not")
+  app.add_option("RECORDING", options->files,
+                 "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
+                 "Several: ranks "
+                 "of one run, which meet in their collectives")
       ->required();
   app.add_option("--step", options->step, "only what the range ProfilerStep#N launched; default: everything")
       ->type_name("N")

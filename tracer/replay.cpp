@@ -218,7 +218,7 @@ class Builder {
     for (Rank& rank : graph_.ranks) rank.communicators = all;
     return std::move(graph_);
   }
-  std::size_t streams() const { return graph_.streams.size(); }
+  std::vector<RecordedCall> take_calls() { return std::move(calls_); }
 
  private:
   bool is_transfer(const RecordedWork& work) const {
@@ -349,11 +349,14 @@ class Builder {
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
     std::uint64_t group = UINT64_MAX;
+    std::int64_t sequence = unnamed_[graph_.ranks.size()]++;
     if (const TraceCollective* call = call_of(node)) {
       entry.call.size = Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
       ranks = std::clamp(call->ranks, 1, 1 << 24);
       group = call->communicator;
+      sequence = call->sequence;
     }
+    calls_.push_back({group, sequence, duration_of(node.end)});
     entry.slot = communicator(group, ranks, op.stream);
     op.payload = static_cast<std::int32_t>(graph_.collectives.size());
     graph_.collectives.push_back(entry);
@@ -384,6 +387,8 @@ class Builder {
   std::map<std::int64_t, StreamId> stream_of_;
   std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
   std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
+  std::vector<RecordedCall> calls_;
+  std::map<std::size_t, std::int64_t> unnamed_;  ///< [rank] kernels of NCCL so far
   std::int32_t device_count_ = 0;
 };
 
@@ -453,6 +458,7 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
     builder.add(nodes);
   }
   replay.graph = builder.take();
+  replay.calls = builder.take_calls();
   replay.recorded = duration_of(end - origin);
   return replay;
 }

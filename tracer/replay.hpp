@@ -29,12 +29,21 @@ namespace tracecast {
 /// A pause before a kernel that is longer than this was a wait for another stream, where one ended in it.
 inline constexpr std::int64_t kPauseNs = 10'000;
 
+/// A kernel of NCCL: what identifies the call in the recordings of other ranks.
+struct RecordedCall {
+  std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
+  std::int64_t sequence = 0;  ///< of the communicator; where that was not recorded, of the rank's kernels of NCCL
+  Duration end;               ///< from the begin of the step
+};
+
 struct Replay {
   StepGraph graph;
-  Duration recorded;       ///< from the begin of the step on the host to the end of its last GPU work
-  std::int64_t works = 0;  ///< kernels and copies
-  std::int64_t waits = 0;  ///< events between streams that were concluded
-  std::int64_t syncs = 0;  ///< host calls that waited for the GPU
+  std::vector<RecordedCall> calls;  ///< [i] what graph.collectives[i] was
+  Duration recorded;                ///< from the begin of the step on the host to the end of its last GPU work
+  std::int64_t works = 0;           ///< kernels and copies
+  std::int64_t waits = 0;           ///< events between streams that were concluded
+  std::int64_t syncs = 0;           ///< host calls that waited for the GPU
+  std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
 };
 
 /// Numbers of the ranges "ProfilerStep#N", ascending.
@@ -43,5 +52,11 @@ std::vector<std::int64_t> recorded_steps(const Trace& trace);
 /// `step`: what was launched in the range "ProfilerStep#N"; empty: everything.
 /// Errors: a step that the trace does not have or in which the GPU did nothing; more than 250 streams.
 Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file);
+
+/// Recordings of several ranks as one step in which they wait for each other. A collective that all recorded members of its group
+/// called, in the same order, becomes a rendezvous that takes as long as on the rank that came last; others keep their durations.
+/// Clocks of hosts differ: recordings are shifted so that on average their common collectives end together.
+/// Requires at least one replay. Rank numbers that several recordings have are given out anew, from 0.
+Replay join_ranks(std::vector<Replay> replays);
 
 }  // namespace tracecast

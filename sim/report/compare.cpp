@@ -90,7 +90,7 @@ double not_measured(const std::map<std::string, double>& provenance) {
 
 class Causes {
  public:
-  Causes(const Sums& forecast, const Sums& actual) : forecast_(forecast), actual_(actual) {}
+  explicit Causes(const Sums& forecast) : forecast_(forecast) {}
 
   void name(Difference& difference) const {
     if (std::abs(difference.share) >= kWorthMentioning) difference.cause = cause(difference);
@@ -133,7 +133,6 @@ class Causes {
   }
 
   const Sums& forecast_;
-  const Sums& actual_;
 };
 
 /// Bubble (which holds the waiting for others) of each rank of the finer record.
@@ -144,6 +143,31 @@ std::vector<Difference> rank_differences(const StepRecord& forecast, const StepR
     const double f = seconds(rank_for(forecast, rank).time.bubble);
     const double a = seconds(rank_for(actual, rank).time.bubble);
     list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step, ""});
+  }
+  return list;
+}
+
+/// [rank of the record] seconds between the moments when its transfers were ready and when their last member came.
+std::vector<double> waiting(const StepRecord& record) {
+  std::vector<double> sums(record.ranks.size(), 0);
+  for (const StepSpan& span : record.spans)
+    if (record.works[static_cast<std::size_t>(span.work)].transfer)
+      sums[static_cast<std::size_t>(span.rank)] += seconds(span.start - span.arrival);
+  return sums;
+}
+
+std::vector<Difference> waiting_differences(const StepRecord& forecast, const StepRecord& actual, double step) {
+  const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
+  const std::vector<double> forecast_waits = waiting(forecast);
+  const std::vector<double> actual_waits = waiting(actual);
+  const auto of = [](const StepRecord& record, const std::vector<double>& waits, const StepRank& rank) {
+    return waits[static_cast<std::size_t>(&rank_for(record, rank) - record.ranks.data())];
+  };
+  std::vector<Difference> list;
+  for (const StepRank& rank : finer.ranks) {
+    const double f = of(forecast, forecast_waits, rank);
+    const double a = of(actual, actual_waits, rank);
+    list.push_back({Difference::Group::rank, fmt::format("rank {} waiting", rank.number), f, a, (f - a) / step, ""});
   }
   return list;
 }
@@ -184,7 +208,8 @@ Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual,
   result.works = differences(Difference::Group::work, f.works, a.works, result.actual_s);
   result.transfers = differences(Difference::Group::transfer, f.transfers, a.transfers, result.actual_s);
   result.ranks = rank_differences(forecast, actual, result.actual_s);
-  const Causes causes(f, a);
+  result.waits = waiting_differences(forecast, actual, result.actual_s);
+  const Causes causes(f);
   for (std::vector<Difference>* list : {&result.works, &result.transfers, &result.ranks})
     for (Difference& difference : *list) {
       causes.name(difference);
@@ -220,6 +245,7 @@ std::string comparison_json(const Comparison& c) {
                  {"operators", list(c.works)},
                  {"transfers", list(c.transfers)},
                  {"ranks", list(c.ranks)},
+                 {"waiting", list(c.waits)},
                  {"largest", list(c.largest)}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -35,8 +35,10 @@ struct Comparison {
   std::vector<Difference> phases;
   std::vector<Difference> works;      ///< computation by operator kind and pass
   std::vector<Difference> transfers;  ///< moving, by what it is for
-  std::vector<Difference> ranks;      ///< bubble and waiting of each
-  std::vector<Difference> largest;    ///< of works, transfers and ranks, the largest first
+  std::vector<Difference> ranks;      ///< bubble of each
+  std::vector<Difference>
+      waits;  ///< of each, its transfers' waiting for their last member; what nothing hides is bubble too
+  std::vector<Difference> largest;  ///< of works, transfers and ranks, the largest first
   bool within() const { return error <= tolerance && error >= -tolerance; }
 };
 

@@ -142,6 +142,7 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
   text += table("Operators", c.works, style);
   text += table("Transfers, moving", c.transfers, style);
   text += table("Ranks", c.ranks, style);
+  text += table("Waiting in transfers for other ranks", c.waits, style);
   return text + picture(forecast, actual, style);
 }
 

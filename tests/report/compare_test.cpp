@@ -99,6 +99,13 @@ TEST_CASE("compare: a step that took twice as long is half forecast everywhere",
   double missing = 0;
   for (const Difference& d : c.phases) missing += d.share;
   CHECK(missing == Approx(-0.5));
+  // The second stage waits for the first micro-batch, the first for its gradient.
+  REQUIRE(c.waits.size() == 2);
+  for (const Difference& wait : c.waits) {
+    CHECK(wait.actual_s > 0);
+    CHECK(wait.actual_s == Approx(2 * wait.forecast_s));
+  }
+  CHECK(c.waits[1].name == "rank 1 waiting");
   REQUIRE(c.largest.size() > 2);
   for (std::size_t i = 1; i < c.largest.size(); ++i)
     CHECK(std::abs(c.largest[i].share) <= std::abs(c.largest[i - 1].share));

@@ -105,3 +105,70 @@ TEST_CASE("replay: each GPU of a process is a rank", "[tracer][replay]") {
   CHECK(replay.graph.ranks.size() == 2);
   CHECK(simulate(replay.graph)->step_time == 328_us);
 }
+
+namespace {
+
+/// A rank that computes so long before an all-reduce, which takes `waited` longer on it than on the last one. Its clock is `clock` ns
+/// behind.
+Trace rank_of_two(int number, std::int64_t computes, std::int64_t all_reduces, std::int64_t clock) {
+  Trace trace;
+  trace.header.rank = number;
+  trace.header.ranks = 2;
+  launch(trace, "gemm", 7, 1'000 + clock, 2'000 + clock, 2'000 + computes + clock);
+  const std::int64_t begin = 2'000 + computes + clock;
+  launch(trace, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 20, 1'500 + clock, begin, begin + all_reduces);
+  trace.collectives.push_back(
+      {"AllReduce", "ncclBfloat16", "RING", "LL", 77, number, 2, -1, 1024, 1, begin, begin + all_reduces});
+  launch(trace, "adam", 7, 1'600 + clock, begin + all_reduces, begin + all_reduces + 30'000);
+  return trace;
+}
+
+/// Rank 0 computes 100 us and waits for rank 1, which computes 150 us; the all-reduce itself takes 40 us.
+std::vector<Replay> two_ranks(std::int64_t clock) {
+  std::vector<Replay> replays;
+  replays.push_back(replay_graph(rank_of_two(0, 100'000, 90'000, 0), std::nullopt, "a").value());
+  replays.push_back(replay_graph(rank_of_two(1, 150'000, 40'000, clock), std::nullopt, "b").value());
+  return replays;
+}
+
+}  // namespace
+
+TEST_CASE("replay: ranks meet in their collectives, and who comes early waits", "[tracer][replay]") {
+  const std::int64_t clock = GENERATE(0, 5'000'000, -700'000);  // ns between the clocks of two hosts
+  const Replay joined = join_ranks(two_ranks(clock));
+  CHECK(joined.met == 1);
+  CHECK(joined.recorded == 221_us);  // from the first launch: 1 + 150 + 40 + 30
+  const Result<Timeline> timeline = simulate(joined.graph);
+  REQUIRE(timeline);
+  CHECK(timeline->step_time == 221_us);
+  REQUIRE(timeline->ranks.size() == 2);
+  const auto moving = static_cast<std::size_t>(Traffic::gradients);
+  CHECK(timeline->ranks[0].exposed[moving] == 40_us);
+  CHECK(timeline->ranks[0].bubble >= 50_us);  // alone it was 90 us of communication
+  CHECK(timeline->ranks[1].exposed[moving] == 40_us);
+}
+
+TEST_CASE("replay: a faster rank gives the others only what they waited for", "[tracer][replay]") {
+  Replay joined = join_ranks(two_ranks(0));
+  for (Template& part : joined.graph.templates)
+    for (Op& op : part.ops)
+      if (op.type == OpType::compute && op.duration == 150_us) op.duration = 60_us;
+  CHECK(simulate(joined.graph)->step_time == 171_us);  // rank 0 is the last one now: 1 + 100 + 40 + 30
+}
+
+TEST_CASE("replay: ranks of different groups and orders do not meet", "[tracer][replay]") {
+  std::vector<Trace> traces{rank_of_two(0, 100'000, 90'000, 0), rank_of_two(1, 150'000, 40'000, 0)};
+  const auto joined = [&traces] {
+    std::vector<Replay> replays;
+    for (const Trace& trace : traces) replays.push_back(replay_graph(trace, std::nullopt, "t").value());
+    return join_ranks(std::move(replays));
+  };
+  CHECK(joined().met == 1);
+  traces[1].collectives[0].communicator = 78;
+  const Replay apart = joined();
+  CHECK(apart.met == 0);
+  CHECK(simulate(apart.graph)->step_time == apart.recorded);
+  traces[1].collectives[0].communicator = 77;
+  traces[1].collectives[0].sequence = 2;
+  CHECK(joined().met == 0);
+}
