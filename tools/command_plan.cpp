@@ -41,6 +41,9 @@ struct Options {
   std::vector<std::int64_t> micro_batch;
   std::vector<std::string> recompute;
   std::vector<std::string> schedules;
+  std::vector<std::string> sequence_parallel;
+  std::vector<std::string> offload;
+  std::string global_batch;
   std::string objective = "time";
   std::string tokens;
   double days = 0;
@@ -58,11 +61,8 @@ struct Options {
   bool json = false;
 };
 
-/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is one.
-Result<std::vector<int>> parse_gpus(const std::string& text) {
-  const auto refuse = [&] {
-    return wrong("--gpus", text, "is no number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)");
-  };
+/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is one. Nothing else is.
+std::optional<std::vector<int>> parse_counts(const std::string& text) {
   const auto number = [](std::string_view part, int& value) {
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
     return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= (1 << 22);
@@ -71,21 +71,26 @@ Result<std::vector<int>> parse_gpus(const std::string& text) {
   if (const std::size_t dots = text.find(".."); dots != std::string::npos) {
     int first = 0;
     int last = 0;
-    if (!number(std::string_view(text).substr(0, dots), first) ||
-        !number(std::string_view(text).substr(dots + 2), last))
-      return refuse();
-    if (first > last) return refuse();
-    for (std::int64_t gpus = first; gpus <= last; gpus *= 2) values.push_back(static_cast<int>(gpus));
+    const std::string_view all = text;
+    if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2), last) || first > last) return std::nullopt;
+    for (std::int64_t count = first; count <= last; count *= 2) values.push_back(static_cast<int>(count));
     return values;
   }
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     int value = 0;
-    if (!number(std::string_view(text).substr(begin, end - begin), value)) return refuse();
+    if (!number(std::string_view(text).substr(begin, end - begin), value)) return std::nullopt;
     values.push_back(value);
     begin = end + 1;
   }
   return values;
+}
+
+/// One 0, for "as the scenario has it", where nothing is given.
+Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
+  if (text.empty()) return std::vector<int>{0};
+  if (const auto counts = parse_counts(text)) return *counts;
+  return wrong(option, text, fmt::format("is no {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
 }
 
 /// "2T", "15.6T", "300B", "1e12".
@@ -111,6 +116,25 @@ Result<Objective> parse_objective(const std::string& text) {
   return wrong("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
 }
 
+Result<void> restrict_memory(SearchSpace& space, const Options& options) {
+  if (!options.sequence_parallel.empty()) space.sequence_parallel.clear();
+  for (const std::string& text : options.sequence_parallel) {
+    if (text != "on" && text != "off")
+      return wrong("--sequence-parallel", text, "is neither on nor off (allowed: on, off, or on,off)");
+    space.sequence_parallel.push_back(static_cast<char>(text == "on"));
+  }
+  if (!options.offload.empty()) space.offload.clear();
+  for (const std::string& text : options.offload) {
+    const std::optional<Offload> offload = parse_offload(text);
+    if (!offload)
+      return wrong("--offload", text,
+                   "is nothing that can wait on the host (allowed: none, or of optimizer parameters activations, in "
+                   "this order, joined by +)");
+    space.offload.push_back(*offload);
+  }
+  return {};
+}
+
 /// What the user fixed in place of the default choices.
 Result<void> restrict(SearchSpace& space, const Options& options) {
   const auto take = [](auto& values, const auto& given) {
@@ -127,7 +151,7 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
     if (find_schedule(name) == nullptr)
       return wrong("--schedule", name, "is no schedule (see tracecast schedule --help)");
   take(space.pp_schedule, options.schedules);
-  if (options.recompute.empty()) return {};
+  if (Result<void> done = restrict_memory(space, options); !done || options.recompute.empty()) return done;
   space.recompute.clear();
   for (const std::string& name : options.recompute) {
     const Names<Recompute> names = recompute_names();
@@ -142,27 +166,27 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
 Result<std::vector<MachineChoice>> machines(const Options& options, const DataPaths& data) {
   const Result<fs::path> path = find_file(options.scenario, data.scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
-  std::vector<int> sizes{0};
-  if (!options.gpus.empty()) {
-    const Result<std::vector<int>> parsed = parse_gpus(options.gpus);
-    if (!parsed) return tl::unexpected(parsed.error());
-    sizes = *parsed;
-  }
+  const Result<std::vector<int>> sizes = counts_of("--gpus", options.gpus, "number of GPUs");
+  if (!sizes) return tl::unexpected(sizes.error());
+  const Result<std::vector<int>> batches = counts_of("--global-batch", options.global_batch, "global batch");
+  if (!batches) return tl::unexpected(batches.error());
   const std::vector<std::string> as_it_is{""};
   std::vector<MachineChoice> choices;
   for (const std::string& topology : options.topologies.empty() ? as_it_is : options.topologies)
-    for (const int gpus : sizes) {
-      std::vector<std::string> overrides = options.overrides;
-      if (!topology.empty()) overrides.push_back("cluster.topology=" + topology);
-      if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
-      Result<Scenario> scenario = read_scenario(*path, data, overrides);
-      if (!scenario) return tl::unexpected(scenario.error());
-      MachineChoice choice;
-      choice.topology = scenario->topology;
-      choice.gpus = scenario->cluster.world_size;
-      choice.scenario = std::move(*scenario);
-      choices.push_back(std::move(choice));
-    }
+    for (const int gpus : *sizes)
+      for (const int batch : *batches) {
+        std::vector<std::string> overrides = options.overrides;
+        if (!topology.empty()) overrides.push_back("cluster.topology=" + topology);
+        if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
+        if (batch > 0) overrides.push_back(fmt::format("training.global_batch_size={}", batch));
+        Result<Scenario> scenario = read_scenario(*path, data, overrides);
+        if (!scenario) return tl::unexpected(scenario.error());
+        MachineChoice choice;
+        choice.topology = scenario->topology;
+        choice.gpus = scenario->cluster.world_size;
+        choice.scenario = std::move(*scenario);
+        choices.push_back(std::move(choice));
+      }
   return choices;
 }
 
@@ -243,26 +267,55 @@ Result<Request> load(const Options& options) {
   return request;
 }
 
-/// `group`: processes that share the work and all come to the same report; null: this one alone.
-Result<PlanReport> make_report(Request request, ProcessGroup* group, const Context& context) {
-  const Options& options = request.options;
-  std::optional<SearchStore> store;
-  if (!options.out.empty() && (group == nullptr || group->rank() == 0)) {
+/// Evaluates rounds for one problem after the other: on threads, shared with other processes, remembered in a store.
+class Evaluators {
+ public:
+  /// `group`: processes that share the work and all come to the same answers; null: this one alone.
+  static Result<Evaluators> make(const Options& options, ProcessGroup* group) {
+    Evaluators result(options, group);
+    if (options.out.empty() || (group != nullptr && group->rank() != 0)) return result;
     Result<SearchStore> opened = SearchStore::open(options.out);
     if (!opened) return tl::unexpected(opened.error());
-    store = std::move(*opened);
+    result.store_ = std::move(*opened);
+    return result;
   }
+
+  EvaluateRound of(const Scenario& scenario, const std::string& problem) {
+    const EvaluateRound here = evaluate_on_threads(scenario, search_);
+    EvaluateRound shared = group_ == nullptr ? here : share_work(*group_, here);
+    if (store_ && !problem.empty()) shared = store_->remembering(problem, std::move(shared));
+    return group_ == nullptr ? shared : same_rounds(*group_, std::move(shared), here);
+  }
+  std::string failure() const { return store_ ? store_->failure() : ""; }
+
+ private:
+  Evaluators(const Options& options, ProcessGroup* group) : search_(options.search), group_(group) {}
+
+  SearchOptions search_;
+  ProcessGroup* group_;
+  std::optional<SearchStore> store_;
+};
+
+/// The machine's best layouts; where none fits the GPUs and --offload leaves it open, with what may wait on the host.
+SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, const Options& options,
+                            Evaluators& evaluators) {
+  const EvaluateRound evaluate_round = evaluators.of(machine.scenario, problem_key(machine, options.search));
+  SearchResult result = search(machine.scenario, space, options.search, evaluate_round);
+  if (!result.best.empty() || !options.offload.empty()) return result;
+  space.offload = usual_offloads();
+  return search(machine.scenario, space, options.search, evaluate_round);
+}
+
+Result<PlanReport> make_report(Request request, ProcessGroup* group, const Context& context) {
+  const Options& options = request.options;
+  Result<Evaluators> evaluators = Evaluators::make(options, group);
+  if (!evaluators) return tl::unexpected(evaluators.error());
   Progress progress("searching", context.show_progress);
   std::vector<MachineOutcome> outcomes;
   for (std::size_t m = 0; m < request.machines.size(); ++m) {
     MachineChoice& machine = request.machines[m];
     progress.update(static_cast<double>(m), static_cast<double>(request.machines.size()));
-    EvaluateRound evaluate_round = evaluate_on_threads(machine.scenario, options.search);
-    const EvaluateRound here = evaluate_round;
-    if (group != nullptr) evaluate_round = share_work(*group, here);
-    if (store) evaluate_round = store->remembering(problem_key(machine, options.search), evaluate_round);
-    if (group != nullptr) evaluate_round = same_rounds(*group, evaluate_round, here);
-    SearchResult result = search(machine.scenario, request.spaces[m], options.search, evaluate_round);
+    SearchResult result = search_machine(machine, request.spaces[m], options, *evaluators);
     if (request.failures && request.target.tokens > 0 && !result.best.empty()) {
       const Result<double> goodput =
           goodput_of(machine, result.best.front().layout, *request.failures, options.search.threads);
@@ -271,7 +324,7 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
     }
     outcomes.push_back({machine, std::move(result)});
   }
-  if (store && !store->failure().empty()) return wrong("--out", options.out, store->failure());
+  if (const std::string failure = evaluators->failure(); !failure.empty()) return wrong("--out", options.out, failure);
   PlanReport report;
   report.scenario = request.machines.front().scenario.name;
   report.economics = request.economics.name;
@@ -282,7 +335,8 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
   const auto m = static_cast<std::size_t>(first.machine);
   if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
   if (options.no_upgrades) return report;
-  report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search);
+  report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search,
+                                 [&](const Scenario& scenario) { return evaluators->of(scenario, ""); });
   return report;
 }
 
@@ -325,6 +379,9 @@ Run add_plan(CLI::App& app) {
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--gpus", options->gpus, "how many: 1024, a list 256,384, or 256..16384, which doubles")
       ->type_name("GPUS");
+  app.add_option("--global-batch", options->global_batch,
+                 "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
+      ->type_name("SAMPLES");
   list("--topology", options->topologies, "machines to compare: files or shipped names");
   list("--tp", options->tp, "tensor-parallel degrees to try (default: what divides)");
   list("--pp", options->pp, "pipeline degrees");
@@ -334,6 +391,11 @@ Run add_plan(CLI::App& app) {
   list("--micro-batch", options->micro_batch, "micro-batch sizes");
   list("--recompute", options->recompute, "none, selective, selective_op, full");
   list("--zero", options->zero, "ZeRO stages, 0 to 3");
+  list("--sequence-parallel", options->sequence_parallel, "on, off, or on,off (default: on)");
+  list(
+      "--offload", options->offload,
+      "what may wait on the host: none, optimizer, optimizer+parameters, activations … (default: none, and these where "
+      "nothing fits)");
   list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
   app.add_option("--objective", options->objective, "time, throughput, cost, energy or gpus")->capture_default_str();
   app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")

@@ -198,7 +198,7 @@ class GraphBuilder {
     const ParameterUnits& units = context_.units;
     const bool inputs = part != BackwardPart::weight_gradients;
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
-    UnitPrefetch prefetch(data_, writer, chunk, true);
+    UnitPrefetch prefetch(data_, writer, chunk, true, !inputs);
     GradientBuckets buckets(data_, writer, chunk.index, reduces);
     const auto unit = [&](int index, const WorkList& list) {
       prefetch.before(index);

@@ -179,8 +179,13 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
                            {pushed}, context_.rank_event("parameters pulled", 0, 0, false)));
 }
 
-UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward)
-    : data_(data), writer_(writer), chunk_(chunk), backward_(backward), slots_(data.gather_slots(backward)) {
+UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights)
+    : data_(data),
+      writer_(writer),
+      chunk_(chunk),
+      backward_(backward),
+      weights_(weights),
+      slots_(data.gather_slots(backward)) {
   for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
     if (data_.gathers_unit(chunk_.stage, unit, backward)) units_.push_back(unit);
   if (backward) std::reverse(units_.begin(), units_.end());
@@ -237,7 +242,8 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
 }
 
 EventRef UnitPrefetch::event(const char* forward, const char* backward, int unit) const {
-  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, unit, true);
+  const int number = weights_ ? data_.context().units.count(chunk_.stage) + unit : unit;
+  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, number, true);
 }
 
 void GradientBuckets::add(const Work& work) {

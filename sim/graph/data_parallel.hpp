@@ -109,7 +109,8 @@ class DataParallel {
 /// micro-batches ahead of the computation (a rank that waits for its neighbours): their ends are rank events.
 class UnitPrefetch {
  public:
-  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward);
+  /// `weights`: of a backward_weight, which gathers for itself what the backward_input of its micro-batch has gathered too.
+  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights = false);
   /// Around the compute of a unit.
   void before(int unit);
   void after(int unit);
@@ -127,6 +128,7 @@ class UnitPrefetch {
   TemplateWriter& writer_;
   const Chunk& chunk_;
   const bool backward_;
+  const bool weights_;
   const DataParallel::GatherSlots slots_;
   std::vector<int> units_;                       ///< those that are gathered, in order of use
   bool runs_ahead_ = false;                      ///< all of them wait for nothing

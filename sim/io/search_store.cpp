@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char* kSchema =
     "create table if not exists layouts("
-    "problem text not null, id integer not null, tp integer, cp integer, ep integer, micro_batch_size integer,"
-    "recompute integer, pp integer, vpp integer, pp_schedule text, zero_stage integer,"
+    "problem text not null, layout text not null, tp integer, cp integer, ep integer, sequence_parallel integer,"
+    "micro_batch_size integer, recompute text, pp integer, vpp integer, pp_schedule text, zero_stage integer,"
+    "offload text,"
     "bound_ps integer, bound_bytes integer, valid integer, fits integer, memory_bytes integer, step_time_s real,"
     "mfu real, bubble_fraction real, host_s real, optimizer_s real, compute_s real,"
     "exposed0_s real, exposed1_s real, exposed2_s real, exposed3_s real, exposed4_s real, exposed5_s real,"
-    "exposed6_s real, exposed7_s real, exposed8_s real, primary key(problem, id)) without rowid";
+    "exposed6_s real, exposed7_s real, exposed8_s real, primary key(problem, layout)) without rowid";
 static_assert(kTrafficKinds == 9, "one column for each kind of traffic");
 
 struct Finalize {
@@ -28,6 +29,15 @@ Statement prepare(sqlite3* database, const char* sql) {
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
   return Statement(statement);
+}
+
+/// A layout in words that no other layout has: its number says nothing outside its space.
+std::string key_of(const Layout& l) {
+  return fmt::format(
+      "tp {} cp {} ep {} sequence_parallel {} micro_batch {} recompute {} pp {} vpp {} schedule {} zero {} "
+      "offload {}",
+      l.tp, l.cp, l.ep, l.sequence_parallel, l.micro_batch_size, to_string(l.recompute), l.pp, l.vpp,
+      l.pp_schedule.empty() ? "default" : l.pp_schedule, l.zero_stage, to_string(l.offload));
 }
 
 /// Numbers of an evaluation, in the order of their columns.
@@ -46,7 +56,7 @@ Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
   if (code == SQLITE_OK) store.run(kSchema);
   // A file that is no database, or has another table of this name, shows when it is first read.
   const bool readable = code == SQLITE_OK && store.failure_.empty() &&
-                        prepare(database, "select exposed8_s from layouts where problem = ? and id = ?") != nullptr;
+                        prepare(database, "select exposed8_s from layouts where problem = ? and layout = ?") != nullptr;
   if (readable) return store;
   return fail(
       {.file = path.string(),
@@ -67,10 +77,11 @@ bool SearchStore::read(const std::string& problem, Evaluation& e) {
       database_.get(),
       "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
       "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s, exposed8_s "
-      "from layouts where problem = ? and id = ?");
+      "from layouts where problem = ? and layout = ?");
   if (!statement) return false;
   sqlite3_bind_text(statement.get(), 1, problem.data(), static_cast<int>(problem.size()), SQLITE_STATIC);
-  sqlite3_bind_int64(statement.get(), 2, e.layout.id);
+  const std::string layout = key_of(e.layout);
+  sqlite3_bind_text(statement.get(), 2, layout.data(), static_cast<int>(layout.size()), SQLITE_STATIC);
   if (sqlite3_step(statement.get()) != SQLITE_ROW) return false;
   int column = 0;
   e.valid = sqlite3_column_int(statement.get(), column++) != 0;
@@ -83,9 +94,9 @@ bool SearchStore::read(const std::string& problem, Evaluation& e) {
 
 void SearchStore::write(const std::string& problem, const std::vector<Evaluation>& evaluations) {
   if (evaluations.empty() || !run("begin immediate")) return;
-  const Statement statement =
-      prepare(database_.get(),
-              "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  const Statement statement = prepare(
+      database_.get(),
+      "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   sqlite3_stmt* row = statement.get();
   for (Evaluation e : evaluations) {
     int column = 1;
@@ -93,15 +104,20 @@ void SearchStore::write(const std::string& problem, const std::vector<Evaluation
     const auto text = [&](const std::string& value) {
       sqlite3_bind_text(row, column++, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
     };
+    const Layout& l = e.layout;
     text(problem);
-    for (const std::int64_t value :
-         {e.layout.id, std::int64_t{e.layout.tp}, std::int64_t{e.layout.cp}, std::int64_t{e.layout.ep},
-          e.layout.micro_batch_size, static_cast<std::int64_t>(e.layout.recompute), std::int64_t{e.layout.pp},
-          std::int64_t{e.layout.vpp}})
+    text(key_of(l));
+    for (const std::int64_t value : {std::int64_t{l.tp}, std::int64_t{l.cp}, std::int64_t{l.ep},
+                                     std::int64_t{l.sequence_parallel}, l.micro_batch_size})
       integer(value);
-    text(e.layout.pp_schedule);
-    for (const std::int64_t value : {std::int64_t{e.layout.zero_stage}, e.bound.step_time.picoseconds,
-                                     e.bound.memory.count, std::int64_t{e.valid}, std::int64_t{e.fits}, e.memory.count})
+    text(to_string(l.recompute));
+    integer(l.pp);
+    integer(l.vpp);
+    text(l.pp_schedule);
+    integer(l.zero_stage);
+    text(to_string(l.offload));
+    for (const std::int64_t value : {e.bound.step_time.picoseconds, e.bound.memory.count, std::int64_t{e.valid},
+                                     std::int64_t{e.fits}, e.memory.count})
       integer(value);
     for (const double* number : numbers(e)) sqlite3_bind_double(row, column++, *number);
     for (const double exposed : e.exposed_s) sqlite3_bind_double(row, column++, exposed);

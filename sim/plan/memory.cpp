@@ -6,6 +6,7 @@
 
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "sim/plan/sharding.hpp"
@@ -142,20 +143,6 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   return memory;
 }
 
-MemoryByKind states(const RankShare& share, const Plan& plan, int weight_versions) {
-  const RankParameters parameters = total(share);
-  const MemoryByKind dense = states(parameters.dense, parameters.trained, plan, plan.shard_group());
-  const MemoryByKind experts = states(parameters.experts, parameters.trained_experts, plan, expert_shard_group(plan));
-  MemoryByKind memory;
-  memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
-  memory.gradients = dense.gradients + experts.gradients;
-  memory.optimizer = dense.optimizer + experts.optimizer;
-  if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
-  if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
-  if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
-  return memory;
-}
-
 /// The embedding, and the output layer with the final norm.
 bool is_root(const Stage& stage, std::size_t unit, std::size_t units) {
   return (stage.embedding && unit == 0) || (stage.head && unit + 1 == units);
@@ -279,7 +266,7 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
                          const MemoryOptions& options) {
   const RankShare share = share_of(model, plan, schedule.stage_of[rank]);
   const int versions = schedule.weight_versions.empty() ? 1 : schedule.weight_versions[rank];
-  MemoryByKind memory = states(share, plan, versions);
+  MemoryByKind memory = parameter_states(total(share), plan, versions);
   memory.activations = to_bytes(peak_activations(schedule.actions[rank], chunk_bytes(model, plan, share)));
   memory.transient = transient_bytes(model, plan, share);
   memory.host += to_bytes(peak_on_host(model, plan, schedule.actions[rank], share));
@@ -309,6 +296,19 @@ MemoryByKind model_states(std::int64_t parameters, const Training& training, int
   memory.weights = Bytes{parameters * each.weights} / (zero_stage >= 3 ? shards : 1);
   memory.gradients = Bytes{parameters * each.gradients} / (zero_stage >= 2 ? shards : 1);
   memory.optimizer = Bytes{parameters * each.optimizer} / (zero_stage >= 1 ? shards : 1);
+  return memory;
+}
+
+MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan, int weight_versions) {
+  const MemoryByKind dense = states(parameters.dense, parameters.trained, plan, plan.shard_group());
+  const MemoryByKind experts = states(parameters.experts, parameters.trained_experts, plan, expert_shard_group(plan));
+  MemoryByKind memory;
+  memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
+  memory.gradients = dense.gradients + experts.gradients;
+  memory.optimizer = dense.optimizer + experts.optimizer;
+  if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
+  if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;
 }
 

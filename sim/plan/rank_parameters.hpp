@@ -24,6 +24,10 @@ struct RankParameters {
   std::int64_t trained_experts = 0;    ///< of `experts`
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
+  friend RankParameters operator*(const RankParameters& a, std::int64_t count) {
+    return {a.dense * count,   a.experts * count,        a.quantised * count, a.quantised_experts * count,
+            a.trained * count, a.trained_experts * count};
+  }
   bool operator==(const RankParameters&) const = default;
 };
 

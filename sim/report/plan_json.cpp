@@ -15,13 +15,15 @@ Json layout_json(const Layout& l, int gpus) {
           {"tp", l.tp},
           {"cp", l.cp},
           {"ep", l.ep},
+          {"sequence_parallel", l.sequence_parallel && l.tp > 1},
           {"pp", l.pp},
           {"vpp", l.vpp},
           {"dp", data_parallel(l, gpus)},
           {"micro_batch_size", l.micro_batch_size},
           {"recompute", to_string(l.recompute)},
           {"pp_schedule", l.pp_schedule},
-          {"zero_stage", l.zero_stage}};
+          {"zero_stage", l.zero_stage},
+          {"offload", to_string(l.offload)}};
 }
 
 Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
@@ -42,6 +44,7 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
   for (const auto& [part, seconds] : step_parts(e)) parts[part] = seconds;
   Json out = {{"topology", machine.topology},
               {"gpus", machine.gpus},
+              {"global_batch_size", machine.scenario.training.global_batch_size},
               {"layout", layout_json(e.layout, machine.gpus)},
               {"step_time_s", e.step_time_s},
               {"bound_s", seconds(e.bound.step_time)},
@@ -90,6 +93,7 @@ std::string plan_json(const PlanReport& report) {
   for (const MachineOutcome& machine : plan.machines)
     machines.push_back({{"topology", machine.choice.topology},
                         {"gpus", machine.choice.gpus},
+                        {"global_batch_size", machine.choice.scenario.training.global_batch_size},
                         {"goodput", machine.choice.goodput},
                         {"counts", counts_json(machine.result.counts)}});
   Json offers = Json::array();
@@ -97,6 +101,7 @@ std::string plan_json(const PlanReport& report) {
   Json upgrades = Json::array();
   for (const Upgrade& each : report.upgrades)
     upgrades.push_back({{"what", each.what},
+                        {"limit", each.limit},
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
@@ -120,15 +125,17 @@ std::string plan_json(const PlanReport& report) {
 
 std::string plan_csv(const CapacityPlan& plan) {
   std::string text =
-      "topology,gpus,id,tp,cp,ep,pp,vpp,dp,micro_batch_size,recompute,pp_schedule,zero_stage,bound_s,step_time_s,mfu,"
+      "topology,gpus,global_batch_size,id,tp,cp,ep,pp,vpp,dp,sequence_parallel,micro_batch_size,recompute,pp_schedule,"
+      "zero_stage,offload,bound_s,step_time_s,mfu,"
       "memory_gib\n";
   for (const MachineOutcome& machine : plan.machines)
     for (const Evaluation& e : machine.result.simulated) {
       const Layout& l = e.layout;
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", machine.choice.topology,
-                          machine.choice.gpus, l.id, l.tp, l.cp, l.ep, l.pp, l.vpp,
-                          data_parallel(l, machine.choice.gpus), l.micro_batch_size, to_string(l.recompute),
-                          l.pp_schedule, l.zero_stage, seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", machine.choice.topology,
+                          machine.choice.gpus, machine.choice.scenario.training.global_batch_size, l.id, l.tp, l.cp,
+                          l.ep, l.pp, l.vpp, data_parallel(l, machine.choice.gpus), l.sequence_parallel && l.tp > 1,
+                          l.micro_batch_size, to_string(l.recompute), l.pp_schedule, l.zero_stage, to_string(l.offload),
+                          seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
     }
   return text;
 }

@@ -38,6 +38,12 @@ std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
                      separator(style), count(sum.pruned), separator(style), count(sum.simulated));
 }
 
+bool several_batches(const CapacityPlan& plan) {
+  const auto batch = [](const MachineOutcome& machine) { return machine.choice.scenario.training.global_batch_size; };
+  return std::any_of(plan.machines.begin(), plan.machines.end(),
+                     [&](const MachineOutcome& each) { return batch(each) != batch(plan.machines.front()); });
+}
+
 std::string offer_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {
   const CapacityPlan& plan = report.plan;
   const Offer& offer = plan.offers[index];
@@ -49,10 +55,14 @@ std::string offer_lines(const PlanReport& report, std::size_t index, const TextS
                   paint(fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), style.unicode ? "×" : "x",
                                     machine.choice.topology, separator(style), describe(e.layout, machine.choice.gpus)),
                         Colour::bold, style));
-  std::string facts = fmt::format("step {}{}MFU {:.1f} %{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB",
-                                  to_text(from_seconds(e.step_time_s)), separator(style), 100 * e.mfu, separator(style),
-                                  number(offer.tokens_per_s_per_gpu), separator(style), gib(e.memory),
-                                  gib(machine.choice.scenario.profile.memory));
+  const std::string batch =
+      several_batches(plan)
+          ? fmt::format("global batch {}{}", machine.choice.scenario.training.global_batch_size, separator(style))
+          : "";
+  std::string facts = batch + fmt::format("step {}{}MFU {:.1f} %{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB",
+                                          to_text(from_seconds(e.step_time_s)), separator(style), 100 * e.mfu,
+                                          separator(style), number(offer.tokens_per_s_per_gpu), separator(style),
+                                          gib(e.memory), gib(machine.choice.scenario.profile.memory));
   text += paragraph("   ", facts, style);
   std::string job;
   const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
@@ -101,6 +111,19 @@ std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle&
   return text;
 }
 
+/// What limits: of every resource what its best upgrade saves, largest first.
+std::string limits(const std::vector<Upgrade>& upgrades) {
+  std::vector<std::string> named;
+  std::string text;
+  for (const Upgrade& each : upgrades) {
+    if (std::find(named.begin(), named.end(), each.limit) != named.end()) continue;
+    named.push_back(each.limit);
+    if (each.faster_by >= 0.005)
+      text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", each.limit, 100 * each.faster_by);
+  }
+  return text.empty() ? "Nothing that was tried saves half a percent." : "Limits, by what easing them saves: " + text;
+}
+
 std::string recipe_lines(const RecipeTrace& recipe, const Offer& first, int gpus, const TextStyle& style) {
   std::string text = fmt::format("  A rule of thumb says: {}\n", to_string(recipe.rule));
   for (const RecipeStep& step : recipe.steps) {
@@ -135,8 +158,8 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   for (std::size_t i = 0; i < plan.offers.size(); ++i) text += offer_lines(report, i, style);
   text += "\n" + heading("What the best step is made of", style) + "\n" + paragraph("  ", plan.limit, style);
   if (!report.upgrades.empty())
-    text +=
-        "\n" + heading("What would shorten it, searched anew", style) + "\n" + upgrade_lines(report.upgrades, style);
+    text += "\n" + heading("What would shorten it, searched anew", style) + "\n" +
+            upgrade_lines(report.upgrades, style) + paragraph("  ", limits(report.upgrades), style);
   if (report.recipe)
     text += "\n" + heading("By hand: most data parallelism that fits, then one move at a time", style) + "\n" +
             recipe_lines(*report.recipe, plan.offers.front(), machine_of(plan, plan.offers.front()).choice.gpus, style);

@@ -104,6 +104,10 @@ std::string heat_map(const Sweep& sweep) {
         fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
     box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
     if (!p.fits) box("class=\"out\"", tip + ", does not fit");
+    if (!p.fits)  // the stripes would run through the number
+      picture.add(fmt::format(
+          "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"52\" height=\"18\" style=\"fill:{};pointer-events:none\"/>\n",
+          x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, shade(share)));
     if (p.fits && p.tokens_per_s_per_gpu == best) box("class=\"best\"", tip + ", the best that fits");
     picture.add(
         fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"mid\" style=\"fill:{};pointer-events:none\">{}</text>\n",

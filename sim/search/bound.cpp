@@ -1,125 +1,88 @@
 #include "sim/search/bound.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
-#include "sim/base/result.hpp"
-#include "sim/graph/build_context.hpp"
-#include "sim/graph/stage_times.hpp"
-#include "sim/graph/template_writer.hpp"
+#include "sim/cost/host_update.hpp"
 #include "sim/network/measured_network.hpp"
-#include "sim/plan/activations.hpp"
-#include "sim/plan/memory.hpp"
-#include "sim/plan/plan.hpp"
-#include "sim/plan/rank_parameters.hpp"
+#include "sim/plan/parameter_states.hpp"
+#include "sim/plan/plan_check.hpp"
 #include "sim/plan/sharding.hpp"
-#include "sim/plan/stages.hpp"
-#include "sim/schedule/schedule.hpp"
+#include "sim/search/parallel_for.hpp"
 
 namespace tracecast {
+
+/// Parameters of one rank, by part of the model.
+struct BoundTable::Held {
+  std::vector<RankParameters> layer;  ///< [kind]
+  RankParameters embedding;
+  RankParameters head;
+  RankParameters of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
+};
+
+/// A layout with everything that its bounds are made of.
+struct BoundTable::Laid {
+  Plan plan;  ///< parallel (with dp, etp) and training only
+  std::int64_t microbatches = 0;
+  bool one_chunk = false;  ///< runs in the order of 1F1B, or of its interleaved form
+  bool interleaved = false;
+  const PipelineShape* shape = nullptr;
+  const LayerCosts* costs = nullptr;
+  const ShardTraffic* traffic = nullptr;  ///< with ZeRO-3
+  const Held* held = nullptr;
+  Duration compute;  ///< bound by the compute streams, the same for all zero_stages and offloads
+};
+
 namespace {
 
-/// Prefix sums over the parts of a model: sums[i] is the sum of the parts before part i.
-template <class Value>
-class PrefixSums {
- public:
-  void add(Value value) { sums_.push_back(sums_.back() + value); }
-  Value between(int first, int count) const {
-    return sums_[static_cast<std::size_t>(first + count)] - sums_[static_cast<std::size_t>(first)];
+int schedule_shapes(const SearchSpace& space) {
+  return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
+}
+
+void set_schedule(bool& one_chunk, bool& interleaved, const std::string& name, int vpp) {
+  one_chunk = vpp == 1 && (name.empty() || name == "1f1b");
+  interleaved = vpp > 1 && (name.empty() || name == "interleaved-1f1b");
+}
+
+/// Activations that a schedule keeps on one of such ranks at its peak, for certain.
+double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, const Parallel& p, std::int64_t microbatches,
+                      bool offloaded, bool one_chunk, bool interleaved) {
+  double largest = 0;
+  double smallest = 1e300;
+  for (const ModelPart& chunk : ranks.chunks) {
+    const double kept = costs.kept_of(chunk, offloaded);
+    largest = std::max(largest, kept);
+    smallest = std::min(smallest, kept);
   }
-
- private:
-  std::vector<Value> sums_{Value{}};
-};
-
-/// One micro-batch through one virtual stage, ps.
-struct PassTime {
-  std::int64_t forward = 0;
-  std::int64_t backward = 0;
-};
-
-bool splits_backward(const Schedule& schedule) {
-  for (const Action& action : schedule.actions.front())
-    if (action.kind == ActionKind::backward_input || action.kind == ActionKind::backward_weight) return true;
-  return false;
-}
-
-/// Do forwards and backwards of this schedule hide each other's exchanges of tokens?
-bool has_pairs(const Schedule& schedule) {
-  for (const Action& action : schedule.actions.front())
-    if (action.kind == ActionKind::forward_backward) return true;
-  return false;
-}
-
-/// The list without what another pass may hide.
-WorkList without_exchanges(WorkList list) {
-  std::set<int> tickets;
-  for (const Work& work : list)
-    if (work.kind == Work::Kind::start && work.traffic == Traffic::expert_parallel) tickets.insert(work.ticket);
-  std::erase_if(list, [&](const Work& work) {
-    return (work.kind == Work::Kind::start || work.kind == Work::Kind::join) && tickets.contains(work.ticket);
-  });
-  return list;
-}
-
-std::int64_t microbatches_of(const Training& training, const Layout& layout, int dp) {
-  return training.global_batch_size / (layout.micro_batch_size * dp);
+  if (one_chunk) return static_cast<double>(std::min(ranks.after + 1, microbatches)) * largest;
+  if (!interleaved) return largest;
+  const std::int64_t ahead = 2 * ranks.after + (p.vpp - 1) * std::min<std::int64_t>(p.pp, microbatches);
+  return std::max(largest, static_cast<double>(std::min(ahead, microbatches * p.vpp)) * smallest);
 }
 
 }  // namespace
 
-/// What layers, embedding and head cost on one rank, and keep of one micro-batch.
-struct BoundTable::LayerTimes {
-  PrefixSums<std::int64_t> forward;  // ps, by layer
-  PrefixSums<std::int64_t> backward;
-  PrefixSums<double> activations;  // bytes, by layer
-  PassTime embedding;
-  PassTime head;
-  double embedding_activations = 0;
-  double head_activations = 0;
-
-  PassTime of(const Stage& stage) const {
-    PassTime time{forward.between(stage.first_layer, stage.num_layers),
-                  backward.between(stage.first_layer, stage.num_layers)};
-    if (stage.embedding) time = {time.forward + embedding.forward, time.backward + embedding.backward};
-    if (stage.head) time = {time.forward + head.forward, time.backward + head.backward};
-    return time;
-  }
-  double kept_by(const Stage& stage) const {
-    return activations.between(stage.first_layer, stage.num_layers) + (stage.embedding ? embedding_activations : 0) +
-           (stage.head ? head_activations : 0);
-  }
-};
-
-/// How a schedule lays a model cut into pp x vpp stages over the pipeline ranks.
-struct BoundTable::Shape {
-  std::vector<Stage> stages;  // empty: it cannot
-  std::vector<std::vector<int>> stage_of;
-  int replicas = 1;
-  bool split_backward = false;
-  bool pairs = false;
-};
-
-/// Parameters of one rank, by part of the model.
-struct BoundTable::Parameters {
-  PrefixSums<std::int64_t> dense;
-  PrefixSums<std::int64_t> experts;
-  std::int64_t embedding = 0;
-  std::int64_t head = 0;
-
-  RankParameters of(const Stage& stage) const {
-    RankParameters sum{dense.between(stage.first_layer, stage.num_layers),
-                       experts.between(stage.first_layer, stage.num_layers)};
-    if (stage.embedding) sum.dense += embedding;
-    if (stage.head) sum.dense += head;
-    return sum;
-  }
-};
+SpaceShapes space_shapes(const Scenario& scenario, const SearchSpace& space, int threads) {
+  SpaceShapes shapes{layer_kinds(scenario), {}};
+  shapes.of.resize(static_cast<std::size_t>(schedule_shapes(space)));
+  const std::size_t schedules = space.pp_schedule.size();
+  parallel_for(shapes.of.size(), threads, [&](std::size_t i) {
+    Layout layout;
+    layout.pp = space.pp[i / schedules / space.vpp.size()];
+    layout.vpp = space.vpp[i / schedules % space.vpp.size()];
+    layout.pp_schedule = space.pp_schedule[i % schedules];
+    if (layout.vpp == 1 || layout.pp > 1) shapes.of[i] = pipeline_shape(scenario, shapes.kinds, layout);
+  });
+  return shapes;
+}
 
 BoundTable::BoundTable(const Scenario& scenario)
-    : scenario_(scenario), costs_(scenario.profile), network_(make_network(scenario.cluster, scenario.profile)) {}
+    : scenario_(scenario),
+      kinds_(layer_kinds(scenario)),
+      costs_(scenario.profile, scenario.training.attention_kernel),
+      network_(make_network(scenario.cluster, scenario.profile)),
+      sources_{scenario_, kinds_, costs_, *network_},
+      disturbed_(!scenario.perturbation.none() || scenario.cluster.faults != NetworkFaults{}) {}
 
 BoundTable::~BoundTable() = default;
 
@@ -133,191 +96,179 @@ bool BoundTable::divides(const Layout& layout) const {
   if (batch % (layout.micro_batch_size * dp) != 0) return false;
   if (model.num_attention_heads % layout.tp != 0 || model.hidden_size % layout.tp != 0) return false;
   if (model.vocab_size % layout.tp != 0) return false;
-  if (layout.ep > 1 && (!model.moe || model.moe->experts % layout.ep != 0)) return false;
-  return true;
+  if (!model.moe) return layout.ep == 1;
+  const int etp = scenario_.parallel.etp == 0 ? layout.tp : scenario_.parallel.etp;
+  return model.moe->experts % layout.ep == 0 && layout.tp * layout.cp * dp % (layout.ep * etp) == 0;
 }
 
-const BoundTable::LayerTimes& BoundTable::layer_times(const Layout& layout, int dp) {
-  // Where expert groups lie depends on dp; the other groups of a layer are the same for every dp.
-  const bool pairs = layout.ep > 1 && shape(layout).pairs;
-  const auto key = std::tuple(layout.tp, layout.cp, layout.ep, layout.micro_batch_size, layout.recompute,
-                              layout.ep > 1 ? dp : 0, pairs);
-  std::unique_ptr<LayerTimes>& known = layer_times_[key];
-  if (known) return *known;
-  known = std::make_unique<LayerTimes>();
-  Layout one_stage = layout;
-  one_stage.pp = one_stage.vpp = 1;
-  const Scenario scenario = with_layout(scenario_, one_stage);
-  Plan plan;
-  plan.parallel = scenario.parallel;
-  plan.training = scenario.training;
-  Parallel& p = plan.parallel;
-  p.dp = dp;
-  if (p.etp == 0) p.etp = p.tp;
-  plan.world_size = p.tp * p.cp * p.dp;
-  plan.num_microbatches = 1;
-  const auto order = parse_rank_order(p.rank_order);
-  TRACECAST_ASSERT(order.has_value(), "the scenario's rank order was read");
-  plan.grid = RankGrid({p.tp, p.cp, p.dp, 1}, *order);
-  const Stage whole{0, scenario.model.layers(), true, true};
-  plan.stages = {whole};
-  const Result<Schedule> schedule = make_schedule("1f1b", {.ranks = 1, .microbatches = 1});
-  TRACECAST_ASSERT(schedule.has_value(), "1f1b takes one rank and one micro-batch");
-  BuildContext context(scenario.model, plan, *schedule, scenario.cluster, {&costs_}, *network_);
-  const Perturbation none;
-  context.select(RankKinds(plan, context.seats, 1, context.groups, none, context.placements).of(0));
-  const LayerWork& work = context.work;
-  const auto alone = [&](const WorkList& list) {
-    Template written;
-    TemplateWriter writer(context.graph, context.table, written, {}, p.tp_comm_overlap);
-    writer.write(pairs ? without_exchanges(list) : list);
-    writer.finish();
-    return time_alone(context.graph, written).picoseconds;
-  };
-  const bool full = plan.training.recompute == Recompute::full;
-  std::map<bool, PassTime> kinds;
-  for (int layer = 0; layer < scenario.model.layers(); ++layer) {
-    const auto [kind, added] = kinds.try_emplace(scenario.model.is_moe_layer(layer));
-    if (added) {
-      // With recompute_num_layers it depends on the stage which layers are recomputed: the bound recomputes none.
-      const bool recompute = full && plan.training.recompute_num_layers == 0;
-      kind->second = {alone(work.forward(layer)), alone(work.backward(layer, BackwardPart::all, recompute))};
-    }
-    known->forward.add(kind->second.forward);
-    known->backward.add(kind->second.backward);
-    const bool on_host = plan.training.offload_activations;
-    known->activations.add(
-        on_host ? 0 : rank_bytes(layer_activations(scenario.model, plan, layer, plan.training.recompute), plan));
-  }
-  known->embedding = {alone(work.embedding_forward()), alone(work.embedding_backward())};
-  known->head = {alone(work.head_forward()), alone(work.head_backward(BackwardPart::all))};
-  known->embedding_activations = rank_bytes(embedding_activations(scenario.model), plan);
-  known->head_activations = rank_bytes(head_activations(scenario.model, plan), plan);
+bool BoundTable::can_offload(const Laid& laid) const {
+  const Training& training = laid.plan.training;
+  if (!training.offload_optimizer && !training.offload_parameters && !training.offload_activations) return true;
+  PlanCheck check;
+  check_offloading(check, laid.plan.parallel, training);
+  return check.passed() && scenario_.cluster.node.pcie.bytes_per_second > 0;
+}
+
+const LayerCosts& BoundTable::costs_of(const Layout& layout, int dp, bool pairs) {
+  pairs = pairs && layout.ep > 1;
+  dp = placing_dp(scenario_, layout, dp);
+  const auto key = std::tuple(layout.tp, layout.cp, layout.ep, layout.sequence_parallel, layout.micro_batch_size,
+                              layout.recompute, dp, pairs);
+  std::unique_ptr<LayerCosts>& known = known_costs_[key];
+  if (!known) known = std::make_unique<LayerCosts>(layer_costs(sources_, layout, dp, pairs));
   return *known;
 }
 
-const BoundTable::Shape& BoundTable::shape(const Layout& layout) {
-  std::unique_ptr<Shape>& known = shapes_[{layout.pp_schedule, layout.pp, layout.vpp}];
-  if (known) return *known;
-  known = std::make_unique<Shape>();
-  const Scenario scenario = with_layout(scenario_, layout);
-  Result<std::vector<Stage>> stages = cut_stages(scenario.model, scenario.parallel);
-  if (!stages) return *known;
-  std::string name = layout.pp_schedule;
-  if (name.empty()) name = layout.vpp > 1 ? "interleaved-1f1b" : "1f1b";
-  // The placement does not depend on the number of micro-batches; this many every schedule takes.
-  const Result<Schedule> schedule =
-      make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
-  if (!schedule || schedule->stages() != static_cast<int>(stages->size())) return *known;
-  known->stages = std::move(*stages);
-  known->stage_of = schedule->stage_of;
-  known->replicas = schedule->replicas;
-  known->split_backward = splits_backward(*schedule);
-  known->pairs = has_pairs(*schedule);
+const ShardTraffic& BoundTable::traffic_of(const Layout& layout, int dp) {
+  std::unique_ptr<ShardTraffic>& known = known_traffic_[{layout.tp, layout.cp, layout.ep, dp}];
+  if (!known) known = std::make_unique<ShardTraffic>(shard_traffic(sources_, layout, dp));
   return *known;
 }
 
-const BoundTable::Parameters& BoundTable::parameters(const Layout& layout) {
-  std::unique_ptr<Parameters>& known = parameters_[{layout.tp, layout.ep}];
+const BoundTable::Held& BoundTable::held(const Layout& layout) {
+  std::unique_ptr<Held>& known = known_held_[{layout.tp, layout.ep}];
   if (known) return *known;
-  known = std::make_unique<Parameters>();
+  known = std::make_unique<Held>();
   Plan plan;
-  plan.parallel = with_layout(scenario_, layout).parallel;
+  plan.parallel = scenario_.parallel;
+  plan.training = scenario_.training;
+  apply_layout(layout, scenario_.model, plan.parallel, plan.training);
   if (plan.parallel.etp == 0) plan.parallel.etp = plan.parallel.tp;
   const auto units = [&](const Stage& stage) { return stage_units(scenario_.model, plan, stage, true); };
-  for (int layer = 0; layer < scenario_.model.layers(); ++layer) {
-    const RankParameters unit = units({layer, 1, false, false}).front();
-    known->dense.add(unit.dense);
-    known->experts.add(unit.experts);
-  }
-  known->embedding = units({0, 0, true, false}).front().dense;
-  for (const RankParameters& unit : units({0, 0, false, true})) known->head += unit.total();
+  for (const int layer : kinds_.first) known->layer.push_back(units({layer, 1, false, false}).front());
+  known->embedding = units({0, 0, true, false}).front();
+  for (const RankParameters& unit : units({0, 0, false, true})) known->head += unit;
   return *known;
 }
 
-Duration BoundTable::time_bound(const LayerTimes& times, const Shape& laid, std::int64_t microbatches) {
-  // Ranks of a perturbed machine differ: what holds for one of them bounds nothing.
-  if (!scenario_.perturbation.none() || scenario_.cluster.faults != NetworkFaults{}) return {};
-  before_.clear();  // of the stages before each one
-  PassTime sum;
-  for (const Stage& stage : laid.stages) {
-    before_.emplace_back(sum.forward, sum.backward);
-    const PassTime own = times.of(stage);
-    sum = {sum.forward + own.forward, sum.backward + own.backward};
-  }
-  before_.emplace_back(sum.forward, sum.backward);
-  std::int64_t bound = sum.forward + (laid.split_backward ? 0 : sum.backward);
-  const std::int64_t passes = microbatches / laid.replicas;
-  for (const std::vector<int>& chunks : laid.stage_of) {
-    std::int64_t head = sum.forward;
-    std::int64_t tail = laid.split_backward ? 0 : sum.backward;
-    std::int64_t work = 0;
-    for (const int stage : chunks) {
-      const auto s = static_cast<std::size_t>(stage);
-      const auto [forward, backward] = before_[s];
-      head = std::min(head, forward);
-      tail = std::min(tail, backward);
-      work += before_[s + 1].first - forward + before_[s + 1].second - backward;
-    }
-    bound = std::max(bound, head + passes * work + tail);
+Duration BoundTable::compute_bound(const Laid& laid) const {
+  const PipelineShape& shape = *laid.shape;
+  const PassTime whole = laid.costs->time_of(shape.whole);
+  std::int64_t bound = whole.forward + (shape.split_backward ? 0 : whole.backward);
+  const std::int64_t passes = laid.microbatches / shape.replicas;
+  for (const AlikeRanks& ranks : shape.ranks) {
+    const PassTime before = laid.costs->time_of(ranks.before);
+    const PassTime own = laid.costs->time_of(ranks.all);
+    const std::int64_t tail = shape.split_backward ? 0 : before.backward;
+    bound = std::max(bound, before.forward + passes * (own.forward + own.backward) + tail);
   }
   return {bound};
 }
 
-Bytes BoundTable::memory_bound(const Layout& layout, int dp, std::int64_t microbatches, const LayerTimes& times,
-                               const Shape& laid) {
-  const Parameters& held = parameters(layout);
-  const Parallel& p = scenario_.parallel;
-  const Training& training = scenario_.training;
-  const int etp = p.etp == 0 ? layout.tp : p.etp;
-  const int shards = p.shard_group > 0 ? p.shard_group : dp * layout.cp;
-  const int expert_shards = std::min(shards, std::max(1, layout.tp * layout.cp * dp / (layout.ep * etp)));
-  const bool one_chunk = layout.vpp == 1 && (layout.pp_schedule.empty() || layout.pp_schedule == "1f1b");
-  const bool interleaved = layout.vpp > 1 && (layout.pp_schedule.empty() || layout.pp_schedule == "interleaved-1f1b");
+std::int64_t BoundTable::stream_bound(const Laid& laid) {
+  const bool copies = laid.plan.training.offload_activations;
+  if (laid.traffic == nullptr && !copies) return 0;
+  const auto pcie = static_cast<double>(scenario_.cluster.node.pcie.bytes_per_second);
+  const std::int64_t passes = laid.microbatches / laid.shape->replicas;
+  std::int64_t longest = 0;
+  for (const AlikeRanks& ranks : laid.shape->ranks) {
+    if (laid.traffic != nullptr) {
+      const PassTime traffic = laid.traffic->of(ranks.all);
+      longest = std::max({longest, traffic.forward, traffic.backward});
+    }
+    if (!copies) continue;
+    // Every layer's copy is rounded to a picosecond of its own.
+    const int layers = ranks.all.sum(std::vector<int>(ranks.all.layers.size(), 1), 0, 0);
+    const Duration copy = from_seconds(laid.costs->layers_kept_of(ranks.all) / pcie);
+    longest = std::max(longest, copy.picoseconds - layers);
+  }
+  return passes * longest;
+}
+
+std::int64_t BoundTable::update_bound(const Laid& laid) {
+  if (!laid.plan.training.offload_optimizer) return 0;
+  const bool sharded = laid.plan.parallel.zero_stage >= 1;
+  const int shards = sharded ? laid.plan.shard_group() : 1;
+  const int expert_shards = sharded ? expert_gradient_group(laid.plan) : 1;
+  const int per_host = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size);
+  std::int64_t longest = 0;
+  for (const AlikeRanks& ranks : laid.shape->ranks) {
+    const RankParameters held = laid.held->of(ranks.all);
+    const std::int64_t own = held.trained / shards + held.trained_experts / std::max(1, expert_shards);
+    longest = std::max(longest, host_update(own, per_host).picoseconds);
+  }
+  return longest;
+}
+
+Bytes BoundTable::memory_bound(const Laid& laid) {
   const MemoryOptions options;
+  const bool offloaded = laid.plan.training.offload_activations;
   Bytes tightest;
-  for (std::size_t rank = 0; rank < laid.stage_of.size(); ++rank) {
-    RankParameters parameters;
-    double largest = 0;
-    double smallest = 1e300;
-    for (const int stage : laid.stage_of[rank]) {
-      const Stage& part = laid.stages[static_cast<std::size_t>(stage)];
-      parameters += held.of(part);
-      const double kept = times.kept_by(part);
-      largest = std::max(largest, kept);
-      smallest = std::min(smallest, kept);
-    }
-    const auto after = static_cast<std::int64_t>(laid.stage_of.size() - 1 - rank);
-    double activations = largest;
-    if (one_chunk) activations = static_cast<double>(std::min(after + 1, microbatches)) * largest;
-    if (interleaved) {
-      const std::int64_t ahead = 2 * after + (layout.vpp - 1) * std::min<std::int64_t>(layout.pp, microbatches);
-      activations = std::max(largest, static_cast<double>(std::min(ahead, microbatches * layout.vpp)) * smallest);
-    }
-    MemoryByKind states = model_states(parameters.dense, training, layout.zero_stage, shards);
-    const MemoryByKind experts = model_states(parameters.experts, training, layout.zero_stage, expert_shards);
-    states.weights += experts.weights;
-    states.gradients += experts.gradients;
-    states.optimizer += experts.optimizer;
-    if (training.offload_optimizer || has_servers(p)) states.optimizer = Bytes{};
-    if (training.offload_parameters) states.weights = Bytes{};
-    Bytes total = states.total() + options.fixed;
+  for (const AlikeRanks& ranks : laid.shape->ranks) {
+    const double activations = activations_of(ranks, *laid.costs, laid.plan.parallel, laid.microbatches, offloaded,
+                                              laid.one_chunk, laid.interleaved);
+    Bytes total = parameter_states(laid.held->of(ranks.all), laid.plan).total() + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
   }
   return tightest;
 }
 
+LayoutBound BoundTable::bound_of(const Laid& laid) {
+  if (disturbed_) return {Duration{}, memory_bound(laid)};
+  const std::int64_t busiest = std::max(laid.compute.picoseconds, stream_bound(laid));
+  return {Duration{busiest + update_bound(laid)}, memory_bound(laid)};
+}
+
+/// Of zero_stage and offload none yet: change() sets them.
+BoundTable::Laid BoundTable::lay(const Layout& layout, const PipelineShape& shape) {
+  Laid laid;
+  Parallel& p = laid.plan.parallel;
+  p = scenario_.parallel;
+  laid.plan.training = scenario_.training;
+  apply_layout(layout, scenario_.model, p, laid.plan.training);
+  p.dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
+  if (p.etp == 0) p.etp = p.tp;
+  laid.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
+  laid.shape = &shape;
+  laid.held = &held(layout);
+  laid.costs = &costs_of(layout, p.dp, shape.pairs);
+  set_schedule(laid.one_chunk, laid.interleaved, layout.pp_schedule, layout.vpp);
+  laid.compute = compute_bound(laid);
+  return laid;
+}
+
+/// To the layout's zero_stage and offload; false: they cannot be had.
+bool BoundTable::change(Laid& laid, const Layout& layout) {
+  Parallel& p = laid.plan.parallel;
+  Training& training = laid.plan.training;
+  p.zero_stage = layout.zero_stage;
+  training.offload_optimizer = layout.offload.optimizer;
+  training.offload_parameters = layout.offload.parameters;
+  training.offload_activations = layout.offload.activations;
+  const bool gathers = p.zero_stage == 3 && p.dp * p.cp > 1 && !has_servers(p);
+  laid.traffic = gathers ? &traffic_of(layout, p.dp) : nullptr;
+  return can_offload(laid);
+}
+
 std::optional<LayoutBound> BoundTable::bound(const Layout& layout) {
   if (!divides(layout)) return std::nullopt;
-  const int dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
-  const std::int64_t microbatches = microbatches_of(scenario_.training, layout, dp);
-  const Shape& laid = shape(layout);
-  if (laid.stages.empty()) return std::nullopt;
-  const LayerTimes& times = layer_times(layout, dp);
-  if (last_.times != &times || last_.shape != &laid || last_.microbatches != microbatches)
-    last_ = {&times, &laid, microbatches, time_bound(times, laid, microbatches)};
-  return LayoutBound{last_.bound, memory_bound(layout, dp, microbatches, times, laid)};
+  std::unique_ptr<PipelineShape>& shape = known_shapes_[{layout.pp_schedule, layout.pp, layout.vpp}];
+  if (!shape) shape = std::make_unique<PipelineShape>(pipeline_shape(scenario_, kinds_, layout));
+  if (shape->ranks.empty()) return std::nullopt;
+  Laid laid = lay(layout, *shape);
+  if (!change(laid, layout)) return std::nullopt;
+  return bound_of(laid);
+}
+
+void BoundTable::append_bounds(const SearchSpace& space, std::int64_t first, const SpaceShapes& shapes,
+                               std::vector<BoundedLayout>& bounds) {
+  const auto variants = static_cast<std::int64_t>(space.zero_stage.size() * space.offload.size());
+  for (std::size_t i = 0; i < shapes.of.size(); ++i) {
+    const PipelineShape& shape = shapes.of[i];
+    if (shape.ranks.empty()) continue;
+    std::int64_t id = first + static_cast<std::int64_t>(i) * variants;
+    Layout layout = space.at(id);
+    if (space.repeats(layout) || !divides(layout)) continue;
+    Laid laid = lay(layout, shape);
+    for (const int zero_stage : space.zero_stage)
+      for (const Offload& offload : space.offload) {
+        layout.zero_stage = zero_stage;
+        layout.offload = offload;
+        if (change(laid, layout)) bounds.push_back({id, bound_of(laid)});
+        ++id;
+      }
+  }
 }
 
 }  // namespace tracecast

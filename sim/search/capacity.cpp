@@ -14,11 +14,20 @@ namespace {
 
 constexpr double kSecondsPerDay = 86400;
 
+const MachineChoice& choice_of(const CapacityPlan& plan, const Offer& offer) {
+  return plan.machines[static_cast<std::size_t>(offer.machine)].choice;
+}
+
+/// Seconds of wall time.
+double time_per_token(const CapacityPlan& plan, const Offer& offer) {
+  return 1 / (offer.tokens_per_s * choice_of(plan, offer).goodput);
+}
+
 double value(const Offer& offer, const CapacityPlan& plan) {
   const double unknown = std::numeric_limits<double>::infinity();
   switch (plan.objective) {
     case Objective::time:
-      return offer.evaluation.step_time_s / plan.machines[static_cast<std::size_t>(offer.machine)].choice.goodput;
+      return time_per_token(plan, offer);
     case Objective::throughput:
       return -offer.tokens_per_s_per_gpu;
     case Objective::cost:
@@ -26,7 +35,7 @@ double value(const Offer& offer, const CapacityPlan& plan) {
     case Objective::energy:
       return offer.energy_mwh ? offer.energy_mwh->typical : unknown;
     case Objective::gpus:
-      return plan.machines[static_cast<std::size_t>(offer.machine)].choice.gpus;
+      return choice_of(plan, offer).gpus;
   }
   return unknown;
 }
@@ -67,14 +76,18 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
 }
 
 /// Against the first: the heading that grew most.
-Slowdown difference(const Offer& offer, const Offer& first) {
+Slowdown difference(const CapacityPlan& plan, const Offer& offer, const Offer& first) {
   Slowdown result;
-  result.slower_by = offer.evaluation.step_time_s / first.evaluation.step_time_s - 1;
-  if (offer.machine != first.machine) return result;
+  result.slower_by = first.tokens_per_s / offer.tokens_per_s - 1;
+  const MachineChoice& here = choice_of(plan, offer);
+  const MachineChoice& there = choice_of(plan, first);
+  if (here.topology != there.topology || here.gpus != there.gpus) return result;
+  const double steps = static_cast<double>(there.scenario.training.global_batch_size) /
+                       static_cast<double>(here.scenario.training.global_batch_size);
   const auto own = step_parts(offer.evaluation);
   const auto best = step_parts(first.evaluation);
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const double more = own[i].second - best[i].second;
+    const double more = steps * own[i].second - best[i].second;
     if (more <= result.seconds) continue;
     result.seconds = more;
     result.cause = own[i].first;
@@ -84,14 +97,11 @@ Slowdown difference(const Offer& offer, const Offer& first) {
 
 /// None is both faster and cheaper (or smaller, where prices are not known).
 std::vector<int> pareto_front(const CapacityPlan& plan) {
-  const auto choice = [&](const Offer& offer) -> const MachineChoice& {
-    return plan.machines[static_cast<std::size_t>(offer.machine)].choice;
-  };
-  const auto time = [&](const Offer& offer) { return offer.evaluation.step_time_s / choice(offer).goodput; };
+  const auto time = [&](const Offer& offer) { return time_per_token(plan, offer); };
   const bool priced = std::all_of(plan.offers.begin(), plan.offers.end(),
                                   [](const Offer& offer) { return offer.usd_per_million_tokens.has_value(); });
   const auto expense = [&](const Offer& offer) {
-    return priced ? offer.usd_per_million_tokens->typical : choice(offer).gpus;
+    return priced ? offer.usd_per_million_tokens->typical : choice_of(plan, offer).gpus;
   };
   std::vector<int> front;
   for (std::size_t i = 0; i < plan.offers.size(); ++i) {
@@ -121,6 +131,7 @@ std::string limit_of(const Evaluation& best) {
 
 struct UpgradeRule {
   const char* what;
+  const char* limit;
   void (*apply)(Scenario&);
 };
 
@@ -129,15 +140,16 @@ void scale(Bandwidth& rate, double factor) {
 }
 
 constexpr UpgradeRule kUpgrades[] = {
-    {"2x NIC rate", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
-    {"2x NVLink rate", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
-    {"1.5x GPU memory", [](Scenario& s) { s.profile.memory.count = s.profile.memory.count / 2 * 3; }},
-    {"1.5x memory bandwidth", [](Scenario& s) { s.profile.memory_bandwidth *= 1.5; }},
-    {"1.5x tensor-core rate",
+    {"2x NIC rate", "network", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
+    {"2x NVLink rate", "network", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
+    {"1.5x GPU memory", "memory", [](Scenario& s) { s.profile.memory.count = s.profile.memory.count / 2 * 3; }},
+    {"1.5x memory bandwidth", "compute", [](Scenario& s) { s.profile.memory_bandwidth *= 1.5; }},
+    {"1.5x tensor-core rate", "compute",
      [](Scenario& s) {
        for (auto& [precision, flops] : s.profile.peak_flops) flops *= 1.5;
      }},
-    {"no host overhead",
+    {"2x global batch", "batch", [](Scenario& s) { s.training.global_batch_size *= 2; }},
+    {"no host overhead", "host",
      [](Scenario& s) { s.profile.host.launch = s.profile.host.graph_launch = s.profile.host.step_overhead = 0; }},
 };
 
@@ -191,27 +203,30 @@ CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objecti
   };
   std::sort(plan.offers.begin(), plan.offers.end(), [&](const Offer& a, const Offer& b) { return key(a) < key(b); });
   plan.pareto = pareto_front(plan);
-  for (const Offer& offer : plan.offers) plan.runners_up.push_back(difference(offer, plan.offers.front()));
+  for (const Offer& offer : plan.offers) plan.runners_up.push_back(difference(plan, offer, plan.offers.front()));
   if (!plan.offers.empty()) plan.limit = limit_of(plan.offers.front().evaluation);
   return plan;
 }
 
 std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
-                                  const SearchOptions& options) {
+                                  const SearchOptions& options, const EvaluatorOf& evaluator) {
   SearchOptions one = options;
   one.best = 1;
+  one.exhaustive = false;
   std::vector<Upgrade> upgrades;
   for (const UpgradeRule& rule : kUpgrades) {
     Scenario scenario = machine.scenario;
     rule.apply(scenario);
-    const SearchResult found = search(scenario, space, one);
+    const SearchResult found = search(scenario, space, one, evaluator(scenario));
     if (found.best.empty()) continue;
     const Evaluation& winner = found.best.front();
-    upgrades.push_back({rule.what, winner.step_time_s, 1 - winner.step_time_s / best.step_time_s,
+    const double steps = static_cast<double>(machine.scenario.training.global_batch_size) /
+                         static_cast<double>(scenario.training.global_batch_size);
+    upgrades.push_back({rule.what, rule.limit, winner.step_time_s, 1 - steps * winner.step_time_s / best.step_time_s,
                         winner.layout == best.layout ? "" : describe(winner.layout, machine.gpus)});
   }
   std::stable_sort(upgrades.begin(), upgrades.end(),
-                   [](const Upgrade& a, const Upgrade& b) { return a.step_time_s < b.step_time_s; });
+                   [](const Upgrade& a, const Upgrade& b) { return a.faster_by > b.faster_by; });
   return upgrades;
 }
 

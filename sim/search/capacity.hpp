@@ -5,6 +5,7 @@
 /// time, so its fastest layouts are its best ones by any of them. Between machines the objective decides.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct JobTarget {
   double budget_usd = 0;  ///< at the typical price
 };
 
-/// One machine under consideration: a scenario sized for it.
+/// One machine under consideration, with one global batch: a scenario sized for it.
 struct MachineChoice {
   std::string topology;
   int gpus = 0;
@@ -51,18 +52,19 @@ struct Offer {
   std::string misses;  ///< which constraint it does not meet; empty: all are met
 };
 
-/// Why an offer is not the first: what of its step takes longer per token of the batch.
+/// Why an offer is not the first: what of its step takes longer per token.
 struct Slowdown {
   std::string cause;     ///< "exposed tensor parallel", "pipeline bubble", "compute", …
-  double seconds = 0;    ///< per step, more than the first
-  double slower_by = 0;  ///< share: whole step against the first
+  double seconds = 0;    ///< per step of the first, more than there
+  double slower_by = 0;  ///< share: time per token against the first
 };
 
-/// A better machine, searched anew.
+/// A better machine, or a larger batch, searched anew.
 struct Upgrade {
-  std::string what;  ///< "2x NIC rate"
+  std::string what;   ///< "2x NIC rate"
+  std::string limit;  ///< what it relieves: compute, network, memory, batch, host
   double step_time_s = 0;
-  double faster_by = 0;  ///< share of the step that it saves
+  double faster_by = 0;  ///< share of the time per token that it saves
   std::string layout;    ///< when another layout is best there; empty: the same
 };
 
@@ -77,8 +79,8 @@ struct CapacityPlan {
   std::vector<MachineOutcome> machines;
   std::vector<Offer> offers;  ///< best first; those that miss a constraint come last
   std::vector<int> pareto;    ///< offers that none beats in both time and (money, or else GPUs), by GPUs
-  std::vector<Slowdown>
-      runners_up;     ///< [i]: of offers[i] against offers[0]; only on the same machine, else empty cause
+  /// [i]: of offers[i] against offers[0]; the cause only on the same topology with as many GPUs, else it is empty
+  std::vector<Slowdown> runners_up;
   std::string limit;  ///< what the best layout's step is made of, largest part first
 };
 
@@ -90,8 +92,11 @@ CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objecti
 /// ranks; they sum to the step time.
 std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation);
 
+/// Evaluates rounds of a scenario, which outlives it.
+using EvaluatorOf = std::function<EvaluateRound(const Scenario&)>;
+
 /// What would help: each upgrade is applied to the machine of the best offer and the space searched again.
 std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
-                                  const SearchOptions& options);
+                                  const SearchOptions& options, const EvaluatorOf& evaluator);
 
 }  // namespace tracecast

@@ -3,30 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "sim/plan/memory.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/search/parallel_for.hpp"
 
 namespace tracecast {
 namespace {
-
-int thread_count(int asked) {
-  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-/// work(i) for every i below count, on threads; each i once.
-template <class Work>
-void parallel_for(std::size_t count, int threads, Work work) {
-  std::atomic<std::size_t> next{0};
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::jthread> pool;
-  for (int t = 1; t < std::min(threads, static_cast<int>(count)); ++t) pool.emplace_back(run);
-  run();
-}
 
 Bytes usable_memory(const Profile& profile, double headroom) {
   return {static_cast<std::int64_t>(static_cast<double>(profile.memory.count) * (1 - headroom))};
@@ -93,28 +77,31 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   return result;
 }
 
-std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
-                                                      SearchCounts& counts) {
+std::vector<BoundedLayout> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
+                                     SearchCounts& counts) {
   // One piece for every set of layouts whose layers cost the same.
   const std::int64_t piece = space.layouts_per_layer_cost();
   const auto pieces = static_cast<std::size_t>(space.size() / piece);
-  std::vector<std::vector<std::pair<Layout, LayoutBound>>> found(pieces);
-  const auto workers = static_cast<std::size_t>(std::min<std::int64_t>(thread_count(threads), space.size() / piece));
-  parallel_for(workers, static_cast<int>(workers), [&](std::size_t worker) {
+  const auto workers = std::min(static_cast<std::size_t>(thread_count(threads)), pieces);
+  const SpaceShapes shapes = space_shapes(scenario, space, static_cast<int>(workers));
+  std::vector<std::vector<BoundedLayout>> found(pieces);
+  std::atomic<std::size_t> next{0};
+  parallel_for(workers, static_cast<int>(workers), [&](std::size_t) {
     BoundTable table(scenario);
-    for (std::size_t p = worker; p < pieces; p += workers)
-      for (std::int64_t id = static_cast<std::int64_t>(p) * piece; id < (static_cast<std::int64_t>(p) + 1) * piece;
-           ++id) {
-        Layout layout = space.at(id);
-        if (const auto bound = table.bound(layout)) found[p].emplace_back(std::move(layout), *bound);
-      }
+    for (std::size_t p = next++; p < pieces; p = next++)
+      table.append_bounds(space, static_cast<std::int64_t>(p) * piece, shapes, found[p]);
   });
-  std::vector<std::pair<Layout, LayoutBound>> all;
-  for (auto& part : found)
-    all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  std::vector<BoundedLayout> all;
+  for (const auto& part : found) all.insert(all.end(), part.begin(), part.end());
   counts.layouts += space.size();
   counts.impossible += space.size() - static_cast<std::int64_t>(all.size());
   return all;
+}
+
+std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, std::span<const BoundedLayout> layouts) {
+  std::vector<std::pair<Layout, LayoutBound>> round;
+  for (const BoundedLayout& each : layouts) round.emplace_back(space.at(each.id), each.bound);
+  return round;
 }
 
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
@@ -136,18 +123,18 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
   SearchResult result;
   auto layouts = bound_all(scenario, space, options.threads, result.counts);
   const Bytes memory = usable_memory(scenario.profile, options.memory_headroom);
-  result.counts.out_of_memory += std::erase_if(layouts, [&](const auto& each) { return each.second.memory > memory; });
+  result.counts.out_of_memory += std::erase_if(layouts, [&](const auto& each) { return each.bound.memory > memory; });
   std::sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second.step_time, a.first.id) < std::pair(b.second.step_time, b.first.id);
+    return std::pair(a.bound.step_time, a.id) < std::pair(b.bound.step_time, b.id);
   });
   const auto enough = [&](const LayoutBound& next) {
     if (options.exhaustive || static_cast<int>(result.best.size()) < options.best) return false;
     return seconds(next.step_time) > result.best.back().step_time_s;
   };
   std::size_t at = 0;
-  while (at < layouts.size() && !enough(layouts[at].second)) {
+  while (at < layouts.size() && !enough(layouts[at].bound)) {
     const std::size_t size = std::min(kRound, layouts.size() - at);
-    for (Evaluation& each : evaluate_round(std::span(layouts).subspan(at, size))) {
+    for (Evaluation& each : evaluate_round(as_round(space, std::span(layouts).subspan(at, size)))) {
       if (!each.valid) ++result.counts.impossible;
       if (each.valid && !each.fits) ++result.counts.out_of_memory;
       if (!each.valid || !each.fits) continue;

@@ -71,6 +71,9 @@ using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound)>;
 /// The scenario must outlive it.
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 
+/// A round of them.
+std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, std::span<const BoundedLayout> layouts);
+
 /// Number of layouts of a round.
 inline constexpr std::size_t kRound = 32;
 
@@ -79,8 +82,8 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
                     const EvaluateRound& evaluate_round);
 SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options);
 
-/// Bounds of the whole space, by number; nothing where a layout is impossible. On `threads` threads.
-std::vector<std::pair<Layout, LayoutBound>> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
-                                                      SearchCounts& counts);
+/// Bounds of the whole space, by number, without the impossible layouts. On `threads` threads.
+std::vector<BoundedLayout> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
+                                     SearchCounts& counts);
 
 }  // namespace tracecast

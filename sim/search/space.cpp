@@ -61,24 +61,52 @@ const char* to_string(Recompute recompute) {
   return "";
 }
 
+std::string to_string(const Offload& offload) {
+  std::string text;
+  for (const auto& [part, name] :
+       {std::pair(offload.optimizer, "optimizer"), std::pair(offload.parameters, "parameters"),
+        std::pair(offload.activations, "activations")})
+    if (part) text += (text.empty() ? "" : "+") + std::string(name);
+  return text.empty() ? "none" : text;
+}
+
+std::optional<Offload> parse_offload(std::string_view text) {
+  for (int parts = 0; parts < 8; ++parts) {
+    const Offload offload{(parts & 1) != 0, (parts & 2) != 0, (parts & 4) != 0};
+    if (to_string(offload) == text) return offload;
+  }
+  return std::nullopt;
+}
+
+std::vector<Offload> usual_offloads() {
+  return {{}, {.optimizer = true}, {.optimizer = true, .parameters = true}, {.activations = true}, {true, true, true}};
+}
+
 std::int64_t SearchSpace::size() const {
-  return count(tp) * count(cp) * count(ep) * count(micro_batch_size) * count(recompute) * layouts_per_layer_cost();
+  return count(tp) * count(cp) * count(ep) * count(sequence_parallel) * count(micro_batch_size) * count(recompute) *
+         layouts_per_layer_cost();
 }
 
 std::int64_t SearchSpace::layouts_per_layer_cost() const {
-  return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage);
+  return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage) * count(offload);
+}
+
+bool SearchSpace::repeats(const Layout& layout) const {
+  return layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
 }
 
 Layout SearchSpace::at(std::int64_t id) const {
   TRACECAST_ASSERT(id >= 0 && id < size(), "a layout's number lies in its space");
   Layout layout;
   layout.id = id;
+  layout.offload = next(offload, id);
   layout.zero_stage = next(zero_stage, id);
   layout.pp_schedule = next(pp_schedule, id);
   layout.vpp = next(vpp, id);
   layout.pp = next(pp, id);
   layout.recompute = next(recompute, id);
   layout.micro_batch_size = next(micro_batch_size, id);
+  layout.sequence_parallel = next(sequence_parallel, id) != 0;
   layout.ep = next(ep, id);
   layout.cp = next(cp, id);
   layout.tp = next(tp, id);
@@ -112,12 +140,13 @@ SearchSpace default_space(const Scenario& scenario, int ranks) {
   include(space.micro_batch_size, training.micro_batch_size);
   include(space.recompute, training.recompute);
   include(space.zero_stage, parallel.zero_stage);
+  if (parallel.tp > 1) include(space.sequence_parallel, static_cast<char>(parallel.sequence_parallel));
+  include(space.offload,
+          Offload{training.offload_optimizer, training.offload_parameters, training.offload_activations});
   return space;
 }
 
-Scenario with_layout(const Scenario& scenario, const Layout& layout) {
-  Scenario result = scenario;
-  Parallel& p = result.parallel;
+void apply_layout(const Layout& layout, const Model& model, Parallel& p, Training& training) {
   p.tp = layout.tp;
   p.cp = layout.cp;
   p.ep = layout.ep;
@@ -126,12 +155,24 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   p.dp = 0;
   p.pp_schedule = layout.pp_schedule;
   p.zero_stage = layout.zero_stage;
-  p.sequence_parallel = layout.tp > 1;
+  const bool no_shard = p.sharding_strategy == ShardingStrategy::no_shard;
+  if (layout.zero_stage != (no_shard ? 0 : 3)) p.sharding_strategy = ShardingStrategy::by_zero_stage;
+  if (layout.zero_stage != 3) p.reshard_group = 0;
+  if (layout.zero_stage == 0) p.shard_group = 0;
+  p.sequence_parallel = layout.sequence_parallel && layout.tp > 1;
   p.pp_layout.clear();
   const int chunks = layout.pp * layout.vpp;
-  p.account_for_embedding = p.account_for_loss = scenario.model.layers() % chunks != 0;
-  result.training.micro_batch_size = layout.micro_batch_size;
-  result.training.recompute = layout.recompute;
+  p.account_for_embedding = p.account_for_loss = model.layers() % chunks != 0;
+  training.micro_batch_size = layout.micro_batch_size;
+  training.recompute = layout.recompute;
+  training.offload_optimizer = layout.offload.optimizer;
+  training.offload_parameters = layout.offload.parameters;
+  training.offload_activations = layout.offload.activations;
+}
+
+Scenario with_layout(const Scenario& scenario, const Layout& layout) {
+  Scenario result = scenario;
+  apply_layout(layout, result.model, result.parallel, result.training);
   return result;
 }
 
@@ -141,10 +182,12 @@ std::string describe(const Layout& layout, int ranks) {
   if (!layout.pp_schedule.empty()) text += ", " + layout.pp_schedule;
   if (layout.cp > 1) text += fmt::format(", cp {}", layout.cp);
   if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
+  if (layout.tp > 1 && !layout.sequence_parallel) text += ", no sequence parallelism";
   text +=
       fmt::format(", dp {}, micro-batch {}, {} recomputation", ranks / (layout.tp * layout.pp * layout.cp),
                   layout.micro_batch_size, layout.recompute == Recompute::none ? "no" : to_string(layout.recompute));
   if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
+  if (layout.offload != Offload{}) text += fmt::format(", {} on the host", to_string(layout.offload));
   return text;
 }
 

@@ -4,8 +4,11 @@
 /// every process and every run of the same search.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/io/scenario.hpp"
@@ -17,18 +20,34 @@ namespace tracecast {
 /// The name that scenario files have for it: "none", "selective" …
 const char* to_string(Recompute recompute);
 
+/// What waits in the host's memory: training.offload_optimizer, offload_parameters, offload_activations.
+struct Offload {
+  bool optimizer = false;
+  bool parameters = false;
+  bool activations = false;
+  auto operator<=>(const Offload&) const = default;
+};
+/// "none", or the parts joined by '+': "optimizer+parameters".
+std::string to_string(const Offload& offload);
+/// The other way round; nothing for other texts.
+std::optional<Offload> parse_offload(std::string_view text);
+/// Optimizer; with parameters; activations; all three: what is tried where nothing fits the GPU.
+std::vector<Offload> usual_offloads();
+
 /// One way to lay a job out. Everything else of the scenario stays as it is.
 struct Layout {
   std::int64_t id = 0;  ///< number in its space
   int tp = 1;
   int cp = 1;
   int ep = 1;
+  bool sequence_parallel = true;  ///< where tp > 1
   std::int64_t micro_batch_size = 1;
   Recompute recompute = Recompute::none;
   int pp = 1;
   int vpp = 1;
   std::string pp_schedule;  ///< empty: 1f1b, interleaved where vpp > 1
   int zero_stage = 0;
+  Offload offload;
   bool operator==(const Layout&) const = default;
 };
 
@@ -37,18 +56,22 @@ struct SearchSpace {
   std::vector<int> tp{1};
   std::vector<int> cp{1};
   std::vector<int> ep{1};
+  std::vector<char> sequence_parallel{true};
   std::vector<std::int64_t> micro_batch_size{1};
   std::vector<Recompute> recompute{Recompute::none};
   std::vector<int> pp{1};
   std::vector<int> vpp{1};
   std::vector<std::string> pp_schedule{""};
   std::vector<int> zero_stage{1};
+  std::vector<Offload> offload{Offload{}};
 
   std::int64_t size() const;
   /// Requires 0 <= id < size()
   Layout at(std::int64_t id) const;
   /// Layouts that share all choices up to `recompute`: what a layer costs is the same for them.
   std::int64_t layouts_per_layer_cost() const;
+  /// Does another layout of the space say the same? Without tensor parallelism sequence parallelism is neither on nor off.
+  bool repeats(const Layout& layout) const;
   bool operator==(const SearchSpace&) const = default;
 };
 
@@ -61,13 +84,15 @@ struct SearchSpace {
 ///   ep           1; with experts, powers of two that divide them, up to 64
 ///   micro-batch  1, 2, 4, 8 as far as they divide the global batch
 ///   recompute    none, selective, full
-///   zero_stage   0, 1, 3; and the scenario's own
+///   zero_stage   0, 1, 3
+///   sequence parallelism on, nothing offloaded
 /// The scenario's own value of each choice is always among them.
 SearchSpace default_space(const Scenario& scenario, int ranks);
 
-/// The scenario with this layout. dp follows from the ranks; sequence_parallel is on where tp > 1, as every recipe of
-/// Megatron-LM and torchtitan has it; layers are cut evenly where they divide, else embedding and loss count as a layer
+/// The scenario with this layout. dp follows from the ranks; FSDP's sharding_strategy stays where zero_stage is its own; layers are cut evenly where they divide, else embedding and loss count as a layer
 /// each and the first stages take the remainder (stages.hpp).
+/// The same for parts of a scenario.
+void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, Training& training);
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
 /// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": what differs from 1 or none.

@@ -43,7 +43,7 @@ void simulate_layouts(benchmark::State& state) {
   space.cp = {1};
   space.micro_batch_size = {1};
   SearchCounts counts;
-  const auto layouts = bound_all(scenario, space, 1, counts);
+  const auto layouts = as_round(space, bound_all(scenario, space, 1, counts));
   const EvaluateRound evaluate_round = evaluate_on_threads(scenario, {.threads = static_cast<int>(state.range(0))});
   std::int64_t simulated = 0;
   for ([[maybe_unused]] const auto _ : state)

@@ -1,3 +1,4 @@
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,7 @@ TEST_CASE("plan: finds the layout that Meta trained with, and says what it would
   const double days = 15.6e12 / (first["tokens_per_s"].get<double>() * first["goodput"].get<double>()) / 86400;
   CHECK(first["days"].get<double>() == Approx(days));
   CHECK(first["cost_usd"]["typical"].get<double>() == Approx(days * 24 * 16384 * 3));
-  CHECK(plan["upgrades"].size() == 6);
+  CHECK(plan["upgrades"].size() == 7);
   for (const json& machine : plan["machines"]) {
     const json& counts = machine["counts"];
     CHECK(counts["layouts"] == counts["impossible"].get<int>() + counts["out_of_memory"].get<int>() +
@@ -74,10 +75,48 @@ TEST_CASE("plan: constraints decide, and an answer of no has its exit code", "[e
   CHECK(priced["offers"][0]["cost_usd"]["low"] == priced["offers"][0]["cost_usd"]["high"]);
 }
 
+TEST_CASE("plan: offloading, sequence parallelism and the global batch are free choices", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job = "llama2-7b-abci --tp 1,2 --pp 1 --vpp 1 --micro-batch 1 --no-upgrades --failures none ";
+  const json plan =
+      answer(sandbox, job + "--best 50 --offload none,optimizer --sequence-parallel on,off --recompute none,full");
+  std::set<std::string> offloads;
+  std::set<bool> sequence_parallel;
+  for (const json& offer : plan["offers"]) {
+    offloads.insert(offer["layout"]["offload"]);
+    if (offer["layout"]["tp"] == 2) sequence_parallel.insert(offer["layout"]["sequence_parallel"].get<bool>());
+  }
+  CHECK(offloads == std::set<std::string>{"none", "optimizer"});
+  CHECK(sequence_parallel.size() == 2);
+  const json batches = answer(sandbox, job + "--global-batch 64..256 --best 1");
+  REQUIRE(batches["offers"].size() == 3);
+  CHECK(batches["offers"][0]["global_batch_size"] == 256);  // the same traffic of gradients for more tokens
+  CHECK(batches["offers"][1]["slower_by"] > 0);
+}
+
+TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llama2-13b-abci --set cluster.world_size=2 --set training.global_batch_size=32 --tp 1 --pp 1 ";
+  const json plan = answer(sandbox, job + "--best 1 --no-upgrades --failures none");
+  CHECK(plan["offers"][0]["layout"]["offload"] != "none");
+  const Outcome refused = sandbox.run("tracecast plan " + job + "--offload none --no-upgrades --failures none");
+  CHECK(refused.code == 1);
+  CHECK(refused.out.find("No layout fits") != std::string::npos);
+}
+
 TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
         "--gpus = 16..x: is no number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --global-batch 7..") ==
+        "--global-batch = 7..: is no global batch (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --offload disk") ==
+        "--offload = disk: is nothing that can wait on the host (allowed: none, or of optimizer parameters "
+        "activations, in "
+        "this order, joined by +)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --sequence-parallel yes") ==
+        "--sequence-parallel = yes: is neither on nor off (allowed: on, off, or on,off)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --objective speed") ==
         "--objective = speed: is no objective (allowed: time throughput cost energy gpus)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==

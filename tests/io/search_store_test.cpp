@@ -64,6 +64,25 @@ TEST_CASE("search store: what was stored comes back to the bit, and is not evalu
   CHECK(store.failure().empty());
 }
 
+TEST_CASE("search store: another space gives its layouts other numbers, and they are found all the same",
+          "[io][search]") {
+  const TemporaryFolder folder;
+  SearchStore store = SearchStore::open(folder.path() / "store.db").value();
+  auto round = layouts(3);
+  store.remembering("problem", evaluations)(round);
+  // The same number, but a layout that differs in one choice: not what is stored. The same layout by another number: it is.
+  auto other = layouts(3);
+  other[0].first.sequence_parallel = false;
+  other[1].first.offload.optimizer = true;
+  other[2].first.id = 17;
+  std::vector<std::int64_t> asked;
+  store.remembering("problem", [&](SearchRound unknown) {
+    for (const auto& [layout, bound] : unknown) asked.push_back(layout.id);
+    return evaluations(unknown);
+  })(other);
+  CHECK(asked == std::vector<std::int64_t>{0, 1});
+}
+
 TEST_CASE("search store: a file that is something else is refused", "[io][search][error]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "no.db";

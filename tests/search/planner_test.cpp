@@ -65,6 +65,100 @@ TEST_CASE("search: no simulation undercuts its bound, in time or memory", "[sear
   }
 }
 
+TEST_CASE("search: bounds hold where layers differ, parts are frozen, or states wait on the host",
+          "[search][property]") {
+  struct Case {
+    const char* scenario;
+    std::vector<std::string> overrides;
+  };
+  const Case each = GENERATE(values<Case>({
+      // Layers in two precisions: the first two and the last are bf16, which is slower.
+      {"llama2-7b-abci",
+       {"cluster.topology=dgx-h100", "training.dtype=fp8", "training.bf16_layers_start=2",
+        "training.bf16_layers_end=1"}},
+      {"llama2-7b-abci", {"training.frozen_fraction=0.5"}},
+      {"llama2-7b-abci", {"training.lora_rank=16"}},
+      {"llama2-7b-abci", {"parallel.rank_order=dp-tp-cp-pp"}},
+      {"llama2-7b-abci", {"parallel.sharding_strategy=SHARD_GRAD_OP", "parallel.zero_stage=3"}},
+      {"llama2-7b-abci", {"model=mixtral-8x7b", "cluster.topology=dgx-h100"}},
+  }));
+  CAPTURE(each.scenario, each.overrides);
+  std::vector<std::string> overrides{"cluster.world_size=16",
+                                     "parallel.tp=1",
+                                     "parallel.pp=1",
+                                     "parallel.vpp=1",
+                                     "parallel.dp=0",
+                                     "parallel.ep=1",
+                                     "parallel.cp=1",
+                                     "parallel.etp=1",
+                                     "parallel.sequence_parallel=false",
+                                     "training.global_batch_size=32"};
+  overrides.insert(overrides.end(), each.overrides.begin(), each.overrides.end());
+  const Scenario scenario = shipped(each.scenario, overrides);
+  SearchSpace space;
+  space.tp = {1, 4};
+  space.sequence_parallel = {true, false};
+  space.pp = {1, 2};
+  space.zero_stage = {1, 3};
+  space.recompute = {Recompute::none, Recompute::full};
+  space.offload = usual_offloads();
+  if (scenario.model.moe) space.ep = {1, 8};
+  const SearchResult all = search(scenario, space, {.exhaustive = true});
+  CHECK(all.counts.simulated > 0);
+  for (const Evaluation& found : all.simulated) {
+    INFO(describe(found.layout, 16));
+    CHECK(seconds(found.bound.step_time) <= found.step_time_s);
+    CHECK(found.bound.memory <= found.memory);
+  }
+}
+
+TEST_CASE("search: copies to the host and FSDP's gathers bound a step that they take longest for", "[search]") {
+  // A seventh of a PCIe's rate: 7B's activations cross it for longer than all GPUs compute.
+  Scenario scenario = shipped("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0"});
+  scenario.cluster.node.pcie.bytes_per_second /= 7;
+  Layout layout;
+  layout.zero_stage = 3;
+  layout.offload = {true, false, true};
+  BoundTable table(scenario);
+  const auto offloaded = table.bound(layout);
+  layout.offload = {};
+  const auto on_gpu = table.bound(layout);
+  REQUIRE((offloaded && on_gpu));
+  CHECK(offloaded->step_time > on_gpu->step_time);
+  CHECK(offloaded->memory < on_gpu->memory);
+  // A network of a hundredth of its rate: what FSDP moves for every micro-batch bounds the step, not what is computed.
+  scenario.cluster.node.gpu_link.bytes_per_second /= 100;
+  const auto slow = BoundTable(scenario).bound(layout);
+  layout.zero_stage = 1;
+  const auto whole = BoundTable(scenario).bound(layout);
+  REQUIRE((slow && whole));
+  CHECK(slow->step_time > on_gpu->step_time);
+  CHECK(whole->step_time == on_gpu->step_time);
+}
+
+TEST_CASE("search: bounds of a whole space are those of its layouts one by one", "[search][differential]") {
+  const Problem p = problem(5);
+  SearchSpace space = p.space;
+  space.sequence_parallel = {false, true};
+  space.offload = usual_offloads();
+  SearchCounts counts;
+  const std::vector<BoundedLayout> all = bound_all(p.scenario, space, 2, counts);
+  REQUIRE(counts.layouts == space.size());
+  BoundTable table(p.scenario);
+  auto next = all.begin();
+  for (std::int64_t id = 0; id < space.size(); ++id) {
+    const Layout layout = space.at(id);
+    const auto alone = space.repeats(layout) ? std::nullopt : table.bound(layout);
+    INFO(id << ": " << describe(layout, p.scenario.cluster.world_size));
+    if (!alone) continue;
+    REQUIRE(next != all.end());
+    CHECK(next->id == id);
+    CHECK(next->bound == *alone);
+    ++next;
+  }
+  CHECK(next == all.end());
+}
+
 TEST_CASE("search: the bound is near what is simulated", "[search]") {
   // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
   const Scenario scenario = shipped("llama3-405b-16k");
@@ -120,4 +214,19 @@ TEST_CASE("search: ZeRO-3 over a pipeline of single layers gathers far ahead of 
   layout.zero_stage = 3;
   layout.recompute = Recompute::full;
   CHECK(forecast(with_layout(scenario, layout)).has_value());
+}
+
+TEST_CASE("search: a backward in two parts over a chunk of two layers gathers twice with ZeRO-3", "[search][graph]") {
+  // Found by a search: both parts' gathers, which run ahead, said that they were the same.
+  const Scenario scenario = shipped("llama2-7b-abci", {"parallel.tp=1", "parallel.pp=1", "parallel.dp=0"});
+  Layout layout;
+  layout.pp = 16;
+  layout.zero_stage = 3;
+  layout.pp_schedule = GENERATE(as<std::string>(), "zb-h1", "dualpipev");
+  layout.vpp = layout.pp_schedule == "dualpipev" ? 2 : 1;
+  const Result<ForecastRun> run = forecast(with_layout(scenario, layout));
+  REQUIRE(run.has_value());
+  const auto bound = BoundTable(scenario).bound(layout);
+  REQUIRE(bound.has_value());
+  CHECK(seconds(bound->step_time) <= run->forecast.step_time_s);
 }

@@ -46,6 +46,24 @@ TEST_CASE("space: every layout has one number", "[search]") {
   CHECK(describe(space.at(space.size() - 1), 16) == "tp 4, pp 4, dp 1, micro-batch 2, no recomputation, ZeRO-3");
 }
 
+TEST_CASE("space: what waits on the host is named by its parts", "[search]") {
+  CHECK(to_string(Offload{}) == "none");
+  CHECK(to_string(Offload{true, true, false}) == "optimizer+parameters");
+  for (const Offload& offload : usual_offloads()) CHECK(parse_offload(to_string(offload)) == offload);
+  CHECK_FALSE(parse_offload("parameters+optimizer").has_value());
+  CHECK_FALSE(parse_offload("").has_value());
+}
+
+TEST_CASE("space: without tensor parallelism sequence parallelism is no choice", "[search]") {
+  SearchSpace space;
+  space.tp = {1, 2};
+  space.sequence_parallel = {true, false};
+  REQUIRE(space.size() == 4);
+  std::vector<bool> repeats;
+  for (std::int64_t id = 0; id < space.size(); ++id) repeats.push_back(space.repeats(space.at(id)));
+  CHECK(repeats == std::vector<bool>{false, true, false, false});
+}
+
 TEST_CASE("space: the default tries what divides, and what the scenario has", "[search]") {
   const Scenario scenario = shipped("llama3-405b-16k");
   const SearchSpace space = default_space(scenario, 16384);
@@ -55,6 +73,14 @@ TEST_CASE("space: the default tries what divides, and what the scenario has", "[
   CHECK(space.pp == std::vector<int>{1, 2, 4, 8, 16, 32, 64, 128});
   CHECK(contains(space.vpp, 8));
   CHECK(contains(space.zero_stage, 2));  // the scenario's own
+  CHECK(space.offload == std::vector<Offload>{Offload{}});
+  CHECK(space.sequence_parallel == std::vector<char>{true});
+
+  Scenario own = scenario;
+  own.parallel.sequence_parallel = false;
+  own.training.offload_optimizer = true;
+  CHECK(default_space(own, 16384).sequence_parallel.size() == 2);
+  CHECK(contains(default_space(own, 16384).offload, Offload{.optimizer = true}));
 
   const SearchSpace experts = default_space(shipped("llama3-405b-131k-context"), 16384);
   CHECK(contains(experts.cp, 16));
@@ -73,6 +99,10 @@ TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]"
   CHECK_FALSE(changed.parallel.account_for_embedding);  // 126 layers on 18 virtual stages: 7 each
   CHECK(changed.training.recompute == Recompute::full);
   CHECK(changed.training.global_batch_size == scenario.training.global_batch_size);
+  layout.sequence_parallel = false;
+  layout.offload.activations = true;
+  CHECK_FALSE(with_layout(scenario, layout).parallel.sequence_parallel);
+  CHECK(with_layout(scenario, layout).training.offload_activations);
   layout.pp = 16;
   CHECK(with_layout(scenario, layout).parallel.account_for_embedding);
 }

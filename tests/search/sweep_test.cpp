@@ -89,8 +89,9 @@ TEST_CASE("sweep: pictures have a cell or a mark for every point", "[search][swe
     return found;
   };
   const std::string map = sweep_svg(sweep_of({"training.micro_batch_size=1,2", "parallel.tp=1,2,3"}));
-  CHECK(count(map, "class=\"none\"") == 2);      // tp 3, twice
-  CHECK(count(map, "style=\"fill:#") == 2 * 4);  // four cells, and the text of each
+  CHECK(count(map, "class=\"none\"") == 2);  // tp 3, twice
+  const int striped = count(map, "class=\"out\"");
+  CHECK(count(map, "style=\"fill:#") == 2 * 4 + striped);  // four cells, the text of each, a plate on stripes
   CHECK(count(map, "class=\"best\"") == 1);
   const std::string curve = sweep_svg(sweep_of({"training.micro_batch_size=1,2"}));
   CHECK(count(curve, "<circle") == 2);
