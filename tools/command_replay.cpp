@@ -49,12 +49,15 @@ std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& rec
 std::string page(const Replay& replay, const Timeline& timeline, const StepRecord& record, const TextStyle& style) {
   constexpr std::size_t kMostNames = 12;
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
-  std::string text = fmt::format(
-      "{}\n  recorded {}, replayed {} ({:+.2f} %): {} kernels and copies of {} GPU{}, {} waits between streams, {} of "
-      "the host{}\n\n",
-      record.scenario, to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
-      record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
-      replay.met > 0 ? fmt::format(", {} collectives in which ranks meet", replay.met) : "");
+  std::string text = record.scenario + "\n";
+  text += paragraph("  ",
+                    fmt::format("recorded {}, replayed {} ({:+.2f} %): {} kernels and copies of {} GPU{}, {} waits "
+                                "between streams, {} of the host{}",
+                                to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
+                                record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
+                                replay.met > 0 ? fmt::format(", {} collectives in which ranks meet", replay.met) : ""),
+                    style) +
+          "\n";
   text += heading("Where the time went", style);
   text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "waiting", "host",
                       "optimizer");

@@ -20,8 +20,11 @@ std::string span_text(double s) {
   return duration_in_words(s);
 }
 
+/// A line with its label; what does not fit goes on below itself.
 std::string fact(std::string_view label, const std::string& text, const TextStyle& style) {
-  return fmt::format("  {}  {}\n", paint(pad_right(label, kLabel), Colour::grey, style), text);
+  const std::string name = pad_right(label, kLabel);
+  std::string lines = paragraph("  " + name + "  ", text, style);
+  return lines.replace(2, name.size(), paint(name, Colour::grey, style));
 }
 
 Colour colour_of(Spent spent) {
@@ -47,6 +50,12 @@ char letter_of(Spent spent) {
   switch (spent) {
     case Spent::productive:
       return '.';
+    case Spent::degraded:
+      return 's';
+    case Spent::checkpoint:
+      return 'c';
+    case Spent::lost:
+      return 'x';
     case Spent::detection:
       return 'd';
     case Spent::diagnosis:
@@ -59,18 +68,18 @@ char letter_of(Spent spent) {
       return 'l';
     case Spent::planned:
       return 'p';
-    default:
-      return '?';
   }
+  return '?';
 }
 
 std::string answer(const GoodputReport& r, const TextStyle& style) {
   const Estimate& g = r.goodput.goodput;
+  const std::string mean = percent(g.mean, 2);
   std::string text = fact("goodput",
-                          fmt::format("{}   95 % interval of the mean {} to {}, {} histories",
-                                      paint(percent(g.mean, 2), Colour::bold, style), percent(g.low, 2),
+                          fmt::format("{}, 95 % interval {} to {}, {} histories", mean, percent(g.low, 2),
                                       percent(g.high, 2), number(r.goodput.histories, 1)),
                           style);
+  text.replace(text.find(mean), mean.size(), paint(mean, Colour::bold, style));
   text += fact("one history",
                fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
                            percent(quantile(r.goodput.goodputs, 0.95), 2)),
@@ -197,8 +206,10 @@ std::string timeline(const GoodputReport& r, const TextStyle& style) {
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
-  return text +
-         "  . runs  c saves for a planned stop  d detection  D diagnosis  w waiting  r restart  l load  p planned\n";
+  return text + paragraph("  ",
+                          ". runs, s slowly; c saves; x work that is lost; d detection, D diagnosis, w waiting, r "
+                          "restart, l load, p planned",
+                          style);
 }
 
 std::string fits(const GoodputReport& r, const TextStyle& style) {

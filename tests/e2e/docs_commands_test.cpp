@@ -65,11 +65,12 @@ TEST_CASE("every command that the documentation prints works as printed", "[e2e]
     }
   }
   CHECK(run > 0);
-  // Pictures are what these commands write (tools/refresh-docs puts them there); that of the architecture is drawn by it.
+  // Pictures are what these commands write (tools/refresh-docs puts them there); that of the architecture is drawn by it,
+  // and those of pages (PNG) by tests/browser/screens.mjs.
   int pictures = 0;
   const std::filesystem::path kept = std::filesystem::path(source_dir()) / "docs/pictures";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kept)) {
-    if (!entry.is_regular_file() || entry.path().filename() == "architecture.svg") continue;
+    if (entry.path().extension() != ".svg" || entry.path().filename() == "architecture.svg") continue;
     const std::filesystem::path name = std::filesystem::relative(entry.path(), kept);
     INFO("docs/pictures/" << name.string() << ": written by no command of the documentation");
     CHECK(content_of(sandbox.path() / name).starts_with("<svg"));

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <arpa/inet.h>
 #include <catch2/catch.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <nlohmann/json.hpp>
 #include <signal.h>
@@ -246,6 +248,32 @@ TEST_CASE("serve: broken, endless and silent clients do not disturb the others",
   Client client(server.port());
   CHECK(client.ask(slider_move(2048)).status == 200);
   CHECK(server.alive());
+}
+
+TEST_CASE("serve: listens on the loopback address and on no other", "[serve][e2e]") {
+  const Server server;
+  // Lines of /proc/net/tcp: number, local address:port in hexadecimal (the address as the machine stores it), remote, state.
+  const std::string port = fmt::format(":{:04X}", server.port());
+  std::vector<std::string> listening;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string number, local, remote, state, rest;
+    while (lines >> number >> local >> remote >> state && std::getline(lines, rest))
+      if (local.ends_with(port) && state == "0A") listening.push_back(local);
+  }
+  CHECK(listening == std::vector<std::string>{fmt::format("{:08X}{}", htonl(INADDR_LOOPBACK), port)});
+}
+
+TEST_CASE("serve: a client that says nothing is left", "[serve][e2e]") {
+  const Server server;
+  const Clock::time_point begin = Clock::now();
+  Client silent(server.port());
+  Client half(server.port());
+  half.send(
+      "POST /api/forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{");
+  CHECK(silent.receive().status == 0);                     // the connection was closed
+  CHECK(half.receive().status != 200);                     // closed, or refused
+  CHECK(Clock::now() - begin < std::chrono::seconds(40));  // a client's own patience is a minute
 }
 
 TEST_CASE("serve: a slider move of 16,384 GPUs is answered in time", "[serve][e2e]") {

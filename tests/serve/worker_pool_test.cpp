@@ -1,0 +1,75 @@
+// The limits of `tracecast serve` on answers, with small shell programs as workers.
+#include "tools/serve/worker_pool.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+namespace tracecast::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Answers each line with itself; "slow" takes a minute, "crash" ends it.
+WorkerPool echoes(int count, Limits limits) {
+  std::signal(SIGPIPE, SIG_IGN);  // as the server does
+  return {{"/bin/sh", "-c",
+           R"(while read -r line; do case $line in slow) exec sleep 60;; crash) exit 3;; esac; echo "$line"; done)"},
+          count,
+          limits};
+}
+
+}  // namespace
+
+TEST_CASE("workers: a request that takes too long is ended, and the next one answered", "[serve]") {
+  WorkerPool pool = echoes(1, {.answer = 300ms, .queue = 10s});
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(pool.ask("slow").outcome == Outcome::slow);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  CHECK(took >= 300ms);
+  CHECK(took < 20s);  // and not the minute that it sleeps
+  CHECK(pool.ask("next").line == "next");
+}
+
+TEST_CASE("workers: one that ends is replaced", "[serve]") {
+  WorkerPool pool = echoes(1, {});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(pool.ask("crash").outcome == Outcome::crashed);
+    const Reply reply = pool.ask("again");
+    CHECK(reply.outcome == Outcome::answered);
+    CHECK(reply.line == "again");
+  }
+}
+
+TEST_CASE("workers: who waits too long for a free one is told", "[serve]") {
+  WorkerPool pool = echoes(1, {.answer = 3s, .queue = 200ms});
+  std::thread first([&] { CHECK(pool.ask("slow").outcome == Outcome::slow); });
+  std::this_thread::sleep_for(1s);  // the only worker is taken by then
+  CHECK(pool.ask("second").outcome == Outcome::busy);
+  first.join();
+  CHECK(pool.ask("third").line == "third");
+}
+
+TEST_CASE("workers: of many askers each gets its own answer", "[serve]") {
+  WorkerPool pool = echoes(3, {});
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> askers;
+  for (int asker = 0; asker < 8; ++asker)
+    askers.emplace_back([&, asker] {
+      for (int i = 0; i < 100; ++i) {
+        const bool crash = (asker + i) % 50 == 7;
+        const std::string line = crash ? "crash" : std::to_string(asker * 1000 + i);
+        const Reply reply = pool.ask(line);
+        if (crash ? reply.outcome != Outcome::crashed : reply.line != line) ++wrong;
+      }
+    });
+  for (std::thread& asker : askers) asker.join();
+  CHECK(wrong == 0);
+}
+
+}  // namespace tracecast::serve
