@@ -71,6 +71,9 @@ Run add_import(CLI::App& app) {
       ->check(CLI::IsMember(format_names()));
   app.add_option("file", options->file, "the file to read")->required();
   app.add_option("-o,--output", options->output, "the file to write; default: standard output");
+  app.add_option("--into", options->into,
+                 "of measured collectives: write this profile with them in it (a shipped profile or a profile file)")
+      ->type_name("PROFILE");
   app.add_option("--model", options->model, "of a run: a shipped model or a model file");
   app.add_option("--topology", options->topology, "of a run: a shipped machine or a topology file");
   app.add_option("--gpus", options->gpus, "of a run: how many")->check(CLI::Range(1, 1 << 24));

@@ -15,6 +15,7 @@ struct ImportOptions {
   std::string format;
   std::string file;
   std::string output;  ///< empty: standard output
+  std::string into;    ///< of measured collectives: the profile that they are put into
   // What the file of a launcher does not say:
   std::string model;
   std::string topology;

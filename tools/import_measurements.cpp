@@ -1,13 +1,40 @@
 // Importers of measured collectives: nccl-tests, NCCL's inspector.
 
 #include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/io/collective_measurements.hpp"
+#include "sim/io/files.hpp"
+#include "tools/environment.hpp"
 #include "tools/import_formats.hpp"
 
 namespace tracecast::cli {
+namespace {
+
+/// The profile of `options.into` with the measurements of one host in it.
+Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, const CollectiveMeasurements& measured) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const auto path = find_file(options.into, data->profiles, "profile");
+  if (!path) return tl::unexpected(path.error());
+  Result<Profile> base = read_profile(*path);
+  if (!base) return tl::unexpected(base.error());
+  const std::string name = std::filesystem::path(options.file).filename().string();
+  base->source = fmt::format("collectives measured: {} ({}); all else: {}", name, measured.format, base->source);
+  if (!options.output.empty()) base->name = std::filesystem::path(options.output).stem().string();
+  base->kind = "recorded";
+  ProfileWithCollectives result = with_collectives(std::move(*base), measured);
+  if (result.taken == 0)
+    return fail({options.file, 0, "", "",
+                 "has no collective of one host, and a profile has no others (allowed: up to one node)"});
+  return result;
+}
+
+}  // namespace
 
 Result<ExitCode> import_measurements(const ImportOptions& options, const std::string& content, const Context& context) {
   const bool table = options.format == "nccl-tests";
@@ -18,7 +45,14 @@ Result<ExitCode> import_measurements(const ImportOptions& options, const std::st
       fmt::format("{}: {}\n  {:<28} {:>8}\n", options.file, read->format, "calls measured", read->calls.size());
   if (!read->gpu.empty()) summary += fmt::format("  GPU {}\n", read->gpu);
   for (const std::string& note : read->notes) summary += paragraph("note: ", note, context.style);
-  return deliver(options, to_csv(*read), summary);
+  if (options.into.empty()) return deliver(options, to_csv(*read), summary);
+  const Result<ProfileWithCollectives> made = put_into_profile(options, *read);
+  if (!made) return tl::unexpected(made.error());
+  summary += fmt::format(
+      "  put into {}: {} of one host; {} across hosts are left to the network model\n  written to {}; use it "
+      "with --set cluster.profile={}\n",
+      options.into, made->taken, made->across_hosts, options.output, options.output);
+  return deliver(options, to_json(made->profile), summary);
 }
 
 }  // namespace tracecast::cli

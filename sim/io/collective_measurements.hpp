@@ -41,4 +41,14 @@ Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const 
 /// As CSV: collective, ranks, nodes, bytes, time_us, busbw_gb_s, spread, samples.
 std::string to_csv(const CollectiveMeasurements& measurements);
 
+/// A profile whose collectives on one host are the measured ones.
+struct ProfileWithCollectives {
+  Profile profile;
+  std::int64_t taken = 0;
+  std::int64_t across_hosts = 0;  ///< not taken: a profile has collectives of one host
+};
+
+/// Puts the measurements of one host into `base`, in place of what it has of the same collective, ranks and size.
+ProfileWithCollectives with_collectives(Profile base, const CollectiveMeasurements& measurements);
+
 }  // namespace tracecast

@@ -280,4 +280,22 @@ std::string to_csv(const CollectiveMeasurements& measurements) {
   return text;
 }
 
+ProfileWithCollectives with_collectives(Profile base, const CollectiveMeasurements& measurements) {
+  ProfileWithCollectives result;
+  for (const MeasuredCall& call : measurements.calls) {
+    if (call.nodes > 1) {
+      ++result.across_hosts;
+      continue;
+    }
+    std::erase_if(base.measured_collectives, [&call](const MeasuredCollective& known) {
+      return known.collective == call.measured.collective && known.ranks == call.measured.ranks &&
+             known.size == call.measured.size;
+    });
+    base.measured_collectives.push_back(call.measured);
+    ++result.taken;
+  }
+  result.profile = std::move(base);
+  return result;
+}
+
 }  // namespace tracecast

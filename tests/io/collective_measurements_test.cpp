@@ -2,9 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/network/measured_network.hpp"
 #include "tests/tracer/samples.hpp"
 
 using namespace tracecast;
+using namespace tracecast::literals;
 
 namespace {
 
@@ -43,6 +45,24 @@ TEST_CASE("nccl-tests: a row is a size with its time, hosts are counted", "[io][
   CHECK(to_csv(read) ==
         "collective,ranks,nodes,bytes,time_us,busbw_gb_s,spread,samples\nall_gather,2,2,1048576,50.000,10.486,0.0000,"
         "1\n");
+}
+
+TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call takes that long", "[io][nccl-tests]") {
+  const MeasuredCall one_host{{Collective::all_reduce, 8, 1_MiB, 40e-6, 0.1, 3}, 1};
+  const MeasuredCall two_hosts{{Collective::all_reduce, 16, 1_MiB, 70e-6, 0.1, 3}, 2};
+  Profile base;
+  base.measured_collectives = {{Collective::all_reduce, 8, 1_MiB, 90e-6, 0, 1},
+                               {Collective::all_reduce, 8, 2_MiB, 95e-6, 0, 1}};
+  const ProfileWithCollectives made = with_collectives(base, {"nccl-tests", "", {one_host, two_hosts}, {}});
+  CHECK(made.taken == 1);
+  CHECK(made.across_hosts == 1);
+  REQUIRE(made.profile.measured_collectives.size() == 2);
+  CHECK(made.profile.measured_collectives[0].size == 2_MiB);
+  CHECK(made.profile.measured_collectives[1] == one_host.measured);
+  GroupPlacement group;
+  group.ranks = 8;
+  const auto network = make_network(Cluster{}, made.profile);
+  CHECK(network->cost({Collective::all_reduce, 1_MiB}, group).duration == 40_us);
 }
 
 TEST_CASE("nccl-tests: what cannot be told is refused", "[io][nccl-tests][error]") {
