@@ -23,7 +23,8 @@ struct Sums {
 };
 
 std::string work_name(const StepWork& work) {
-  return work.pass.empty() || work.pass == "forward" ? work.kind : work.kind + " " + work.pass;
+  const bool says_more = !work.pass.empty() && work.pass != "forward" && work.pass != work.kind;
+  return says_more ? work.kind + " " + work.pass : work.kind;
 }
 
 /// Weight of each rank of a record in the mean.
