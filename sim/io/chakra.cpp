@@ -200,7 +200,10 @@ class Reader {
 
 Result<ForeignStep> read_chakra(std::string_view content, const std::string& file) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
-  const bool json = first != std::string_view::npos && content[first] == '{';
+  const char begin = first == std::string_view::npos ? '\0' : content[first];
+  if (begin == '<')
+    return fail({file, 0, "", "", "is XML, as algorithms of custom collectives are, and no execution trace"});
+  const bool json = begin == '{';
   return json ? Reader(file).read_json(content) : Reader(file).read(content);
 }
 

@@ -82,6 +82,8 @@ TEST_CASE("chakra: dependencies order nodes and hold streams back", "[io][chakra
             "t")) == "t: has 2 nodes that depend on each other in a circle");
   CHECK(sentence(import_step(R"({"workload_graph":[{"Id":1,"NodeType":4},{"Id":1,"NodeType":4}]})", "t")) ==
         "t: id = 1: is the id of two nodes");
+  CHECK(sentence(read_chakra("<algo name=\"ring\">", "t")) ==
+        "t: is XML, as algorithms of custom collectives are, and no execution trace");
   CHECK(sentence(read_chakra("\x03\x0A\x01x\x7F", "t")) == "t: is damaged or cut at byte 4");
 }
 
