@@ -90,6 +90,22 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
   CHECK(plan.runners_up[2].cause.empty());  // another machine: parts do not compare
 }
 
+TEST_CASE("capacity: layouts of two global batches compare by the token", "[search][oracle]") {
+  // Twice the batch in 18 s is 9 s for as many tokens as the other's 10 s; the bubble of 1 s is spread over both halves.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("fast", 100, {evaluation(18, 1, 0.05)})};
+  machines[1].choice.scenario.training.global_batch_size = 2000;
+  for (const Objective objective : {Objective::time, Objective::throughput}) {
+    const CapacityPlan plan = rank_offers(machines, objective, {}, nullptr);
+    CHECK(plan.offers.front().machine == 1);
+    CHECK(plan.runners_up[1].slower_by == Approx(10.0 / 9 - 1));
+    // Per two of its steps: 2 s of exposed traffic and 2 s of bubble against 1 s and 0.9 s, compute 16 against 16.1.
+    CHECK(plan.runners_up[1].cause == "pipeline bubble");
+    CHECK(plan.runners_up[1].seconds == Approx(1.1));
+    CHECK(plan.pareto == std::vector<int>{0});
+  }
+}
+
 TEST_CASE("capacity: offers that miss a constraint come last and say which", "[search]") {
   const std::vector<MachineOutcome> machines{machine("slow", 200, {evaluation(12, 1, 0.1)}),
                                              machine("fast", 100, {evaluation(10, 1, 0.1)})};
