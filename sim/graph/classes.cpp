@@ -11,19 +11,19 @@
 namespace tracecast {
 namespace {
 
-std::vector<Colour> group_colours(const RankRelations::Family& family, const std::vector<Colour>& ranks) {
-  std::vector<Colour> groups(family.label.size());
+std::vector<ClassColour> group_colours(const RankRelations::Family& family, const std::vector<ClassColour>& ranks) {
+  std::vector<ClassColour> groups(family.label.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     groups[static_cast<std::size_t>(family.group_of[rank])] += mix(ranks[rank]);
   for (std::size_t group = 0; group < groups.size(); ++group)
-    groups[group] = combine(groups[group], static_cast<Colour>(family.label[group]));
+    groups[group] = combine(groups[group], static_cast<ClassColour>(family.label[group]));
   return groups;
 }
 
-std::vector<Colour> refined(const RankRelations& relations, const std::vector<Colour>& ranks) {
-  std::vector<Colour> next = ranks;
+std::vector<ClassColour> refined(const RankRelations& relations, const std::vector<ClassColour>& ranks) {
+  std::vector<ClassColour> next = ranks;
   for (const RankRelations::Family& family : relations.families) {
-    const std::vector<Colour> groups = group_colours(family, ranks);
+    const std::vector<ClassColour> groups = group_colours(family, ranks);
     for (std::size_t rank = 0; rank < next.size(); ++rank)
       next[rank] = combine(next[rank], groups[static_cast<std::size_t>(family.group_of[rank])]);
   }
@@ -94,10 +94,10 @@ void count_members(RankClasses& classes, std::int32_t count) {
 }
 
 /// Nothing when two colours met by chance.
-std::optional<RankClasses> refine_with(const RankRelations& relations, Colour salt) {
-  std::vector<Colour> colours(relations.seed.size());
+std::optional<RankClasses> refine_with(const RankRelations& relations, ClassColour salt) {
+  std::vector<ClassColour> colours(relations.seed.size());
   for (std::size_t rank = 0; rank < colours.size(); ++rank)
-    colours[rank] = combine(salt, static_cast<Colour>(relations.seed[rank]));
+    colours[rank] = combine(salt, static_cast<ClassColour>(relations.seed[rank]));
   RankClasses classes;
   std::int32_t count = 0;
   classes.class_of = number(colours, count);
@@ -118,8 +118,8 @@ std::optional<RankClasses> refine_with(const RankRelations& relations, Colour sa
 }  // namespace
 
 RankClasses refine(const RankRelations& relations) {
-  constexpr Colour kAttempts = 8;  // one in 10^7 of a million ranks fails, by the birthday bound
-  for (Colour salt = 1; salt <= kAttempts; ++salt)
+  constexpr ClassColour kAttempts = 8;  // one in 10^7 of a million ranks fails, by the birthday bound
+  for (ClassColour salt = 1; salt <= kAttempts; ++salt)
     if (std::optional<RankClasses> classes = refine_with(relations, salt)) return std::move(*classes);
   TRACECAST_ASSERT(false, "colours meet by chance again and again");
   return {};

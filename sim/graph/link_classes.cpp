@@ -14,21 +14,27 @@ namespace {
 
 using Load = LinkUsers::Load;
 
-Colour& at(std::vector<Colour>& colours, std::int32_t index) { return colours[static_cast<std::size_t>(index)]; }
-Colour at(const std::vector<Colour>& colours, std::int32_t index) { return colours[static_cast<std::size_t>(index)]; }
+ClassColour& at(std::vector<ClassColour>& colours, std::int32_t index) {
+  return colours[static_cast<std::size_t>(index)];
+}
+ClassColour at(const std::vector<ClassColour>& colours, std::int32_t index) {
+  return colours[static_cast<std::size_t>(index)];
+}
 
 std::int32_t class_at(const std::vector<std::int32_t>& classes, std::int32_t index) {
   return classes[static_cast<std::size_t>(index)];
 }
 
-Colour crossing(Colour other, std::int32_t weights) { return combine(other, static_cast<Colour>(weights)); }
+ClassColour crossing(ClassColour other, std::int32_t weights) {
+  return combine(other, static_cast<ClassColour>(weights));
+}
 
 // ---- Refinement ------------------------------------------------------------------------------------------------------
 
 struct Colours {
-  std::vector<Colour> rank;
-  std::vector<Colour> user;
-  std::vector<Colour> link;
+  std::vector<ClassColour> rank;
+  std::vector<ClassColour> user;
+  std::vector<ClassColour> link;
 };
 
 /// [rank] equal: one program, one speed.
@@ -41,29 +47,31 @@ std::vector<std::int32_t> seeds(const StepGraph& graph) {
   return result;
 }
 
-Colours first_colours(const LinkedStep& step, Colour salt) {
+Colours first_colours(const LinkedStep& step, ClassColour salt) {
   Colours colours;
-  for (const std::int32_t seed : seeds(step.graph)) colours.rank.push_back(combine(salt, static_cast<Colour>(seed)));
-  for (const std::int32_t label : step.labels) colours.user.push_back(combine(salt, static_cast<Colour>(label)));
-  for (const Sender& sender : step.senders) colours.user.push_back(combine(~salt, static_cast<Colour>(sender.channel)));
+  for (const std::int32_t seed : seeds(step.graph))
+    colours.rank.push_back(combine(salt, static_cast<ClassColour>(seed)));
+  for (const std::int32_t label : step.labels) colours.user.push_back(combine(salt, static_cast<ClassColour>(label)));
+  for (const Sender& sender : step.senders)
+    colours.user.push_back(combine(~salt, static_cast<ClassColour>(sender.channel)));
   for (const std::int64_t capacity : step.capacities)
-    colours.link.push_back(combine(salt, static_cast<Colour>(capacity)));
+    colours.link.push_back(combine(salt, static_cast<ClassColour>(capacity)));
   return colours;
 }
 
-std::vector<Colour> next_users(const LinkedStep& step, const Colours& now) {
-  std::vector<Colour> next = now.user;
+std::vector<ClassColour> next_users(const LinkedStep& step, const Colours& now) {
+  std::vector<ClassColour> next = now.user;
   for (std::size_t i = 0; i < step.graph.communicators.size(); ++i) {
-    Colour members = 0;
+    ClassColour members = 0;
     for (const std::int32_t member : step.graph.communicators[i].members) members += mix(at(now.rank, member));
     next[i] = combine(next[i], members);
   }
   for (std::size_t i = 0; i < step.senders.size(); ++i) {
-    Colour& own = at(next, step.user_of(i));
+    ClassColour& own = at(next, step.user_of(i));
     own = combine(own, at(now.rank, step.senders[i].rank));
   }
   for (std::int32_t user = 0; user < step.users.count(); ++user) {
-    Colour sum = 0;
+    ClassColour sum = 0;
     for (const Load* load = step.users.begin(user); load != step.users.end(user); ++load)
       sum += mix(crossing(at(now.link, load->link), load->weights));
     at(next, user) = combine(at(next, user), sum);
@@ -71,9 +79,9 @@ std::vector<Colour> next_users(const LinkedStep& step, const Colours& now) {
   return next;
 }
 
-std::vector<Colour> next_links(const LinkUsers& users, const std::vector<Colour>& user_colours,
-                               const std::vector<Colour>& now) {
-  std::vector<Colour> sums(now.size());
+std::vector<ClassColour> next_links(const LinkUsers& users, const std::vector<ClassColour>& user_colours,
+                                    const std::vector<ClassColour>& now) {
+  std::vector<ClassColour> sums(now.size());
   for (std::int32_t user = 0; user < users.count(); ++user)
     for (const Load* load = users.begin(user); load != users.end(user); ++load)
       at(sums, load->link) += mix(crossing(at(user_colours, user), load->weights));
@@ -81,17 +89,18 @@ std::vector<Colour> next_links(const LinkUsers& users, const std::vector<Colour>
   return sums;
 }
 
-std::vector<Colour> next_ranks(const LinkedStep& step, const Colours& now) {
-  std::vector<Colour> next = now.rank;
+std::vector<ClassColour> next_ranks(const LinkedStep& step, const Colours& now) {
+  std::vector<ClassColour> next = now.rank;
   for (std::size_t r = 0; r < next.size(); ++r) {
     const Rank& rank = step.graph.ranks[r];
     for (const std::int32_t communicator : rank.communicators)
       next[r] = combine(next[r], communicator < 0 ? 0 : at(now.user, communicator));
     for (const ChannelEnd& end : rank.channels)
-      next[r] = combine(next[r], end.rank < 0 ? 0 : combine(at(now.rank, end.rank), static_cast<Colour>(end.channel)));
+      next[r] =
+          combine(next[r], end.rank < 0 ? 0 : combine(at(now.rank, end.rank), static_cast<ClassColour>(end.channel)));
   }
   for (std::size_t i = 0; i < step.senders.size(); ++i) {
-    Colour& own = at(next, step.senders[i].rank);
+    ClassColour& own = at(next, step.senders[i].rank);
     own = combine(own, at(now.user, step.user_of(i)));
   }
   return next;
@@ -224,7 +233,7 @@ bool ranks_agree(const LinkedStep& step, const LinkClasses& classes) {
 }
 
 /// Nothing when two colours met by chance.
-std::optional<LinkClasses> refine_with(const LinkedStep& step, Colour salt) {
+std::optional<LinkClasses> refine_with(const LinkedStep& step, ClassColour salt) {
   Colours colours = first_colours(step, salt);
   LinkClasses classes = numbered(colours);
   for (std::int32_t before = 0, now = 1; before != now;) {
@@ -242,8 +251,8 @@ std::optional<LinkClasses> refine_with(const LinkedStep& step, Colour salt) {
 }  // namespace
 
 LinkClasses refine(const LinkedStep& step) {
-  constexpr Colour kAttempts = 8;  // by the birthday bound one in 10^7 of a million ranks fails
-  for (Colour salt = 1; salt <= kAttempts; ++salt)
+  constexpr ClassColour kAttempts = 8;  // by the birthday bound one in 10^7 of a million ranks fails
+  for (ClassColour salt = 1; salt <= kAttempts; ++salt)
     if (std::optional<LinkClasses> classes = refine_with(step, salt)) return std::move(*classes);
   TRACECAST_ASSERT(false, "colours meet by chance again and again");
   return {};
@@ -251,11 +260,12 @@ LinkClasses refine(const LinkedStep& step) {
 
 std::vector<std::int32_t> link_classes(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                                        const std::vector<std::int64_t>& capacities, std::int32_t& count) {
-  std::vector<Colour> user_colours(user_class.size());
+  std::vector<ClassColour> user_colours(user_class.size());
   for (std::size_t user = 0; user < user_class.size(); ++user)
-    user_colours[user] = mix(static_cast<Colour>(user_class[user]) + 1);
-  std::vector<Colour> colours(capacities.size());
-  for (std::size_t link = 0; link < colours.size(); ++link) colours[link] = mix(static_cast<Colour>(capacities[link]));
+    user_colours[user] = mix(static_cast<ClassColour>(user_class[user]) + 1);
+  std::vector<ClassColour> colours(capacities.size());
+  for (std::size_t link = 0; link < colours.size(); ++link)
+    colours[link] = mix(static_cast<ClassColour>(capacities[link]));
   return number(next_links(users, user_colours, colours), count);
 }
 
