@@ -245,9 +245,8 @@ Result<Request> load(const Options& options) {
   Result<std::vector<MachineChoice>> choices = machines(options, *data);
   if (!choices) return tl::unexpected(choices.error());
   request.machines = std::move(*choices);
-  Training training = request.machines.front().scenario.training;
-  if (*tokens > 0) training.train_tokens = static_cast<std::int64_t>(*tokens);
-  request.target.tokens = tokens_to_train(training);
+  if (request.target.tokens <= 0)
+    request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
   if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
     return wrong("--tokens", "", "is needed for --days and --budget, since the scenario has no training.train_tokens");
   for (const MachineChoice& machine : request.machines) {

@@ -11,7 +11,7 @@
 /// available   per GPU and direction: the vendor's rate of its links, or its share of the line rate of the NICs that its
 ///             group can call its own
 /// Source      SEEDS.md 3-43, 3-47 (required <= available, per axis and per GPU; DOMAIN.md 3.1 on bandwidth per node)
-/// Leaves out  latency, protocols, oversubscription above the leaves, axes that share links: the ratio of one axis alone
+/// Leaves out  latency, protocols, oversubscription above the leaves, DeepEP inside a node, other axes on the same links
 #pragma once
 
 #include <string>

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/result.hpp"
+#include "sim/model/scaling.hpp"
 
 namespace tracecast {
 namespace {
@@ -18,9 +19,21 @@ const MachineChoice& choice_of(const CapacityPlan& plan, const Offer& offer) {
   return plan.machines[static_cast<std::size_t>(offer.machine)].choice;
 }
 
+/// Tokens by which a step of this choice brings the training forward: its batch, less what is lost on too large a one.
+double progress_of_step(const MachineChoice& choice) {
+  const Training& training = choice.scenario.training;
+  const double batch = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
+  return batch / tokens_with_batch(1, batch, static_cast<double>(training.critical_batch_tokens));
+}
+
+/// While it trains.
+double progress_per_s(const CapacityPlan& plan, const Offer& offer) {
+  return progress_of_step(choice_of(plan, offer)) / offer.evaluation.step_time_s;
+}
+
 /// Seconds of wall time.
 double time_per_token(const CapacityPlan& plan, const Offer& offer) {
-  return 1 / (offer.tokens_per_s * choice_of(plan, offer).goodput);
+  return 1 / (progress_per_s(plan, offer) * choice_of(plan, offer).goodput);
 }
 
 double value(const Offer& offer, const CapacityPlan& plan) {
@@ -59,7 +72,7 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
       static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   offer.tokens_per_s = tokens_per_step / evaluation.step_time_s;
   offer.tokens_per_s_per_gpu = offer.tokens_per_s / choice.gpus;
-  const double progress = offer.tokens_per_s * choice.goodput;
+  const double progress = progress_of_step(choice) / evaluation.step_time_s * choice.goodput;
   if (target.tokens > 0) offer.days = target.tokens / progress / kSecondsPerDay;
   if (economics == nullptr) return offer;
   const std::string& gpu = choice.scenario.profile.name;
@@ -78,12 +91,11 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
 /// Against the first: the heading that grew most.
 Slowdown difference(const CapacityPlan& plan, const Offer& offer, const Offer& first) {
   Slowdown result;
-  result.slower_by = first.tokens_per_s / offer.tokens_per_s - 1;
+  result.slower_by = progress_per_s(plan, first) / progress_per_s(plan, offer) - 1;
   const MachineChoice& here = choice_of(plan, offer);
   const MachineChoice& there = choice_of(plan, first);
   if (here.topology != there.topology || here.gpus != there.gpus) return result;
-  const double steps = static_cast<double>(there.scenario.training.global_batch_size) /
-                       static_cast<double>(here.scenario.training.global_batch_size);
+  const double steps = progress_of_step(there) / progress_of_step(here);
   const auto own = step_parts(offer.evaluation);
   const auto best = step_parts(first.evaluation);
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -215,13 +227,12 @@ std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpac
   one.exhaustive = false;
   std::vector<Upgrade> upgrades;
   for (const UpgradeRule& rule : kUpgrades) {
-    Scenario scenario = machine.scenario;
-    rule.apply(scenario);
-    const SearchResult found = search(scenario, space, one, evaluator(scenario));
+    MachineChoice changed = machine;
+    rule.apply(changed.scenario);
+    const SearchResult found = search(changed.scenario, space, one, evaluator(changed.scenario));
     if (found.best.empty()) continue;
     const Evaluation& winner = found.best.front();
-    const double steps = static_cast<double>(machine.scenario.training.global_batch_size) /
-                         static_cast<double>(scenario.training.global_batch_size);
+    const double steps = progress_of_step(machine) / progress_of_step(changed);
     upgrades.push_back({rule.what, rule.limit, winner.step_time_s, 1 - steps * winner.step_time_s / best.step_time_s,
                         winner.layout == best.layout ? "" : describe(winner.layout, machine.gpus)});
   }

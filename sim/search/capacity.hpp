@@ -26,7 +26,7 @@ const char* to_string(Objective objective);
 
 /// What is asked of the whole job. 0: not asked.
 struct JobTarget {
-  double tokens = 0;
+  double tokens = 0;      ///< with batches that are not too large (training.critical_batch_tokens)
   double days = 0;        ///< to finish in
   double budget_usd = 0;  ///< at the typical price
 };

@@ -51,6 +51,29 @@ TEST_CASE("economics: power of a GPU is its node's share, the network's and the 
   CHECK_FALSE(economics.price_per_gpu_hour("other").has_value());
 }
 
+TEST_CASE("4-9: a plan with a critical batch counts the tokens that each batch needs", "[seeds][search]") {
+  // Two steps of one length, 1e6 and 4e6 tokens. Without a critical batch the larger is four times as fast; where 4e6 tokens
+  // are critical it is 4 / (1 + 1) against 1 / (1 + 1/4): 2.5 times.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines[1].choice.scenario.training.global_batch_size = 4000;
+  const Economics economics = prices();
+  const auto days = [&](std::int64_t critical) {
+    for (MachineOutcome& each : machines) each.choice.scenario.training.critical_batch_tokens = critical;
+    const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 8.64e9}, &economics);
+    REQUIRE(plan.offers.size() == 2);
+    CHECK(plan.offers.front().machine == 1);
+    const double ratio = plan.offers.back().days / plan.offers.front().days;
+    CHECK(plan.runners_up.back().slower_by == Approx(ratio - 1));
+    CHECK(plan.offers.back().cost_usd->typical / plan.offers.front().cost_usd->typical == Approx(ratio));
+    return std::pair(plan.offers.back().days, ratio);
+  };
+  CHECK(days(0).first == Approx(1));
+  CHECK(days(0).second == Approx(4));
+  CHECK(days(4'000'000).first == Approx(1.25));
+  CHECK(days(4'000'000).second == Approx(2.5));
+}
+
 TEST_CASE("capacity: days, money and energy of a job by hand", "[search][oracle]") {
   // 1e6 tokens in 10 s on 100 GPUs: 1e5 tokens/s. 8.64e9 tokens are one day, 2,400 GPU-hours, at half goodput twice that.
   std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
