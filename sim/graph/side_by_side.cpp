@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace tracecast {
 namespace {
@@ -72,7 +73,35 @@ void append(List& to, const List& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+/// The event of the same purpose `step` steps later, where micro-batches are numbered on from step to step.
+void move_on(EventRef& event, const StepGraph& one, std::int32_t step) {
+  if (event.none() || event.local()) return;
+  event.base += step * (one.rank_events - event.stride * one.microbatches);
+}
+
 }  // namespace
+
+StepGraph repeated(StepGraph graph, int steps) {
+  const StepGraph one = graph;
+  for (std::int32_t step = 1; step < steps; ++step) {
+    for (Template each : one.templates) {
+      for (Op& op : each.ops) {
+        for (EventRef& event : op.waits) move_on(event, one, step);
+        move_on(op.records, one, step);
+      }
+      graph.templates.push_back(std::move(each));
+    }
+    for (std::size_t program = 0; program < one.programs.size(); ++program)
+      for (ProgramItem item : one.programs[program]) {
+        item.template_index += step * static_cast<std::int32_t>(one.templates.size());
+        item.microbatch += step * one.microbatches;
+        graph.programs[program].push_back(item);
+      }
+  }
+  graph.rank_events *= steps;
+  graph.microbatches *= steps;
+  return graph;
+}
 
 StepGraph side_by_side(StepGraph first, const StepGraph& second) {
   const Offsets by(first);

@@ -10,4 +10,8 @@ namespace tracecast {
 
 StepGraph side_by_side(StepGraph first, const StepGraph& second);
 
+/// `steps` steps one after the other: hosts and streams go on as they do from one step to the next. Ranks and communicators stay,
+/// templates and rank events are there once for each step, micro-batches are numbered on.   Requires steps >= 1
+StepGraph repeated(StepGraph graph, int steps);
+
 }  // namespace tracecast

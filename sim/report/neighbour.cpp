@@ -68,11 +68,23 @@ Timeline part_of(Timeline both, std::size_t ranks) {
   return both;
 }
 
-/// Both jobs' graphs, of all ranks, on one machine.
+/// Steps of the neighbour until the job's one has ended, reckoned without sharing.
+int steps_beside(const StepGraph& job, const StepGraph& neighbour) {
+  constexpr std::int64_t kMostSteps = 64;  // what more would take in memory
+  const Result<Timeline> own = simulate(job);
+  const Result<Timeline> other = simulate(neighbour);
+  if (!own || !other || other->step_time.picoseconds == 0) return 1;
+  const std::int64_t steps =
+      (own->step_time.picoseconds + other->step_time.picoseconds - 1) / other->step_time.picoseconds;
+  return static_cast<int>(std::clamp<std::int64_t>(steps, 1, kMostSteps));
+}
+
+/// Both jobs' graphs, of all ranks, on one machine; the neighbour goes on with further steps while the job's one lasts.
 Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& neighbour) {
   const Result<ForecastRun> other = forecast(neighbour, {.unfold = true, .network = NetworkKind::fluid});
   if (!other) return tl::unexpected(other.error());
-  return side_by_side(on_machine(graph, job.cluster), on_machine(other->graph, neighbour.cluster));
+  const int steps = steps_beside(graph, other->graph);
+  return side_by_side(on_machine(graph, job.cluster), on_machine(repeated(other->graph, steps), neighbour.cluster));
 }
 
 template <class List>

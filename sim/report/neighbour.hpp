@@ -1,8 +1,8 @@
 /// Two jobs on one machine, whose transfers share the links of its fabric.
 ///
 /// The jobs take the machine's nodes in turn, the first one begins; when one has all of its nodes, the other takes what
-/// follows. One step of each is simulated, both from the same moment; what runs after the shorter one has ended runs
-/// undisturbed. So of a job with much longer steps than its neighbour only the beginning is slowed.
+/// follows. One step of the first is simulated, and from the same moment as many of the other as fit into it, at least one and at
+/// most 64; where the job lasts longer than these, its end is undisturbed.
 #pragma once
 
 #include "sim/base/result.hpp"

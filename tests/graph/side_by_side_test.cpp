@@ -36,6 +36,31 @@ TEST_CASE("Two jobs in one graph that meet nowhere take what each takes alone", 
   CHECK(timeline->events == first.timeline.events + second.timeline.events);
 }
 
+TEST_CASE("Steps one after the other", "[metamorphic][graph]") {
+  Scenario scenario = job(2, 2, 4, 1);
+  scenario.parallel.zero_stage = 1;
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;
+  const ForecastRun one = *forecast(scenario);
+  for (const int steps : {1, 2, 5}) {
+    const Result<Timeline> timeline = simulate(repeated(one.graph, steps));
+    REQUIRE(timeline);
+    CHECK(timeline->events == steps * one.timeline.events);
+    CHECK(timeline->step_time <= steps * one.timeline.step_time);  // less where one step begins while another ends
+    CHECK(10 * timeline->step_time.picoseconds > 9 * steps * one.timeline.step_time.picoseconds);
+    for (std::size_t rank = 0; rank < one.timeline.ranks.size(); ++rank)
+      CHECK(timeline->ranks[rank].compute == steps * one.timeline.ranks[rank].compute);
+  }
+}
+
+TEST_CASE("A neighbour of shorter steps goes on while the job lasts", "[metamorphic][report]") {
+  const Scenario one = job(1, 1, 32, 16);
+  Scenario other = one;
+  other.training.global_batch_size = 32;  // one micro-batch, where the job has eight
+  // The job's gradients move at the end of its step, when the first step of the neighbour is long over.
+  const Forecast beside = forecast_beside(one, other, {.network = NetworkKind::fluid}).value().forecast;
+  CHECK(beside.step_time_s > beside.undisturbed_step_s);
+}
+
 TEST_CASE("A neighbour slows a job on uplinks that are too few for both, and only there", "[metamorphic][report]") {
   for (const double oversubscription : {0.01, 4.0}) {
     INFO(oversubscription << ":1");
