@@ -5,10 +5,39 @@
 
 namespace tracecast {
 
+namespace {
+
+/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.   Source: Unicode 15, table 3-7.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto follows = [&byte](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const bool overlong = first == 0xE0 && byte(1) < 0xA0;
+    const bool surrogate = first == 0xED && byte(1) > 0x9F;
+    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const bool overlong = first == 0xF0 && byte(1) < 0x90;
+    const bool too_large = first == 0xF4 && byte(1) > 0x8F;
+    return follows(1) && follows(2) && follows(3) && !overlong && !too_large ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::string quoted(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  for (std::size_t length = 1; !text.empty(); text.remove_prefix(length)) {
+    const std::size_t whole = character_length(text);
+    length = whole == 0 ? 1 : whole;
+    const char c = text.front();
+    if (whole == 0) {
+      result += "\xEF\xBF\xBD";  // U+FFFD: names are bytes to CUDA and NVTX, and JSON is UTF-8
+    } else if (c == '"' || c == '\\') {
       result += '\\';
       result += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
@@ -16,7 +45,7 @@ std::string quoted(std::string_view text) {
       std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
       result += escape;
     } else {
-      result += c;
+      result += text.substr(0, length);
     }
   }
   return result + '"';

@@ -144,3 +144,25 @@ TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tr
   CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
   CHECK_FALSE(std::filesystem::exists(sandbox.path() / "run.trace"));
 }
+
+TEST_CASE("trace: names that are no UTF-8 can be read back all the same", "[tracer]") {
+  CHECK(tracecast::quoted("a\"\n\xC3\xA9") == "\"a\\\"\\u000a\xC3\xA9\"");
+  const std::string unknown = "\xEF\xBF\xBD";  // U+FFFD
+  const auto [bytes, written] = GENERATE_COPY(
+      table<std::string, std::string>({{"La\x84nch", "La" + unknown + "nch"},  // found by fuzzing an Nsight database
+                                       {"\xC3", unknown},                      // cut
+                                       {"\xC0\xAF", unknown + unknown},        // longer than needed
+                                       {"\xED\xA0\x80", unknown + unknown + unknown},  // half of a surrogate pair
+                                       {"\xF4\x90\x80\x80", unknown + unknown + unknown + unknown},  // beyond Unicode
+                                       {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"}}));
+  CHECK(tracecast::quoted(bytes) == '"' + written + '"');
+  const TemporaryFolder folder;
+  Trace trace;
+  trace.kernels.push_back({bytes, 0, 7, 1, 10, 20, 1, 1});
+  trace.complete = true;
+  const std::string path = (folder.path() / "run.trace").string();
+  REQUIRE(write_trace(path, trace));
+  const Result<Trace> again = read_trace(path);
+  REQUIRE(again);
+  CHECK(again->kernels[0].name == written);
+}
