@@ -144,7 +144,7 @@ class Reader {
 
   /// [33]  "S-0000000000200008"[8]  # "spine-0" lid 13 4xSDR
   Result<void> read_port(std::string_view line) {
-    if (owner_.empty()) return wrong(line, "is a port before any switch or adapter");
+    if (!fabric_.elements.contains(owner_)) return wrong(line, "is a port before any switch or adapter");
     const int port = number_at(line, 1);
     const std::string peer = quoted(line, 0);
     const std::size_t bracket = line.find("\"[", line.find('"') + 1);

@@ -294,3 +294,12 @@ TEST_CASE("launchers: a planted secret of the environment is in no output", "[io
   CHECK(to_json(run.scenario).find("hunter2") == std::string::npos);
   CHECK(run.unmapped.empty());
 }
+
+TEST_CASE("launchers: what fuzzing found is refused in a sentence", "[io][launchers][error]") {
+  CHECK(to_string(parse_toml("a = 1\n\xEF\xBB\xB7 = 2\n", "t.toml").error()) ==
+        "t.toml:2: has a character that cannot be read (allowed: none from U+FB26 to U+FEFE)");
+  CHECK(parse_toml("\xEF\xBB\xBF"
+                   "a = \"\xEF\xBF\xBD\"\n",
+                   "t.toml")
+            .has_value());
+}

@@ -105,7 +105,8 @@ std::optional<std::int64_t> RunImport::count(std::string_view key) {
   constexpr double kMost = 1e15;
   const std::optional<double> value = number(key);
   if (!value) return std::nullopt;
-  if (*value < -1 || *value > kMost || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
+  const bool in_range = *value >= -1 && *value <= kMost;  // false for what is no number
+  if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
     refuse(key, "is not a count");
     return std::nullopt;
   }
