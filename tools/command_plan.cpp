@@ -332,6 +332,8 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
   if (report.plan.offers.empty()) return report;
   const Offer& first = report.plan.offers.front();
   const auto m = static_cast<std::size_t>(first.machine);
+  const Evaluation own = evaluate_as_it_is(request.machines[m].scenario);
+  if (own.valid) report.own = own;
   if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
   if (options.no_upgrades) return report;
   report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search,

@@ -66,6 +66,19 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
   return out;
 }
 
+Json own_json(const Evaluation& own, const Evaluation& best, int gpus) {
+  const Slowdown why = slower_than(own, best);
+  Json layout = layout_json(own.layout, gpus);
+  layout.erase("id");
+  Json out = {{"layout", layout},
+              {"step_time_s", own.step_time_s},
+              {"memory_gib", gib(own.memory)},
+              {"fits", own.fits},
+              {"slower_by", why.slower_by}};
+  if (!why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  return out;
+}
+
 Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
   Json steps = Json::array();
   for (const RecipeStep& step : recipe.steps)
@@ -115,6 +128,11 @@ std::string plan_json(const PlanReport& report) {
               {"pareto", plan.pareto},
               {"limit", plan.limit},
               {"upgrades", upgrades}};
+  if (report.own) {
+    const Offer& first = plan.offers.front();
+    out["own"] =
+        own_json(*report.own, first.evaluation, plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
+  }
   if (report.recipe && !plan.offers.empty()) {
     const Offer& first = plan.offers.front();
     out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s,

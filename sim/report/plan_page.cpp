@@ -85,6 +85,22 @@ std::string offer_lines(const PlanReport& report, std::size_t index, const TextS
   return text;
 }
 
+/// How the scenario's own layout does beside the best.
+std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
+  const Offer& first = plan.offers.front();
+  const int gpus = machine_of(plan, first).choice.gpus;
+  std::string text =
+      fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), to_text(from_seconds(own.step_time_s)),
+                  gib(own.memory), own.fits ? "" : ", which does not fit");
+  const Slowdown why = slower_than(own, first.evaluation);
+  if (why.slower_by > 0.0005)
+    text += fmt::format("; {:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
+                        to_text(from_seconds(why.seconds)));
+  else
+    text += why.slower_by < -0.0005 ? "; nothing that was tried and fits is as fast" : "; nothing is faster";
+  return paragraph("  ", text + ".", style);
+}
+
 std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
   std::string text;
   for (const int index : plan.pareto) {
@@ -156,6 +172,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (plan.offers.empty()) return text + "\nNo layout fits.\n";
   text += "\n" + heading("Best layouts", style) + "\n";
   for (std::size_t i = 0; i < plan.offers.size(); ++i) text += offer_lines(report, i, style);
+  if (report.own) text += "\n" + heading("As the scenario has it", style) + "\n" + own_lines(*report.own, plan, style);
   text += "\n" + heading("What the best step is made of", style) + "\n" + paragraph("  ", plan.limit, style);
   if (!report.upgrades.empty())
     text += "\n" + heading("What would shorten it, searched anew", style) + "\n" +

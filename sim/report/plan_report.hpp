@@ -16,7 +16,8 @@ struct PlanReport {
   std::string failures;   ///< failure model behind the goodput; empty: none
   std::string economics;  ///< assumption set behind money and energy
   CapacityPlan plan;
-  std::vector<Upgrade> upgrades;      ///< of the best offer's machine, most helpful first
+  std::optional<Evaluation> own;  ///< the scenario's layout as it is, on the best offer's machine, where it can be had
+  std::vector<Upgrade> upgrades;  ///< of the best offer's machine, most helpful first
   std::optional<RecipeTrace> recipe;  ///< on the same machine, when asked for
 };
 

@@ -88,23 +88,12 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
   return offer;
 }
 
-/// Against the first: the heading that grew most.
 Slowdown difference(const CapacityPlan& plan, const Offer& offer, const Offer& first) {
-  Slowdown result;
-  result.slower_by = progress_per_s(plan, first) / progress_per_s(plan, offer) - 1;
   const MachineChoice& here = choice_of(plan, offer);
   const MachineChoice& there = choice_of(plan, first);
-  if (here.topology != there.topology || here.gpus != there.gpus) return result;
-  const double steps = progress_of_step(there) / progress_of_step(here);
-  const auto own = step_parts(offer.evaluation);
-  const auto best = step_parts(first.evaluation);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const double more = steps * own[i].second - best[i].second;
-    if (more <= result.seconds) continue;
-    result.seconds = more;
-    result.cause = own[i].first;
-  }
-  return result;
+  if (here.topology == there.topology && here.gpus == there.gpus)
+    return slower_than(offer.evaluation, first.evaluation, progress_of_step(there) / progress_of_step(here));
+  return {"", 0, progress_per_s(plan, first) / progress_per_s(plan, offer) - 1};
 }
 
 /// None is both faster and cheaper (or smaller, where prices are not known).
@@ -195,6 +184,20 @@ std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluat
   parts.emplace_back("host", evaluation.host_s);
   parts.emplace_back("optimizer", evaluation.optimizer_s);
   return parts;
+}
+
+Slowdown slower_than(const Evaluation& other, const Evaluation& best, double steps) {
+  Slowdown result;
+  result.slower_by = steps * other.step_time_s / best.step_time_s - 1;
+  const auto own = step_parts(other);
+  const auto first = step_parts(best);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double more = steps * own[i].second - first[i].second;
+    if (more <= result.seconds) continue;
+    result.seconds = more;
+    result.cause = own[i].first;
+  }
+  return result;
 }
 
 CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,

@@ -92,6 +92,9 @@ CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objecti
 /// ranks; they sum to the step time.
 std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation);
 
+/// What of the other's step takes longer than of the best's; `steps` of it are one of the best's.
+Slowdown slower_than(const Evaluation& other, const Evaluation& best, double steps = 1);
+
 /// Evaluates rounds of a scenario, which outlives it.
 using EvaluatorOf = std::function<EvaluateRound(const Scenario&)>;
 

@@ -77,6 +77,18 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   return result;
 }
 
+Evaluation evaluate_as_it_is(const Scenario& scenario) {
+  Evaluation result;
+  result.layout = layout_of(scenario);
+  const Result<ForecastRun> run = forecast(scenario);
+  result.valid = run.has_value();
+  if (!run) return result;
+  result.memory = tightest(run->forecast.memory);
+  result.fits = result.memory <= scenario.profile.memory;
+  copy_times(result, run->forecast);
+  return result;
+}
+
 std::vector<BoundedLayout> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
                                      SearchCounts& counts) {
   // One piece for every set of layouts whose layers cost the same.

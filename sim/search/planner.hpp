@@ -43,6 +43,9 @@ struct Evaluation {
 /// Plans, checks memory and simulates. The same for everyone: no state.
 Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom);
 
+/// The scenario as it is, with everything that no layout changes.
+Evaluation evaluate_as_it_is(const Scenario& scenario);
+
 struct SearchOptions {
   int best = 5;                ///< how many layouts to find
   double memory_headroom = 0;  ///< share of the GPU's memory that stays free

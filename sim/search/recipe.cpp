@@ -41,7 +41,7 @@ class Recipe {
     const Parallel& own = scenario_.parallel;
     id = append(id, place_of(own.cp, space_.cp), space_.cp);
     id = append(id, place_of(own.ep, space_.ep), space_.ep);
-    const char sequence_parallel = own.tp == 1 || own.sequence_parallel;
+    const char sequence_parallel = layout_of(scenario_).sequence_parallel;
     id = append(id, place_of(sequence_parallel, space_.sequence_parallel), space_.sequence_parallel);
     id = append(id, place.micro_batch, space_.micro_batch_size);
     id = append(id, place.recompute, space_.recompute);
@@ -49,9 +49,7 @@ class Recipe {
     id = append(id, place.vpp, space_.vpp);
     id = append(id, place_of(own.pp_schedule, space_.pp_schedule), space_.pp_schedule);
     id = append(id, place_of(own.zero_stage, space_.zero_stage), space_.zero_stage);
-    const Training& training = scenario_.training;
-    const Offload offload{training.offload_optimizer, training.offload_parameters, training.offload_activations};
-    return space_.at(append(id, place_of(offload, space_.offload), space_.offload));
+    return space_.at(append(id, place_of(layout_of(scenario_).offload, space_.offload), space_.offload));
   }
 
   /// The first where the list does not have it.

@@ -141,8 +141,7 @@ SearchSpace default_space(const Scenario& scenario, int ranks) {
   include(space.recompute, training.recompute);
   include(space.zero_stage, parallel.zero_stage);
   if (parallel.tp > 1) include(space.sequence_parallel, static_cast<char>(parallel.sequence_parallel));
-  include(space.offload,
-          Offload{training.offload_optimizer, training.offload_parameters, training.offload_activations});
+  include(space.offload, layout_of(scenario).offload);
   return space;
 }
 
@@ -174,6 +173,25 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   Scenario result = scenario;
   apply_layout(layout, result.model, result.parallel, result.training);
   return result;
+}
+
+Layout layout_of(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
+  Layout layout;
+  layout.id = -1;
+  layout.tp = p.tp;
+  layout.cp = p.cp;
+  layout.ep = p.ep;
+  layout.sequence_parallel = p.tp == 1 || p.sequence_parallel;
+  layout.micro_batch_size = t.micro_batch_size;
+  layout.recompute = t.recompute;
+  layout.pp = p.pp;
+  layout.vpp = p.vpp;
+  layout.pp_schedule = p.pp_schedule;
+  layout.zero_stage = p.zero_stage;
+  layout.offload = {t.offload_optimizer, t.offload_parameters, t.offload_activations};
+  return layout;
 }
 
 std::string describe(const Layout& layout, int ranks) {

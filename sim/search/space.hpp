@@ -95,6 +95,9 @@ SearchSpace default_space(const Scenario& scenario, int ranks);
 void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, Training& training);
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
+/// The choices of a scenario as it is; its number is -1, since it need not be of any space.
+Layout layout_of(const Scenario& scenario);
+
 /// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": what differs from 1 or none.
 std::string describe(const Layout& layout, int ranks);
 

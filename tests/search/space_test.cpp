@@ -64,6 +64,16 @@ TEST_CASE("space: without tensor parallelism sequence parallelism is no choice",
   CHECK(repeats == std::vector<bool>{false, true, false, false});
 }
 
+TEST_CASE("space: the layout of a scenario gives it back", "[search]") {
+  Scenario scenario = shipped("llama3-405b-16k");
+  const Layout own = layout_of(scenario);
+  CHECK(layout_of(with_layout(scenario, own)) == own);
+  scenario.parallel.sequence_parallel = false;
+  scenario.training.offload_optimizer = true;
+  CHECK(layout_of(scenario).offload == Offload{.optimizer = true});
+  CHECK_FALSE(layout_of(scenario).sequence_parallel);
+}
+
 TEST_CASE("space: the default tries what divides, and what the scenario has", "[search]") {
   const Scenario scenario = shipped("llama3-405b-16k");
   const SearchSpace space = default_space(scenario, 16384);
