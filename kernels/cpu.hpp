@@ -8,19 +8,12 @@
 
 #include <cstdint>
 
-#include "sim/model/operators.hpp"
+#include "kernels/operands.hpp"
 
 namespace tracecast::cpu {
 
-/// Which operands of C[m,n] = A B are stored transposed.
-///   forward layout  Y = X W^T    X [m,k], W [n,k]
-///   dgrad           dX = dY W    dY [m,k], W [k,n]
-///   wgrad           dW = dY^T X  dY [k,m], X [k,n]
-enum class Layout { normal_transposed, normal_normal, transposed_normal };
-Layout layout_of(Pass pass);
-
 /// `shape.batch` multiplications, one after the other in memory. `shape.accumulate_fp32`: C += A B instead of C = A B.
-void gemm(Layout layout, const GemmShape& shape, const float* a, const float* b, float* c);
+void gemm(GemmLayout layout, const GemmShape& shape, const float* a, const float* b, float* c);
 
 /// Fused attention: scores are made for a tile of queries at a time and never kept.
 ///

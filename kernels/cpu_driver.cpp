@@ -11,45 +11,9 @@ namespace {
 
 constexpr float kDropout = 0.1F;
 
-/// Elements as whole rows of `width`.
-struct Rows {
-  std::int64_t rows;
-  std::int64_t width;
-};
-Rows rows_of(std::int64_t elements, std::int64_t width) {
-  width = std::max<std::int64_t>(1, std::min(width, elements));
-  return {std::max<std::int64_t>(1, elements / width), width};
-}
-/// Elements as rows, one a token.
-Rows token_rows(std::int64_t elements, const Widths& widths) {
-  const std::int64_t tokens = std::max<std::int64_t>(1, std::min(widths.tokens, elements));
-  return {tokens, std::max<std::int64_t>(1, elements / tokens)};
-}
-
-bool is_forward(const Operator& op) { return op.pass == Pass::forward; }
-
-Layout layout_of_scores(const Operator& op) {
-  // Forward: Q K^T and P V; backward: dO V^T, P^T dO, dS K, dS^T Q.
-  if (op.name == "qk" || op.name == "d_p") return Layout::normal_transposed;
-  return op.name == "d_v" || op.name == "d_k" ? Layout::transposed_normal : Layout::normal_normal;
-}
-
 template <class T>
 void grow(std::vector<T>& values, std::int64_t count, T fill) {
   if (static_cast<std::int64_t>(values.size()) < count) values.resize(static_cast<std::size_t>(count), fill);
-}
-
-struct AttentionSizes {
-  std::int64_t query;
-  std::int64_t key;
-  std::int64_t value;
-  std::int64_t out;
-  std::int64_t statistics;
-};
-AttentionSizes sizes_of(const AttentionShape& s) {
-  return {s.batch * s.q_len * s.heads * s.qk_dim, s.batch * s.kv_len * s.kv_heads * s.qk_dim,
-          s.batch * s.kv_len * s.kv_heads * s.v_dim, s.batch * s.q_len * s.heads * s.v_dim,
-          s.batch * s.heads * s.q_len};
 }
 
 Need need_of_attention(const AttentionShape& shape, bool forward) {
@@ -60,12 +24,6 @@ Need need_of_attention(const AttentionShape& shape, bool forward) {
 }
 
 }  // namespace
-
-Widths widths_of(const Model& model, const Plan& plan) {
-  return {
-      model.hidden_size,        model.head_dim, std::max<std::int64_t>(1, model.num_attention_heads / plan.parallel.tp),
-      plan.training.seq_length, plan.tokens(),  std::max<std::int64_t>(1, model.vocab_size / plan.parallel.tp)};
-}
 
 Need need_of(const Operator& op, const Widths& widths) {
   // Operands are rounded up to cache lines, at most this many of them.
@@ -128,10 +86,9 @@ void Driver::run(const Operator& op) {
 
 void Driver::run_gemm(const Operator& op) {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
-  const Layout layout = op.kind == OperatorKind::scores ? layout_of_scores(op) : layout_of(op.pass);
   float* const a = inputs_.take(shape.batch * shape.m * shape.k);
   float* const b = inputs_.take(shape.batch * shape.k * shape.n);
-  gemm(layout, shape, a, b, outputs_.take(shape.batch * shape.m * shape.n));
+  gemm(layout_of(op), shape, a, b, outputs_.take(shape.batch * shape.m * shape.n));
 }
 
 void Driver::run_attention(const Operator& op) {
@@ -153,7 +110,7 @@ void Driver::run_attention(const Operator& op) {
 }
 
 void Driver::run_norm(const Operator& op, std::int64_t elements) {
-  const auto [rows, width] = rows_of(elements, op.name == "qk_norm" ? widths_.head_dim : widths_.hidden);
+  const auto [rows, width] = norm_rows(op, elements, widths_);
   const bool layer = op.name == "layer_norm";
   float* const x = inputs_.take(elements);
   float* const weight = inputs_.take(width);
@@ -227,15 +184,14 @@ void Driver::run_optimizer(const Operator& op, std::int64_t elements) {
   }
   if (op.name == "zero_grad") return scale(elements, 0.0F, outputs_.take(elements));
   if (op.name == "unscale") return scale(elements, 1.0F, inputs_.take(elements));
-  // The traffic says which optimizer and whether there is a 16-bit copy (DOMAIN.md 1.3): 12 + 2, 20 + 2, 28 + 2 bytes.
-  const std::int64_t bytes = std::get<ElementwiseShape>(op.shape).traffic.count / std::max<std::int64_t>(1, elements);
+  const Update update = update_of(std::get<ElementwiseShape>(op.shape));
   float* const gradient = inputs_.take(elements);
   float* const weight = outputs_.take(elements);
-  if (bytes < 20) return sgd(elements, 1e-6F, 0.0F, gradient, weight, nullptr);
+  if (update.kind == UpdateKind::sgd) return sgd(elements, 1e-6F, 0.0F, gradient, weight, nullptr);
   float* const first = outputs_.take(elements);
-  if (bytes < 28) return sgd(elements, 1e-6F, 0.9F, gradient, weight, first);
+  if (update.kind == UpdateKind::momentum) return sgd(elements, 1e-6F, 0.9F, gradient, weight, first);
   grow(second_moment_, elements, 0.0F);
-  adam(elements, {}, gradient, weight, first, second_moment_.data(), bytes > 28 ? narrow(elements) : nullptr);
+  adam(elements, {}, gradient, weight, first, second_moment_.data(), update.narrow_copy ? narrow(elements) : nullptr);
 }
 
 std::uint16_t* Driver::narrow(std::int64_t count) {

@@ -10,22 +10,9 @@
 #include <vector>
 
 #include "kernels/arena.hpp"
-#include "sim/model/model.hpp"
-#include "sim/model/operators.hpp"
-#include "sim/plan/plan.hpp"
+#include "kernels/operands.hpp"
 
 namespace tracecast::cpu {
-
-/// Lengths of rows that element-wise operators need.
-struct Widths {
-  std::int64_t hidden = 1;
-  std::int64_t head_dim = 1;
-  std::int64_t heads = 1;
-  std::int64_t sequence = 1;
-  std::int64_t tokens = 1;  ///< of one micro-batch on one rank
-  std::int64_t vocabulary = 1;
-};
-Widths widths_of(const Model& model, const Plan& plan);
 
 /// Floats of inputs and outputs that an operator needs.
 struct Need {

@@ -44,16 +44,17 @@ class Assembler {
   Assembler(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) : graph_(graph), ranks_(ranks) {
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
     for (const auto& list : ranks)
-      if (!list.empty()) first = std::min(first, list.front().begin.picoseconds);
+      for (const ExecutedOp& done : list) first = std::min(first, done.begin.picoseconds);
     origin_ = {first};
     find_meetings();
   }
 
-  Timeline assemble() {
+  Timeline assemble(bool overlapped) {
     Timeline timeline;
     for (const auto& list : ranks_)
-      if (!list.empty()) timeline.step_time = std::max(timeline.step_time, list.back().end - origin_);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) add_rank(static_cast<std::int32_t>(r), timeline);
+      for (const ExecutedOp& done : list) timeline.step_time = std::max(timeline.step_time, done.end - origin_);
+    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank)
+      overlapped ? add_overlapped_rank(rank, timeline) : add_rank(rank, timeline);
     return timeline;
   }
 
@@ -140,6 +141,10 @@ class Assembler {
     });
     time.bubble += timeline.step_time - (clock - origin_);
     timeline.ranks.push_back(time);
+    sort_by_stream(timeline, first);
+  }
+
+  void sort_by_stream(Timeline& timeline, std::size_t first) const {
     const auto stream = [this](const Span& span) {
       return graph_.templates[static_cast<std::size_t>(span.template_index)]
           .ops[static_cast<std::size_t>(span.op)]
@@ -147,6 +152,75 @@ class Assembler {
     };
     std::stable_sort(timeline.spans.begin() + static_cast<std::ptrdiff_t>(first), timeline.spans.end(),
                      [&](const Span& a, const Span& b) { return stream(a) < stream(b); });
+  }
+
+  /// A transfer that may have kept the compute stream waiting.
+  struct Transfer {
+    Duration begin;
+    Duration start;
+    Duration end;
+    Traffic traffic;
+  };
+  using Transfers = std::vector<Transfer>;
+
+  /// What of [clock, begin) `transfers` explain: until they move it is bubble, then exposed communication; the rest is the
+  /// host's.
+  static void explain_gap(Duration clock, Duration begin, Transfers transfers, RankTime& time) {
+    std::sort(transfers.begin(), transfers.end(), [](const Transfer& a, const Transfer& b) { return a.end < b.end; });
+    for (const Transfer& transfer : transfers) {
+      const Duration from = std::clamp(transfer.begin, clock, std::max(clock, begin));
+      const Duration to = std::clamp(transfer.end, from, std::max(from, begin));
+      if (to == from) continue;
+      const Duration moves = std::clamp(transfer.start, from, to);
+      time.host += from - clock;
+      time.bubble += moves - from;
+      time.exposed[static_cast<std::size_t>(transfer.traffic)] += to - moves;
+      clock = to;
+    }
+    if (begin > clock) time.host += begin - clock;
+  }
+
+  /// The transfers behind the events that an operation waits for.
+  static Transfers waited(const Place& at, const std::map<std::pair<bool, std::int32_t>, Transfers>& events) {
+    Transfers all;
+    for (const EventRef& event : at.op->waits) {
+      const auto found = events.find(key_of(event, at.item->microbatch));
+      if (found != events.end()) all.insert(all.end(), found->second.begin(), found->second.end());
+    }
+    return all;
+  }
+  static std::pair<bool, std::int32_t> key_of(const EventRef& event, std::int32_t microbatch) {
+    return {event.local(), event.local() ? event.base : event.base + event.stride * microbatch};
+  }
+
+  void add_overlapped_rank(std::int32_t rank, Timeline& timeline) {
+    RankTime time;
+    std::map<std::int32_t, int> calls;
+    std::map<std::pair<bool, std::int32_t>, Transfers> events;
+    Duration clock = origin_;
+    const std::size_t first = timeline.spans.size();
+    for_each(rank, [&](const Place& at) {
+      const bool computes = at.op->type == OpType::compute;
+      const Duration start = at.op->payload < 0 ? at.done->begin : start_of(at, calls);
+      Transfers behind = waited(at, events);
+      if (at.op->stream == kComputeStream) {
+        if (at.done->begin > clock) explain_gap(clock, at.done->begin, behind, time);
+        const Duration busy = at.done->end - std::max(clock, at.done->begin);
+        const Phase phase = graph_.templates[static_cast<std::size_t>(at.item->template_index)].phase;
+        if (computes) (phase == Phase::optimizer ? time.optimizer : time.compute) += busy;
+        if (!computes) time.exposed[static_cast<std::size_t>(traffic_of(*at.op))] += busy;
+        clock = std::max(clock, at.done->end);
+      }
+      if (!computes) behind = {{at.done->begin, start, at.done->end, traffic_of(*at.op)}};
+      if (computes && at.op->payload >= 0) behind.clear();
+      if (!at.op->records.none()) events[key_of(at.op->records, at.item->microbatch)] = std::move(behind);
+      timeline.spans.push_back({rank, at.item->template_index, at.item->microbatch, at.done->op,
+                                at.done->begin - origin_, start - origin_, at.done->end - origin_, -1});
+      ++timeline.events;
+    });
+    time.bubble += timeline.step_time - (clock - origin_);
+    timeline.ranks.push_back(time);
+    sort_by_stream(timeline, first);
   }
 
   const StepGraph& graph_;
@@ -181,7 +255,12 @@ std::vector<ExecutedOp> execute_rank(const StepGraph& graph, std::int32_t rank, 
 
 Timeline timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) {
   TRACECAST_ASSERT(ranks.size() == graph.ranks.size(), "every rank of the graph was executed");
-  return Assembler(graph, ranks).assemble();
+  return Assembler(graph, ranks).assemble(false);
+}
+
+Timeline overlapped_timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) {
+  TRACECAST_ASSERT(ranks.size() == graph.ranks.size(), "every rank of the graph was executed");
+  return Assembler(graph, ranks).assemble(true);
 }
 
 }  // namespace tracecast

@@ -1,8 +1,8 @@
 /// The executor: runs one rank's program of a step graph on a device, operation by operation in the order of issue.
 ///
 /// What is executed is the very graph that was simulated: same schedule, same operators, same collectives in the same
-/// order. The devices served here run one thing at a time (graph/without_overlap.hpp): waits and events are fulfilled by
-/// the order alone.
+/// order. A Device runs one thing at a time (graph/without_overlap.hpp): waits and events are fulfilled by the order
+/// alone. GPUs run streams beside each other: kernels/cuda/step_runner.hpp.
 #pragma once
 
 #include <cstdint>
@@ -48,5 +48,13 @@ std::vector<ExecutedOp> execute_rank(const StepGraph& graph, std::int32_t rank, 
 ///
 /// Times count from the first begin of any rank. `ranks[r]`: the operations of StepGraph::ranks[r], in order.
 Timeline timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks);
+
+/// The same where streams ran beside each other. `ranks[r]` has every operation but host_sync in the order of issue, those
+/// that only wait too (they end when what they wait for has ended).
+///
+///   the compute stream   idle before an operation is exposed communication while a transfer that it waits for moves,
+///                        bubble while that transfer waits for others, else host
+///   other streams        cost a rank nothing but what the compute stream waits for
+Timeline overlapped_timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks);
 
 }  // namespace tracecast

@@ -9,23 +9,12 @@ int narrow(std::int64_t size) { return static_cast<int>(size); }
 
 }  // namespace
 
-Layout layout_of(Pass pass) {
-  switch (pass) {
-    case Pass::dgrad:
-      return Layout::normal_normal;
-    case Pass::wgrad:
-      return Layout::transposed_normal;
-    default:
-      return Layout::normal_transposed;
-  }
-}
-
-void gemm(Layout layout, const GemmShape& shape, const float* a, const float* b, float* c) {
+void gemm(GemmLayout layout, const GemmShape& shape, const float* a, const float* b, float* c) {
   const int m = narrow(shape.m);
   const int n = narrow(shape.n);
   const int k = narrow(shape.k);
-  const bool a_transposed = layout == Layout::transposed_normal;
-  const bool b_transposed = layout == Layout::normal_transposed;
+  const bool a_transposed = layout == GemmLayout::transposed_normal;
+  const bool b_transposed = layout == GemmLayout::normal_transposed;
   for (std::int64_t i = 0; i < shape.batch; ++i)
     cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans, m, n,
                 k, 1.0F, a + i * shape.m * shape.k, a_transposed ? m : k, b + i * shape.k * shape.n,

@@ -111,6 +111,34 @@ Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, co
   return profile;
 }
 
+Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operators,
+                             std::vector<MeasuredCollective> collectives, const RecordedOn& where, double launch_s) {
+  base.name = "recorded";
+  base.gpu = where.device;
+  base.kind = "recorded";
+  base.source = where.source;
+  base.memory = where.memory;
+  base.in_training = {};
+  base.in_training.fit.data = "recorded as steps run: hot, operands cold, kernels one behind the other";
+  base.measured = std::move(operators);
+  base.measured_collectives = std::move(collectives);
+  if (launch_s > 0) {
+    base.host.launch = launch_s;
+    base.host.fit = {"recorded: launches of norms and multiplications", 1, 0};
+  }
+  return base;
+}
+
+std::string shipped_profile_of(const std::string& gpu) {
+  // The first that the name contains, so longer names come before their beginnings.
+  constexpr std::pair<const char*, const char*> kNames[] = {{"GB300", "gb300"}, {"GB200", "gb200"}, {"B300", "b300"},
+                                                            {"B200", "b200"},   {"H200", "h200"},   {"H800", "h800"},
+                                                            {"H100", "h100"},   {"A100", "a100"},   {"V100", "v100"}};
+  for (const auto& [part, name] : kNames)
+    if (gpu.find(part) != std::string::npos) return name;
+  return "";
+}
+
 double leave_one_out_residual(const Profile& profile) {
   double sum = 0;
   for (std::size_t i = 0; i < profile.measured.size(); ++i) {

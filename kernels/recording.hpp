@@ -31,6 +31,14 @@ struct RecordedOn {
 /// Of a CPU: one thread a rank, fp32, no overlap, no launch cost.   Requires at least one measured GEMM.
 Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where);
 
+/// Of a GPU: its fitted profile `base` with what was measured put before it. Kernels were timed hot, with cold operands and
+/// one behind the other, as in a step; so there is no in-training factor. `launch_s`: host time of a launch, 0: not measured.
+Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operators,
+                             std::vector<MeasuredCollective> collectives, const RecordedOn& where, double launch_s);
+
+/// The shipped profile of a GPU by the name that its driver gives it ("NVIDIA H200" -> "h200"); "" when none is of it.
+std::string shipped_profile_of(const std::string& gpu);
+
 /// Mean |log(forecast / measured)| over all measured operators, each forecast from the others.
 double leave_one_out_residual(const Profile& profile);
 

@@ -104,6 +104,12 @@ Result<Suite> make_suite(const std::string& name, const Scenario& base) {
     for (const int tp : choice.tensor_degrees)
       if (const Result<void> added = add_scenario(suite, scenario_of(base, stack, tp)); !added)
         return tl::unexpected(added.error());
+  if (!cpu && name == "full") {
+    Scenario narrow = scenario_of(base, kFullGpu[1], 1);
+    narrow.name += " fp8";
+    narrow.training.dtype = Precision::fp8;
+    if (const Result<void> added = add_scenario(suite, std::move(narrow)); !added) return tl::unexpected(added.error());
+  }
   constexpr std::int64_t kMiB = 1 << 20;
   suite.collectives = collective_sizes(Bytes{cpu ? 16 * kMiB : 1024 * kMiB});
   return suite;

@@ -90,19 +90,23 @@ Result<ExitCode> missing(const std::string& sentence) {
 }
 
 Result<ExitCode> execute(const Options& options, const Context& context) {
-  if (options.device == "cuda")
-    return missing("steps are not executed on GPUs by this build: there is no CUDA executor in it");
+  const bool gpus = options.device == "cuda";
   const Result<Scenario> scenario = load(options);
   if (!scenario) return tl::unexpected(scenario.error());
-  if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
-  if (const ExitCode fits = run_worker(0, scenario_arguments("check", options)); fits != ExitCode::done) return fits;
+  const int ranks = scenario->cluster.world_size;
+  const std::string sentence = gpus ? missing_for_cuda_workers(ranks) : missing_for_workers();
+  if (!sentence.empty()) return missing(sentence);
+  const std::vector<std::string> check = scenario_arguments("check", options);
+  if (const ExitCode fits = gpus ? run_cuda_worker(1, check) : run_worker(0, check); fits != ExitCode::done)
+    return fits;
   const TemporaryFolder temporary;
   const fs::path folder = options.out.empty() ? temporary.path() : fs::path(options.out);
   std::vector<std::string> arguments = scenario_arguments("execute", options);
   arguments.insert(arguments.end(), {"--steps", std::to_string(options.steps), "--out", folder.string()});
   {
     const Busy busy(fmt::format("executing {} steps", options.steps), context.show_progress);
-    if (const ExitCode done = run_worker(scenario->cluster.world_size, arguments); done != ExitCode::done) return done;
+    const ExitCode done = gpus ? run_cuda_worker(ranks, arguments) : run_worker(ranks, arguments);
+    if (done != ExitCode::done) return done;
   }
   const Result<StepRecord> record = read_step_record(folder);
   if (!record) return tl::unexpected(record.error());

@@ -28,6 +28,8 @@ struct Options {
   int ranks = 0;
   int passes = 20;
   std::vector<std::string> traces;
+  std::string base;
+  double seconds = 0;
   std::string out = "recorded.json";
 };
 
@@ -104,10 +106,8 @@ Result<ExitCode> measure_recordings(const Options& options) {
   return ExitCode::done;
 }
 
-Result<ExitCode> record(const Options& options, const Context& context) {
-  if (!options.traces.empty()) return measure_recordings(options);
-  if (options.device == "cuda") return missing("GPUs cannot be timed by this build: there are no CUDA operators in it");
-  if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
+/// What both kinds of workers are told.
+std::vector<std::string> arguments_of(const Options& options, const Context& context) {
   std::vector<std::string> arguments{"profile", "--suite",  options.suite, "--passes", std::to_string(options.passes),
                                      "--out",   options.out};
   for (const std::string& name : options.scenarios) {
@@ -115,18 +115,43 @@ Result<ExitCode> record(const Options& options, const Context& context) {
     arguments.push_back(name);
   }
   if (context.show_progress) arguments.emplace_back("--progress");
+  return arguments;
+}
+
+Result<ExitCode> show(const Options& options) {
+  const Result<Profile> profile = read_profile(options.out);
+  if (!profile) return tl::unexpected(profile.error());
+  fmt::print("{}", summary(*profile, options.out));
+  return ExitCode::done;
+}
+
+Result<ExitCode> record_on_gpus(const Options& options, const Context& context) {
+  const int ranks = std::max(1, options.ranks);
+  if (const std::string sentence = missing_for_cuda_workers(ranks); !sentence.empty()) return missing(sentence);
+  std::vector<std::string> arguments = arguments_of(options, context);
+  if (!options.base.empty()) arguments.insert(arguments.end(), {"--base", options.base});
+  if (options.seconds > 0) arguments.insert(arguments.end(), {"--seconds", fmt::format("{}", options.seconds)});
+  const ExitCode code = run_cuda_worker(ranks, std::move(arguments));
+  if (code == ExitCode::done) return show(options);
+  if (code != ExitCode::missing)
+    fmt::print(stderr, "not finished; what was measured is in {}.measured, and the same command goes on from there\n",
+               options.out);
+  return code;
+}
+
+Result<ExitCode> record(const Options& options, const Context& context) {
+  if (!options.traces.empty()) return measure_recordings(options);
+  if (options.device == "cuda") return record_on_gpus(options, context);
+  if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
   const int ranks = options.ranks > 0 ? options.ranks : usable_cores();
-  if (run_worker(ranks, arguments) != ExitCode::done) {
+  if (run_worker(ranks, arguments_of(options, context)) != ExitCode::done) {
     fmt::print(
         stderr,
         "nothing was written; passes that were finished are in {}.passes, and the same command goes on from them\n",
         options.out);
     return ExitCode::bad_input;
   }
-  const Result<Profile> profile = read_profile(options.out);
-  if (!profile) return tl::unexpected(profile.error());
-  fmt::print("{}", summary(*profile, options.out));
-  return ExitCode::done;
+  return show(options);
 }
 
 }  // namespace
@@ -149,11 +174,16 @@ Run add_profile(CLI::App& app) {
       ->type_name("TRACE")
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks,
-                 "processes that work at the same time, as the ranks of a step do; 0: one a core")
+                 "processes that work at the same time, as the ranks of a step do; 0: one a core, on GPUs one")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--passes", options->passes, "how often everything is timed")
       ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  app.add_option("--base", options->base, "GPUs: shipped profile behind the measurements (else by the GPU's name)")
+      ->type_name("PROFILE");
+  app.add_option("--seconds", options->seconds, "one GPU: stop in good order after so long (exit code 1); 0: when done")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--out", options->out, "the profile")->type_name("FILE")->capture_default_str();
   return [options](const Context& context) { return record(*options, context); };

@@ -80,6 +80,7 @@ Result<ExitCode> record(const Options& options) {
   }
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NVTX_INJECTION64_PATH", "libcupti.so", 1);
+  setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // unless the user has one
   setenv("TRACECAST_TRACE", fs::absolute(options.out).c_str(), 1);
   const int status = run_program(options.command);
   const std::vector<fs::path> traces = name_traces(fs::absolute(options.out));

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 
 fs::path worker_path() { return beside_this_program("tracecast-worker"); }
 
+fs::path cuda_worker_path() { return beside_this_program("tracecast-cuda-worker"); }
+
 bool is_program(const fs::path& path) { return access(path.c_str(), X_OK) == 0; }
 
 bool on_the_path(std::string_view name) {
@@ -48,6 +50,38 @@ std::string missing_for_workers() {
     return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
   if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: there is no mpirun on the PATH (Open MPI)";
   return "";
+}
+
+std::string missing_for_cuda_workers(int ranks) {
+  if (!is_program(cuda_worker_path()))
+    return "nothing can be run on GPUs: this build has no tracecast-cuda-worker (it needs CUDA, cuDNN and NCCL)";
+  if (ranks > 1 && !on_the_path("mpirun"))
+    return "several GPUs need several processes: there is no mpirun on the PATH (Open MPI)";
+  return "";
+}
+
+ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
+  std::vector<std::string> command = ranks > 1 ? mpirun(ranks) : std::vector<std::string>{};
+  command.push_back(cuda_worker_path().string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const fs::path meeting = fs::temp_directory_path() / fmt::format("tracecast-meeting-{}", getpid());
+  if (ranks > 1) {
+    fs::create_directories(meeting);
+    command.insert(command.end(), {"--meet", meeting.string()});
+  }
+  const int status = run_program(command);
+  std::error_code ignored;
+  if (ranks > 1) fs::remove_all(meeting, ignored);
+  switch (status) {
+    case 0:
+      return ExitCode::done;
+    case 1:
+      return ExitCode::no;
+    case 3:
+      return ExitCode::missing;
+    default:
+      return ExitCode::bad_input;
+  }
 }
 
 ExitCode run_worker(int ranks, const std::vector<std::string>& arguments) {

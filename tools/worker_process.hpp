@@ -1,4 +1,4 @@
-/// Starts tracecast-worker, alone or as ranks under mpirun.
+/// Starts tracecast-worker (CPUs) and tracecast-cuda-worker (GPUs), alone or as ranks under mpirun.
 #pragma once
 
 #include <filesystem>
@@ -16,6 +16,13 @@ std::string missing_for_workers();
 /// standard error. Ctrl-C ends the worker and comes back as its failure.
 /// Requires missing_for_workers() to be empty.
 ExitCode run_worker(int ranks, const std::vector<std::string>& arguments);
+
+/// The same for GPUs. That a driver is missing the worker itself finds, and says.
+std::string missing_for_cuda_workers(int ranks);
+
+/// Runs the worker on GPUs: one process alone, or `ranks` > 1 under mpirun with a folder to meet in. ExitCode::missing where
+/// no GPU can be used.   Requires missing_for_cuda_workers(ranks) to be empty.
+ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments);
 
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);

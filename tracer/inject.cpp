@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tracer/cupti_records.hpp"
+#include "tracer/nccl_events.hpp"
 #include "tracer/trace_writer.hpp"
 
 namespace {
@@ -42,7 +43,11 @@ void take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, 
   std::free(buffer);
 }
 
+// NCCL's part: this library is its profiler plug-in too (NCCL_PROFILER_PLUGIN) and writes into the same trace.
+nccl::Recorder* nccl_recorder = nullptr;
+
 void end_of_program() {
+  if (nccl_recorder != nullptr) nccl_recorder->finish();
   cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   writer->finish();
 }
@@ -103,7 +108,48 @@ bool start() {
   return std::atexit(end_of_program) == 0;
 }
 
+std::int64_t cupti_now() {
+  std::uint64_t time = 0;
+  return cuptiGetTimestamp(&time) == CUPTI_SUCCESS ? static_cast<std::int64_t>(time) : 0;
+}
+
+int nccl_init(void** context, std::uint64_t communicator, int* events, const char*, int, int ranks, int rank, void*) {
+  *context = nullptr;
+  *events = 0;
+  if (writer == nullptr) return 0;  // NCCL before CUDA, or a recording that could not be started
+  if (nccl_recorder == nullptr) nccl_recorder = new nccl::Recorder(*writer, cupti_now);  // lives as long as the writer
+  *context = nccl_recorder->begin_communicator(communicator, ranks, rank);
+  *events = nccl::Recorder::kEvents;
+  return 0;
+}
+
+int nccl_start(void* context, void** handle, nccl::Event* event) {
+  *handle = nccl_recorder == nullptr ? nullptr : nccl_recorder->start(context, *event);
+  return 0;
+}
+
+int nccl_stop(void* handle) {
+  if (nccl_recorder != nullptr) nccl_recorder->stop(handle);
+  return 0;
+}
+
+int nccl_state(void* handle, int state, void*) {
+  if (nccl_recorder != nullptr) nccl_recorder->record_state(handle, state);
+  return 0;
+}
+
+int nccl_finalize(void* context) {
+  if (nccl_recorder != nullptr) nccl_recorder->end_communicator(context);
+  return 0;
+}
+
 }  // namespace
+
+// NCCL finds it by this name.
+extern "C" {
+__attribute__((visibility("default")))
+nccl::Profiler ncclProfiler_v5{"tracecast", nccl_init, nccl_start, nccl_stop, nccl_state, nccl_finalize};
+}
 
 // CUDA asks for 1; anything else would stop the program, which has nothing to do with a recording that failed.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {

@@ -44,7 +44,7 @@ TEST_CASE("cpu driver: every operator of dense, gated and expert models runs", "
               "parallel.pp_schedule=\"\"", "parallel.tp=2", "cluster.world_size=2", "training.global_batch_size=2"});
   const Result<ForecastRun> run = forecast(scenario);
   REQUIRE(run);
-  const cpu::Widths widths = cpu::widths_of(scenario.model, run->plan);
+  const Widths widths = tracecast::widths_of(scenario.model, run->plan);
   cpu::Need largest;
   for (const CostedOperator& costed : run->graph.operators) {
     const cpu::Need need = cpu::need_of(costed.op, widths);

@@ -103,7 +103,7 @@ double dot(const Doubles& a, const Vector& b) {
 
 TEST_CASE("cpu kernels: gemm in the three layouts", "[kernels]") {
   const auto seed = GENERATE(1U, 2U);
-  const auto layout = GENERATE(Layout::normal_transposed, Layout::normal_normal, Layout::transposed_normal);
+  const auto layout = GENERATE(GemmLayout::normal_transposed, GemmLayout::normal_normal, GemmLayout::transposed_normal);
   const bool accumulate = GENERATE(false, true);
   Data data(seed);
   const GemmShape shape{37, 53, 129, 2, accumulate};
@@ -120,8 +120,8 @@ TEST_CASE("cpu kernels: gemm in the three layouts", "[kernels]") {
         const std::int64_t index = (i * shape.m + m) * shape.n + n;
         double sum = accumulate ? element(before, index) : 0;
         for (std::int64_t k = 0; k < shape.k; ++k) {
-          const std::int64_t ia = layout == Layout::transposed_normal ? k * shape.m + m : m * shape.k + k;
-          const std::int64_t ib = layout == Layout::normal_transposed ? n * shape.k + k : k * shape.n + n;
+          const std::int64_t ia = layout == GemmLayout::transposed_normal ? k * shape.m + m : m * shape.k + k;
+          const std::int64_t ib = layout == GemmLayout::normal_transposed ? n * shape.k + k : k * shape.n + n;
           sum += element(a, i * shape.m * shape.k + ia) * element(b, i * shape.k * shape.n + ib);
         }
         expected.push_back(sum);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -9,30 +8,22 @@
 #include "kernels/cpu_driver.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/mpi_device.hpp"
-#include "kernels/samples.hpp"
 #include "sim/report/forecast.hpp"
-#include "sim/report/perfetto.hpp"
-#include "sim/report/step_record.hpp"
-#include "tools/environment.hpp"
+#include "tools/worker/inputs.hpp"
+#include "tools/worker/outputs.hpp"
 #include "tools/worker/worker.hpp"
 
 namespace tracecast::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
+/// The CPU's way, whatever the profile is of: a step graph has no times that execution would need.
 Result<Scenario> load(const ExecuteOptions& options) {
-  const Result<DataPaths> data = cli::data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  Result<Scenario> scenario = read_scenario(*path, *data, options.overrides);
-  // The CPU's way, whatever the profile is of: a step graph has no times that execution would need.
+  Result<Scenario> scenario = load_scenario(options);
   if (scenario) scenario->profile.overlap = false;
   return scenario;
 }
 
-cpu::Need largest_need(const StepGraph& graph, const cpu::Widths& widths) {
+cpu::Need largest_need(const StepGraph& graph, const Widths& widths) {
   cpu::Need largest;
   const auto add = [&largest](const cpu::Need& need) {
     largest = {std::max(largest.inputs, need.inputs), std::max(largest.outputs, need.outputs)};
@@ -89,31 +80,6 @@ std::vector<Timeline> run_steps(const StepGraph& graph, const ExecuteOptions& op
   return timelines;
 }
 
-/// The step whose duration is nearest to the lower quartile of all.
-const Timeline& typical(const std::vector<Timeline>& steps, const Samples& samples) {
-  const auto distance = [&](const Timeline& step) {
-    return std::abs(seconds(step.step_time) - samples.lower_quartile);
-  };
-  return *std::min_element(steps.begin(), steps.end(),
-                           [&](const Timeline& a, const Timeline& b) { return distance(a) < distance(b); });
-}
-
-Result<void> write(const ExecuteOptions& options, const Scenario& scenario, ForecastRun& run,
-                   const std::vector<Timeline>& steps) {
-  std::vector<double> durations;
-  for (const Timeline& step : steps) durations.push_back(seconds(step.step_time));
-  const Samples samples = summarise(durations);
-  run.timeline = typical(steps, samples);
-  StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::executed);
-  record.repeats = {samples.count, samples.lower_quartile, samples.median, samples.spread};
-  const fs::path folder = options.out;
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  return write_file(folder / "timeline.json", to_json(record)).and_then([&] {
-    return write_trace_file(folder / "trace.json", run, {});
-  });
-}
-
 }  // namespace
 
 Result<void> check_execution(const ExecuteOptions& options) {
@@ -121,7 +87,7 @@ Result<void> check_execution(const ExecuteOptions& options) {
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
   if (!run) return tl::unexpected(run.error());
-  const cpu::Widths widths = cpu::widths_of(scenario->model, run->plan);
+  const Widths widths = tracecast::widths_of(scenario->model, run->plan);
   const std::int64_t each = cpu::Driver::memory_bytes(widths, largest_need(run->graph, widths));
   const std::int64_t needed = each * scenario->cluster.world_size;
   const std::int64_t available = available_memory_bytes();
@@ -142,11 +108,11 @@ Result<void> execute(const ExecuteOptions& options) {
   if (ranks != scenario->cluster.world_size)
     return fail(
         fmt::format("{} has {} ranks and was started with {}", scenario->name, scenario->cluster.world_size, ranks));
-  const cpu::Widths widths = cpu::widths_of(scenario->model, run->plan);
+  const Widths widths = tracecast::widths_of(scenario->model, run->plan);
   cpu::Driver driver(widths, largest_need(run->graph, widths));
   const std::vector<Timeline> steps = run_steps(run->graph, options, driver);
   if (rank != 0) return {};
-  return write(options, *scenario, *run, steps);
+  return write_steps(options, *scenario, *run, steps);
 }
 
 }  // namespace tracecast::worker

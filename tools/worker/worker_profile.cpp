@@ -1,6 +1,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/chrono.h>
@@ -14,8 +16,9 @@
 #include "kernels/recording.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/suite.hpp"
-#include "tools/environment.hpp"
+#include "sim/io/files.hpp"
 #include "tools/progress.hpp"
+#include "tools/worker/inputs.hpp"
 #include "tools/worker/worker.hpp"
 
 namespace tracecast::worker {
@@ -23,45 +26,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Bytes kLargestCollective{16 << 20};
+
 /// Times of one pass over a suite, of all ranks: [operator or collective][rank].
 struct Pass {
   std::vector<std::vector<double>> operators;
   std::vector<std::vector<double>> collectives;
 };
-
-Result<Scenario> scenario_named(const std::string& name, const DataPaths& data) {
-  const Result<fs::path> path = find_file(name, data.scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, data);
-}
-
-Result<Suite> suite_of(const ProfileOptions& options) {
-  const Result<DataPaths> data = cli::data_paths();
-  if (!data) return tl::unexpected(data.error());
-  Suite suite;
-  if (options.suite != "none") {
-    const Result<Scenario> base = scenario_named(options.device, *data);
-    if (!base) return tl::unexpected(base.error());
-    Result<Suite> made = make_suite(options.suite, *base);
-    if (!made) return made;
-    suite = std::move(*made);
-  }
-  for (const std::string& name : options.scenarios) {
-    Result<Scenario> scenario = scenario_named(name, *data);
-    if (!scenario) return tl::unexpected(scenario.error());
-    if (const Result<void> added = add_scenario(suite, std::move(*scenario)); !added)
-      return tl::unexpected(added.error());
-  }
-  if (suite.collectives.empty()) suite.collectives = collective_sizes(Bytes{16 << 20});
-  return suite;
-}
-
-cpu::Widths widths_of(const Scenario& scenario) {
-  const Result<Plan> plan =
-      make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
-  TRACECAST_ASSERT(plan.has_value(), "a scenario of the suite was forecast before");
-  return cpu::widths_of(scenario.model, *plan);
-}
 
 /// Every rank times every operator at the same moment as the others, since cores share caches and memory.
 class Timer {
@@ -75,7 +46,7 @@ class Timer {
     for (const Scenario& scenario : suite.scenarios) widths_.push_back(widths_of(scenario));
     for (const SuiteOperator& each : suite.operators) add(cpu::need_of(each.op, widths_[each.scenario]));
     for (const CollectiveCall& call : suite.collectives) add(need_of(call));
-    for (const cpu::Widths& widths : widths_) drivers_.push_back(std::make_unique<cpu::Driver>(widths, largest));
+    for (const Widths& widths : widths_) drivers_.push_back(std::make_unique<cpu::Driver>(widths, largest));
   }
 
   Pass pass() {
@@ -117,7 +88,7 @@ class Timer {
 
   const Suite& suite_;
   int ranks_ = 1;
-  std::vector<cpu::Widths> widths_;
+  std::vector<Widths> widths_;
   std::vector<std::unique_ptr<cpu::Driver>> drivers_;
 };
 
@@ -181,7 +152,7 @@ SuiteSamples summarise_passes(const std::vector<Pass>& passes) {
 }  // namespace
 
 Result<void> profile(const ProfileOptions& options) {
-  const Result<Suite> suite = suite_of(options);
+  const Result<Suite> suite = suite_of(options, kLargestCollective);
   if (!suite) return tl::unexpected(suite.error());
   int rank = 0;
   int ranks = 1;

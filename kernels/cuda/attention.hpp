@@ -1,0 +1,53 @@
+/// Attention by cuDNN's fused kernels: the graph of attention_graph.hpp through the backend API, prepared once for each
+/// shape. Where cuDNN has no kernel for the masked graph, the unmasked one is run and says so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "kernels/cuda/attention_graph.hpp"
+
+namespace tracecast::cuda {
+
+/// Device memory of one call, shapes as attention_graph() says. The last four are of the backward.
+struct AttentionOperands {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;         ///< written by the forward, read by the backward
+  void* statistics = nullptr;  ///< likewise; fp32
+  const void* d_out = nullptr;
+  void* d_q = nullptr;
+  void* d_k = nullptr;
+  void* d_v = nullptr;
+};
+
+class Attention {
+ public:
+  Attention();
+  ~Attention();
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
+
+  /// Throws DeviceError when cuDNN has no kernel, neither for the masked graph nor for the unmasked one.
+  void run(const AttentionShape& shape, bool forward, const AttentionOperands& operands, cudaStream_t stream);
+
+  /// Whether cuDNN has a kernel with this shape's mask (true for shapes that have none).
+  bool has_masked_kernel(const AttentionShape& shape, bool forward);
+
+ private:
+  struct Plan;
+  Plan& prepared(const AttentionShape& shape, bool forward);
+
+  cudnnHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  std::int64_t workspace_bytes_ = 0;
+  std::vector<std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace tracecast::cuda

@@ -1,0 +1,40 @@
+/// Which GPU this is, and with which libraries it works.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tracecast::cuda {
+
+struct DeviceInfo {
+  std::string name;  ///< "NVIDIA H200"
+  int major = 0;     ///< compute capability
+  int minor = 0;
+  int sms = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t free_bytes = 0;
+  int clock_mhz = 0;         ///< of the SMs, the highest
+  int memory_clock_mhz = 0;  ///< the highest
+};
+
+/// Versions as their makers write them ("13.0", "2.28.9").
+struct LibraryVersions {
+  std::string driver;
+  std::string cuda;
+  std::string cublas;
+  std::string cudnn;
+  std::string nccl;
+};
+
+/// Why no GPU can be used here, in one sentence; "" when one can.
+std::string missing_device();
+
+/// Of GPU `index`, which becomes this thread's. Throws DeviceError.
+DeviceInfo use_device(int index);
+int device_count();
+LibraryVersions library_versions();
+
+/// "driver for CUDA 13.0, CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0, NCCL 2.28.9"
+std::string to_string(const LibraryVersions& versions);
+
+}  // namespace tracecast::cuda

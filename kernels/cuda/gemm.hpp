@@ -1,0 +1,41 @@
+/// Multiplications by cuBLASLt: described once for each shape, then run again and again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/gemm_problem.hpp"
+
+namespace tracecast::cuda {
+
+class Gemm {
+ public:
+  Gemm();
+  ~Gemm();
+  Gemm(const Gemm&) = delete;
+  Gemm& operator=(const Gemm&) = delete;
+
+  /// Operands as GemmProblem says, batches one after the other. The kernel is the one that cuBLASLt's heuristics put
+  /// first for up to kWorkspace bytes of workspace, which is what frameworks run.
+  /// Throws DeviceError when there is none.
+  void run(const GemmProblem& problem, const void* first, const void* second, void* result, cudaStream_t stream);
+
+  static constexpr std::size_t kWorkspace = std::size_t{32} << 20;
+
+ private:
+  struct Prepared;
+  Prepared& prepared(const GemmProblem& problem);
+
+  cublasLtHandle_t handle_ = nullptr;
+  void* workspace_ = nullptr;
+  float* ones_ = nullptr;  ///< scale factors
+  std::int64_t one_count_ = 0;
+  std::vector<std::pair<GemmProblem, std::unique_ptr<Prepared>>> known_;
+};
+
+}  // namespace tracecast::cuda

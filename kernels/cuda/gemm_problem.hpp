@@ -1,0 +1,51 @@
+/// A multiplication of the step graph as cuBLASLt wants it described. Plain data: what is asked of the library is tested
+/// without one.
+///
+/// cuBLASLt counts columns first, the step graph rows: C[m,n] = A B row by row is C'[n,m] = B' A' column by column, so the
+/// library's first operand is our B. Eight-bit operands must both be stored with k innermost ("TN"); for those every
+/// pass is described in the forward's layout, since training keeps transposed copies (Transformer Engine does).
+/// Source: cuBLAS 13.0 documentation, cublasLtMatmul: supported types, scaling modes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/operands.hpp"
+#include "sim/base/result.hpp"
+
+namespace tracecast::cuda {
+
+enum class ElementType { fp32, fp16, bf16, e4m3, e5m2 };
+std::int64_t element_bytes(ElementType type);
+
+/// One scale for the tensor, one for 128 elements along k, or one for 128 x 128 elements.
+enum class Scaling { none, tensor, vector128, block128 };
+
+/// An operand as it is stored: `rows` x `columns`, column by column, `pitch` elements from one to the next.
+struct GemmOperand {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t pitch = 0;
+  bool transposed = false;
+  ElementType type = ElementType::bf16;
+  Scaling scaling = Scaling::none;
+  std::int64_t elements() const { return rows * columns; }
+  /// fp32 scale factors, rounded up to what any layout of them needs.
+  std::int64_t scales() const;
+  bool operator==(const GemmOperand&) const = default;
+};
+
+struct GemmProblem {
+  GemmOperand first;   ///< B of the step graph
+  GemmOperand second;  ///< A of the step graph
+  GemmOperand result;
+  std::int64_t depth = 0;  ///< k
+  std::int64_t batch = 1;
+  bool accumulate = false;  ///< adds to the result
+  bool operator==(const GemmProblem&) const = default;
+};
+
+/// Requires a GemmShape. Errors: a precision that Hopper has no such multiplication for (mxfp8, nvfp4), or a size that
+/// the 8-bit formats cannot have (k, m and n must be multiples of 16).
+Result<GemmProblem> gemm_problem(const Operator& op);
+
+}  // namespace tracecast::cuda

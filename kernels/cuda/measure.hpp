@@ -1,0 +1,40 @@
+/// Times work on a GPU by events.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+namespace tracecast::cuda {
+
+struct MeasureSettings {
+  int samples = 15;
+  double sample_seconds = 2e-3;  ///< of work in each sample: as many launches as fill it
+  int most_launches = 200;
+};
+
+/// Seconds of one launch, a value for each sample. Launches of a sample stand in the queue before the first begins (a kernel
+/// that waits holds them up), so that what is timed is the GPU and never the host, and follow each other as in a step, with
+/// the gap that the GPU leaves between two kernels. Three launches come first to warm up.
+/// Work that needs less than a microsecond is timed with as many launches.   Throws DeviceError.
+std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings);
+
+/// Seconds that the host needs for one launch while the GPU is behind.
+double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches);
+
+/// Holds a stream up for about so many clock cycles.
+void hold(long long cycles, cudaStream_t stream);
+
+/// Work on two streams at the same time.
+struct Overlap {
+  double first_alone = 0;  ///< seconds of one launch
+  double second_alone = 0;
+  double first_beside = 0;  ///< while the other is running
+  double second_beside = 0;
+};
+/// Each is launched often enough that it is beside the other all the time it is timed.
+Overlap measure_overlap(const std::function<void(cudaStream_t)>& first,
+                        const std::function<void(cudaStream_t)>& second);
+
+}  // namespace tracecast::cuda

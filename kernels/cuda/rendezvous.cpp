@@ -1,0 +1,107 @@
+#include "kernels/cuda/rendezvous.hpp"
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace tracecast::cuda {
+namespace {
+
+struct Launcher {
+  const char* rank;
+  const char* ranks;
+  const char* local_rank;
+};
+constexpr std::array kLaunchers{Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+                                Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+Result<int> number_of(const Environment& environment, const char* name, int otherwise) {
+  const char* const text = environment(name);
+  if (text == nullptr) return otherwise;
+  const std::optional<int> value = number(text);
+  if (!value) return fail(fmt::format("{} = {}: not a number of ranks", name, text));
+  return *value;
+}
+
+Result<Seat> seat_of(const Environment& environment, const Launcher& launcher) {
+  const Result<int> rank = number_of(environment, launcher.rank, 0);
+  const Result<int> ranks = number_of(environment, launcher.ranks, 1);
+  for (const Result<int>* each : {&rank, &ranks})
+    if (!*each) return tl::unexpected(each->error());
+  const Result<int> local = number_of(environment, launcher.local_rank, *rank);
+  if (!local) return tl::unexpected(local.error());
+  if (*rank >= *ranks)
+    return fail(fmt::format("{} = {}: must be below {} = {}", launcher.rank, *rank, launcher.ranks, *ranks));
+  return Seat{*rank, *ranks, *local};
+}
+
+std::filesystem::path place(const std::filesystem::path& folder, const std::string& name, int rank) {
+  return folder / fmt::format("{}.{}", name, rank);
+}
+
+}  // namespace
+
+Result<Seat> seat_from(const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers)
+    if (environment(launcher.rank) != nullptr) return seat_of(environment, launcher);
+  return Seat{};
+}
+
+Result<void> Rendezvous::leave(const std::string& name, const std::string& bytes) const {
+  const std::filesystem::path path = place(folder_, name, seat_.rank);
+  std::filesystem::path partial = path;
+  partial += ".partial";
+  std::ofstream file(partial, std::ios::binary);
+  file << bytes;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(partial, path, error);
+  if (!file || error) return fail(fmt::format("{}: cannot be written", path.string()));
+  return {};
+}
+
+Result<std::string> Rendezvous::fetch(const std::string& name, int rank, std::chrono::milliseconds patience) const {
+  const std::filesystem::path path = place(folder_, name, rank);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!std::filesystem::exists(path)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return fail(fmt::format("{}: rank {} has not come within {} s", path.string(), rank,
+                              std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+Result<std::vector<std::string>> Rendezvous::gather_at_root(const std::string& name, const std::string& own) const {
+  std::vector<std::string> all{own};
+  if (seat_.ranks == 1) return all;
+  if (seat_.rank != 0) {
+    if (const Result<void> left = leave(name, own); !left) return tl::unexpected(left.error());
+    return std::vector<std::string>{};
+  }
+  for (int rank = 1; rank < seat_.ranks; ++rank) {
+    Result<std::string> theirs = fetch(name, rank);
+    if (!theirs) return tl::unexpected(theirs.error());
+    all.push_back(std::move(*theirs));
+  }
+  return all;
+}
+
+}  // namespace tracecast::cuda

@@ -1,0 +1,79 @@
+/// Runs one rank's program of a step graph on a GPU: every operation on its stream, events between streams as the graph has
+/// them, collectives by NCCL. The host issues ahead and waits only where the graph says so (host_sync).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/collectives.hpp"
+#include "kernels/cuda/driver.hpp"
+#include "kernels/executor.hpp"
+
+namespace tracecast::cuda {
+
+/// Events with time stamps, kept for the next step.
+class EventPool {
+ public:
+  EventPool() = default;
+  ~EventPool();
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+  cudaEvent_t next();
+  void reset() { used_ = 0; }
+
+ private:
+  std::vector<cudaEvent_t> events_;
+  std::size_t used_ = 0;
+};
+
+class StepRunner {
+ public:
+  /// `groups` nullptr: the rank is alone. All outlive the runner.
+  StepRunner(const StepGraph& graph, std::int32_t rank, Driver& driver, const GraphGroups* groups);
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  /// Runs a step and waits for its end. Every operation but host_sync, in the order of issue, in time since the step
+  /// began on this rank.
+  ///
+  /// Each operation leaves one time stamp, at its end; it began when the one before it on its stream and all that it
+  /// waited for had ended. Two would cost a microsecond more for each of thousands of kernels. Time that a kernel waited for
+  /// the host to launch it is therefore part of the kernel, except after a host_sync and at the start of a template.
+  std::vector<ExecutedOp> run();
+
+  cudaStream_t stream(StreamId id) const { return streams_[id]; }
+
+ private:
+  struct Issued {
+    ExecutedOp op;
+    StreamId stream = 0;
+    cudaEvent_t begin = nullptr;  ///< where it was stamped
+    cudaEvent_t end = nullptr;
+    std::vector<std::int32_t> waits;  ///< operations, by order of issue
+  };
+  using EventKey = std::pair<bool, std::int32_t>;  ///< local or of the rank, number
+
+  void issue(const ProgramItem& item, std::int32_t item_index, std::int32_t op_index, bool first);
+  void synchronise(const Op& op, std::int32_t microbatch);
+  void launch(const Op& op, cudaStream_t stream);
+  std::vector<ExecutedOp> times() const;
+  static EventKey key_of(const EventRef& event, std::int32_t microbatch);
+
+  const StepGraph& graph_;
+  const Rank& self_;
+  Driver& driver_;
+  const GraphGroups* groups_;
+  std::vector<cudaStream_t> streams_;
+  EventPool pool_;
+  cudaEvent_t start_ = nullptr;
+  std::vector<Issued> issued_;
+  std::map<EventKey, std::int32_t> recorded_;  ///< last operation that recorded an event, by order of issue
+  bool stamp_next_ = true;
+};
+
+}  // namespace tracecast::cuda

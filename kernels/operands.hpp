@@ -1,0 +1,65 @@
+/// What operators are run on, whatever runs them: rows of element-wise work, layouts of multiplications, sizes of
+/// attention's tensors. Shared by the drivers of CPUs and GPUs, so that both do the same work for one operator.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/model/model.hpp"
+#include "sim/model/operators.hpp"
+#include "sim/plan/plan.hpp"
+
+namespace tracecast {
+
+/// Lengths of rows that element-wise operators need: their shapes are a number of elements.
+struct Widths {
+  std::int64_t hidden = 1;
+  std::int64_t head_dim = 1;
+  std::int64_t heads = 1;
+  std::int64_t sequence = 1;
+  std::int64_t tokens = 1;  ///< of one micro-batch on one rank
+  std::int64_t vocabulary = 1;
+};
+Widths widths_of(const Model& model, const Plan& plan);
+
+/// Elements as whole rows.
+struct Rows {
+  std::int64_t rows = 1;
+  std::int64_t width = 1;
+};
+Rows rows_of(std::int64_t elements, std::int64_t width);
+/// One row a token.
+Rows token_rows(std::int64_t elements, const Widths& widths);
+/// Of a norm: heads are normalised each for itself ("qk_norm"), else whole tokens.
+Rows norm_rows(const Operator& op, std::int64_t elements, const Widths& widths);
+
+inline bool is_forward(const Operator& op) { return op.pass == Pass::forward; }
+
+/// Which operands of C[m,n] = A B are stored transposed.
+///   forward layout  Y = X W^T    X [m,k], W [n,k]
+///   dgrad           dX = dY W    dY [m,k], W [k,n]
+///   wgrad           dW = dY^T X  dY [k,m], X [k,n]
+enum class GemmLayout { normal_transposed, normal_normal, transposed_normal };
+GemmLayout layout_of(Pass pass);
+/// Of a multiplication of the step graph, those of unfused attention included.
+GemmLayout layout_of(const Operator& op);
+
+/// Elements of attention's tensors.
+struct AttentionSizes {
+  std::int64_t query = 0;
+  std::int64_t key = 0;
+  std::int64_t value = 0;
+  std::int64_t out = 0;
+  std::int64_t statistics = 0;  ///< log-sum-exp of each row, fp32
+};
+AttentionSizes sizes_of(const AttentionShape& shape);
+
+/// What an optimizer's pass over the parameters keeps: the traffic of the operator says it (DOMAIN.md 1.3: 12 bytes for
+/// SGD, 20 with momentum, 28 for Adam, 2 more for a 16-bit copy of the weights).
+enum class UpdateKind { sgd, momentum, adam };
+struct Update {
+  UpdateKind kind = UpdateKind::adam;
+  bool narrow_copy = false;
+};
+Update update_of(const ElementwiseShape& shape);
+
+}  // namespace tracecast

@@ -1,0 +1,169 @@
+// Recordings on GPUs, as far as they need none: who sits where, what was measured so far, the profile that comes of it,
+// where the time of overlapping streams goes.
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "kernels/cuda/rendezvous.hpp"
+#include "kernels/executor.hpp"
+#include "kernels/measurement_log.hpp"
+#include "kernels/recording.hpp"
+#include "sim/cost/costs.hpp"
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+cuda::Environment environment_of(const std::map<std::string, std::string>& values) {
+  return [values](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  };
+}
+
+Profile shipped(const std::string& name) {
+  const Result<Profile> profile =
+      read_profile(std::filesystem::path(source_dir()) / "kernels/profiles" / (name + ".json"));
+  if (!profile) FAIL(to_string(profile.error()));
+  return *profile;
+}
+
+constexpr Duration operator""_us(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000}; }
+
+/// Two operators on the compute stream and an all-reduce on another: the first records, the all-reduce waits for it, the
+/// second operator for the all-reduce.
+StepGraph one_all_reduce() {
+  StepGraph graph;
+  graph.streams = {{"compute"}, {"tp"}};
+  graph.rank_events = 2;
+  graph.microbatches = 1;
+  graph.operators.resize(1);
+  graph.collectives.resize(1);
+  graph.communicators.push_back({"tp", {}, {0, 1}});
+  Template work{"forward", Phase::forward, 0, {}, {}, {}};
+  work.ops.push_back({OpType::compute, 0, 0, {}, {}, {}, {0, 0}});
+  work.ops.push_back({OpType::collective, 1, 0, {}, {}, {{0, 0}}, {1, 0}});
+  work.ops.push_back({OpType::compute, 0, -1, {}, {}, {{1, 0}}, {}});
+  work.ops.push_back({OpType::compute, 0, 0, {}, {}, {}, {}});
+  graph.templates.push_back(work);
+  graph.programs.push_back({{0, 0}});
+  for (std::int32_t r = 0; r < 2; ++r) graph.ranks.push_back({r, 1, kFullSpeed, 0, 0, {0}, {}});
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("gpu ranks: the launcher's environment says who is who", "[kernels][cuda]") {
+  CHECK(*cuda::seat_from(environment_of({})) == cuda::Seat{0, 1, 0});
+  CHECK(*cuda::seat_from(environment_of({{"OMPI_COMM_WORLD_RANK", "5"},
+                                         {"OMPI_COMM_WORLD_SIZE", "8"},
+                                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                         {"SLURM_PROCID", "7"}})) == cuda::Seat{5, 8, 1});
+  CHECK(*cuda::seat_from(environment_of({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}})) == cuda::Seat{2, 4, 2});
+}
+
+TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][cuda][error]") {
+  const auto error = [](const std::map<std::string, std::string>& values) {
+    const Result<cuda::Seat> seat = cuda::seat_from(environment_of(values));
+    return seat ? std::string() : to_string(seat.error());
+  };
+  CHECK(error({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = x: not a number of ranks");
+  CHECK(error({{"OMPI_COMM_WORLD_RANK", "-1"}}) == "OMPI_COMM_WORLD_RANK = -1: not a number of ranks");
+  CHECK(error({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = 2: must be below PMI_SIZE = 2");
+}
+
+TEST_CASE("gpu ranks: what is left in the folder is fetched, whole, in order", "[kernels][cuda]") {
+  const TemporaryFolder folder;
+  const cuda::Rendezvous first({0, 3, 0}, folder.path());
+  const std::string bytes("a\0b\n", 4);
+  REQUIRE(cuda::Rendezvous({2, 3, 2}, folder.path()).gather_at_root("times", "two")->empty());
+  REQUIRE(cuda::Rendezvous({1, 3, 1}, folder.path()).gather_at_root("times", bytes)->empty());
+  CHECK(*first.gather_at_root("times", "zero") == std::vector<std::string>{"zero", bytes, "two"});
+  const Result<std::string> nobody = first.fetch("never", 1, std::chrono::milliseconds(10));
+  REQUIRE_FALSE(nobody);
+  CHECK(to_string(nobody.error()).find("rank 1 has not come within") != std::string::npos);
+  CHECK(cuda::Rendezvous({0, 1, 0}, "/nowhere").gather_at_root("times", "alone")->size() == 1);
+}
+
+TEST_CASE("measurement log: goes on after an interruption, not after a change", "[kernels][cuda]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "r.measured";
+  MeasurementLog(path, "H200").add("gemm 1", {{0.5, 0.25}, ""});
+  MeasurementLog(path, "H200").add("gemm 2", {{}, "no kernel"});
+  std::ofstream(path, std::ios::app) << R"({"label":"gemm 3","sec)";  // cut off
+  MeasurementLog again(path, "H200");
+  CHECK(again.size() == 2);
+  REQUIRE(again.find("gemm 1") != nullptr);
+  CHECK(*again.find("gemm 1") == Measurement{{0.5, 0.25}, ""});
+  CHECK(again.find("gemm 2")->skipped == "no kernel");
+  CHECK(again.find("gemm 3") == nullptr);
+  again.add("gemm 3", {{1.0}, ""});  // behind what was cut off
+  CHECK(MeasurementLog(path, "H200").size() == 3);
+  CHECK(MeasurementLog(path, "H100").size() == 0);
+  CHECK(MeasurementLog(path, "H200").size() == 0);  // begun anew by the other
+}
+
+TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[kernels][cuda]") {
+  CHECK(shipped_profile_of("NVIDIA H200") == "h200");
+  CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(shipped_profile_of("NVIDIA GB200") == "gb200");
+  CHECK(shipped_profile_of("GeForce RTX 3060").empty());
+
+  const Operator op{OperatorKind::gemm, Pass::forward, Precision::bf16, "fc1", GemmShape{4096, 4096, 4096, 1, false}};
+  const RecordedOn where{"NVIDIA H200", "a test", 1, Bytes{std::int64_t{150} << 30}};
+  const Profile profile = recorded_gpu_profile(shipped("h200"), {{op, 1e-3, 0.01, 15}}, {}, where, 4e-6);
+  CHECK(profile.kind == "recorded");
+  CHECK(profile.overlap);
+  CHECK(profile.host.launch == 4e-6);
+  const OperatorCost cost = Costs(profile).of(op);
+  CHECK(cost.provenance == Provenance::measured);
+  CHECK(seconds(cost.duration) == Approx(1e-3));  // no in-training factor on top
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder.path() / "r.json", to_json(profile)));
+  const Result<Profile> back = read_profile(folder.path() / "r.json");
+  REQUIRE(back);
+  CHECK(back->source == "a test");
+  CHECK(back->measured == profile.measured);
+}
+
+TEST_CASE("overlapped timeline: idle time goes to what the compute stream waited for", "[kernels][cuda]") {
+  const StepGraph graph = one_all_reduce();
+  // Rank 0 computes for 10 us and then waits for rank 1, which comes 5 us later; the all-reduce moves for 8 us; 2 us after it
+  // the host launches the next operator. Rank 1 has no more idle time than the transfer and the launch.
+  const std::vector<ExecutedOp> early{
+      {0, 0, 0_us, 10_us}, {0, 1, 10_us, 23_us}, {0, 2, 23_us, 23_us}, {0, 3, 25_us, 30_us}};
+  const std::vector<ExecutedOp> late{
+      {0, 0, 0_us, 15_us}, {0, 1, 15_us, 23_us}, {0, 2, 23_us, 23_us}, {0, 3, 25_us, 31_us}};
+  const Timeline timeline = overlapped_timeline_of(graph, {early, late});
+  CHECK(timeline.step_time == 31_us);
+  const auto tp = static_cast<std::size_t>(Traffic::tensor_parallel);
+  const RankTime& a = timeline.ranks[0];
+  CHECK(a.compute == 15_us);
+  CHECK(a.bubble == 6_us);  // 5 for rank 1, 1 at the end
+  CHECK(a.exposed[tp] == 8_us);
+  CHECK(a.host == 2_us);
+  const RankTime& b = timeline.ranks[1];
+  CHECK(b.compute == 21_us);
+  CHECK(b.bubble == 0_us);
+  CHECK(b.exposed[tp] == 8_us);
+  CHECK(b.host == 2_us);
+  for (const RankTime& rank : timeline.ranks) CHECK(rank.total() == timeline.step_time);
+  CHECK(timeline.spans.size() == 8);
+}
+
+TEST_CASE("overlapped timeline: a transfer that is hidden costs nothing", "[kernels][cuda]") {
+  StepGraph graph = one_all_reduce();
+  std::swap(graph.templates[0].ops[2], graph.templates[0].ops[3]);  // the second operator does not wait
+  const std::vector<ExecutedOp> rank{
+      {0, 0, 0_us, 10_us}, {0, 1, 10_us, 18_us}, {0, 2, 10_us, 20_us}, {0, 3, 20_us, 20_us}};
+  const Timeline timeline = overlapped_timeline_of(graph, {rank, rank});
+  CHECK(timeline.step_time == 20_us);
+  CHECK(timeline.ranks[0].compute == 20_us);
+  CHECK(timeline.ranks[0].total() == 20_us);
+}

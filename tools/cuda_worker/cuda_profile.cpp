@@ -1,0 +1,255 @@
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "kernels/cuda/collectives.hpp"
+#include "kernels/cuda/device_info.hpp"
+#include "kernels/cuda/driver.hpp"
+#include "kernels/cuda/measure.hpp"
+#include "kernels/measurement_log.hpp"
+#include "kernels/recording.hpp"
+#include "sim/io/files.hpp"
+#include "tools/cuda_worker/cuda_worker.hpp"
+#include "tools/environment.hpp"
+#include "tools/progress.hpp"
+#include "tools/worker/inputs.hpp"
+
+namespace tracecast::worker {
+namespace {
+
+constexpr Bytes kLargestCollective{std::int64_t{1} << 30};
+
+Result<Profile> base_profile(const std::string& asked, const std::string& gpu) {
+  const std::string name = asked.empty() ? shipped_profile_of(gpu) : asked;
+  if (name.empty()) return fail(fmt::format("no shipped profile is of {}: name the nearest with --base", gpu));
+  const Result<DataPaths> data = cli::data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<std::filesystem::path> path = find_file(name, data->profiles, "profile");
+  if (!path) return tl::unexpected(path.error());
+  return read_profile(*path);
+}
+
+std::string shape_text(const Operator& op) {
+  if (const auto* gemm = std::get_if<GemmShape>(&op.shape))
+    return fmt::format("{}x{}x{} of {}{}", gemm->m, gemm->n, gemm->k, gemm->batch,
+                       gemm->accumulate_fp32 ? " fp32" : "");
+  if (const auto* a = std::get_if<AttentionShape>(&op.shape))
+    return fmt::format("{}x{}x{} heads {}/{} dim {}/{}{} window {}", a->batch, a->q_len, a->kv_len, a->heads,
+                       a->kv_heads, a->qk_dim, a->v_dim, a->causal ? " causal" : "", a->window);
+  const ElementwiseShape& shape = std::get<ElementwiseShape>(op.shape);
+  return fmt::format("{} elements {} bytes", shape.elements, shape.traffic.count);
+}
+/// What a measurement is found by again: everything that makes operators different, and the name that tells kernels apart.
+std::string label_of(const Operator& op) {
+  return fmt::format("{} {} {} {} {}", to_string(op.kind), op.name, to_string(op.pass), to_string(op.precision),
+                     shape_text(op));
+}
+std::string label_of(const CollectiveCall& call, int ranks) {
+  return fmt::format("{} {} bytes on {} ranks", to_string(call.collective), call.size.count, ranks);
+}
+
+class Recorder {
+ public:
+  Recorder(const Suite& suite, const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous)
+      : suite_(suite), options_(options), rendezvous_(rendezvous), begin_(std::chrono::steady_clock::now()) {
+    cuda::ByteNeed need;
+    Widths widest;
+    for (const Scenario& scenario : suite.scenarios) {
+      widths_.push_back(widths_of(scenario));
+      widest.hidden = std::max(widest.hidden, widths_.back().hidden);
+      widest.vocabulary = std::max(widest.vocabulary, widths_.back().vocabulary);
+    }
+    for (const SuiteOperator& each : suite.operators)
+      need = largest(need, cuda::need_of(each.op, widths_[each.scenario]));
+    if (rendezvous.seat().ranks > 1)
+      for (const CollectiveCall& call : suite.collectives) need = largest(need, cuda::need_of(call));
+    driver_ = std::make_unique<cuda::Driver>(widest, need);
+    TRACECAST_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  }
+  ~Recorder() { cudaStreamDestroy(stream_); }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  Result<void> connect() {
+    if (rendezvous_.seat().ranks == 1) return {};
+    Result<cuda::NcclGroup> world = cuda::nccl_world(rendezvous_);
+    if (!world) return tl::unexpected(world.error());
+    world_ = std::move(*world);
+    return {};
+  }
+
+  bool time_is_up() const {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+    return options_.seconds > 0 && taken.count() > options_.seconds;
+  }
+
+  Measurement time(const SuiteOperator& each) {
+    const Widths& widths = widths_[each.scenario];
+    if (const std::string why = cuda::refusal(each.op, widths); !why.empty()) return {{}, why};
+    driver_->set_widths(widths);
+    try {
+      if (!driver_->masked(each.op)) return {{}, "cuDNN has no kernel with this mask"};
+      return {cuda::measure([&] { driver_->run(each.op, stream_); }, stream_, settings()), ""};
+    } catch (const cuda::DeviceError& error) {
+      return {{}, error.what()};
+    }
+  }
+
+  Measurement time(const CollectiveCall& call) {
+    world_.barrier(*driver_, stream_);
+    return {cuda::measure([&] { world_.run(call, *driver_, stream_); }, stream_, settings()), ""};
+  }
+
+  /// Host time of launches, norms and multiplications mixed.
+  double launch_seconds() {
+    std::vector<double> seconds;
+    for (const SuiteOperator& each : suite_.operators) {
+      const bool usual = each.op.kind == OperatorKind::norm || each.op.kind == OperatorKind::gemm;
+      if (!usual || each.scenario > 0 || !cuda::refusal(each.op, widths_[0]).empty()) continue;
+      driver_->set_widths(widths_[0]);
+      driver_->run(each.op, stream_);
+      seconds.push_back(cuda::host_seconds([&] { driver_->run(each.op, stream_); }, stream_, 50));
+    }
+    return seconds.empty() ? 0 : summarise(std::move(seconds)).median;
+  }
+
+  /// Largest multiplication of the suite and a copy of 256 MiB, alone and beside each other.
+  cuda::Overlap overlap() {
+    const SuiteOperator* largest = nullptr;
+    for (const SuiteOperator& each : suite_.operators)
+      if (each.op.kind == OperatorKind::gemm && each.op.precision == Precision::bf16 &&
+          (largest == nullptr || flops(each.op).count > flops(largest->op).count))
+        largest = &each;
+    if (largest == nullptr) return {};
+    constexpr std::int64_t kCopied = std::int64_t{256} << 20;
+    return cuda::measure_overlap(
+        [&](cudaStream_t stream) { driver_->run(largest->op, stream); },
+        [&](cudaStream_t stream) {
+          TRACECAST_CUDA(cudaMemcpyAsync(driver_->output(kCopied), driver_->input(kCopied),
+                                         static_cast<std::size_t>(kCopied), cudaMemcpyDeviceToDevice, stream));
+        });
+  }
+
+ private:
+  cuda::MeasureSettings settings() const {
+    cuda::MeasureSettings settings;
+    settings.samples = options_.common.passes;
+    return settings;
+  }
+
+  const Suite& suite_;
+  const CudaProfileOptions& options_;
+  const cuda::Rendezvous& rendezvous_;
+  std::chrono::steady_clock::time_point begin_;
+  std::vector<Widths> widths_;
+  std::unique_ptr<cuda::Driver> driver_;
+  cuda::NcclGroup world_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Measures what the log does not have yet. False: time is up. Ranks stay together: rank 0's clock decides for all of
+/// them only when there is one rank, so several ranks have no limit of time.
+bool measure_all(const Suite& suite, Recorder& recorder, MeasurementLog& log, int ranks, bool progress_shown) {
+  cli::Progress progress(fmt::format("timing {} operators", suite.operators.size()), progress_shown);
+  std::int64_t done = 0;
+  const auto total = static_cast<double>(suite.operators.size() + (ranks > 1 ? suite.collectives.size() : 0));
+  for (const SuiteOperator& each : suite.operators) {
+    progress.update(static_cast<double>(done++), total);
+    if (log.find(label_of(each.op)) != nullptr) continue;
+    if (ranks == 1 && recorder.time_is_up()) return false;
+    log.add(label_of(each.op), recorder.time(each));
+  }
+  if (ranks == 1) return true;
+  for (const CollectiveCall& call : suite.collectives) {
+    progress.update(static_cast<double>(done++), total);
+    log.add(label_of(call, ranks), recorder.time(call));  // always: all ranks must do the same
+  }
+  return true;
+}
+
+std::vector<MeasuredOperator> measured_operators(const Suite& suite, const MeasurementLog& log) {
+  std::vector<MeasuredOperator> measured;
+  for (const SuiteOperator& each : suite.operators) {
+    const Measurement* const found = log.find(label_of(each.op));
+    if (found == nullptr || found->seconds.empty()) continue;
+    const Samples samples = summarise(found->seconds);
+    measured.push_back({each.op, samples.lower_quartile, samples.spread, samples.count});
+  }
+  return measured;
+}
+
+std::vector<MeasuredCollective> measured_collectives(const Suite& suite, const MeasurementLog& log, int ranks) {
+  std::vector<MeasuredCollective> measured;
+  for (const CollectiveCall& call : suite.collectives) {
+    const Measurement* const found = log.find(label_of(call, ranks));
+    if (found == nullptr || found->seconds.empty()) continue;
+    const Samples samples = summarise(found->seconds);
+    measured.push_back({call.collective, ranks, call.size, samples.lower_quartile, samples.spread, samples.count});
+  }
+  return measured;
+}
+
+std::string overlap_text(const cuda::Overlap& overlap) {
+  return fmt::format(
+      "work,alone_s,beside_the_other_s,slowdown\nlargest multiplication,{:.9f},{:.9f},{:.3f}\ncopy of 256 "
+      "MiB,{:.9f},{:.9f},{:.3f}\n",
+      overlap.first_alone, overlap.first_beside, overlap.first_beside / overlap.first_alone, overlap.second_alone,
+      overlap.second_beside, overlap.second_beside / overlap.second_alone);
+}
+
+void say_what_was_skipped(const Suite& suite, const MeasurementLog& log) {
+  for (const SuiteOperator& each : suite.operators) {
+    const Measurement* const found = log.find(label_of(each.op));
+    if (found != nullptr && found->seconds.empty())
+      fmt::print(stderr, "not timed: {}: {}\n", label_of(each.op), found->skipped);
+  }
+}
+
+}  // namespace
+
+Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous) {
+  const cuda::Seat& seat = rendezvous.seat();
+  const cuda::DeviceInfo device = cuda::use_device(seat.local_rank);
+  Result<Profile> base = base_profile(options.base, device.name);
+  if (!base) return tl::unexpected(base.error());
+  const Result<Suite> suite = suite_of(options.common, kLargestCollective);
+  if (!suite) return tl::unexpected(suite.error());
+  const std::string versions = to_string(cuda::library_versions());
+  const std::string key = fmt::format("{}, {}, suite {}, {} samples, {} ranks", device.name, versions,
+                                      options.common.suite, options.common.passes, seat.ranks);
+  const std::string suffix = seat.rank == 0 ? "" : fmt::format(".{}", seat.rank);
+  MeasurementLog log(options.common.out + ".measured" + suffix, key);
+  Recorder recorder(*suite, options, rendezvous);
+  if (const Result<void> connected = recorder.connect(); !connected) return tl::unexpected(connected.error());
+  const bool shown = seat.rank == 0 && options.common.show_progress;
+  if (!measure_all(*suite, recorder, log, seat.ranks, shown)) return false;
+  const double launch = recorder.launch_seconds();
+  if (seat.rank != 0) {
+    log.remove();
+    return true;
+  }
+  say_what_was_skipped(*suite, log);
+  const RecordedOn where{
+      device.name,
+      fmt::format("tracecast profile --device cuda --suite {}, lower quartiles of {} samples; {}; SM clock up to {} "
+                  "MHz, memory {} MHz; {:%Y-%m-%d}",
+                  options.common.suite, options.common.passes, versions, device.clock_mhz, device.memory_clock_mhz,
+                  fmt::gmtime(std::time(nullptr))),
+      seat.ranks, Bytes{device.memory_bytes}};
+  const Profile profile = recorded_gpu_profile(std::move(*base), measured_operators(*suite, log),
+                                               measured_collectives(*suite, log, seat.ranks), where, launch);
+  const Result<void> written = write_file(options.common.out, to_json(profile)).and_then([&] {
+    return write_file(options.common.out + ".overlap.csv", overlap_text(recorder.overlap()));
+  });
+  if (!written) return tl::unexpected(written.error());
+  log.remove();
+  return true;
+}
+
+}  // namespace tracecast::worker

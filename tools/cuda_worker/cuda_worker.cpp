@@ -1,0 +1,92 @@
+// tracecast-cuda-worker: one process per GPU, started by tracecast alone or under mpirun.
+
+#include "tools/cuda_worker/cuda_worker.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "kernels/cuda/check.hpp"
+#include "kernels/cuda/device_info.hpp"
+#include "tools/commands.hpp"
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::worker;
+
+int say(const std::string& sentence, cli::ExitCode code, bool speak) {
+  if (speak) fmt::print(stderr, "{}\n", sentence);
+  return static_cast<int>(code);
+}
+
+/// Rank 0 says what is wrong with the input, since all ranks find the same; a GPU's error is each rank's own.
+int report(const std::function<Result<bool>()>& work, bool speak) {
+  try {
+    const Result<bool> result = work();
+    if (!result) return say(to_string(result.error()), cli::ExitCode::bad_input, speak);
+    return static_cast<int>(*result ? cli::ExitCode::done : cli::ExitCode::no);
+  } catch (const cuda::DeviceError& error) {
+    return say(error.what(), cli::ExitCode::bad_input, true);
+  }
+}
+
+Result<bool> done(const Result<void>& result) {
+  if (!result) return tl::unexpected(result.error());
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("One rank of tracecast profile and tracecast execute on a GPU");
+  app.require_subcommand(1);
+  std::string meeting = ".";
+
+  ExecuteOptions execution;
+  const auto add_scenario_options = [&execution](CLI::App& command) {
+    command.add_option("SCENARIO", execution.scenario)->required();
+    command.add_option("--set", execution.overrides)->allow_extra_args(false);
+  };
+  CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
+  add_scenario_options(check);
+  CLI::App& run = *app.add_subcommand("execute", "run steps of the scenario");
+  add_scenario_options(run);
+  run.add_option("--steps", execution.steps);
+  run.add_option("--warm-up", execution.warm_up);
+  run.add_option("--out", execution.out);
+  run.add_option("--meet", meeting);
+
+  CudaProfileOptions recording;
+  recording.common.device = "gpu-1b";
+  CLI::App& record = *app.add_subcommand("profile", "time operators and collectives");
+  record.add_option("--suite", recording.common.suite);
+  record.add_option("--for", recording.common.scenarios)->allow_extra_args(false);
+  record.add_option("--passes", recording.common.passes);
+  record.add_option("--base", recording.base);
+  record.add_option("--seconds", recording.seconds);
+  record.add_flag("--progress", recording.common.show_progress);
+  record.add_option("--out", recording.common.out)->required();
+  record.add_option("--meet", meeting);
+
+  std::uint64_t seed = 1;
+  std::string table;
+  CLI::App& verify = *app.add_subcommand("verify", "check every operator against a reference in double precision");
+  verify.add_option("--seed", seed);
+  verify.add_option("--report", table);
+
+  CLI11_PARSE(app, argc, argv);
+  const Result<cuda::Seat> seat = cuda::seat_from([](const char* name) { return std::getenv(name); });
+  if (!seat) return say(to_string(seat.error()), cli::ExitCode::bad_input, true);
+  const bool first = seat->rank == 0;
+  if (const std::string sentence = cuda::missing_device(); !sentence.empty())
+    return say(sentence, cli::ExitCode::missing, first);
+  const cuda::Rendezvous rendezvous(*seat, meeting);
+  if (check.parsed()) return report([&] { return done(check_cuda_execution(execution)); }, first);
+  if (run.parsed()) return report([&] { return done(execute_cuda(execution, rendezvous)); }, first);
+  if (verify.parsed()) return report([&] { return verify_cuda(seed, table); }, first);
+  return report([&] { return profile_cuda(recording, rendezvous); }, first);
+}

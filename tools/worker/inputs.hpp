@@ -1,0 +1,23 @@
+/// What ranks on CPUs and on GPUs read in the same way: their scenario, their suite.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/operands.hpp"
+#include "kernels/suite.hpp"
+#include "sim/io/scenario.hpp"
+#include "tools/worker/worker.hpp"
+
+namespace tracecast::worker {
+
+Result<Scenario> load_scenario(const ExecuteOptions& options);
+
+/// The suite that was asked for, with the operators of the scenarios beside it. `largest`: of collectives when the suite has
+/// none of its own.
+Result<Suite> suite_of(const ProfileOptions& options, Bytes largest);
+
+/// Requires a scenario that was forecast before.
+Widths widths_of(const Scenario& scenario);
+
+}  // namespace tracecast::worker

@@ -1,0 +1,16 @@
+/// What an executed step leaves behind, on CPUs and on GPUs alike.
+#pragma once
+
+#include <vector>
+
+#include "sim/io/scenario.hpp"
+#include "sim/report/forecast.hpp"
+#include "tools/worker/worker.hpp"
+
+namespace tracecast::worker {
+
+/// timeline.json and trace.json of the step nearest to the lower quartile, in the folder that was asked for.
+Result<void> write_steps(const ExecuteOptions& options, const Scenario& scenario, ForecastRun& run,
+                         const std::vector<Timeline>& steps);
+
+}  // namespace tracecast::worker
