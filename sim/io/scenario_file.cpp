@@ -126,6 +126,9 @@ class ScenarioReader {
     if (!training) return;
     for (const char* key : {"seq_length", "global_batch_size"}) required(*training, key);
     visit_training(FieldReader(*training), scenario_.training);
+    // What a stack keeps narrow is narrow where the scenario computes so.
+    std::vector<std::string>& narrow = scenario_.training.narrow_activations;
+    if (stack_ && !is_narrow(scenario_.training.dtype) && narrow == stack_->training.narrow_activations) narrow.clear();
     const double fraction = scenario_.training.loss_mask_fraction;
     if (!(fraction > 0 && fraction <= 1))
       training->error("loss_mask_fraction", "is out of range (allowed: above 0, to 1)");
@@ -153,7 +156,7 @@ class ScenarioReader {
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
-    if (stack_) apply_to_profile(*stack_, scenario_.profile);
+    if (stack_) apply_to_profile(*stack_, scenario_.profile, scenario_.model.moe.has_value());
     cluster->finish();
   }
 

@@ -1,6 +1,7 @@
 #include "sim/io/stack.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/cost/attention.hpp"
 #include "sim/io/field_reader.hpp"
@@ -15,6 +16,17 @@ void read_kernels(ObjectReader& reader, const JsonNode& node, Stack& stack) {
     std::string name;
     if (reader.get(architecture, name)) stack.attention_kernels[architecture] = name;
   }
+}
+
+/// Every kernel begins when the host has issued it and the host goes on when it has ended.
+void wait_for_every_kernel(Profile& profile) {
+  const double launch = std::exchange(profile.host.launch, profile.host.graph_launch);
+  const InTraining& factors = profile.in_training;  // what is added here is no kernel's: taken off again
+  for (auto& [precision, model] : profile.gemm) model.t0 += launch / factors.gemm;
+  profile.grouped_gemm.t0 += launch / factors.gemm;
+  for (AttentionModel& model : profile.attention) model.t0 += launch / factors.attention;
+  for (auto& [kind, model] : profile.memory_bound)
+    model.t0 += launch / (kind.first == OperatorKind::softmax ? factors.softmax : factors.memory);
 }
 
 }  // namespace
@@ -41,9 +53,13 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
   if (auto kernels = root.get_object("attention_kernels"))
     read_kernels(*kernels, *root.get_node("attention_kernels"), stack);
   root.get("host_launch", stack.host_launch);
+  root.get("host_launch_experts", stack.host_launch_experts);
+  root.get("launch_blocking", stack.launch_blocking);
   root.get("shard_rank_overhead", stack.shard_rank_overhead);
   if (root.get("dropout", stack.dropout) && !(stack.dropout >= 0 && stack.dropout < 1))
     root.error("dropout", "is out of range (allowed: from 0, below 1)");
+  if (root.get("vocabulary", stack.vocabulary) && stack.vocabulary < 1)
+    root.error("vocabulary", "is out of range (allowed: at least 1)");
   if (root.get("spread", stack.spread) && !(stack.spread > 0 && stack.spread < 2))
     root.error("spread", "is out of range (allowed: above 0, below 2)");
   root.finish();
@@ -65,8 +81,11 @@ Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder) {
   return stacks;
 }
 
-void apply_to_profile(const Stack& stack, Profile& profile) {
-  if (stack.host_launch > Duration{}) profile.host.launch = seconds(stack.host_launch);
+void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
+  const bool dispatches = experts && stack.host_launch_experts > Duration{};
+  const Duration launch = dispatches ? stack.host_launch_experts : stack.host_launch;
+  if (launch > Duration{}) profile.host.launch = seconds(launch);
+  if (stack.launch_blocking) wait_for_every_kernel(profile);
   const auto kernel = stack.attention_kernels.find(profile.architecture);
   if (kernel == stack.attention_kernels.end()) return;
   const std::vector<std::string> known = attention_kernels(profile);

@@ -5,6 +5,7 @@
 /// goes before. A published run finds its stack by the framework that its source names.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -27,8 +28,11 @@ struct Stack {
   Training training;
   std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
   Duration host_launch;                                  ///< host time of one eager operator; 0: the profile's
+  Duration host_launch_experts;  ///< the same in models with experts, with the dispatcher's work; 0: host_launch
+  bool launch_blocking = false;  ///< CUDA_LAUNCH_BLOCKING: the host waits for each kernel before it issues the next
   Duration shard_rank_overhead;  ///< per step and rank of the optimizer's shard group: parameters sent rank by rank
   double dropout = 0;            ///< of GPT-like models whose source does not print it
+  std::int64_t vocabulary = 0;   ///< of models whose source does not print it; 0: the general rule's
   double spread = 0.10;          ///< relative standard deviation of whole runs on it around their forecast
   bool operator==(const Stack&) const = default;
 };
@@ -39,8 +43,9 @@ Result<Stack> read_stack(const std::filesystem::path& path);
 Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder);
 
 /// What a stack says about the GPU: its host time, and the kernel of fused attention, which becomes the profile's first.
-/// A kernel that the profile has not is left alone.
-void apply_to_profile(const Stack& stack, Profile& profile);
+/// A kernel that the profile has not is left alone. Where launches block, nothing runs ahead of the GPU: the host's time
+/// becomes a part of every kernel's.   experts: of the model
+void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 
 /// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one.
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "");

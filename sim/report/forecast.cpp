@@ -18,6 +18,7 @@
 #include "sim/report/causes.hpp"
 #include "sim/report/neighbour.hpp"
 #include "sim/report/perturbation_effects.hpp"
+#include "sim/report/sensitivities.hpp"
 #include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -97,24 +98,22 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
   return spread;
 }
 
-/// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and the
-/// in-training factor is common to all compute; each counts by its share of the mean rank's time.
-Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean, const Profile& profile) {
+/// Whole runs around their forecast, of software that no table of runs has calibrated: the prior of the stacks' spreads
+/// (docs/validation/accuracy.md), about the middle of them.
+constexpr double kRunSpread = 0.08;
+
+/// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and that of
+/// the whole run is common to all; each counts by its share of the mean rank's time.
+Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
-  double compute = 0;
-  for (std::size_t k = 0; k < mean.spread_s.size(); ++k) {
-    variance += mean.spread_s[k] * mean.spread_s[k];
-    compute += mean.by_kind_s[k];
-  }
+  for (const double spread : mean.spread_s) variance += spread * spread;
   for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
     const double own =
         traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
     variance += own * own;
   }
-  const double common = profile.in_training.fit.residual * compute;
-  variance += common * common;
   const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
-  const double sigma = std::sqrt(variance) / busy;
+  const double sigma = std::hypot(kKernelsTogether * std::sqrt(variance) / busy, kRunSpread);
   constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
   return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
           forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
@@ -316,7 +315,7 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   add_memory(result, scenario, *plan, *schedule);
   if (result.step_time_s > 0)
     result.bandwidth = required_bandwidth(run.graph, *plan, scenario.cluster, time_beside_transfers(result));
-  result.band = band_of(result, run.graph, mean, scenario.profile);
+  result.band = band_of(result, run.graph, mean);
   if (options.explain) result.causes = find_causes(run.graph, run.timeline);
   if (options.perturbation_effects) {
     if (Result<void> added = add_perturbation_effects(scenario, result); !added)

@@ -51,6 +51,11 @@ struct Sensitivities {
   double relative_deviation() const;
 };
 
+/// How much of the kernels' and collectives' own spread stays in a whole step: a step has many shapes of each kind, whose
+/// errors partly cancel, and the level of all of them is fitted to whole runs. Chosen, with the spreads of whole runs, so that
+/// the 90 % bands of held-out sources hold 85 to 95 % (docs/validation/accuracy.md).
+inline constexpr double kKernelsTogether = 0.5;
+
 /// Requires a timeline of this graph with spans.
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline);
 

@@ -52,7 +52,7 @@ struct CrossValidation {
 Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
                                        const ValidateOptions& options);
 
-/// Spread per software stack that the held-out errors ask for: their deviation where the rest of the band is taken off,
+/// Spread per software stack that the held-out errors ask for: what is missing for most of its runs to lie inside their bands,
 /// drawn towards `prior` with the weight of `prior_rows` rows.
 std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows);
 

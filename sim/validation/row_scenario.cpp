@@ -49,15 +49,16 @@ constexpr std::array kFabrics{
     Fabric{"MI355X", "", "", 0, "hgx-mi300x", "mi355x"},
 };
 
+/// A word of a table and ours.
 struct Word {
   const char* in_table;
-  const char* schedule;
+  const char* ours;
 };
 constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
                                 Word{"zb_1p", "zb-h1"},        Word{"zb_2p", "zb-h2"},
                                 Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
                                 Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
-                                Word{"dualpipe", "dualpipev"}, Word{"gpipe", "gpipe"}};
+                                Word{"dualpipe", "dualpipe"},  Word{"gpipe", "gpipe"}};
 
 class RowReader {
  public:
@@ -129,8 +130,8 @@ class RowReader {
     m.ffn_hidden_size = count("ffn_hidden", 4 * m.hidden_size);
     m.vocab_size = count("vocab", 0);
     if (m.vocab_size == 0) {
-      m.vocab_size = kUsualVocabulary;
-      assume(fmt::format("vocabulary not printed: {}", kUsualVocabulary));
+      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kUsualVocabulary;
+      assume(fmt::format("vocabulary not printed: {}", m.vocab_size));
     }
     m.tied_embeddings = flag("tied_embeddings", false);
     set_family(m);
@@ -193,7 +194,7 @@ class RowReader {
     const std::string& network = text("inter_node_link");
     if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not printed: {}", fabric->topology));
-    if (stack_ != nullptr) apply_to_profile(*stack_, s.profile);
+    if (stack_ != nullptr) apply_to_profile(*stack_, s.profile, s.model.moe.has_value());
   }
 
   /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs: jobs leave the trays idle that do not divide.
@@ -209,7 +210,7 @@ class RowReader {
   void read_parallel() {
     Parallel& p = result_.scenario.parallel;
     if (stack_ != nullptr) p = stack_->parallel;
-    if (!result_.scenario.model.moe) p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    read_dispatcher(p);
     const int world = result_.scenario.cluster.world_size;
     p.tp = std::max(1, small("tp", 1));
     p.pp = std::max(1, small("pp", 1));
@@ -242,6 +243,22 @@ class RowReader {
     }
   }
 
+  /// Did the source say so, in what it calls the run or in a note?
+  bool says(const char* words) const {
+    return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
+  }
+
+  /// The dispatcher of experts, by its name: DeepEP and HybridEP send a token once to each rank or node.
+  void read_dispatcher(Parallel& p) {
+    if (!result_.scenario.model.moe) {
+      p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    } else if (says("DeepEP") || says("HybridEP")) {
+      p.moe_dispatcher = "deepep";
+    } else if (says("all-to-all")) {
+      p.moe_dispatcher = "alltoall";
+    }
+  }
+
   void read_stages(Parallel& p) {
     if (p.pp == 1) {
       p.vpp = 1;
@@ -250,9 +267,11 @@ class RowReader {
     const std::string& schedule = text("schedule");
     const auto word =
         std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
-    if (word != kSchedules.end()) p.pp_schedule = word->schedule;
+    if (word != kSchedules.end()) p.pp_schedule = word->ours;
+    // Megatron-Core overlaps pipeline messages only where it interleaves.
+    if (schedule.empty() && !printed("vp") && stack_ != nullptr && p.overlap_p2p) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
-    for (const char* two_chunks : {"v-half", "v-min", "zb-v", "dualpipev"})
+    for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = "interleaved-1f1b";
     cut_layers(p);
@@ -301,7 +320,7 @@ class RowReader {
       t.compiled = true;
       t.unfused_elementwise = false;
     }
-    if (compiled == "cuda_graph") t.cuda_graphs = true;
+    if (compiled == "cuda_graph" || says("CUDA graphs")) t.cuda_graphs = true;
     read_recompute(t);
   }
 
@@ -315,6 +334,7 @@ class RowReader {
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
     if (!printed("precision")) assume("precision not printed: bf16");
+    if (!is_narrow(t.dtype)) t.narrow_activations.clear();
   }
 
   void read_micro_batch(Training& t, int dp) {
@@ -341,11 +361,22 @@ class RowReader {
       t.recompute = Recompute::full;
       t.recompute_num_layers = std::max(
           1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
+    } else if (recompute == "selective_other" && read_modules(t, detail)) {
+      return;
     } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
       assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
     } else if (recompute.empty()) {
       result_.guess_recompute = true;
     }
+  }
+
+  /// Megatron-Core's --recompute-modules, as far as they are cheap work; true when there are some.
+  bool read_modules(Training& t, const std::string& detail) {
+    for (const auto& [word, module] : {Word{"norm", "norm"}, Word{"act", "activation"}, Word{"up_proj", "mla_up"}})
+      if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
+    if (t.recompute_modules.empty()) return false;
+    assume(fmt::format("recomputation of '{}': norms, activations and up-projections of it", detail));
+    return true;
   }
 
   /// Megatron's --make-vocab-size-divisible-by 128.

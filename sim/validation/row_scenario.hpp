@@ -4,14 +4,16 @@
 ///
 ///   degrees             1; data parallelism from the GPU count
 ///   micro-batch         global batch / (micro-batches x dp) where those are printed, else 1, and the band is wider
+///   schedule            1F1B; interleaved where neither it nor virtual stages are printed and the stack overlaps messages
 ///   virtual stages      of an interleaved schedule: one layer each where layers divide by the stages, else none
 ///   ZeRO stage          1 with a distributed optimizer, else the stack's
 ///   recomputation       the least that fits the GPU's memory: none, the attention scores, layer after layer of every
-///                       virtual stage, everything
+///                       virtual stage, everything; none where nothing makes it fit
 ///   stages              even; where layers do not divide, embedding and loss count as layers where that makes them divide,
 ///                       else the layers that are left over go to the stages after the first
-///   vocabulary          51,200; padded to a multiple of 128 tp where tp does not divide it
+///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp where tp does not divide it
 ///   attention           causal; packed fine-tuning attends to 400 tokens (ACCURACY.md A6 15)
+///   dispatcher          of experts: named in what the source calls the run or in a note, else the stack's
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
 ///   dropout             of GPT-like models: the stack's
 ///   nodes               as many GPUs of each as divide the job: of a rack of 72, 64 where the job is 256

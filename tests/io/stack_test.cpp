@@ -14,6 +14,7 @@
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
+using namespace tracecast::literals;
 namespace fs = std::filesystem;
 
 namespace {
@@ -64,7 +65,10 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   CHECK(stacked.training.compiled);                              // the stack's
   CHECK(stacked.training.grad_reduce_dtype == Precision::fp32);  // the scenario's
   CHECK(stacked.parallel.overlap_p2p);
-  CHECK(stacked.profile.host.launch == Approx(13e-6));
+  CHECK(stacked.profile.host.launch == Approx(170e-6));
+  CHECK(stacked.training.narrow_activations.empty());  // in 16 bit nothing is
+  const Scenario narrow = read_scenario(file, kData, {"stack=megatron-core", "training.dtype=fp8"}).value();
+  CHECK(narrow.training.narrow_activations == std::vector<std::string>{"linear_inputs"});
 
   SECTION("saved and read again it gives the same forecast") {
     const TemporaryFolder folder;
@@ -79,4 +83,37 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
     REQUIRE_FALSE(none);
     CHECK(to_string(none.error()).find("stack = \"megatron-cor\"") != std::string::npos);
   }
+}
+
+TEST_CASE("stacks: models with experts cost the host more per operator", "[io]") {
+  Stack stack;
+  stack.host_launch = 170_us;
+  stack.host_launch_experts = 230_us;
+  Profile dense, experts;
+  apply_to_profile(stack, dense, false);
+  apply_to_profile(stack, experts, true);
+  CHECK(dense.host.launch == Approx(170e-6));
+  CHECK(experts.host.launch == Approx(230e-6));
+  stack.host_launch_experts = Duration{};
+  apply_to_profile(stack, experts, true);
+  CHECK(experts.host.launch == Approx(170e-6));
+}
+
+TEST_CASE("stacks: where launches block, the host's time is in every kernel and not beside it", "[oracle][io]") {
+  Stack stack;
+  stack.host_launch = 80_us;
+  stack.launch_blocking = true;
+  Profile profile;
+  profile.host.graph_launch = 1e-6;
+  profile.gemm[Precision::bf16].t0 = 3e-6;
+  profile.memory_bound[{OperatorKind::softmax, Pass::forward}].t0 = 2e-6;
+  profile.attention.resize(1);
+  profile.in_training.gemm = 1.25;
+  profile.in_training.softmax = 0.8;
+  apply_to_profile(stack, profile, false);
+  CHECK(profile.host.launch == Approx(1e-6));
+  // The in-training factor is of kernels only: multiplied again it gives back the 80 us.
+  CHECK(1.25 * (profile.gemm[Precision::bf16].t0 - 3e-6) == Approx(80e-6));
+  CHECK(0.8 * (profile.memory_bound[{OperatorKind::softmax, Pass::forward}].t0 - 2e-6) == Approx(80e-6));
+  CHECK(profile.attention.front().t0 == Approx(80e-6));
 }

@@ -72,7 +72,7 @@ TEST_CASE("own cluster: a scale from three runs alike, refused where there are n
 }
 
 TEST_CASE("the fit finds the factors that made the data", "[oracle][validation]") {
-  // 60 runs of six sources on one architecture: gemm 10 % slower, attention 10 % faster than forecast.
+  // 60 runs of six sources on one architecture: gemm 6 % slower, attention 8 % faster than forecast.
   RandomStream random(3, 0, 0);
   std::vector<RowForecast> rows;
   for (int i = 0; i < 60; ++i) {
@@ -83,14 +83,16 @@ TEST_CASE("the fit finds the factors that made the data", "[oracle][validation]"
     row.sensitivities.path_s[static_cast<std::size_t>(Knob::gemm)] = gemm;
     row.sensitivities.path_s[static_cast<std::size_t>(Knob::attention)] = attention;
     row.predicted_s = gemm + attention;
-    row.measured_s = 1.1 * gemm + 0.9 * attention;
+    row.measured_s = 1.06 * gemm + 0.92 * attention;
     rows.push_back(row);
   }
   const CalibrationFit fit = fit_factors(scored(rows));
   const KnobFactors& factors = fit.factors.at("Hopper");
-  // The priors (5 and 10 %) and the offsets of the six sources keep it short.
-  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] == Approx(1.1).epsilon(0.06));
-  CHECK(factors[static_cast<std::size_t>(Knob::attention)] == Approx(0.9).epsilon(0.08));
+  // The priors (3 and 6 %) and the offsets of the six sources keep it short.
+  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] == Approx(1.06).epsilon(0.04));
+  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] > 1.015);
+  CHECK(factors[static_cast<std::size_t>(Knob::attention)] == Approx(0.92).epsilon(0.05));
+  CHECK(factors[static_cast<std::size_t>(Knob::attention)] < 0.97);
   CHECK(factors[static_cast<std::size_t>(Knob::host)] == Approx(1));  // nothing is known of it
   for (const auto& [source, offset] : fit.source_offset) CHECK(std::abs(offset) < 0.06);
 }

@@ -47,6 +47,8 @@ TEST_CASE("row: what is printed is taken", "[validation]") {
   CHECK(s.training.dtype == Precision::fp8);
   CHECK(s.training.grad_reduce_dtype == Precision::bf16);  // the stack's
   CHECK(s.training.recompute == Recompute::full);
+  CHECK(s.training.narrow_activations == std::vector<std::string>{"linear_inputs"});  // the stack's, in 8 bit
+  CHECK(row(",framework,precision", ",NeMo,bf16").value().scenario.training.narrow_activations.empty());
   CHECK(s.topology == "dgx-h100");
   CHECK(s.profile.name == "h100");
   CHECK_FALSE(r.guessed_layout);
@@ -140,4 +142,53 @@ TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validat
   CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
             .value()
             .scenario.parallel.moe_dispatcher == "deepep");
+}
+
+TEST_CASE("row: a pipeline of which only the depth is printed is interleaved where the stack overlaps messages",
+          "[validation]") {
+  const RowScenario core = row(",framework,pp,micro_batch", ",NeMo,4,1").value();
+  CHECK(core.scenario.parallel.pp_schedule == "interleaved-1f1b");
+  CHECK(core.scenario.parallel.vpp == 8);  // 32 layers, one each
+  CHECK(core.guessed_layout);
+  CHECK(row(",framework,pp", ",Megatron-LM,4").value().scenario.parallel.pp_schedule !=
+        "interleaved-1f1b");  // nothing overlaps
+  CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // printed
+}
+
+TEST_CASE("row: what a note says of dispatcher and launches goes before the stack", "[validation]") {
+  const auto said = [](const std::string& stack, const std::string& note) {
+    return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
+        .value()
+        .scenario;
+  };
+  CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == "alltoall");
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == "deepep");
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").training.cuda_graphs);
+  CHECK_FALSE(said("Megatron-Core", "").training.cuda_graphs);
+  CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher == "alltoall");  // no experts
+}
+
+TEST_CASE("row: modules that are recomputed alone", "[validation]") {
+  const auto modules = [](const char* detail) {
+    return row(",recompute,recompute_detail", std::string(",selective_other,") + detail)
+        .value()
+        .scenario.training.recompute_modules;
+  };
+  CHECK(modules("moe_act + layernorm") == std::vector<std::string>{"norm", "activation"});
+  CHECK(modules("mla up_proj") == std::vector<std::string>{"mla_up"});
+  CHECK(modules("mlp").empty());
+}
+
+TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[validation]") {
+  const auto vocabulary = [](const char* source) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,source\n"
+        "4,1024,16,1024,64,A100,8,Megatron-LM fork," +
+        std::string(source) + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.model.vocab_size;
+  };
+  CHECK(vocabulary("Zero Bubble ICLR24") == 32000);
+  CHECK(vocabulary("somebody") == 51200);
 }
