@@ -93,6 +93,16 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} $PARALLE
   CHECK(run.unmapped.front().line == 15);
 }
 
+TEST_CASE("launchers: every character of two or three bytes may stand where TOML has a key", "[io][launch][error]") {
+  const auto byte = [](unsigned bits) { return static_cast<char>(bits); };
+  for (unsigned c = 0x80; c <= 0xFFFF; c += 0x1D) {
+    const std::string key =
+        c < 0x800 ? std::string{byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F))}
+                  : std::string{byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F))};
+    CHECK_FALSE(refusal("torchtitan", "[model]\n" + key + " = 1 " + key + "\n", "t.toml", {}).empty());
+  }
+}
+
 TEST_CASE("launchers: mistakes are told with the launcher's key and line", "[io][launch][error]") {
   CHECK(refusal("megatron", "--micro-batch-size 1\n--tensor-model-parallel-size 3", "a.sh", givens("llama-3.1-8b", 24))
             .starts_with("a.sh:2: tensor-model-parallel-size (parallel.tp) = 3: does not divide "
