@@ -163,7 +163,19 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
   return {};
 }
 
-Result<std::vector<MachineChoice>> machines(const Options& options, const DataPaths& data) {
+/// The machines to compare, and a sentence for each that cannot have so many GPUs.
+struct Machines {
+  std::vector<MachineChoice> choices;
+  std::vector<std::string> left_out;
+};
+
+bool is_too_large(const Error& error) {
+  return std::all_of(error.diagnostics.begin(), error.diagnostics.end(),
+                     [](const Diagnostic& each) { return each.key == "cluster.world_size"; });
+}
+
+/// Errors: also when every machine is too small.
+Result<Machines> find_machines(const Options& options, const DataPaths& data) {
   const Result<fs::path> path = find_file(options.scenario, data.scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
   const Result<std::vector<int>> sizes = counts_of("--gpus", options.gpus, "number of GPUs");
@@ -171,7 +183,8 @@ Result<std::vector<MachineChoice>> machines(const Options& options, const DataPa
   const Result<std::vector<int>> batches = counts_of("--global-batch", options.global_batch, "global batch");
   if (!batches) return tl::unexpected(batches.error());
   const std::vector<std::string> as_it_is{""};
-  std::vector<MachineChoice> choices;
+  Machines result;
+  std::optional<Error> too_large;  // the first
   for (const std::string& topology : options.topologies.empty() ? as_it_is : options.topologies)
     for (const int gpus : *sizes)
       for (const int batch : *batches) {
@@ -180,14 +193,21 @@ Result<std::vector<MachineChoice>> machines(const Options& options, const DataPa
         if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
         if (batch > 0) overrides.push_back(fmt::format("training.global_batch_size={}", batch));
         Result<Scenario> scenario = read_scenario(*path, data, overrides);
+        if (!scenario && sizes->size() > 1 && is_too_large(scenario.error())) {
+          if (!too_large) too_large = scenario.error();
+          result.left_out.push_back(scenario.error().diagnostics.front().value +
+                                    " GPUs: " + scenario.error().diagnostics.front().message);
+          continue;
+        }
         if (!scenario) return tl::unexpected(scenario.error());
         MachineChoice choice;
         choice.topology = scenario->topology;
         choice.gpus = scenario->cluster.world_size;
         choice.scenario = std::move(*scenario);
-        choices.push_back(std::move(choice));
+        result.choices.push_back(std::move(choice));
       }
-  return choices;
+  if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
+  return result;
 }
 
 /// The share of the wall time in which the best layout of a machine trains, from simulated histories of 30 days.
@@ -216,6 +236,7 @@ struct Request {
   Objective objective = Objective::time;
   JobTarget target;
   std::vector<MachineChoice> machines;
+  std::vector<std::string> left_out;
   std::vector<SearchSpace> spaces;
   Economics economics;
   std::optional<FailureFile> failures;
@@ -242,9 +263,10 @@ Result<Request> load(const Options& options) {
   const Result<double> tokens = parse_tokens(options.tokens);
   if (!tokens) return tl::unexpected(tokens.error());
   request.target = {*tokens, options.days, options.budget};
-  Result<std::vector<MachineChoice>> choices = machines(options, *data);
-  if (!choices) return tl::unexpected(choices.error());
-  request.machines = std::move(*choices);
+  Result<Machines> machines = find_machines(options, *data);
+  if (!machines) return tl::unexpected(machines.error());
+  request.machines = std::move(machines->choices);
+  request.left_out = std::move(machines->left_out);
   if (request.target.tokens <= 0)
     request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
   if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
@@ -327,6 +349,7 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
   PlanReport report;
   report.scenario = request.machines.front().scenario.name;
   report.economics = request.economics.name;
+  report.left_out = std::move(request.left_out);
   report.plan = rank_offers(std::move(outcomes), request.objective, request.target, &request.economics);
   if (request.failures && request.target.tokens > 0) report.failures = request.failures->model.name;
   if (report.plan.offers.empty()) return report;

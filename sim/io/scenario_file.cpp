@@ -54,15 +54,28 @@ class ScenarioReader {
     check_attention_kernel();
   }
 
-  /// Only the profile knows which kernels there are.
+  /// Only the profile knows which kernels there are. A kernel that the file names for its own machine gives way to the
+  /// GPU's first one when the run is put on another machine with --set: the report says so (attention_text).
   void check_attention_kernel() {
-    const std::string& kernel = scenario_.training.attention_kernel;
+    std::string& kernel = scenario_.training.attention_kernel;
     const std::vector<std::string> known = attention_kernels(scenario_.profile);
     if (kernel.empty() || known.empty() || std::find(known.begin(), known.end(), kernel) != known.end()) return;
     const KeyPlace& place = scenario_.places["training.attention_kernel"];
+    if (on_another_machine() && place.file == scenario_.places[""].file) {
+      kernel.clear();
+      return;
+    }
     errors_->push_back(
         {place.file, place.line, "training.attention_kernel", place.value,
          fmt::format("is no kernel of the profile {} (allowed: {})", scenario_.profile.name, fmt::join(known, " "))});
+  }
+
+  bool on_another_machine() {
+    const auto overridden = [this](const char* key) {
+      const auto place = scenario_.places.find(key);
+      return place != scenario_.places.end() && place->second.file != scenario_.places[""].file;
+    };
+    return overridden("cluster.topology") || overridden("cluster.profile");
   }
 
   static bool required(ObjectReader& root, const std::string& key) {

@@ -118,15 +118,11 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
-  Json out = {{"scenario", report.scenario},
-              {"objective", to_string(plan.objective)},
-              {"tokens", plan.target.tokens},
-              {"failures", report.failures},
-              {"economics", report.economics},
-              {"machines", machines},
-              {"offers", offers},
-              {"pareto", plan.pareto},
-              {"limit", plan.limit},
+  Json out = {{"scenario", report.scenario},   {"objective", to_string(plan.objective)},
+              {"tokens", plan.target.tokens},  {"failures", report.failures},
+              {"economics", report.economics}, {"machines", machines},
+              {"left_out", report.left_out},   {"offers", offers},
+              {"pareto", plan.pareto},         {"limit", plan.limit},
               {"upgrades", upgrades}};
   if (report.own) {
     const Offer& first = plan.offers.front();

@@ -185,6 +185,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   std::string basis;
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.empty()) basis += fmt::format("Money and energy: {}, low to high. ", report.economics);
+  if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
   if (!basis.empty()) text += "\n" + paragraph("  ", basis, style);
   return text;
 }

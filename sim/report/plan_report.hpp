@@ -13,8 +13,9 @@ namespace tracecast {
 
 struct PlanReport {
   std::string scenario;
-  std::string failures;   ///< failure model behind the goodput; empty: none
-  std::string economics;  ///< assumption set behind money and energy
+  std::string failures;               ///< failure model behind the goodput; empty: none
+  std::string economics;              ///< assumption set behind money and energy
+  std::vector<std::string> left_out;  ///< machines that were asked for and are too small, a sentence each
   CapacityPlan plan;
   std::optional<Evaluation> own;  ///< the scenario's layout as it is, on the best offer's machine, where it can be had
   std::vector<Upgrade> upgrades;  ///< of the best offer's machine, most helpful first

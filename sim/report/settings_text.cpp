@@ -28,12 +28,17 @@ std::string precision_text(const Model& model, const Training& training) {
                             to_string(training.optimizer_state_dtype));
 }
 
-std::string attention_text(const Training& training, const Profile& profile) {
+std::string attention_text(const Scenario& scenario) {
+  const Training& training = scenario.training;
   if (!training.flash_attention) return "attention: unfused, scores and softmax pass through memory";
-  const std::vector<std::string> kernels = attention_kernels(profile);
+  const std::vector<std::string> kernels = attention_kernels(scenario.profile);
   const std::string kernel = !training.attention_kernel.empty() ? training.attention_kernel
                              : kernels.empty()                  ? "unknown"
                                                                 : kernels.front();
+  const auto asked = scenario.places.find("training.attention_kernel");
+  if (training.attention_kernel.empty() && asked != scenario.places.end() && !asked->second.value.empty())
+    return fmt::format("attention: fused, kernel {}; the scenario asks for {}, which is not known on {}", kernel,
+                       asked->second.value, scenario.profile.name);
   return fmt::format("attention: fused, kernel {}", kernel);
 }
 

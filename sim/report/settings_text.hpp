@@ -11,8 +11,8 @@ namespace tracecast {
 /// "linear layers in fp8_block but attention's (bf16); embedding, router, …": which tensors have which precision.
 std::string precision_text(const Model& model, const Training& training);
 
-/// "fused, kernel cudnn", or that scores pass through memory.
-std::string attention_text(const Training& training, const Profile& profile);
+/// "fused, kernel cudnn", or that scores pass through memory; and which kernel of the scenario the GPU does not have.
+std::string attention_text(const Scenario& scenario);
 
 /// Which parameters are trained; empty when all are.
 std::string trained_text(const Model& model, const Training& training);

@@ -328,7 +328,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
       "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
       in.gemm, in.attention, in.memory, fitted(in.fit)));
   lines.push_back(precision_text(s.model, s.training));
-  lines.push_back(attention_text(s.training, s.profile));
+  lines.push_back(attention_text(s));
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (!s.cluster.tuning.data.empty()) {

@@ -105,6 +105,19 @@ TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][searc
   CHECK(refused.out.find("No layout fits") != std::string::npos);
 }
 
+TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each other", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string rest = " --no-upgrades --failures none --best 1";
+  const json gpus = answer(sandbox, "llama3-405b-16k --topology dgx-h100,dgx-b200" + rest);
+  REQUIRE(gpus["offers"].size() == 2);  // the scenario's attention kernel is none of the B200's
+  CHECK(gpus["offers"][0]["topology"] == "dgx-b200");
+  const json sizes = answer(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 512..1024" + rest);
+  CHECK(sizes["machines"].size() == 1);
+  CHECK(sizes["left_out"] == json{"1024 GPUs: is more than abci-a has (allowed: 1 to 960)"});
+  CHECK(complaint(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 1024,2048") ==
+        "--set: cluster.world_size = 1024: is more than abci-a has (allowed: 1 to 960)\n");
+}
+
 TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==

@@ -20,16 +20,19 @@ TEST_CASE("settings text: precision names what stays wide", "[report][precision]
 }
 
 TEST_CASE("settings text: attention and its kernel", "[report]") {
-  Profile profile;
-  profile.attention.resize(2);
-  profile.attention[0].kernel = "cudnn";
-  profile.attention[1].kernel = "fa2";
-  Training training;
-  CHECK(attention_text(training, profile) == "attention: fused, kernel cudnn");
-  training.attention_kernel = "fa2";
-  CHECK(attention_text(training, profile) == "attention: fused, kernel fa2");
-  training.flash_attention = false;
-  CHECK(attention_text(training, profile) == "attention: unfused, scores and softmax pass through memory");
+  Scenario scenario;
+  scenario.profile.name = "b200";
+  scenario.profile.attention.resize(2);
+  scenario.profile.attention[0].kernel = "cudnn";
+  scenario.profile.attention[1].kernel = "fa2";
+  CHECK(attention_text(scenario) == "attention: fused, kernel cudnn");
+  scenario.places["training.attention_kernel"].value = "fa3";  // given way to the first
+  CHECK(attention_text(scenario) ==
+        "attention: fused, kernel cudnn; the scenario asks for fa3, which is not known on b200");
+  scenario.training.attention_kernel = "fa2";
+  CHECK(attention_text(scenario) == "attention: fused, kernel fa2");
+  scenario.training.flash_attention = false;
+  CHECK(attention_text(scenario) == "attention: unfused, scores and softmax pass through memory");
 }
 
 TEST_CASE("settings text: routing of experts", "[report][moe]") {
