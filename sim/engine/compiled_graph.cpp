@@ -17,8 +17,10 @@ bool continues_run(const Op& previous, const Op& op) {
 
 class TemplateCompiler {
  public:
-  TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source)
-      : out_(out), graph_(graph), source_(source) {}
+  /// `reading`: how the template falls into segments; null: into none.
+  TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source, const OwnStreams& streams,
+                   const TemplateReading* reading)
+      : out_(out), graph_(graph), source_(source), streams_(streams), reading_(reading), writer_(out.segments) {}
 
   CompiledTemplate compile() {
     result_.issue.resize(source_.ops.size());
@@ -33,14 +35,21 @@ class TemplateCompiler {
       }
     }
     result_.host_total = host;
-    for (std::size_t stream = 0; stream < out_.streams; ++stream) add_stream(stream);
+    for (std::size_t stream = 0; stream < out_.streams; ++stream) {
+      out_.first_steps.push_back(size32(out_.steps.size()));
+      if (reading_ == nullptr)
+        add_stream(stream);
+      else if (stream == kComputeStream)
+        add_segments();
+      else if (!streams_.own[stream])
+        add_stream(stream);
+    }
     out_.first_steps.push_back(size32(out_.steps.size()));
     return std::move(result_);
   }
 
  private:
   void add_stream(std::size_t stream) {
-    out_.first_steps.push_back(size32(out_.steps.size()));
     const Op* previous = nullptr;
     for (std::size_t i = 0; i < source_.ops.size(); ++i) {
       const Op& op = source_.ops[i];
@@ -54,10 +63,85 @@ class TemplateCompiler {
     }
   }
 
+  // ---- Segments ----------------------------------------------------------------------------------------------------
+
+  void add_segments() {
+    part_of_.assign(source_.ops.size(), -1);
+    std::int32_t segment = -1;
+    const Op* previous = nullptr;
+    for (std::size_t i = 0; i < source_.ops.size(); ++i) {
+      if (reading_->segment_of(i) < 0) continue;
+      const Op& op = source_.ops[i];
+      const bool first = reading_->segment_of(i) != segment;
+      if (first) {
+        if (segment >= 0) finish_segment();
+        segment = reading_->segment_of(i);
+        writer_.begin();
+        begin(i);
+        add_part(i, {});
+      } else if (continues_run(*previous, op)) {
+        extend_part(i);
+      } else {
+        add_inner_part(i);
+      }
+      part_of_[i] = writer_.count() - 1;
+      previous = &op;
+    }
+    if (segment >= 0) finish_segment();
+  }
+
+  void add_inner_part(std::size_t index) {
+    std::vector<std::int32_t> waits;
+    for (const EventRef ref : source_.ops[index].waits)
+      waits.push_back(part_of_[static_cast<std::size_t>(reading_->recorder(ref))]);
+    out_.steps.back().member_count += 1;
+    add_part(index, waits);
+  }
+
+  void add_part(std::size_t index, std::span<const std::int32_t> waits) {
+    const Op& op = source_.ops[index];
+    Part part;
+    part.stream = op.stream;
+    part.total = op.duration.picoseconds;
+    part.issued = result_.issue[index];
+    if (part.computes())
+      part.issued += part.total;
+    else
+      part.traffic = graph_.collectives[static_cast<std::size_t>(op.payload)].traffic;
+    if (reading_->heard_outside(index)) part.records = op.records;
+    writer_.add(part, waits);
+  }
+
+  void extend_part(std::size_t index) {
+    const Op& op = source_.ops[index];
+    Part& part = writer_.last();
+    part.total += op.duration.picoseconds;
+    part.issued = std::max(part.issued, result_.issue[index]) + op.duration.picoseconds;
+    if (reading_->heard_outside(index)) part.records = op.records;
+    out_.steps.back().member_count += 1;
+  }
+
+  /// A lone run of compute is a step as any other.
+  void finish_segment() {
+    Step& step = out_.steps.back();
+    if (writer_.count() > 1) {
+      step.segment = writer_.finish();
+      step.records = {};
+      return;
+    }
+    const Part run = writer_.take();
+    step.total = run.total;
+    step.lag = run.issued;
+    step.records = run.records;
+  }
+
+  // ---- Steps -------------------------------------------------------------------------------------------------------
+
   void begin(std::size_t index) {
     const Op& op = source_.ops[index];
     Step step;
     step.type = op.type;
+    step.optimizer = source_.phase == Phase::optimizer;
     name_place(step, op.payload);
     step.first_op = size32(index);
     step.first_wait = size32(out_.waits.size());
@@ -98,6 +182,10 @@ class TemplateCompiler {
   CompiledGraph& out_;
   const StepGraph& graph_;
   const Template& source_;
+  const OwnStreams& streams_;
+  const TemplateReading* const reading_;
+  SegmentWriter writer_;
+  std::vector<std::int32_t> part_of_;  ///< [operation] its number within its segment
   CompiledTemplate result_;
 };
 
@@ -150,12 +238,20 @@ Run slowed_run(const Template& source, const CompiledTemplate& used, std::span<c
 
 }  // namespace
 
-CompiledGraph compile(const StepGraph& graph) {
+CompiledGraph compile(const StepGraph& graph, const OwnStreams& streams) {
   CompiledGraph compiled;
   compiled.streams = graph.streams.size();
   compiled.templates.reserve(graph.templates.size());
-  for (const Template& source : graph.templates)
-    compiled.templates.push_back(TemplateCompiler(compiled, graph, source).compile());
+  TemplateReading reading(graph, streams);
+  for (const Template& source : graph.templates) {
+    const TemplateReading* segments = nullptr;
+    if (streams.segments) {
+      const bool fits = reading.read(source);
+      TRACECAST_ASSERT(fits, "the streams are own ones in every template");
+      segments = &reading;
+    }
+    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, segments).compile());
+  }
   compiled.programs.reserve(graph.programs.size());
   for (const auto& items : graph.programs) compiled.programs.push_back(compile_program(compiled, items));
   return compiled;

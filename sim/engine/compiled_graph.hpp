@@ -1,5 +1,6 @@
 /// A step graph prepared for the engine: every template's operations sorted by stream, and runs of compute operations
-/// that nothing interrupts summed into one step.
+/// that nothing interrupts summed into one step; with the collectives between them, where these concern one rank alone
+/// (segments.hpp).
 ///
 /// Summing is exact. A run of operations k = 1..n on one stream, issued by the host at offsets i_k after the template's
 /// beginning H and lasting d_k, ends at
@@ -14,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/engine/own_streams.hpp"
+#include "sim/engine/segments.hpp"
 #include "sim/graph/step_graph.hpp"
 
 namespace tracecast::engine {
@@ -23,8 +26,10 @@ struct Step {
   OpType type = OpType::compute;
   Traffic traffic = Traffic::pipeline;  ///< of a transfer
   bool eager = false;                   ///< of a message
+  bool optimizer = false;               ///< of an optimizer template
   /// Of a collective: its slot of Rank::communicators; of a message: its channel.
   std::int32_t where = -1;
+  std::int32_t segment = -1;    ///< into Segments::all: not a run, but this
   std::int32_t first_op = 0;    ///< index into Template::ops
   std::int32_t first_wait = 0;  ///< into CompiledGraph::waits
   std::int32_t wait_count = 0;
@@ -71,6 +76,7 @@ struct CompiledGraph {
   std::vector<std::int32_t> first_steps;  ///< [template x (streams + 1) + stream]
   std::vector<EventRef> waits;
   std::vector<std::int32_t> members;
+  Segments segments;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;
 
@@ -85,7 +91,8 @@ struct CompiledGraph {
   }
 };
 
-CompiledGraph compile(const StepGraph& graph);
+/// `streams`: which streams the compute stream runs in passing; by default none, and no segments.
+CompiledGraph compile(const StepGraph& graph, const OwnStreams& streams = {});
 
 /// The compute stream's steps of every template that `program` uses, for a rank of this slowness; an item's begin at
 /// CompiledItem::first_run. Entries of steps that do not compute are 0.

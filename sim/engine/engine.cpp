@@ -66,7 +66,9 @@ Timeline close(const State& state) {
 }  // namespace
 
 Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) {
-  const CompiledGraph compiled = engine::compile(graph);
+  const SharedTransfers* const shared = options.sharing != nullptr ? &options.sharing->transfers : nullptr;
+  const CompiledGraph compiled =
+      engine::compile(graph, options.record_spans ? engine::OwnStreams{} : engine::find_own_streams(graph, shared));
   State state(graph, compiled);
   const int threads = std::min(options.threads, static_cast<int>(graph.ranks.size() / kRanksPerThread));
   std::int64_t executed = 0;

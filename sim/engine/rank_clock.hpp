@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 
 #include "sim/engine/timeline.hpp"
 
@@ -15,6 +16,13 @@ struct Interval {
   std::int64_t end = 0;
   std::int8_t traffic = -1;  ///< -1: compute
 };
+
+/// Whether `a` ends after `b`; equal ends are told apart, so that the last of some transfers does not depend on the order in
+/// which streams are run.
+inline bool later(const Interval& a, const Interval& b) {
+  if (a.end != b.end) return a.end > b.end;
+  return std::tie(a.start, a.arrival, a.traffic) > std::tie(b.start, b.arrival, b.traffic);
+}
 
 class RankClock {
  public:
@@ -37,7 +45,12 @@ class RankClock {
   }
 
   void transferred(const Interval& interval) {
-    if (interval.end > last_.end) last_ = interval;
+    if (later(interval, last_)) last_ = interval;
+  }
+
+  /// The compute stream waited for transfers in which this rank meets nobody.
+  void exposed(Traffic traffic, std::int64_t time) {
+    time_.exposed[static_cast<std::size_t>(traffic)].picoseconds += time;
   }
 
   /// The account closed at the end of the step: after its last compute a rank waits for its own transfers, then for others.

@@ -162,6 +162,7 @@ class Worker {
   }
 
   void run_compute(const Place& at, const Step& step, std::int64_t ready, const Event* decisive) {
+    if (step.segment >= 0) return run_segment(at, step, ready, decisive);
     StreamState& s = *at.state;
     Run run{step.total, step.lag};
     if (at.rank->slowed != nullptr && s.lane == kComputeStream)
@@ -171,13 +172,71 @@ class Worker {
     if (s.lane == kComputeStream) {
       RankClock& clock = state_.clocks[static_cast<std::size_t>(s.rank)];
       if (decisive != nullptr) clock.waited(s.clock, ready, decisive->interval());
-      const Phase phase = state_.source(at).phase;
-      clock.computed(run.total, end - ready - run.total, phase == Phase::optimizer);
+      clock.computed(run.total, end - ready - run.total, step.optimizer);
     }
     executed_ += step.member_count;
     recorder_.run(at, step, ready, decisive);
     s.clock = end;
     record(at, step.records, {ready, ready, end, -1});
+  }
+
+  // ---- Segments ----------------------------------------------------------------------------------------------------
+
+  void run_segment(const Place& at, const Step& step, std::int64_t ready, const Event* decisive) {
+    const Segment& segment = state_.compiled.segments.all[static_cast<std::size_t>(step.segment)];
+    RankClock& clock = state_.clocks[static_cast<std::size_t>(at.state->rank)];
+    if (decisive != nullptr) clock.waited(at.state->clock, ready, decisive->interval());
+    executed_ += step.member_count;
+    if (alone(at, segment, ready))
+      run_at_once(at, step, segment, ready);
+    else
+      run_by_parts(at, step, segment, ready);
+  }
+
+  /// The streams of the rank at `at`, from its compute stream on.
+  StreamState* streams_of(const Place& at) { return at.state - at.state->lane; }
+
+  /// Whether neither the host nor what own streams still do can move anything inside the segment.
+  bool alone(const Place& at, const Segment& segment, std::int64_t ready) {
+    if (ready < at.host_base + segment.host_slack) return false;
+    for (const StreamUse& use : segment.streams.of(state_.compiled.segments.streams))
+      if (streams_of(at)[use.stream].clock > ready + use.first) return false;
+    return true;
+  }
+
+  void run_at_once(const Place& at, const Step& step, const Segment& segment, std::int64_t ready) {
+    const Segments& segments = state_.compiled.segments;
+    RankClock& clock = state_.clocks[static_cast<std::size_t>(at.state->rank)];
+    clock.computed(segment.busy, 0, step.optimizer);
+    for (const Exposure& each : segment.exposures.of(segments.exposures)) clock.exposed(each.traffic, each.time);
+    for (const StreamUse& use : segment.streams.of(segments.streams))
+      streams_of(at)[use.stream].clock = ready + use.last;
+    if (segment.streams.count > 0) clock.transferred(after(ready, segment.last));
+    at.state->clock = ready + segment.length;
+    for (const SegmentRecord& each : segment.records.of(segments.records))
+      record(at, each.event, after(ready, each.times));
+  }
+
+  void run_by_parts(const Place& at, const Step& step, const Segment& segment, std::int64_t ready) {
+    RankClock& account = state_.clocks[static_cast<std::size_t>(at.state->rank)];
+    at.state->clock = ready;
+    part_times_.resize(static_cast<std::size_t>(state_.compiled.segments.most_parts));
+    run_parts(
+        state_.compiled.segments, segment, at.host_base, part_times_,
+        [&](StreamId stream) -> std::int64_t& { return streams_of(at)[stream].clock; },
+        [&](const Part& part, std::int64_t clock, const Interval& times, const Interval* cause) {
+          if (cause != nullptr) account.waited(clock, times.start, *cause);
+          account.computed(part.total, times.end - times.start - part.total, step.optimizer);
+          record(at, part.records, times);
+        },
+        [&](const Part& part, const Interval& times) {
+          account.transferred(times);
+          record(at, part.records, times);
+        });
+  }
+
+  static Interval after(std::int64_t ready, const Interval& times) {
+    return {ready + times.arrival, ready + times.start, ready + times.end, times.traffic};
   }
 
   void record(const Place& at, EventRef ref, const Interval& interval) {
@@ -415,6 +474,7 @@ class Worker {
   std::vector<std::int32_t> ready_;
   std::vector<Flight> flights_;
   std::vector<std::int32_t> free_flights_;
+  std::vector<Interval> part_times_;  ///< of the segment that is run by parts
   std::int64_t executed_ = 0;
 };
 

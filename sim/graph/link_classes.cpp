@@ -131,36 +131,21 @@ struct Lists {
   }
 };
 
-/// Owners of a class have the same items, each as often, in any order.
+/// Whether owners of a class have the same items, each as often, in any order: heard of one owner after the other.
 class Alike {
  public:
-  explicit Alike(const Lists& lists) : lists_(lists) {}
-
-  bool within(const std::vector<std::int32_t>& class_of) {
-    for (std::size_t owner = 0; owner < class_of.size(); ++owner) {
-      const auto own = static_cast<std::size_t>(class_of[owner]);
-      if (models_.size() <= own) models_.resize(own + 1);
-      Model& model = models_[own];
-      if (model.owner < 0) model.owner = static_cast<std::int32_t>(owner);
-      if (!agree(model, owner)) return false;
+  bool agree(std::int32_t own_class, std::span<const std::uint64_t> items) {
+    const auto own = static_cast<std::size_t>(own_class);
+    if (models_.size() <= own) models_.resize(own + 1);
+    Model& model = models_[own];
+    if (!std::exchange(model.known, true)) {
+      model.items.assign(items.begin(), items.end());
+      return true;
     }
-    return true;
-  }
-
- private:
-  /// The first of a class.
-  struct Model {
-    std::int32_t owner = -1;
-    std::vector<std::uint64_t> sorted;  ///< where that has been needed
-  };
-
-  bool agree(Model& model, std::size_t owner) {
-    const auto items = lists_.of(owner);
-    const auto others = lists_.of(static_cast<std::size_t>(model.owner));
-    if (items.size() != others.size()) return false;
-    if (std::equal(items.begin(), items.end(), others.begin())) return true;  // in the same order, as most are
+    if (items.size() != model.items.size()) return false;
+    if (std::equal(items.begin(), items.end(), model.items.begin())) return true;  // in the same order, as most are
     if (model.sorted.empty()) {
-      model.sorted.assign(others.begin(), others.end());
+      model.sorted = model.items;
       std::sort(model.sorted.begin(), model.sorted.end());
     }
     own_.assign(items.begin(), items.end());
@@ -168,10 +153,24 @@ class Alike {
     return own_ == model.sorted;
   }
 
-  const Lists& lists_;
+ private:
+  /// The first of a class.
+  struct Model {
+    bool known = false;
+    std::vector<std::uint64_t> items;
+    std::vector<std::uint64_t> sorted;  ///< where that has been needed
+  };
+
   std::vector<Model> models_;
   std::vector<std::uint64_t> own_;
 };
+
+bool alike(const Lists& lists, const std::vector<std::int32_t>& class_of) {
+  Alike check;
+  for (std::size_t owner = 0; owner < class_of.size(); ++owner)
+    if (!check.agree(class_of[owner], lists.of(owner))) return false;
+  return true;
+}
 
 bool links_agree(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                  const std::vector<std::int32_t>& link_class, const std::vector<std::int64_t>& capacities) {
@@ -192,7 +191,7 @@ bool links_agree(const LinkUsers& users, const std::vector<std::int32_t>& user_c
   for (std::int32_t user = 0; user < users.count(); ++user)
     for (const Load* load = users.begin(user); load != users.end(user); ++load)
       lists.items[next[static_cast<std::size_t>(load->link)]++] = pair_of(class_at(user_class, user), load->weights);
-  return Alike(lists).within(link_class);
+  return alike(lists, link_class);
 }
 
 bool members_agree(const LinkedStep& step, const LinkClasses& classes) {
@@ -208,7 +207,7 @@ bool members_agree(const LinkedStep& step, const LinkClasses& classes) {
     lists.items.push_back(pair_of(1, class_at(classes.rank, sender.rank)));
     lists.close();
   }
-  return Alike(lists).within(classes.user);
+  return alike(lists, classes.user);
 }
 
 bool ranks_agree(const LinkedStep& step, const LinkClasses& classes) {
@@ -229,7 +228,7 @@ bool ranks_agree(const LinkedStep& step, const LinkClasses& classes) {
       lists.items.push_back(pair_of(what++, class_at(classes.user, step.user_of(sender))));
     lists.close();
   }
-  return Alike(lists).within(classes.rank);
+  return alike(lists, classes.rank);
 }
 
 /// Nothing when two colours met by chance.
@@ -271,15 +270,15 @@ std::vector<std::int32_t> link_classes(const LinkUsers& users, const std::vector
 
 bool loads_agree(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                  const std::vector<std::int32_t>& link_class, const std::vector<std::int64_t>& capacities) {
-  Lists lists;
-  lists.first.reserve(user_class.size() + 1);
-  lists.items.reserve(static_cast<std::size_t>(users.load_count()));
+  Alike check;
+  std::vector<std::uint64_t> items;
   for (std::int32_t user = 0; user < users.count(); ++user) {
+    items.clear();
     for (const Load* load = users.begin(user); load != users.end(user); ++load)
-      lists.items.push_back(pair_of(class_at(link_class, load->link), load->weights));
-    lists.close();
+      items.push_back(pair_of(class_at(link_class, load->link), load->weights));
+    if (!check.agree(class_at(user_class, user), items)) return false;
   }
-  return Alike(lists).within(user_class) && links_agree(users, user_class, link_class, capacities);
+  return links_agree(users, user_class, link_class, capacities);
 }
 
 FoldedWeights folded_weights(const LinkUsers& users, const std::vector<std::int32_t>& user_class,

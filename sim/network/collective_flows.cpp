@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/base/result.hpp"
@@ -374,19 +375,23 @@ bool FlowGroup::even() const {
 FlowGroup make_flow_group(const ClusterLinks& links, std::span<const int> ranks) {
   FlowGroup group;
   group.global.assign(ranks.begin(), ranks.end());
-  std::map<int, std::int32_t> node_of_domain;
-  std::map<std::int32_t, std::vector<std::int32_t>> seen;  // port -> nodes that have it, ascending
+  group.port.reserve(ranks.size());
+  std::unordered_map<int, std::int32_t> node_of_domain;
+  node_of_domain.reserve(ranks.size());
+  std::map<std::int32_t, std::vector<bool>> seen;  // [port] which nodes have it
   for (std::int32_t member = 0; member < group.ranks(); ++member) {
     const int rank = group.global[static_cast<std::size_t>(member)];
     const auto [found, added] = node_of_domain.try_emplace(links.domain_of(rank), group.node_count());
     if (added) group.nodes.emplace_back();
-    group.nodes[static_cast<std::size_t>(found->second)].push_back(member);
+    const auto node = static_cast<std::size_t>(found->second);
+    group.nodes[node].push_back(member);
     group.port.push_back(links.ports() > 0 ? links.port_of(rank) : -1);
-    std::vector<std::int32_t>& nodes = seen[group.port.back()];
-    if (std::find(nodes.rbegin(), nodes.rend(), found->second) == nodes.rend()) nodes.push_back(found->second);
+    std::vector<bool>& nodes = seen[group.port.back()];
+    if (nodes.size() <= node) nodes.resize(node + 1);
+    nodes[node] = true;
   }
   for (const auto& [port, nodes] : seen)
-    if (size32(nodes.size()) == group.node_count()) group.rails.push_back(port);
+    if (std::count(nodes.begin(), nodes.end(), true) == group.node_count()) group.rails.push_back(port);
   if (group.rails.empty()) group.rails.push_back(-1);
   return group;
 }

@@ -244,7 +244,7 @@ std::string distance_lines(const TopologyReport& report, const TextStyle& style)
     const double share = static_cast<double>(d.ranks) / std::max(1, report.ranks - 1);
     text += without_trailing_blanks(fmt::format(
                 "  {:<26} {:>12} {:>12} {:>12}  {}", d.switches == 0 ? "0 (same node)" : std::to_string(d.switches),
-                grouped(d.ranks), to_text(d.latency), to_text(d.lone_flow), bar(share, 12, style))) +
+                grouped(d.ranks), to_text(d.latency), to_text(d.lone_flow), bar(share, 11, style))) +
             "\n";
   }
   return text;

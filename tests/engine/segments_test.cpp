@@ -1,0 +1,217 @@
+/// Segments against every operation as a step of its own stream, which is what a run with spans is.
+#include "sim/engine/segments.hpp"
+
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "sim/engine/compiled_graph.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/forecast.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+
+namespace {
+
+enum : StreamId { kTensor = 1, kContext, kData };
+
+EventRef local(std::int32_t n) { return {n, EventRef::kLocal}; }
+
+void check_same(const StepGraph& graph) {
+  const Result<Timeline> summed = simulate(graph);
+  const Result<Timeline> traced = simulate(graph, {.record_spans = true});
+  REQUIRE(summed);
+  REQUIRE(traced);
+  CHECK(summed->step_time == traced->step_time);
+  CHECK(summed->ranks == traced->ranks);
+  CHECK(summed->ends == traced->ends);
+  CHECK(summed->events == traced->events);
+}
+
+/// Work in random order, the same kinds of it on two ranks: compute, collectives of two streams that concern the rank alone,
+/// and of one on which the ranks meet. Operations wait for what has been recorded before them.
+class RandomGraph {
+ public:
+  explicit RandomGraph(unsigned seed) : random_(seed), host_(one_in(2) ? 1 : 1 + pick(40)), tidy_(one_in(2)) {
+    graph_.streams = {{"compute"}, {"tp"}, {"cp"}, {"dp"}};
+    graph_.microbatches = 1;
+    graph_.collectives = {call(Traffic::tensor_parallel, 0), call(Traffic::context_parallel, 0),
+                          call(Traffic::gradients, 1)};
+    graph_.communicators = {{"own", {}, {0}}, {"own", {}, {1}}, {"both", {}, {0, 1}}};
+    graph_.programs.resize(2);
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      Rank each;
+      each.representative = each.program = rank;
+      each.communicators = {rank, 2};
+      graph_.ranks.push_back(each);
+    }
+    for (int items = 1 + pick(6); items > 0; --items) add_item();
+  }
+
+  const StepGraph& graph() const { return graph_; }
+
+ private:
+  static CostedCollective call(Traffic traffic, std::int32_t slot) {
+    CostedCollective collective;
+    collective.traffic = traffic;
+    collective.slot = slot;
+    return collective;
+  }
+
+  int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+  bool one_in(int n) { return pick(n) == 0; }
+
+  void add_item() {
+    Template work;
+    work.name = "item";
+    work.phase = one_in(3) ? Phase::optimizer : Phase::forward;
+    locals_ = 0;
+    for (int ops = 2 + pick(20); ops > 0; --ops) add_operation(work.ops);
+    if (one_in(4) && locals_ > 0) {
+      Op sync;
+      sync.type = OpType::host_sync;
+      sync.waits = {local(pick(locals_))};
+      work.ops.push_back(sync);
+    }
+    for (auto& program : graph_.programs) {
+      program.push_back({static_cast<std::int32_t>(graph_.templates.size()), 0});
+      for (Op& op : work.ops) {
+        if (op.type == OpType::compute) op.duration = Duration{pick(30)};
+        op.host = Duration{pick(host_)};
+      }
+      graph_.templates.push_back(work);
+    }
+  }
+
+  /// In tidy work collectives come right after a compute operation, and wait for it alone, as those of models do.
+  void add_operation(std::vector<Op>& ops) {
+    Op op = operation();
+    if (tidy_ && op.type == OpType::collective) {
+      ops.emplace_back();
+      ops.back().records = local(locals_++);
+      graph_.local_events = std::max(graph_.local_events, locals_);
+      op.waits = {ops.back().records};
+    }
+    ops.push_back(op);
+  }
+
+  Op operation() {
+    Op op;
+    if (const int kind = pick(9); kind >= 4) {
+      op.type = OpType::collective;
+      op.stream = kind == 8 ? kData : kind == 7 ? kContext : kTensor;
+      op.payload = op.stream - kTensor;
+      op.duration = Duration{pick(30)};
+    }
+    for (int waits = op.type == OpType::compute ? pick(3) : 1 + pick(2); waits > 0 && locals_ > 0; --waits)
+      op.waits.push_back(local(std::max(0, locals_ - 1 - pick(2))));
+    const bool can_be_own = op.stream == kTensor || op.stream == kContext;
+    if (!can_be_own && one_in(6) && graph_.rank_events > 0) op.waits.push_back({pick(graph_.rank_events), 0});
+    if (!can_be_own && one_in(6)) {
+      op.records = {graph_.rank_events++, 0};
+    } else if (!one_in(4)) {
+      op.records = local(locals_++);
+      graph_.local_events = std::max(graph_.local_events, locals_);
+    }
+    return op;
+  }
+
+  std::mt19937 random_;
+  int host_;  ///< an operation takes the host less than this
+  bool tidy_;
+  std::int32_t locals_ = 0;
+  StepGraph graph_;
+};
+
+}  // namespace
+
+TEST_CASE("segments: random work takes as long as its operations one by one", "[property][engine]") {
+  int with_segments = 0;
+  int with_own_streams = 0;
+  for (unsigned seed = 0; seed < 20'000; ++seed) {
+    const StepGraph graph = RandomGraph(seed).graph();
+    INFO("seed " << seed);
+    const engine::OwnStreams streams = engine::find_own_streams(graph, nullptr);
+    with_segments += engine::compile(graph, streams).segments.all.empty() ? 0 : 1;
+    with_own_streams += streams.own[kTensor] && streams.own[kContext] ? 1 : 0;
+    check_same(graph);
+  }
+  CHECK(with_segments > 10'000);
+  CHECK(with_own_streams > 1'000);
+}
+
+TEST_CASE("segments: one that nothing delays takes what it takes alone", "[oracle][engine]") {
+  // 10 of compute, 5 of transfer beside 3 of compute, 4 more after the transfer: 10 + 5 + 4 = 19, of which 2 are exposed.
+  Op first;
+  first.duration = 10_ps;
+  first.records = local(0);
+  Op transfer;
+  transfer.type = OpType::collective;
+  transfer.stream = kTensor;
+  transfer.payload = 0;
+  transfer.duration = 5_ps;
+  transfer.waits = {local(0)};
+  transfer.records = local(1);
+  Op beside;
+  beside.duration = 3_ps;
+  Op after;
+  after.duration = 4_ps;
+  after.waits = {local(1)};
+  StepGraph graph;
+  graph.streams = {{"compute"}, {"tp"}};
+  graph.local_events = 2;
+  graph.microbatches = 3;
+  graph.collectives.emplace_back();
+  graph.communicators = {{"tp", {}, {0}}};
+  graph.templates.push_back({"work", Phase::forward, 0, {first, transfer, beside, after}, {}, {}});
+  graph.programs = {{{0, 0}, {0, 1}, {0, 2}}};
+  Rank rank;
+  rank.communicators = {0};
+  graph.ranks = {rank};
+
+  const engine::CompiledGraph compiled = engine::compile(graph, engine::find_own_streams(graph, nullptr));
+  REQUIRE(compiled.steps.size() == 1);
+  REQUIRE(compiled.segments.all.size() == 1);
+  const engine::Segment& segment = compiled.segments.all.front();
+  CHECK(segment.length == 19);
+  CHECK(segment.busy == 17);
+  CHECK(compiled.segments.exposures.front().time == 2);
+  CHECK(compiled.segments.streams.front().first == 10);
+  CHECK(compiled.segments.streams.front().last == 15);
+  CHECK(simulate(graph).value().step_time == 57_ps);
+  check_same(graph);
+
+  // The host needs 6 for each operation: nothing is as it is alone.
+  for (Op& op : graph.templates[0].ops) op.host = 6_ps;
+  check_same(graph);
+  // A transfer so long that the next one waits for it: only the first segment is as it is alone.
+  graph.templates[0].ops[1].duration = 40_ps;
+  graph.templates[0].ops[3].waits = {};
+  check_same(graph);
+}
+
+TEST_CASE("segments: a collective in which ranks meet, or on links that others use, is a step of its own", "[engine]") {
+  StepGraph graph = forecast(testing::small_scenario(2, 2, 2), {}).value().graph;
+  CHECK(engine::find_own_streams(graph, nullptr).own[kTensor]);
+  for (Communicator& each : graph.communicators) each.members = {0, 1};
+  CHECK_FALSE(engine::find_own_streams(graph, nullptr).own[kTensor]);
+  graph.ranks.front().slowness = 2 * kFullSpeed;
+  CHECK_FALSE(engine::find_own_streams(graph, nullptr).segments);
+}
+
+TEST_CASE("segments: steps of models as with spans", "[differential][engine]") {
+  for (const auto& [tp, pp, dp] : {std::tuple{8, 1, 2}, std::tuple{2, 4, 2}, std::tuple{4, 2, 4}})
+    for (const char* schedule : {"1f1b", "zb-h1"})
+      for (const int zero : {0, 1, 3}) {
+        Scenario scenario = testing::small_scenario(tp, pp, dp);
+        scenario.parallel.pp_schedule = schedule;
+        scenario.parallel.zero_stage = zero;
+        scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;
+        const Result<ForecastRun> run = forecast(scenario, {});
+        if (!run) continue;
+        INFO(tp << " x " << pp << " x " << dp << " " << schedule << " zero " << zero);
+        check_same(run->graph);
+      }
+}
