@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
@@ -31,17 +33,71 @@ struct Options {
   std::string base;
   double seconds = 0;
   std::string out = "recorded.json";
+  bool json = false;
 };
 
+using Json = nlohmann::ordered_json;
+
+/// Bytes that are no UTF-8 in a name become U+FFFD.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+/// FLOP/s.
+double fastest_multiplication(const Profile& profile) {
+  double fastest = 0;
+  for (const MeasuredOperator& each : profile.measured)
+    if (std::holds_alternative<GemmShape>(each.op.shape))
+      fastest = std::max(fastest, flops(each.op).count / each.seconds);
+  return fastest;
+}
+
+/// Bytes per second.
+double fastest_element_wise(const Profile& profile) {
+  double fastest = 0;
+  for (const MeasuredOperator& each : profile.measured)
+    if (std::holds_alternative<ElementwiseShape>(each.op.shape))
+      fastest = std::max(fastest, static_cast<double>(compulsory_traffic(each.op).count) / each.seconds);
+  return fastest;
+}
+
+Json json_of(const Profile& profile, const std::string& path) {
+  return {{"gpu", profile.gpu},
+          {"source", profile.source},
+          {"operators_timed", profile.measured.size()},
+          {"collectives_timed", profile.measured_collectives.size()},
+          {"fastest_multiplication_flops_per_s", fastest_multiplication(profile)},
+          {"element_wise_bytes_per_s", fastest_element_wise(profile)},
+          {"overlap", profile.overlap},
+          {"profile", path}};
+}
+
+Json json_of(const MeasuredProfile& measured, const std::string& path) {
+  Json unmatched = Json::object();
+  for (const auto& [name, time] : measured.unmatched) unmatched[name] = seconds(time);
+  return {{"steps", measured.steps},
+          {"kernels", measured.kernels},
+          {"kernels_matched", measured.matched},
+          {"kernel_seconds", seconds(measured.time)},
+          {"kernel_seconds_matched", seconds(measured.matched_time)},
+          {"operators_measured", measured.operators},
+          {"collectives", measured.collectives},
+          {"collectives_matched", measured.collectives_matched},
+          {"collectives_across_hosts", measured.collectives_across_hosts},
+          {"unmatched_seconds_by_name", unmatched},
+          {"profile", path}};
+}
+
 std::string summary(const Profile& profile, const std::string& path) {
-  const double peak = profile.peak_flops.begin()->second;
-  return fmt::format(
+  std::string text = fmt::format(
       "{}\n  {} operators and {} collectives timed: {}\n  fastest multiplication {:.1f} GFLOP/s, element-wise work "
-      "{:.1f} GB/s\n  leaving each measurement out in turn, it is forecast within {:.0f} % on average\n  written to "
-      "{}; "
-      "use it with --set cluster.profile={}\n",
-      profile.gpu, profile.measured.size(), profile.measured_collectives.size(), profile.source, peak * 1e-9,
-      profile.memory_bandwidth * 1e-9, 100 * profile.grouped_gemm.fit.residual, path, path);
+      "{:.1f} GB/s\n",
+      profile.gpu, profile.measured.size(), profile.measured_collectives.size(), profile.source,
+      fastest_multiplication(profile) * 1e-9, fastest_element_wise(profile) * 1e-9);
+  if (!profile.overlap)  // of a GPU, other shapes have their models from the shipped profile
+    text += fmt::format(
+        "  leaving each measurement out in turn, it is forecast within {:.0f} % on average\n"
+        "  nothing was timed beside anything else: on this device one thing runs at a time\n",
+        100 * profile.grouped_gemm.fit.residual);
+  return text + fmt::format("  written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 
 Result<ExitCode> missing(const std::string& sentence) {
@@ -102,7 +158,7 @@ Result<ExitCode> measure_recordings(const Options& options) {
   profile.source = source_of(traces, *scenario, scenario->profile);
   if (const Result<void> written = write_file(options.out, to_json(profile)); !written)
     return tl::unexpected(written.error());
-  fmt::print("{}", summary(*measured, options.out));
+  fmt::print("{}", options.json ? text_of(json_of(*measured, options.out)) : summary(*measured, options.out));
   return ExitCode::done;
 }
 
@@ -121,7 +177,7 @@ std::vector<std::string> arguments_of(const Options& options, const Context& con
 Result<ExitCode> show(const Options& options) {
   const Result<Profile> profile = read_profile(options.out);
   if (!profile) return tl::unexpected(profile.error());
-  fmt::print("{}", summary(*profile, options.out));
+  fmt::print("{}", options.json ? text_of(json_of(*profile, options.out)) : summary(*profile, options.out));
   return ExitCode::done;
 }
 
@@ -134,8 +190,8 @@ Result<ExitCode> record_on_gpus(const Options& options, const Context& context) 
   const ExitCode code = run_cuda_worker(ranks, std::move(arguments));
   if (code == ExitCode::done) return show(options);
   if (code != ExitCode::missing)
-    fmt::print(stderr, "not finished; what was measured is in {}.measured, and the same command goes on from there\n",
-               options.out);
+    fmt::print(stderr, "not finished; what was measured is in {}.measured, and the same command goes on from there{}\n",
+               options.out, code == ExitCode::no ? fmt::format("; until then, {} has what there is", options.out) : "");
   return code;
 }
 
@@ -186,6 +242,7 @@ Run add_profile(CLI::App& app) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--out", options->out, "the profile")->type_name("FILE")->capture_default_str();
+  app.add_flag("--json", options->json, "print what was timed or matched as one JSON object instead of a page");
   return [options](const Context& context) { return record(*options, context); };
 }
 

@@ -36,7 +36,9 @@ std::string missing_for_recording(const fs::path& recorder) {
   return "";
 }
 
-/// Every process wrote OUT.PID. One alone becomes OUT; several OUT.0, OUT.1 … in the order of their ranks, then pids.
+constexpr const char* kOfProcess = ".pid";  // between OUT and a process id: OUT.0 is of an earlier recording, perhaps
+
+/// Every process wrote OUT.pid.PID. One alone becomes OUT; several OUT.0, OUT.1 … in the order of their ranks, then pids.
 std::vector<fs::path> name_traces(const fs::path& out) {
   struct Found {
     int rank;
@@ -44,10 +46,9 @@ std::vector<fs::path> name_traces(const fs::path& out) {
     fs::path path;
   };
   std::vector<Found> found;
-  const fs::path folder = out.has_parent_path() ? out.parent_path() : fs::path(".");
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::directory_iterator(out.parent_path())) {
     const std::string name = entry.path().filename().string();
-    const std::string begin = out.filename().string() + ".";
+    const std::string begin = out.filename().string() + kOfProcess + ".";
     if (!name.starts_with(begin) || name.find_first_not_of("0123456789", begin.size()) != std::string::npos) continue;
     if (const Result<Trace> trace = read_trace(entry.path()))
       found.push_back({trace->header.rank, trace->header.process, entry.path()});
@@ -78,12 +79,14 @@ Result<ExitCode> record(const Options& options) {
     fmt::print(stderr, "{}\n", sentence);
     return ExitCode::missing;
   }
+  const fs::path out = fs::absolute(options.out);
+  if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder is not there"});
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
-  setenv("NVTX_INJECTION64_PATH", "libcupti.so", 1);
+  setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // unless the user has one
-  setenv("TRACECAST_TRACE", fs::absolute(options.out).c_str(), 1);
+  setenv("TRACECAST_TRACE", (out.string() + kOfProcess).c_str(), 1);
   const int status = run_program(options.command);
-  const std::vector<fs::path> traces = name_traces(fs::absolute(options.out));
+  const std::vector<fs::path> traces = name_traces(out);
   for (const fs::path& path : traces) describe(path);
   if (status != 0) fmt::print(stderr, "{} ended with {}\n", options.command.front(), status);
   if (traces.empty()) fmt::print(stderr, "{} used no GPU: nothing was recorded\n", options.command.front());

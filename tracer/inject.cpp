@@ -151,6 +151,17 @@ __attribute__((visibility("default")))
 nccl::Profiler ncclProfiler_v5{"tracecast", nccl_init, nccl_start, nccl_stop, nccl_state, nccl_finalize};
 }
 
+// NVTX loads this library too (NVTX_INJECTION64_PATH), and CUPTI's own entry does the work: that library lies where ours was linked to
+// find it, under a name that differs between installations.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void* get_table) {
+  Dl_info cupti{};
+  if (dladdr(reinterpret_cast<void*>(&cuptiGetVersion), &cupti) == 0 || cupti.dli_fname == nullptr) return 0;
+  void* const library = dlopen(cupti.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  const auto initialize = reinterpret_cast<int (*)(void*)>(dlsym(library, "InitializeInjectionNvtx2"));
+  return initialize == nullptr ? 0 : initialize(get_table);
+}
+
 // CUDA asks for 1; anything else would stop the program, which has nothing to do with a recording that failed.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   if (!start()) std::fputs("tracecast: recording could not be started; the program runs without it\n", stderr);

@@ -78,7 +78,8 @@ Traffic traffic_of(Collective collective) {
 /// The nodes of one device, tied to each other.
 class DeviceNodes {
  public:
-  DeviceNodes(const Trace& trace, std::vector<RecordedWork> works, std::int64_t origin) {
+  /// `host_end`: how long the step lasts on the host; 0: until its last launch.
+  DeviceNodes(const Trace& trace, std::vector<RecordedWork> works, std::int64_t origin, std::int64_t host_end) {
     for (const RecordedWork& work : works) {
       Node node;
       node.work = work;
@@ -89,7 +90,7 @@ class DeviceNodes {
     }
     order_streams();
     find_causes();
-    find_syncs(trace, origin);
+    find_syncs(trace, origin, host_end);
   }
 
   std::vector<Node> nodes;                                    ///< in the order of issue
@@ -159,7 +160,7 @@ class DeviceNodes {
   }
 
   /// Only while no other thread launches: the host is one stream of launches.
-  void find_syncs(const Trace& trace, std::int64_t origin) {
+  void find_syncs(const Trace& trace, std::int64_t origin, std::int64_t host_end) {
     const std::vector<std::int32_t> ends = by_end();
     for (const TraceCall& call : trace.calls) {
       if (!waits_for_gpu(call.name)) continue;
@@ -167,7 +168,7 @@ class DeviceNodes {
       const std::int64_t end = call.end_ns - origin;
       const auto next = std::lower_bound(nodes.begin(), nodes.end(), begin,
                                          [](const Node& n, std::int64_t time) { return n.issue < time; });
-      if (next == nodes.begin() || next == nodes.end() || next->issue < end) continue;
+      if (next == nodes.begin() || end > (next == nodes.end() ? host_end : next->issue)) continue;
       const std::int32_t cause = last_end(ends, begin, end, [begin](const Node& other) { return other.issue < begin; });
       if (cause < 0) continue;
       at(cause).is_cause = true;
@@ -191,7 +192,8 @@ class Builder {
     graph_.microbatches = 1;
   }
 
-  void add(DeviceNodes& nodes) {
+  /// The host goes on until `host_end`.
+  void add(DeviceNodes& nodes, std::int64_t host_end) {
     name_streams(nodes);
     for (Node& node : nodes.nodes)
       if (node.is_cause) node.event = {graph_.rank_events++, 0};
@@ -204,7 +206,8 @@ class Builder {
       write(nodes, node, duration_of(std::max<std::int64_t>(0, node.issue - host)));
       host = std::max(host, node.issue);
     }
-    close();
+    for (; sync != nodes.syncs.end(); ++sync) host = std::max(host, wait(nodes, *sync));
+    finish(duration_of(host_end - host));
     Rank rank;
     rank.representative = std::clamp(trace_.header.rank, 0, 1 << 24) + device_count_++;
     rank.program = static_cast<std::int32_t>(graph_.programs.size());
@@ -278,6 +281,16 @@ class Builder {
     open_.ops.push_back(op);
     close();
     return cause.end;
+  }
+
+  /// What the host does behind its last launch.
+  void finish(Duration host) {
+    if (host > Duration{}) {
+      Op op;
+      op.host = host;
+      open_.ops.push_back(op);
+    }
+    close();
   }
 
   void write(const DeviceNodes& nodes, const Node& node, Duration host) {
@@ -435,7 +448,7 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
   if (!window) return tl::unexpected(window.error());
   std::map<std::int64_t, std::vector<RecordedWork>> devices;
   std::int64_t origin = step ? window->begin : INT64_MAX;
-  std::int64_t end = INT64_MIN;
+  std::int64_t end = step ? window->end : INT64_MIN;
   for (const RecordedWork& work : recorded_work(trace)) {
     const std::int64_t launch = launch_ns(trace, work);
     if (launch < window->begin || launch >= window->end) continue;
@@ -447,15 +460,16 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
   if (end - origin > kLongest) return fail({file, 0, "", "", "lasts longer than 100 days"});
   Replay replay;
   Builder builder(trace);
+  const std::int64_t host_end = step ? window->end - origin : 0;
   for (auto& [device, works] : devices) {
-    DeviceNodes nodes(trace, works, origin);
+    DeviceNodes nodes(trace, works, origin, host_end);
     if (nodes.streams.size() > kMostStreams)
       return fail({file, 0, "", "",
                    fmt::format("uses {} streams of one GPU (allowed: up to {})", nodes.streams.size(), kMostStreams)});
     replay.works += static_cast<std::int64_t>(works.size());
     replay.syncs += static_cast<std::int64_t>(nodes.syncs.size());
     replay.waits += std::count_if(nodes.nodes.begin(), nodes.nodes.end(), [](const Node& n) { return n.cause >= 0; });
-    builder.add(nodes);
+    builder.add(nodes, host_end);
   }
   replay.graph = builder.take();
   replay.calls = builder.take_calls();

@@ -4,7 +4,8 @@
 ///   rank          a GPU of the trace; its NCCL kernels keep the durations that they had (nobody else is there to wait for)
 ///   stream        as recorded; the one with most computation is the compute stream
 ///   host          issues every kernel when its launch was called, measured from the launch before; where a call waited
-///                 for the GPU (cudaStreamSynchronize …) it waits for the kernel that ended in that call
+///                 for the GPU (cudaStreamSynchronize …) it waits for the kernel that ended in that call; of a step
+///                 ProfilerStep#N it goes on until that range ends
 ///   event         a kernel that began more than kPause after it could have begun waits for what ended last before it on
 ///                 another stream
 ///   gap           what is left between the moment when a kernel could begin and the one when it did (launch latency,
@@ -39,11 +40,12 @@ struct RecordedCall {
 struct Replay {
   StepGraph graph;
   std::vector<RecordedCall> calls;  ///< [i] what graph.collectives[i] was
-  Duration recorded;                ///< from the begin of the step on the host to the end of its last GPU work
-  std::int64_t works = 0;           ///< kernels and copies
-  std::int64_t waits = 0;           ///< events between streams that were concluded
-  std::int64_t syncs = 0;           ///< host calls that waited for the GPU
-  std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
+  Duration
+      recorded;  ///< from the begin of the step on the host to its end there, or to that of its last GPU work if later
+  std::int64_t works = 0;  ///< kernels and copies
+  std::int64_t waits = 0;  ///< events between streams that were concluded
+  std::int64_t syncs = 0;  ///< host calls that waited for the GPU
+  std::int64_t met = 0;    ///< collectives in which ranks of several recordings met
 };
 
 /// Numbers of the ranges "ProfilerStep#N", ascending.

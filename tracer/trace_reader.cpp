@@ -65,18 +65,29 @@ class Fields {
 
 class Reader {
  public:
+  static bool is_trace(const Json& line) { return line.is_object() && line.value("format", Json()) == kFormat; }
+
+  /// False: a field is of another type or out of range. Requires is_trace.
   bool header(const Json& line) {
-    if (!line.is_object() || line.value("format", Json()) != kFormat) return false;
-    try {
-      TraceHeader& h = trace_.header;
-      const auto text = [&line](const char* key) { return line.value(key, std::string()); };
-      h = {text("recorder"),       text("clock"),          text("date"), text("gpu"),
-           text("driver"),         text("cuda"),           text("nccl"), line.value("process", std::int64_t{0}),
-           line.value("rank", -1), line.value("ranks", -1)};
-    } catch (const Json::exception&) {
-      return false;
-    }
-    return true;
+    bool good = true;
+    const auto text = [&](const char* key) {
+      const auto found = line.find(key);
+      if (found == line.end()) return std::string();
+      good = good && found->is_string();
+      return found->is_string() ? found->get<std::string>() : "";
+    };
+    const auto integer = [&](const char* key, std::int64_t absent, std::int64_t largest) {
+      const auto found = line.find(key);
+      if (found == line.end()) return absent;
+      const std::int64_t value = found->is_number_integer() ? found->get<std::int64_t>() : INT64_MIN;
+      good = good && value >= -largest && value <= largest;
+      return good ? value : absent;
+    };
+    const auto small = [&](const char* key) { return static_cast<int>(integer(key, -1, INT32_MAX)); };
+    trace_.header = {text("recorder"), text("clock"), text("date"), text("gpu"),
+                     text("driver"),   text("cuda"),  text("nccl"), integer("process", 0, INT64_MAX),
+                     small("rank"),    small("ranks")};
+    return good;
   }
 
   /// False: no record of this format.
@@ -186,9 +197,10 @@ Result<Trace> read_trace(const std::filesystem::path& path) {
     const bool cut = last && file.eof() && text.find('\n') == std::string::npos;
     const Json line = Json::parse(text, nullptr, false);
     if (number == 1) {
-      if (!reader.header(line))
+      if (!Reader::is_trace(line))
         return fail(
             {path.string(), 1, "", "", fmt::format("is no trace: the first line has no \"format\": \"{}\"", kFormat)});
+      if (!reader.header(line)) return fail({path.string(), 1, "", "", "is no header of a trace"});
       continue;
     }
     if (line.is_discarded() && cut) break;

@@ -10,8 +10,11 @@ namespace tracecast::cuda {
 namespace {
 
 constexpr int kWarmUp = 3;
-/// What a launch costs the host at most, in cycles of the GPU: 15 us at 2 GHz.
+/// What a launch costs the host at most, and that in cycles of the GPU at 2 GHz.
+constexpr double kSecondsForLaunch = 15e-6;
 constexpr long long kCyclesForLaunch = 30'000;
+/// Launches of what is beside a timed collective, for each of those that are timed.
+constexpr int kMoreBeside = 12;
 
 class Stopwatch {
  public:
@@ -41,8 +44,16 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-double seconds_of(const std::function<void()>& launch, cudaStream_t stream, int launches, Stopwatch& watch) {
-  hold(kCyclesForLaunch * launches, stream);
+/// Keeps the GPU busy while the host launches what is timed.
+void busy(int launches, double seconds, const Heat& heat, cudaStream_t stream) {
+  if (heat.seconds <= 0) return hold(kCyclesForLaunch * launches, stream);
+  const double wanted = std::max(seconds, kSecondsForLaunch * launches);
+  for (double done = 0; done < wanted; done += heat.seconds) heat.launch();
+}
+
+double seconds_of(const std::function<void()>& launch, cudaStream_t stream, int launches, Stopwatch& watch,
+                  const Heat& heat = {}, double heat_seconds = 0) {
+  busy(launches, heat_seconds, heat, stream);
   watch.start(stream);
   for (int i = 0; i < launches; ++i) launch();
   watch.stop(stream);
@@ -62,7 +73,8 @@ std::vector<double> measure(const std::function<void()>& launch, cudaStream_t st
   const double about = seconds_of(launch, stream, kWarmUp, watch);
   const int launches = launches_for(about, settings.sample_seconds, settings.most_launches);
   std::vector<double> samples;
-  for (int i = 0; i < settings.samples; ++i) samples.push_back(seconds_of(launch, stream, launches, watch));
+  for (int i = 0; i < settings.samples; ++i)
+    samples.push_back(seconds_of(launch, stream, launches, watch, settings.heat, settings.sample_seconds));
   return samples;
 }
 
@@ -75,35 +87,41 @@ double host_seconds(const std::function<void()>& launch, cudaStream_t stream, in
   return taken.count() / launches;
 }
 
-Overlap measure_overlap(const std::function<void(cudaStream_t)>& first,
-                        const std::function<void(cudaStream_t)>& second) {
+Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const std::function<void()>& together) {
   cudaStream_t a = nullptr;
   cudaStream_t b = nullptr;
   TRACECAST_CUDA(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
   TRACECAST_CUDA(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
-  Stopwatch of_a;
-  Stopwatch of_b;
-  const auto many = [](const std::function<void(cudaStream_t)>& work, cudaStream_t stream, int launches) {
-    for (int i = 0; i < launches; ++i) work(stream);
+  Stopwatch watch;
+  const auto many = [](const StreamWork& work, cudaStream_t stream, int launches) {
+    for (int i = 0; i < launches; ++i) work.launch(stream);
   };
-  Overlap result;
-  result.first_alone = seconds_of([&] { first(a); }, a, 20, of_a);
-  result.second_alone = seconds_of([&] { second(b); }, b, 20, of_b);
-  // The one that is timed has the other on both sides of it: launched first, and for twice as long.
-  const auto beside = [&](const auto& timed, cudaStream_t mine, double alone, const auto& other, cudaStream_t theirs,
-                          double other_alone, Stopwatch& watch) {
-    const int launches = launches_for(alone, 5e-3, 200);
-    many(other, theirs, launches_for(other_alone, 2.5 * alone * launches, 2000));
+  const auto alone = [&](const StreamWork& work, cudaStream_t stream) {
+    together();
+    many(work, stream, kWarmUp);
+    return seconds_of([&] { work.launch(stream); }, stream, work.launches > 0 ? work.launches : 20, watch);
+  };
+  // The one that is timed has the other on both sides of it: launched first, and for more than twice as long.
+  const auto beside = [&](const StreamWork& timed, cudaStream_t mine, double seconds, const StreamWork& other,
+                          cudaStream_t theirs, double other_seconds) {
+    const int launches = timed.launches > 0 ? timed.launches : launches_for(seconds, 5e-3, 200);
+    const int others =
+        other.launches > 0 ? kMoreBeside * other.launches : launches_for(other_seconds, 2.5 * seconds * launches, 2000);
+    together();
+    many(other, theirs, others);
     many(timed, mine, 1);
     watch.start(mine);
     many(timed, mine, launches);
     watch.stop(mine);
-    const double seconds = watch.seconds() / launches;
+    const double taken = watch.seconds() / launches;
     TRACECAST_CUDA(cudaStreamSynchronize(theirs));
-    return seconds;
+    return taken;
   };
-  result.first_beside = beside(first, a, result.first_alone, second, b, result.second_alone, of_a);
-  result.second_beside = beside(second, b, result.second_alone, first, a, result.first_alone, of_b);
+  Overlap result;
+  result.first_alone = alone(first, a);
+  result.second_alone = alone(second, b);
+  result.first_beside = beside(first, a, result.first_alone, second, b, result.second_alone);
+  result.second_beside = beside(second, b, result.second_alone, first, a, result.first_alone);
   cudaStreamDestroy(a);
   cudaStreamDestroy(b);
   return result;

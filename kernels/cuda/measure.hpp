@@ -8,15 +8,23 @@
 
 namespace tracecast::cuda {
 
+/// Work that keeps the GPU as hot as a training step does, so that clocks are those of a step.
+struct Heat {
+  std::function<void()> launch;
+  double seconds = 0;  ///< of one launch; 0: there is none
+};
+
 struct MeasureSettings {
   int samples = 15;
   double sample_seconds = 2e-3;  ///< of work in each sample: as many launches as fill it
   int most_launches = 200;
+  Heat heat;
 };
 
-/// Seconds of one launch, a value for each sample. Launches of a sample stand in the queue before the first begins (a kernel
-/// that waits holds them up), so that what is timed is the GPU and never the host, and follow each other as in a step, with
-/// the gap that the GPU leaves between two kernels. Three launches come first to warm up.
+/// Seconds of one launch, a value for each sample. Launches of a sample stand in the queue before the first begins (the heat
+/// comes before them, for as long as the sample and as the host needs to launch it; without heat a kernel that waits), so that
+/// what is timed is the GPU and never the host, and follow each other as in a step, with the gap that the GPU leaves between
+/// two kernels. Three launches come first to warm up.
 /// Work that needs less than a microsecond is timed with as many launches.   Throws DeviceError.
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings);
 
@@ -33,8 +41,12 @@ struct Overlap {
   double first_beside = 0;  ///< while the other is running
   double second_beside = 0;
 };
-/// Each is launched often enough that it is beside the other all the time it is timed.
-Overlap measure_overlap(const std::function<void(cudaStream_t)>& first,
-                        const std::function<void(cudaStream_t)>& second);
+struct StreamWork {
+  std::function<void(cudaStream_t)> launch;
+  int launches = 0;  ///< when it is timed; 0: as many as fill 5 ms. All ranks must launch a collective equally often
+};
+/// Each is launched often enough that it is beside the other all the time it is timed. `together` is called before each of the
+/// four parts: ranks that share a collective wait for each other there.
+Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const std::function<void()>& together);
 
 }  // namespace tracecast::cuda

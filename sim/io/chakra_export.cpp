@@ -87,6 +87,7 @@ class RankWriter {
     Duration duration;
     std::size_t clock = 0;  ///< index into behind_
     bool on_host = false;
+    bool counted = false;  ///< has its FLOPs and bytes
     std::string attributes;
   };
 
@@ -184,8 +185,14 @@ class RankWriter {
     const Operator& what = graph_.operators[static_cast<std::size_t>(op.payload)].op;
     node.name = fmt::format("{} {} ({})", what.name, to_string(what.pass), part.name);
     if (op.stream == kComputeStream) node.duration = slowed(op.duration, rank_.slowness);
-    attribute(node, "num_ops", kInt64, static_cast<std::uint64_t>(flops(what).count));
-    attribute(node, "tensor_size", kUint64, static_cast<std::uint64_t>(compulsory_traffic(what).count));
+    count(node, static_cast<std::uint64_t>(flops(what).count),
+          static_cast<std::uint64_t>(compulsory_traffic(what).count));
+  }
+
+  static void count(Node& node, std::uint64_t flops, std::uint64_t bytes) {
+    attribute(node, "num_ops", kInt64, flops);
+    attribute(node, "tensor_size", kUint64, bytes);
+    node.counted = true;
   }
 
   /// -1: the rank is alone in it.
@@ -283,6 +290,8 @@ class RankWriter {
   }
 
   void put(Node& node) {
+    // ASTRA-sim's roofline asks every computation of a GPU for both; without bytes it passes over the node.
+    if (node.type == kComputation && !node.on_host && !node.counted) count(node, 0, 0);
     attribute(node, "is_cpu_op", kBool, node.on_host ? 1 : 0);
     if (node.duration > Duration{})
       attribute(node, kChakraDuration, kInt64, static_cast<std::uint64_t>(node.duration.picoseconds));

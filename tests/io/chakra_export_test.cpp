@@ -125,6 +125,29 @@ TEST_CASE("chakra export: each send has its receive, and groups agree on the ord
   }
 }
 
+// What ASTRA-sim's feeder throws for when it is missing (Workload.cc: issue_comp, issue_coll_comm, issue_send_comm, issue_recv_comm).
+TEST_CASE("chakra export: every node has the attributes that a feeder asks for", "[property][io][chakra]") {
+  const ForecastRun run =
+      test::unfolded_forecast(test::scenario_of(16, {"parallel.pp=2", "training.global_batch_size=4"}));
+  const auto groups = nlohmann::json::parse(chakra_groups(run.graph));
+  std::map<std::uint64_t, std::vector<std::string>> needed{{4, {"is_cpu_op"}},
+                                                           {5, {"comm_src", "comm_dst", "comm_tag", "comm_size"}},
+                                                           {6, {"comm_src", "comm_dst", "comm_tag", "comm_size"}},
+                                                           {7, {"comm_type", "comm_size"}}};
+  for (std::size_t rank = 0; rank < run.graph.ranks.size(); ++rank)
+    for (const WireNode& node : nodes_of(to_chakra(run.graph, rank))) {
+      REQUIRE(needed.contains(node.type));
+      for (const std::string& name : needed[node.type]) CHECK(node.numbers.contains(name));
+      const bool on_gpu = node.numbers.at("is_cpu_op") == 0;
+      if (node.type == 4 && on_gpu) CHECK((node.numbers.contains("num_ops") && node.numbers.contains("tensor_size")));
+      if (node.type != 4) CHECK(on_gpu);
+      if (node.type == 7) CHECK(groups.contains(node.group));
+      // A send is of this rank, a receive for it.
+      if (node.type == 5) CHECK(node.numbers.at("comm_src") == rank);
+      if (node.type == 6) CHECK(node.numbers.at("comm_dst") == rank);
+    }
+}
+
 TEST_CASE("chakra export: whole microseconds do not add up to an error", "[io][chakra]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
   std::int64_t whole = 0;

@@ -1,5 +1,6 @@
 // The whole loop on the CPU of this machine: time the operators, forecast a step from them, run that step, compare.
-// The bound is wide, since tests share their machine; that it is not too wide is shown with a wrong graph.
+// The bound is wide, since tests share their machine; that it is not too wide is shown with a wrong graph. Times decide only in
+// rounds that nobody disturbed: steps that repeat, and operators that take as long after them as before.
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/files.hpp"
 #include "sim/report/compare.hpp"
 #include "tests/e2e/shell.hpp"
 
@@ -21,11 +23,12 @@ namespace {
 const std::string kSmaller =
     " --set training.seq_length=64 --set model.vocab_size=512 --set training.global_batch_size=4";
 
-/// Measures, forecasts and executes one after the other, so that all three see the same machine; forecast / actual of the
-/// right step, and of the step with half of its layers.
+/// One round: forecast / actual of the right step, and of the step with half of its layers.
 struct Outcomes {
   double right = 0;
   double wrong = 0;
+  double spread = 0;  ///< of the executed steps
+  double drift = 0;   ///< what the operators took longer after the steps than before, as a logarithm
 };
 
 StepRecord record_in(const Sandbox& sandbox, const std::string& folder) {
@@ -33,10 +36,6 @@ StepRecord record_in(const Sandbox& sandbox, const std::string& folder) {
   if (!record) FAIL(to_string(record.error()));
   return *record;
 }
-double step_seconds(const Sandbox& sandbox, const std::string& folder) {
-  return record_in(sandbox, folder).seconds_to_compare();
-}
-
 /// Real-time priority where it is allowed: then neighbours on the machine do not count.
 std::string first_in_line(const Sandbox& sandbox) {
   return sandbox.run("chrt -f 1 true").code == 0 ? "chrt -f 1 " : "";
@@ -59,40 +58,78 @@ std::map<std::string, int> pieces_of_work(const StepRecord& record) {
   return pieces;
 }
 
-Outcomes once(const Sandbox& sandbox, const std::string& scenario) {
-  const auto must = [&sandbox](const std::string& script) {
-    const Outcome outcome = sandbox.run(script);
+class Loop {
+ public:
+  explicit Loop(std::string scenario) : scenario_(std::move(scenario)), first_(first_in_line(sandbox_)) {
+    time_operators();
+  }
+
+  /// Forecasts from the operators timed last, executes, and times them again.
+  Outcomes round() {
+    const std::string profile = " --set cluster.profile=\"$PWD/recorded.json\"";
+    must("tracecast predict " + scenario_ + kSmaller + profile + " --out right");
+    must("tracecast predict " + scenario_ + kSmaller + profile + " --set model.num_layers=2 --out wrong");
+    must(first_ + "tracecast execute " + scenario_ + kSmaller + " --steps 9 --out actual");
+    const StepRecord actual = record_in(sandbox_, "actual");
+    const auto ratio = [&](const char* forecast) {
+      return record_in(sandbox_, forecast).seconds_to_compare() / actual.seconds_to_compare();
+    };
+    Outcomes outcomes{ratio("right"), ratio("wrong"), actual.repeats->spread, operators_};
+    time_operators();
+    outcomes.drift = std::log(operators_ / outcomes.drift);
+    return outcomes;
+  }
+
+ private:
+  void must(const std::string& script) const {
+    const Outcome outcome = sandbox_.run(script);
     INFO(script << "\n" << outcome.out << outcome.err);
     REQUIRE(outcome.code == 0);
-  };
-  const std::string first = first_in_line(sandbox);
-  must(first + "tracecast profile --suite quick --ranks 2 --passes 3 --out recorded.json");
-  const std::string profile = " --set cluster.profile=\"$PWD/recorded.json\"";
-  must("tracecast predict " + scenario + kSmaller + profile + " --out right");
-  must("tracecast predict " + scenario + kSmaller + profile + " --set model.num_layers=2 --out wrong");
-  must(first + "tracecast execute " + scenario + kSmaller + " --steps 9 --out actual");
-  const double actual = step_seconds(sandbox, "actual");
-  return {step_seconds(sandbox, "right") / actual, step_seconds(sandbox, "wrong") / actual};
-}
+  }
+  void time_operators() {
+    must(first_ + "tracecast profile --suite quick --ranks 2 --passes 3 --out recorded.json");
+    const Result<Profile> profile = read_profile(sandbox_.path() / "recorded.json");
+    REQUIRE(profile);
+    operators_ = 0;
+    for (const MeasuredOperator& each : profile->measured) operators_ += each.seconds;
+  }
+
+  Sandbox sandbox_;
+  std::string scenario_;
+  std::string first_;
+  double operators_ = 0;  ///< seconds of all of them, once each
+};
 
 bool plausible(double ratio) { return std::abs(std::log(ratio)) < std::log(1.35); }
+bool undisturbed(const Outcomes& round) { return round.spread < 0.1 && std::abs(round.drift) < 0.2; }
 
 }  // namespace
 
 TEST_CASE("cpu loop: a forecast from measured operators is near the executed step, that of a wrong graph is not",
           "[kernels][e2e]") {
-  const Sandbox sandbox;
-  if (first_in_line(sandbox).empty() && machine_is_busy()) {
+  if (first_in_line(Sandbox()).empty() && machine_is_busy()) {
     WARN("skipped: other programs keep this machine busy, and real-time priority is not allowed");
     return;
   }
-  Outcomes outcomes;
-  // A neighbour that comes or goes between measuring and executing spoils a round, not the next one.
-  for (int round = 0; round < 4 && !(plausible(outcomes.right) && !plausible(outcomes.wrong)); ++round)
-    outcomes = once(sandbox, "cpu-pp2-1f1b");
-  INFO("forecast / actual " << outcomes.right << ", with half of the layers " << outcomes.wrong);
-  CHECK(plausible(outcomes.right));
-  CHECK_FALSE(plausible(outcomes.wrong));
+  Loop loop("cpu-pp2-1f1b");
+  int quiet = 0;
+  std::string rounds;
+  for (int i = 0; i < 4 && quiet < 2; ++i) {
+    const Outcomes round = loop.round();
+    rounds += "forecast / actual " + std::to_string(round.right) + ", with half of the layers " +
+              std::to_string(round.wrong) + ", spread " + std::to_string(round.spread) + ", drift " +
+              std::to_string(round.drift) + "\n";
+    if (plausible(round.right) && !plausible(round.wrong)) {
+      SUCCEED(rounds);
+      return;
+    }
+    quiet += undisturbed(round) ? 1 : 0;
+  }
+  if (quiet < 2) {
+    WARN("undecided: other programs disturbed the rounds:\n" << rounds);
+    return;
+  }
+  FAIL(rounds);
 }
 
 TEST_CASE("cpu loop: what is executed is what was forecast, piece by piece", "[kernels][e2e]") {

@@ -91,11 +91,32 @@ TEST_CASE("replay: one step of several", "[tracer][replay]") {
   CHECK(recorded_steps(trace) == std::vector<std::int64_t>{5, 6});
   const Replay replay = replay_graph(trace, 6, "t").value();
   CHECK(replay.works == 1);
-  CHECK(replay.recorded == 110'500_ns);
+  CHECK(replay.recorded == 209'500_ns);  // as long as the range, though the GPU was done at 501 us
+  CHECK(simulate(replay.graph)->step_time == 209'500_ns);
   const Result<Replay> none = replay_graph(trace, 7, "run.trace");
   REQUIRE_FALSE(none);
   CHECK(to_string(none.error()) == "run.trace: step = 7: is no step of the trace (allowed: 5 6)");
   CHECK(to_string(replay_graph(Trace{}, std::nullopt, "run.trace").error()) == "run.trace: has no GPU work");
+}
+
+TEST_CASE("replay: a step ends with its range on the host or with its GPU work, whichever is later",
+          "[tracer][replay]") {
+  Trace trace;
+  launch(trace, "gemm", 7, 1'000, 5'000, 105'000);
+  trace.calls.push_back({1, 99, 2'000, 110'000, "cudaDeviceSynchronize"});
+  trace.ranges.push_back({"ProfilerStep#1", "user_annotation", 1, 0, 0, 150'000});
+  Replay replay = replay_graph(trace, 1, "t").value();
+  CHECK(replay.recorded == 150_us);
+  CHECK(replay.syncs == 1);
+  CHECK(simulate(replay.graph)->step_time == 150_us);
+  for (Template& part : replay.graph.templates)
+    for (Op& op : part.ops)
+      if (op.duration == 100_us) op.duration = 60_us;
+  CHECK(simulate(replay.graph)->step_time == 110_us);  // the host had waited for it
+  trace.ranges.back().end_ns = 50'000;
+  const Replay late = replay_graph(trace, 1, "t").value();
+  CHECK(late.recorded == 105_us);
+  CHECK(simulate(late.graph)->step_time == 105_us);
 }
 
 TEST_CASE("replay: each GPU of a process is a rank", "[tracer][replay]") {

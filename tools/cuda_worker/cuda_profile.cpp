@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/chrono.h>
@@ -71,6 +72,8 @@ class Recorder {
       for (const CollectiveCall& call : suite.collectives) need = largest(need, cuda::need_of(call));
     driver_ = std::make_unique<cuda::Driver>(widest, need);
     TRACECAST_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    largest_ = largest_multiplication();
+    warm_up();
   }
   ~Recorder() { cudaStreamDestroy(stream_); }
   Recorder(const Recorder&) = delete;
@@ -97,9 +100,13 @@ class Recorder {
       if (!driver_->masked(each.op)) return {{}, "cuDNN has no kernel with this mask"};
       return {cuda::measure([&] { driver_->run(each.op, stream_); }, stream_, settings()), ""};
     } catch (const cuda::DeviceError& error) {
+      cudaGetLastError();  // what the launch left behind
       return {{}, error.what()};
     }
   }
+
+  /// A kernel that broke the context takes every later one with it.
+  bool device_is_lost() const { return cudaStreamSynchronize(stream_) != cudaSuccess; }
 
   Measurement time(const CollectiveCall& call) {
     world_.barrier(*driver_, stream_);
@@ -119,27 +126,76 @@ class Recorder {
     return seconds.empty() ? 0 : summarise(std::move(seconds)).median;
   }
 
-  /// Largest multiplication of the suite and a copy of 256 MiB, alone and beside each other.
-  cuda::Overlap overlap() {
+  /// The largest multiplication, a copy and an all-reduce of 256 MiB, alone and beside each other, as a table. All ranks call.
+  std::string overlap() {
+    if (largest_ == nullptr) return "";
+    const cuda::StreamWork multiplication{[this](cudaStream_t stream) { driver_->run(largest_->op, stream); }, 0};
+    const cuda::StreamWork copy{
+        [this](cudaStream_t stream) {
+          TRACECAST_CUDA(cudaMemcpyAsync(driver_->output(kMoved), driver_->input(kMoved),
+                                         static_cast<std::size_t>(kMoved), cudaMemcpyDeviceToDevice, stream));
+        },
+        0};
+    std::string table = "work,beside,alone_s,beside_s,slowdown\n";
+    table += rows("largest multiplication", multiplication, "copy of 256 MiB", copy);
+    try {
+      if (world_.none()) world_ = cuda::nccl_world(rendezvous_).value_or(cuda::NcclGroup{});
+    } catch (const cuda::DeviceError& error) {  // alone there is little to see, and no reason to fail
+      fmt::print(stderr, "no collective beside a multiplication: {}\n", error.what());
+    }
+    if (world_.none()) return table;
+    const cuda::StreamWork all_reduce{
+        [this](cudaStream_t stream) {
+          world_.run({Collective::all_reduce, Bytes{kMoved}, Algorithm::automatic, Protocol::automatic}, *driver_,
+                     stream);
+        },
+        kTimedCollectives};
+    const std::string name = fmt::format("all-reduce of 256 MiB on {} rank{}", rendezvous_.seat().ranks,
+                                         rendezvous_.seat().ranks == 1 ? " (a copy)" : "s");
+    return table + rows("largest multiplication", multiplication, name, all_reduce);
+  }
+
+ private:
+  static constexpr std::int64_t kMoved = std::int64_t{256} << 20;
+  static constexpr int kTimedCollectives = 24;
+  static constexpr double kWarmUpSeconds = 1;
+
+  std::string rows(const std::string& first, const cuda::StreamWork& a, const std::string& second,
+                   const cuda::StreamWork& b) {
+    const cuda::Overlap o = cuda::measure_overlap(a, b, [this] {
+      if (rendezvous_.seat().ranks > 1) world_.barrier(*driver_, stream_);
+    });
+    const auto row = [](const std::string& work, const std::string& other, double alone, double beside) {
+      return fmt::format("{},{},{:.9f},{:.9f},{:.3f}\n", work, other, alone, beside, beside / alone);
+    };
+    return row(first, second, o.first_alone, o.first_beside) + row(second, first, o.second_alone, o.second_beside);
+  }
+
+  const SuiteOperator* largest_multiplication() const {
     const SuiteOperator* largest = nullptr;
     for (const SuiteOperator& each : suite_.operators)
       if (each.op.kind == OperatorKind::gemm && each.op.precision == Precision::bf16 &&
           (largest == nullptr || flops(each.op).count > flops(largest->op).count))
         largest = &each;
-    if (largest == nullptr) return {};
-    constexpr std::int64_t kCopied = std::int64_t{256} << 20;
-    return cuda::measure_overlap(
-        [&](cudaStream_t stream) { driver_->run(largest->op, stream); },
-        [&](cudaStream_t stream) {
-          TRACECAST_CUDA(cudaMemcpyAsync(driver_->output(kCopied), driver_->input(kCopied),
-                                         static_cast<std::size_t>(kCopied), cudaMemcpyDeviceToDevice, stream));
-        });
+    return largest;
   }
 
- private:
+  /// The GPU is under load for a second before anything is timed, and between all samples.
+  void warm_up() {
+    if (largest_ == nullptr) return;
+    const auto launch = [this] { driver_->run(largest_->op, stream_); };
+    cuda::MeasureSettings once;
+    once.samples = 1;
+    const double about = cuda::measure(launch, stream_, once).front();
+    for (double done = 0; done < kWarmUpSeconds; done += about) launch();
+    TRACECAST_CUDA(cudaStreamSynchronize(stream_));
+    heat_ = {launch, cuda::measure(launch, stream_, once).front()};
+  }
+
   cuda::MeasureSettings settings() const {
     cuda::MeasureSettings settings;
     settings.samples = options_.common.passes;
+    settings.heat = heat_;
     return settings;
   }
 
@@ -151,6 +207,8 @@ class Recorder {
   std::unique_ptr<cuda::Driver> driver_;
   cuda::NcclGroup world_;
   cudaStream_t stream_ = nullptr;
+  const SuiteOperator* largest_ = nullptr;  ///< bf16 multiplication of the suite; nullptr: it has none
+  cuda::Heat heat_;
 };
 
 /// Measures what the log does not have yet. False: time is up. Ranks stay together: rank 0's clock decides for all of
@@ -164,6 +222,9 @@ bool measure_all(const Suite& suite, Recorder& recorder, MeasurementLog& log, in
     if (log.find(label_of(each.op)) != nullptr) continue;
     if (ranks == 1 && recorder.time_is_up()) return false;
     log.add(label_of(each.op), recorder.time(each));
+    if (recorder.device_is_lost())
+      throw cuda::DeviceError(
+          fmt::format("{}: broke the GPU's context; the same command goes on behind it", label_of(each.op)));
   }
   if (ranks == 1) return true;
   for (const CollectiveCall& call : suite.collectives) {
@@ -195,14 +256,6 @@ std::vector<MeasuredCollective> measured_collectives(const Suite& suite, const M
   return measured;
 }
 
-std::string overlap_text(const cuda::Overlap& overlap) {
-  return fmt::format(
-      "work,alone_s,beside_the_other_s,slowdown\nlargest multiplication,{:.9f},{:.9f},{:.3f}\ncopy of 256 "
-      "MiB,{:.9f},{:.9f},{:.3f}\n",
-      overlap.first_alone, overlap.first_beside, overlap.first_beside / overlap.first_alone, overlap.second_alone,
-      overlap.second_beside, overlap.second_beside / overlap.second_alone);
-}
-
 void say_what_was_skipped(const Suite& suite, const MeasurementLog& log) {
   for (const SuiteOperator& each : suite.operators) {
     const Measurement* const found = log.find(label_of(each.op));
@@ -228,27 +281,30 @@ Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezv
   Recorder recorder(*suite, options, rendezvous);
   if (const Result<void> connected = recorder.connect(); !connected) return tl::unexpected(connected.error());
   const bool shown = seat.rank == 0 && options.common.show_progress;
-  if (!measure_all(*suite, recorder, log, seat.ranks, shown)) return false;
+  const bool all = measure_all(*suite, recorder, log, seat.ranks, shown);
+  if (log.size() == 0) return false;
   const double launch = recorder.launch_seconds();
-  if (seat.rank != 0) {
-    log.remove();
-    return true;
+  if (seat.rank == 0) {
+    say_what_was_skipped(*suite, log);
+    const std::string part = all ? "" : fmt::format(" ({} of {} operators)", log.size(), suite->operators.size());
+    const RecordedOn where{
+        device.name,
+        fmt::format("tracecast profile --device cuda --suite {}{}, lower quartiles of {} samples; {}; SM clock up to "
+                    "{} MHz, memory {} MHz; {:%Y-%m-%d}",
+                    options.common.suite, part, options.common.passes, versions, device.clock_mhz,
+                    device.memory_clock_mhz, fmt::gmtime(std::time(nullptr))),
+        seat.ranks, Bytes{device.memory_bytes}};
+    const Profile profile = recorded_gpu_profile(std::move(*base), measured_operators(*suite, log),
+                                                 measured_collectives(*suite, log, seat.ranks), where, launch);
+    if (const Result<void> written = write_file(options.common.out, to_json(profile)); !written)
+      return tl::unexpected(written.error());
   }
-  say_what_was_skipped(*suite, log);
-  const RecordedOn where{
-      device.name,
-      fmt::format("tracecast profile --device cuda --suite {}, lower quartiles of {} samples; {}; SM clock up to {} "
-                  "MHz, memory {} MHz; {:%Y-%m-%d}",
-                  options.common.suite, options.common.passes, versions, device.clock_mhz, device.memory_clock_mhz,
-                  fmt::gmtime(std::time(nullptr))),
-      seat.ranks, Bytes{device.memory_bytes}};
-  const Profile profile = recorded_gpu_profile(std::move(*base), measured_operators(*suite, log),
-                                               measured_collectives(*suite, log, seat.ranks), where, launch);
-  const Result<void> written = write_file(options.common.out, to_json(profile)).and_then([&] {
-    return write_file(options.common.out + ".overlap.csv", overlap_text(recorder.overlap()));
-  });
-  if (!written) return tl::unexpected(written.error());
+  if (!all) return false;
   log.remove();
+  const std::string overlap = recorder.overlap();
+  if (seat.rank != 0 || overlap.empty()) return true;
+  if (const Result<void> written = write_file(options.common.out + ".overlap.csv", overlap); !written)
+    return tl::unexpected(written.error());
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -128,17 +129,30 @@ class Verification {
  public:
   explicit Verification(std::uint64_t seed) : data_(seed) {}
 
-  void run() {
-    each("gemm", [&] { gemms(); });
-    each("fp8 gemm", [&] { narrow_gemms(); });
-    each("attention", [&] { attentions(); });
-    each("norm", [&] { norms(); });
-    each("element-wise", [&] { elementwise(); });
-    each("softmax", [&] { softmaxes(); });
-    each("cross entropy", [&] { cross_entropies(); });
-    each("embedding", [&] { embeddings(); });
-    each("optimizer", [&] { optimizers(); });
-    each("collectives", [&] { collectives(); });
+  /// `only`: one of the groups, "" for all. Errors: no group is called so.
+  Result<void> run(const std::string& only) {
+    const std::pair<const char*, std::function<void()>> groups[] = {
+        {"gemm", [&] { gemms(); }},
+        {"fp8-gemm", [&] { narrow_gemms(); }},
+        {"attention", [&] { attentions(); }},
+        {"norm", [&] { norms(); }},
+        {"element-wise", [&] { elementwise(); }},
+        {"softmax", [&] { softmaxes(); }},
+        {"cross-entropy", [&] { cross_entropies(); }},
+        {"embedding", [&] { embeddings(); }},
+        {"optimizer", [&] { optimizers(); }},
+        {"collectives", [&] { collectives(); }},
+    };
+    bool found = false;
+    std::string names;
+    for (const auto& [name, work] : groups) {
+      names += fmt::format(" {}", name);
+      if (!only.empty() && only != name) continue;
+      found = true;
+      each(name, work);
+    }
+    if (found) return {};
+    return fail({"", 0, "--only", only, fmt::format("is no group of operators (allowed:{})", names)});
   }
   bool good() const { return good_; }
   const std::string& table() const { return table_; }
@@ -532,15 +546,15 @@ class Verification {
 
 }  // namespace
 
-Result<bool> verify_cuda(std::uint64_t seed, const std::string& report) {
+Result<bool> verify_cuda(std::uint64_t seed, const std::string& only, const std::string& report) {
   const cuda::DeviceInfo device = cuda::use_device(0);
   Verification verification(seed);
-  verification.run();
+  if (const Result<void> run = verification.run(only); !run) return tl::unexpected(run.error());
   const std::string text = fmt::format(
       "Operators on {} ({}) against references in double precision, random data of seed {}:\n\n"
       "| operator | largest error | allowed | |\n| --- | --- | --- | --- |\n{}",
       device.name, to_string(cuda::library_versions()), seed, verification.table());
-  fmt::print("{}", text);
+  fmt::print("{}", only.empty() ? text : verification.table());
   if (!report.empty())
     if (const Result<void> written = write_file(report, text); !written) return tl::unexpected(written.error());
   return verification.good();

@@ -74,8 +74,10 @@ int main(int argc, char** argv) {
 
   std::uint64_t seed = 1;
   std::string table;
+  std::string only;
   CLI::App& verify = *app.add_subcommand("verify", "check every operator against a reference in double precision");
   verify.add_option("--seed", seed);
+  verify.add_option("--only", only);
   verify.add_option("--report", table);
 
   CLI11_PARSE(app, argc, argv);
@@ -87,6 +89,6 @@ int main(int argc, char** argv) {
   const cuda::Rendezvous rendezvous(*seat, meeting);
   if (check.parsed()) return report([&] { return done(check_cuda_execution(execution)); }, first);
   if (run.parsed()) return report([&] { return done(execute_cuda(execution, rendezvous)); }, first);
-  if (verify.parsed()) return report([&] { return verify_cuda(seed, table); }, first);
+  if (verify.parsed()) return report([&] { return verify_cuda(seed, only, table); }, first);
   return report([&] { return profile_cuda(recording, rendezvous); }, first);
 }

@@ -18,11 +18,11 @@ struct CudaProfileOptions {
   std::string base;    ///< shipped profile that stands behind the measurements; "": by the name of the GPU
   double seconds = 0;  ///< end in good order after so long, to go on later; 0: until done
 };
-/// False: time is up before everything is measured; what was measured is on disk.
+/// False: time is up before everything is measured; the profile has what there is, and the log (OUT.measured) goes on from there.
 Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous);
 
-/// Checks every operator against a reference in double precision on fresh random data. `report`: a Markdown table.
-/// False: something is wrong.
-Result<bool> verify_cuda(std::uint64_t seed, const std::string& report);
+/// Checks every operator, or one group of them (`only`), against a reference in double precision on fresh random data. Prints a
+/// Markdown table, of one group its rows; `report`: a file for the table. False: something is wrong.
+Result<bool> verify_cuda(std::uint64_t seed, const std::string& only, const std::string& report);
 
 }  // namespace tracecast::worker

@@ -25,18 +25,21 @@ Result<Scenario> load_scenario(const ExecuteOptions& options) {
 
 Result<Suite> suite_of(const ProfileOptions& options, Bytes largest) {
   Suite suite;
-  if (options.suite != "none") {
-    const Result<Scenario> base = scenario_named(options.device, {});
-    if (!base) return tl::unexpected(base.error());
-    Result<Suite> made = make_suite(options.suite, *base);
-    if (!made) return made;
-    suite = std::move(*made);
-  }
   for (const std::string& name : options.scenarios) {
     Result<Scenario> scenario = scenario_named(name, {});
     if (!scenario) return tl::unexpected(scenario.error());
     if (const Result<void> added = add_scenario(suite, std::move(*scenario)); !added)
       return tl::unexpected(added.error());
+  }
+  if (options.suite != "none") {
+    const Result<Scenario> base = scenario_named(options.device, {});
+    if (!base) return tl::unexpected(base.error());
+    Result<Suite> made = make_suite(options.suite, *base);
+    if (!made) return made;
+    for (Scenario& scenario : made->scenarios)
+      if (const Result<void> added = add_scenario(suite, std::move(scenario)); !added)
+        return tl::unexpected(added.error());
+    suite.collectives = std::move(made->collectives);
   }
   if (suite.collectives.empty()) suite.collectives = collective_sizes(largest);
   return suite;

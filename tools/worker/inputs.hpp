@@ -13,7 +13,7 @@ namespace tracecast::worker {
 
 Result<Scenario> load_scenario(const ExecuteOptions& options);
 
-/// The suite that was asked for, with the operators of the scenarios beside it. `largest`: of collectives when the suite has
+/// The operators of the scenarios, then the suite that was asked for. `largest`: of collectives when the suite has
 /// none of its own.
 Result<Suite> suite_of(const ProfileOptions& options, Bytes largest);
 
