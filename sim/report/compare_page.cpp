@@ -109,7 +109,7 @@ std::string picture(const StepRecord& forecast, const StepRecord& actual, const 
     };
     text += fmt::format("  rank {:<4} forecast {}\n", rank.number,
                         painted(lane(forecast, index(forecast), axis, width), style));
-    text += fmt::format("            actual {}\n", painted(lane(actual, index(actual), axis, width), style));
+    text += fmt::format("            actual   {}\n", painted(lane(actual, index(actual), axis, width), style));
   }
   return text + "  F forward  B backward  W weight gradients  O optimizer  ~ transfer  . waiting\n";
 }

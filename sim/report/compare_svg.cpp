@@ -102,8 +102,8 @@ std::string comparison_svg(const Comparison& c, const StepRecord& forecast, cons
   int y = kTop;
   for (const StepRank& rank : finer.ranks) {
     for (const StepRecord* record : {&forecast, &actual}) {
-      out += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 12,
-                         record == &forecast ? fmt::format("rank {}  forecast", rank.number) : "            actual");
+      out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, y + 12,
+                         record == &forecast ? fmt::format("rank {}  forecast", rank.number) : "actual");
       draw(out, *record, static_cast<std::int32_t>(&rank_for(*record, rank) - record->ranks.data()), scale, y);
       y += kRow;
     }
