@@ -152,7 +152,7 @@ TEST_CASE("compare: the picture has a row of each for every rank, on one axis", 
     return page.substr(at + begin.size(), page.find('\n', at) - at - begin.size());
   };
   const std::string first = row("rank 0    forecast ");
-  const std::string second = row("\n            actual   ");
+  const std::string second = row("            actual   ");
   INFO(page);
   CHECK(first.size() == second.size());
   CHECK(first.find('F') == 0);
