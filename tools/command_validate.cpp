@@ -4,17 +4,22 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/io/files.hpp"
 #include "sim/report/validation_report.hpp"
 #include "sim/validation/ablation.hpp"
+#include "sim/validation/collective_tables.hpp"
+#include "sim/validation/kernel_tables.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
+#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -23,8 +28,11 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string table;
-  std::string kernels;
-  std::string collectives;
+  std::vector<std::string> kernels;
+  std::vector<std::string> collectives;
+  std::vector<std::string> only;
+  std::vector<std::string> set;
+  bool markdown = false;
   std::string by;
   bool json = false;
   bool ablation = false;
@@ -52,16 +60,80 @@ Result<void> write_pictures(const Options& options, const CsvTable& table, const
   return write_file(options.svg, scatter_svg(rows));
 }
 
-/// Tables of operators or collectives.
+/// The files themselves; of a folder all tables in it, in the order of their names.
+std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (const std::string& name : names) {
+    if (!fs::is_directory(name, code)) {
+      files.emplace_back(name);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(name, code)) {
+      const std::string file = entry.path().filename().string();
+      if (file.ends_with(".csv") || file.ends_with(".csv.gz")) inside.push_back(entry.path());
+    }
+    std::sort(inside.begin(), inside.end());
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+/// Tables of operators or collectives. Of a folder, tables of other things are left out, and said to be.
 Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
   const bool collectives = options.kernels.empty();
-  const Result<CsvTable> table = CsvTable::read(collectives ? options.collectives : options.kernels);
-  if (!table) return tl::unexpected(table.error());
-  const Result<std::vector<MeasuredSample>> samples =
-      collectives ? validate_collectives(*table, library) : validate_kernels(*table, library);
-  if (!samples) return tl::unexpected(samples.error());
-  fmt::print("{}", options.json ? samples_json(*table, *samples) : samples_page(*samples, collectives, context.style));
+  const std::vector<std::string>& names = collectives ? options.collectives : options.kernels;
+  const std::vector<fs::path> paths = tables_of(names);
+  std::vector<std::string> files;
+  std::vector<std::string> others;
+  std::vector<MeasuredSample> samples;
+  Progress progress("pricing", context.show_progress);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    progress.update(static_cast<int>(i), static_cast<int>(paths.size()));
+    const Result<CsvTable> table = CsvTable::read(paths[i]);
+    if (!table && paths.size() == names.size()) return tl::unexpected(table.error());
+    if (!table ||
+        (paths.size() > names.size() && !(collectives ? is_collective_table(*table) : is_kernel_table(*table)))) {
+      others.push_back(paths[i].filename().string());
+      continue;
+    }
+    Result<std::vector<MeasuredSample>> more =
+        collectives ? validate_collectives(*table, library) : validate_kernels(*table, library);
+    if (!more) return tl::unexpected(more.error());
+    for (MeasuredSample& sample : *more) {
+      sample.table = static_cast<int>(files.size());
+      samples.push_back(std::move(sample));
+    }
+    files.push_back(paths[i].string());
+  }
+  if (files.empty())
+    return wrong(collectives ? "--collectives" : "--kernels", names.front(), "has no table that is known");
+  fmt::print("{}", options.json       ? samples_json(files, samples)
+                   : options.markdown ? samples_markdown(samples, collectives)
+                                      : samples_page(samples, collectives, context.style));
+  if (!others.empty() && !options.json && !options.markdown)
+    fmt::print("{}", paragraph("  Not read, tables of other things: ", fmt::format("{}", fmt::join(others, ", ")),
+                               context.style));
   return ExitCode::done;
+}
+
+/// The table with only the rows asked for, and with the values that it is to be forecast with instead.
+Result<CsvTable> narrowed(CsvTable table, const Options& options) {
+  for (const std::string& id : options.only) {
+    if (table.only("id", {id}).rows() > 0) continue;
+    std::vector<std::string> ids;
+    for (std::size_t row = 0; row < table.rows(); ++row) ids.push_back(table.text(row, "id"));
+    const std::string meant = closest(id, ids);
+    return wrong("--only", id, "is no id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
+  }
+  if (!options.only.empty()) table = table.only("id", options.only);
+  for (const std::string& change : options.set) {
+    const std::size_t equals = change.find('=');
+    if (equals == std::string::npos || equals == 0) return wrong("--set", change, "is not COLUMN=VALUE");
+    table = table.with(change.substr(0, equals), change.substr(equals + 1));
+  }
+  return table;
 }
 
 Result<ExitCode> validate_runs(const Options& options, const Context& context) {
@@ -74,8 +146,10 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
     return fail(Diagnostic{"", 0, "RUNS", "", "is missing: a table of runs (or --kernels or --collectives)"});
   std::error_code code;
   const fs::path shipped = data->scenarios / "runs" / (options.table + ".csv");
-  const Result<CsvTable> table =
+  Result<CsvTable> table =
       CsvTable::read(!fs::exists(options.table, code) && fs::exists(shipped, code) ? shipped : fs::path(options.table));
+  if (!table) return tl::unexpected(table.error());
+  table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());
   Progress progress("forecasting", context.show_progress);
@@ -103,9 +177,10 @@ Run add_validate(CLI::App& app) {
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
   CLI::Option* kernels =
-      app.add_option("--kernels", options->kernels, "measured operators instead of runs (CSV)")->type_name("FILE");
+      app.add_option("--kernels", options->kernels, "measured operators instead of runs: tables (CSV), folders of them")
+          ->type_name("FILE");
   CLI::Option* collectives =
-      app.add_option("--collectives", options->collectives, "measured collectives instead of runs (CSV)")
+      app.add_option("--collectives", options->collectives, "measured collectives instead of runs, likewise")
           ->type_name("FILE")
           ->excludes(kernels);
   app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
@@ -113,6 +188,15 @@ Run add_validate(CLI::App& app) {
   CLI::Option* ablation =
       app.add_flag("--ablation", options->ablation,
                    "errors with one effect at a time left out of all forecasts, as a Markdown table");
+  app.add_option("--only", options->only, "forecast only the runs of these ids")
+      ->type_name("ID")
+      ->excludes(kernels)
+      ->excludes(collectives);
+  app.add_option("--set", options->set, "forecast the runs as if this column of the table said that")
+      ->type_name("COLUMN=VALUE")
+      ->excludes(kernels)
+      ->excludes(collectives);
+  app.add_flag("--markdown", options->markdown, "of operators and collectives: print a Markdown table");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   CLI::Option* html =
       app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")

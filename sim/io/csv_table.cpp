@@ -1,12 +1,12 @@
 #include "sim/io/csv_table.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
+#include "sim/io/compressed.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -90,11 +90,9 @@ Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
 }
 
 Result<CsvTable> CsvTable::read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::error_code code;
-  if (!stream || std::filesystem::is_directory(path, code)) return fail(at(path.string(), 0, "", "cannot be read"));
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return parse(text, path.string());
+  const Result<std::string> text = read_packed(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse(*text, path.string());
 }
 
 const std::string& CsvTable::text(std::size_t row, const std::string& column) const {
@@ -109,6 +107,25 @@ std::optional<double> CsvTable::number(std::size_t row, const std::string& colum
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+CsvTable CsvTable::only(const std::string& column, const std::vector<std::string>& values) const {
+  CsvTable kept = *this;
+  kept.rows_.clear();
+  for (std::size_t row = 0; row < rows(); ++row)
+    if (std::find(values.begin(), values.end(), text(row, column)) != values.end()) kept.rows_.push_back(rows_[row]);
+  return kept;
+}
+
+CsvTable CsvTable::with(const std::string& column, const std::string& value) const {
+  CsvTable changed = *this;
+  const auto [place, is_new] = changed.columns_.try_emplace(column, header_.size());
+  if (is_new) changed.header_.push_back(column);
+  for (Row& row : changed.rows_) {
+    row.fields.resize(changed.header_.size());
+    row.fields[place->second] = value;
+  }
+  return changed;
 }
 
 Diagnostic CsvTable::wrong(std::size_t row, const std::string& column, std::string message) const {

@@ -18,6 +18,7 @@ class CsvTable {
  public:
   /// Errors: no header, a column named twice, a quote that is not closed, a row with another number of fields.
   static Result<CsvTable> parse(std::string_view text, std::string file);
+  /// Plain or packed with gzip. Errors: those of read_packed and parse.
   static Result<CsvTable> read(const std::filesystem::path& path);
 
   std::size_t rows() const { return rows_.size(); }
@@ -30,6 +31,10 @@ class CsvTable {
   const std::string& text(std::size_t row, const std::string& column) const;
   /// Empty when the field is. Errors are told by `wrong`: a field that is no finite number.
   std::optional<double> number(std::size_t row, const std::string& column) const;
+  /// The rows in whose `column` one of `values` stands; lines stay those of the file.
+  CsvTable only(const std::string& column, const std::vector<std::string>& values) const;
+  /// With `value` in every row's `column`, which is added where the table lacks it.
+  CsvTable with(const std::string& column, const std::string& value) const;
   /// What is wrong at this field, with file and line.
   Diagnostic wrong(std::size_t row, const std::string& column, std::string message) const;
 

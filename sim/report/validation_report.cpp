@@ -1,6 +1,7 @@
 #include "sim/report/validation_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -20,45 +21,75 @@ std::string plain(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
 
+/// 79 columns for ids of up to 26.
 std::string row_line(const RowForecast& r) {
-  return fmt::format("  {} {} {} {}  {}{}\n", pad_right(r.id.empty() ? "-" : r.id, 26),
-                     pad_left(seconds_text(r.predicted_s), 9), pad_left(seconds_text(r.measured_s), 9),
-                     pad_left(percent(r.error()), 9),
-                     fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)),
-                     r.inside_band() ? "" : "  outside");
+  return without_trailing_blanks(fmt::format(
+             "  {} {} {} {}  {} {}", pad_right(r.id.empty() ? "-" : r.id, 26), pad_left(seconds_text(r.predicted_s), 8),
+             pad_left(seconds_text(r.measured_s), 8), pad_left(fmt::format("{:+.1f}", 100 * r.error()), 7),
+             pad_right(fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)), 18),
+             r.inside_band() ? "" : "out")) +
+         "\n";
 }
 
-std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows, int width) {
+constexpr int kGroupName = 31;
+
+/// A name that is longer than its column has a line of its own.
+std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows) {
   const ErrorSummary s = summarise(rows);
   const Measure m = measure(rows);
-  return fmt::format("  {} {:5} {} {} {} {} {} {} {}\n", pad_right(name, width), s.rows,
-                     pad_left(plain(m.mean_of_medians), 7), pad_left(plain(s.mean), 7), pad_left(plain(s.median), 7),
-                     pad_left(plain(s.worst), 7), pad_left(fmt::format("{:+.1f}", 100 * s.bias), 7),
-                     pad_left(plain(s.coverage), 7), pad_left(plain(s.half_width), 7));
+  const bool fits = columns(name) <= kGroupName;
+  return fmt::format("{}  {} {:4} {} {} {} {} {} {}\n", fits ? "" : "  " + name + "\n",
+                     pad_right(fits ? name : "", kGroupName), s.rows, pad_left(plain(m.mean_of_medians), 7),
+                     pad_left(plain(s.mean), 6), pad_left(plain(s.worst), 6),
+                     pad_left(fmt::format("{:+.1f}", 100 * s.bias), 6), pad_left(plain(s.coverage), 6),
+                     pad_left(plain(s.half_width), 6));
 }
 
-std::string group_header(const std::string& title, int width) {
-  return fmt::format("  {} {} {} {} {} {} {} {} {}\n", pad_right(title, width), pad_left("rows", 5),
-                     pad_left("measure", 7), pad_left("mean", 7), pad_left("median", 7), pad_left("worst", 7),
-                     pad_left("bias", 7), pad_left("inside", 7), pad_left("+-band", 7));
+std::string group_header() {
+  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("percent", kGroupName), pad_left("rows", 4),
+                     pad_left("measure", 7), pad_left("mean", 6), pad_left("worst", 6), pad_left("bias", 6),
+                     pad_left("inside", 6), pad_left("+-band", 6));
 }
 
 std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
-  constexpr int kWidth = 44;
-  std::string text = group_header("percent", kWidth);
-  text += group_line("all", scored(rows), kWidth);
+  std::string text = group_header() + group_line("all", scored(rows));
   if (!by.empty())
-    for (const auto& [name, group] : grouped(table, rows, by)) text += group_line(name, group, kWidth);
+    for (const auto& [name, group] : grouped(table, rows, by)) text += group_line(name, group);
   return text;
 }
 
-std::string memory_line(const std::vector<RowForecast>& rows) {
+std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& style) {
   const MemorySummary m = summarise_memory(rows);
-  return fmt::format(
-      "  {} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to fit, {} of {} that "
-      "ran out "
-      "of memory are forecast not to\n",
-      m.rows, plain(m.mean), percent(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory);
+  return paragraph(
+      "  ",
+      fmt::format("{} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
+                  "fit, {} of {} that ran out of memory are forecast not to",
+                  m.rows, plain(m.mean), percent(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
+                  m.out_of_memory),
+      style);
+}
+
+/// Name, five or six numbers; empty ones at the end are left out.
+std::string sample_line(int name, const std::array<std::string, 7>& cells) {
+  std::string line = "  " + pad_right(cells[0], name);
+  for (std::size_t i = 1; i < cells.size(); ++i) line += " " + pad_left(cells[i], i == 5 ? 8 : i == 1 ? 7 : 6);
+  return without_trailing_blanks(line) + "\n";
+}
+
+std::string plain(const MeanError& error) { return error.samples > 0 ? plain(error.mean) : ""; }
+
+/// "gemm 1.29", and whether the forecasts hold it.
+std::string factor_text(const SampleErrors& e) {
+  return e.factor.empty()
+             ? ""
+             : fmt::format("{} {:.3g}{}", e.factor, e.in_training, e.with_factor ? ", included" : ", left out");
+}
+
+std::map<std::string, int> skipped_samples(const std::vector<MeasuredSample>& samples) {
+  std::map<std::string, int> skipped;
+  for (const MeasuredSample& sample : samples)
+    if (!sample.skipped.empty()) ++skipped[sample.skipped];
+  return skipped;
 }
 
 Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
@@ -172,13 +203,16 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
   }
   text += "\n" + heading("Summary", style) + "\n" + summary_lines(table, rows, by);
   const Measure m = measure(scored(rows));
-  text += fmt::format("  measure: mean over {} sources of the median absolute error; scatter inside sources {} %\n",
-                      m.sources, plain(m.scatter));
-  text += "\n" + heading("Memory", style) + "\n" + memory_line(rows);
+  text +=
+      paragraph("  ",
+                fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
+                            m.sources, plain(m.scatter)),
+                style);
+  text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
   if (!assumed.empty()) text += "\n" + heading("Assumed where the source prints nothing", style) + "\n";
-  for (const auto& [sentence, count] : assumed) text += fmt::format("  {:4} rows  {}\n", count, sentence);
+  for (const auto& [sentence, count] : assumed) text += paragraph(fmt::format("  {:4} rows  ", count), sentence, style);
   if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";
-  for (const auto& [reason, count] : skipped) text += fmt::format("  {:4} rows  {}\n", count, reason);
+  for (const auto& [reason, count] : skipped) text += paragraph(fmt::format("  {:4} rows  ", count), reason, style);
   return text;
 }
 
@@ -240,35 +274,69 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
 }
 
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
-  std::string text =
-      heading(collectives ? "Collectives above 1 MiB" : "Operators, isolated (no in-training factor)", style);
-  text += fmt::format("\n  {} {} {} {} {}\n", pad_right("percent", 44), pad_left("samples", 8), pad_left("mean", 7),
-                      pad_left("median", 7), pad_left("bias", 7));
-  for (const SampleErrors& e : sample_errors(samples, collectives))
-    text += fmt::format("  {} {:8} {} {} {}\n", pad_right(e.group, 44), e.samples, pad_left(plain(e.mean), 7),
-                        pad_left(plain(e.median), 7), pad_left(fmt::format("{:+.1f}", 100 * e.bias), 7));
-  std::map<std::string, int> skipped;
-  for (const MeasuredSample& sample : samples)
-    if (!sample.skipped.empty()) ++skipped[sample.skipped];
-  for (const auto& [reason, count] : skipped) text += fmt::format("  {} skipped: {}\n", count, reason);
+  const int width = collectives ? 40 : 34;  // of a group's name
+  std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
+  text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
+                              collectives ? "" : "large"});
+  std::string aside;
+  std::map<std::string, std::string> factors;
+  for (const SampleErrors& e : sample_errors(samples, collectives)) {
+    if (e.aside != aside) text += paragraph("  Shown, not counted: ", e.aside, style);
+    aside = e.aside;
+    text += sample_line(width, {e.group, std::to_string(e.samples), plain(e.mean), plain(e.median),
+                                fmt::format("{:+.1f}", 100 * e.bias), collectives ? "" : plain(e.held_out),
+                                collectives ? "" : plain(e.large)});
+    if (!e.factor.empty()) factors[e.group] = factor_text(e);
+  }
+  if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
+  for (const auto& [group, factor] : factors) text += "  " + pad_right(group, width) + factor + "\n";
+  for (const auto& [reason, count] : skipped_samples(samples)) text += fmt::format("  {} skipped: {}\n", count, reason);
   return text;
 }
 
-std::string samples_json(const CsvTable& table, const std::vector<MeasuredSample>& samples) {
+std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool collectives) {
+  std::string text = collectives
+                         ? "| group | sizes | mean | median | bias |\n| --- | ---: | ---: | ---: | ---: |\n"
+                         : "| group | samples | mean | median | bias | held out | of those, large | in-training "
+                           "factor |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
+  for (const SampleErrors& e : sample_errors(samples, collectives)) {
+    const std::string name = e.aside.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.aside);
+    text +=
+        fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, plain(e.mean), plain(e.median), 100 * e.bias);
+    if (!collectives) text += fmt::format(" {} | {} | {} |", plain(e.held_out), plain(e.large), factor_text(e));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string samples_json(const std::vector<std::string>& files, const std::vector<MeasuredSample>& samples) {
   Json rows = Json::array();
   for (const MeasuredSample& s : samples)
-    rows.push_back({{"line", table.line(s.row)},
+    rows.push_back({{"table", s.table},
+                    {"line", s.line},
                     {"group", s.group},
                     {"predicted_us", s.skipped.empty() ? Json(1e6 * s.predicted_s) : Json(nullptr)},
                     {"measured_us", 1e6 * s.measured_s},
                     {"error", s.skipped.empty() ? Json(s.error()) : Json(nullptr)},
+                    {"held_out", s.held_out},
+                    {"large", s.large},
+                    {"not_counted", s.aside.empty() ? Json(nullptr) : Json(s.aside)},
                     {"skipped", s.skipped.empty() ? Json(nullptr) : Json(s.skipped)}});
   Json groups = Json::array();
   for (const SampleErrors& e : sample_errors(samples, false))
-    groups.push_back(
-        {{"group", e.group}, {"samples", e.samples}, {"mean", e.mean}, {"median", e.median}, {"bias", e.bias}});
-  return Json{{"table", table.file()}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
-                                                                                Json::error_handler_t::replace) +
+    groups.push_back({{"group", e.group},
+                      {"samples", e.samples},
+                      {"mean", e.mean},
+                      {"median", e.median},
+                      {"bias", e.bias},
+                      {"held_out", {{"samples", e.held_out.samples}, {"mean", e.held_out.mean}}},
+                      {"large", {{"samples", e.large.samples}, {"mean", e.large.mean}}},
+                      {"in_training_factor", e.factor.empty() ? Json(nullptr) : Json(e.factor)},
+                      {"in_training", e.in_training},
+                      {"factor_included", e.with_factor},
+                      {"not_counted", e.aside.empty() ? Json(nullptr) : Json(e.aside)}});
+  return Json{{"tables", files}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
+                                                                          Json::error_handler_t::replace) +
          "\n";
 }
 

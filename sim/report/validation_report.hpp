@@ -25,8 +25,11 @@ std::string scatter_svg(const std::vector<RowForecast>& rows);
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
                             const PageFacts& facts);
 
-/// Errors of measured operators or collectives by group.
+/// Errors of measured operators or collectives by group, for a terminal.
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style);
-std::string samples_json(const CsvTable& table, const std::vector<MeasuredSample>& samples);
+/// The same as a Markdown table, for docs/validation.
+std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool collectives);
+/// One JSON object; `files` by MeasuredSample::table.
+std::string samples_json(const std::vector<std::string>& files, const std::vector<MeasuredSample>& samples);
 
 }  // namespace tracecast

@@ -2,172 +2,278 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/reliability/goodput.hpp"
+#include "sim/validation/collective_tables.hpp"
+#include "sim/validation/kernel_tables.hpp"
 
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kLarge = 1 << 20;
+constexpr std::int64_t kLargeMessage = 1 << 20;
+constexpr std::int64_t kLargeSide = 1024;
 
-/// Fields of one row; the first mistake is kept.
-class Fields {
+bool is_large(const Operator& op) {
+  if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) return std::min({gemm->m, gemm->n, gemm->k}) >= kLargeSide;
+  if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) return attention->q_len >= kLargeSide;
+  return true;
+}
+
+/// The name of an operator's in-training factor in a profile, as docs/formats/profile.md has it.
+std::string factor_of(const Operator& op) {
+  if (op.kind == OperatorKind::attention) return "attention";
+  if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::grouped_gemm) return "memory";
+  const std::string pass = op.pass == Pass::wgrad ? " x weight_gradient" : "";
+  switch (op.precision) {
+    case Precision::fp8:
+    case Precision::mxfp8:
+      return "gemm_fp8" + pass;
+    case Precision::fp8_block:
+      return "gemm_fp8_block" + pass;
+    case Precision::nvfp4:
+      return "gemm_fp4" + pass;
+    default:
+      return "gemm" + pass;
+  }
+}
+
+/// What a table's rows are scored with: costs with and without in-training factors, by profile and attention kernel.
+class Pricing {
  public:
-  Fields(const CsvTable& table, std::size_t row) : table_(&table), row_(row) {}
-  const std::string& text(const char* column) const { return table_->text(row_, column); }
-  std::int64_t size(const char* column, std::int64_t otherwise) {
-    if (text(column).empty() && otherwise > 0) return otherwise;
-    const std::optional<double> value = table_->number(row_, column);
-    if (value && *value >= 1 && *value <= 1e15 && *value == std::trunc(*value))
-      return static_cast<std::int64_t>(*value);
-    refuse(column, "is not a whole number of at least 1");
-    return 1;
+  explicit Pricing(const RowLibrary& library) : library_(&library) {}
+
+  struct Pair {
+    Costs isolated;
+    Costs in_training;
+    std::string kernel;  ///< of attention: the one that is meant
+  };
+  /// nullptr: no such profile. A kernel that the profile lacks is its first one.
+  const Pair* find(const std::string& profile_name, const std::string& kernel) {
+    const std::string key = profile_name + " " + kernel;
+    if (const auto found = pairs_.find(key); found != pairs_.end()) return &found->second;
+    if (missing_.contains(profile_name)) return nullptr;
+    Result<Profile> profile = library_->profile(profile_name);
+    if (!profile) {
+      missing_.insert(profile_name);
+      return nullptr;
+    }
+    const std::vector<std::string> kernels = attention_kernels(*profile);
+    const bool known = std::find(kernels.begin(), kernels.end(), kernel) != kernels.end();
+    const std::string meant = known || kernels.empty() ? kernel : kernels.front();
+    Profile isolated = *profile;
+    isolated.in_training = InTraining{};
+    isolated.in_training.fit = profile->in_training.fit;
+    Pair pair{Costs(std::move(isolated), known ? kernel : ""), Costs(std::move(*profile), known ? kernel : ""), meant};
+    return &pairs_.emplace(key, std::move(pair)).first->second;
   }
-  double time_s() {
-    const std::optional<double> value = table_->number(row_, "time_us");
-    if (value && *value > 0) return *value * 1e-6;
-    refuse("time_us", "is not a positive number");
-    return 1;
-  }
-  template <class T>
-  T word(const char* column, const std::vector<std::pair<std::string, T>>& words, T otherwise) {
-    if (text(column).empty()) return otherwise;
-    for (const auto& [name, value] : words)
-      if (text(column) == name) return value;
-    std::string allowed;
-    for (const auto& [name, value] : words) allowed += " " + name;
-    refuse(column, "is unknown (allowed:" + allowed + ")");
-    return otherwise;
-  }
-  void refuse(const char* column, std::string message) {
-    if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
-  }
-  const std::optional<Diagnostic>& problem() const { return problem_; }
 
  private:
-  const CsvTable* table_;
-  std::size_t row_;
-  std::optional<Diagnostic> problem_;
+  const RowLibrary* library_;
+  std::map<std::string, Pair> pairs_;
+  std::set<std::string> missing_;
 };
 
-const std::vector<std::pair<std::string, Precision>> kPrecisions{
-    {"fp32", Precision::fp32},  {"fp16", Precision::fp16},           {"bf16", Precision::bf16},
-    {"fp8", Precision::fp8},    {"fp8_block", Precision::fp8_block}, {"mxfp8", Precision::mxfp8},
-    {"nvfp4", Precision::nvfp4}};
-const std::vector<std::pair<std::string, Pass>> kPasses{
-    {"forward", Pass::forward}, {"dgrad", Pass::dgrad}, {"wgrad", Pass::wgrad}, {"backward", Pass::backward}};
-const std::vector<std::pair<std::string, OperatorKind>> kOperators{{"gemm", OperatorKind::gemm},
-                                                                   {"attention", OperatorKind::attention}};
-const std::vector<std::pair<std::string, Collective>> kCollectives{
-    {"all_reduce", Collective::all_reduce},         {"all_gather", Collective::all_gather},
-    {"reduce_scatter", Collective::reduce_scatter}, {"all_to_all", Collective::all_to_all},
-    {"broadcast", Collective::broadcast},           {"send_recv", Collective::send_recv}};
+/// Seconds of reading the m x k operand in 16 bit and writing it in 8.
+double quantisation(const Costs& costs, const Operator& op) {
+  const auto& shape = std::get<GemmShape>(op.shape);
+  Operator cast;
+  cast.kind = OperatorKind::cast;
+  cast.precision = op.precision;
+  cast.shape = ElementwiseShape{shape.m * shape.k, Bytes{3 * shape.m * shape.k}};
+  return seconds(costs.of(cast).duration);
+}
 
-Operator operator_of(Fields& fields) {
-  Operator op;
-  op.kind = fields.word("op", kOperators, OperatorKind::gemm);
-  op.precision = fields.word("precision", kPrecisions, Precision::bf16);
-  op.pass = fields.word("pass", kPasses, Pass::forward);
-  if (op.kind == OperatorKind::gemm) {
-    op.shape = GemmShape{fields.size("m", 0), fields.size("n", 0), fields.size("k", 0), fields.size("batch", 1), false};
-    return op;
+std::string group_of(const MeasuredKernel& measured, const std::string& profile, const std::string& kernel) {
+  const Operator& op = measured.op;
+  std::string group = profile + " " + to_string(op.kind);
+  if (op.kind == OperatorKind::attention) group += " " + kernel;
+  if (op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm)
+    group += std::string(" ") + to_string(op.precision);
+  if (op.pass != Pass::forward) group += std::string(" ") + to_string(op.pass);
+  return group;
+}
+
+MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile, const Pricing::Pair& costs) {
+  MeasuredSample sample;
+  sample.group = group_of(measured, profile, costs.kernel);
+  const Costs& used = measured.in_training ? costs.in_training : costs.isolated;
+  sample.predicted_s = seconds(used.of(measured.op).duration);
+  if (measured.quantises) sample.predicted_s += quantisation(used, measured.op);
+  sample.factor = factor_of(measured.op);
+  sample.in_training =
+      seconds(costs.in_training.of(measured.op).duration) / seconds(costs.isolated.of(measured.op).duration);
+  sample.with_factor = measured.in_training;
+  sample.large = is_large(measured.op);
+  sample.held_out = measured.held_out;
+  sample.aside = measured.aside;
+  return sample;
+}
+
+/// A kernel that somebody names in a table of our own form must be there.
+std::optional<Diagnostic> missing_kernel(const CsvTable& table, const MeasuredKernel& measured,
+                                         const Pricing::Pair& costs) {
+  if (measured.kernel.empty() || measured.kernel == costs.kernel) return std::nullopt;
+  return table.wrong(measured.row, "kernel", "is no attention kernel of the profile");
+}
+
+/// The networks of the machines in a table, each made once.
+class Machines {
+ public:
+  explicit Machines(const RowLibrary& library) : library_(&library) {}
+
+  struct Machine {
+    Cluster cluster;
+    std::string architecture;
+    GroupPlacement group;  ///< of all ranks
+    std::unique_ptr<NetworkModel> network;
+    std::string problem;  ///< what is wrong with it
+    std::string column;   ///< and where
+  };
+  const Machine& find(const std::string& topology, int ranks) {
+    const auto [found, is_new] = machines_.try_emplace({topology, ranks});
+    if (is_new) make(found->second, topology, ranks);
+    return found->second;
   }
-  const std::int64_t length = fields.size("seq", 0), heads = fields.size("heads", 0),
-                     width = fields.size("head_dim", 128);
-  op.shape =
-      AttentionShape{fields.size("batch", 1),      length, length, heads, fields.size("kv_heads", heads), width, width,
-                     fields.text("causal") != "0", 0};
-  return op;
+
+ private:
+  void make(Machine& machine, const std::string& topology, int ranks) const {
+    const auto refuse = [&machine](const char* column, const char* why) {
+      machine.column = column;
+      machine.problem = why;
+    };
+    Result<Cluster> cluster = library_->topology(topology);
+    if (!cluster) return refuse("topology", "is no topology that can be read");
+    const std::int64_t most =
+        cluster->max_nodes > 0 ? std::int64_t{cluster->max_nodes} * cluster->node.gpus : std::int64_t{1} << 20;
+    if (ranks > most) return refuse("ranks", "is more than the machine has");
+    cluster->world_size = ranks;
+    const Result<Profile> profile = library_->profile(cluster->gpu);
+    if (!profile) return refuse("topology", "has a GPU without a profile");
+    std::vector<int> members(static_cast<std::size_t>(ranks));
+    std::iota(members.begin(), members.end(), 0);
+    machine.group = place(*cluster, members, 1);
+    machine.architecture = profile->architecture;
+    machine.network = make_analytic_network(*cluster, profile->architecture);
+    machine.cluster = std::move(*cluster);
+  }
+
+  const RowLibrary* library_;
+  std::map<std::pair<std::string, int>, Machine> machines_;
+};
+
+void add_to(SampleErrors& errors, const MeasuredSample& sample, std::vector<double>& absolute) {
+  absolute.push_back(std::abs(sample.error()));
+  errors.bias += sample.error();
+  if (errors.samples++ == 0) {
+    errors.factor = sample.factor;
+    errors.in_training = sample.in_training;
+    errors.with_factor = sample.with_factor;
+  } else if (errors.factor != sample.factor) {
+    errors.factor.clear();
+  }
+}
+
+MeanError mean_of(const std::vector<const MeasuredSample*>& samples, bool held_out, bool large) {
+  MeanError error;
+  for (const MeasuredSample* sample : samples) {
+    if ((held_out && !sample->held_out) || (large && !sample->large)) continue;
+    error.mean += std::abs(sample->error());
+    ++error.samples;
+  }
+  if (error.samples > 0) error.mean /= error.samples;
+  return error;
+}
+
+SampleErrors errors_of(const std::string& group, const std::string& aside,
+                       const std::vector<const MeasuredSample*>& samples) {
+  SampleErrors errors;
+  errors.group = group;
+  errors.aside = aside;
+  std::vector<double> absolute;
+  for (const MeasuredSample* sample : samples) add_to(errors, *sample, absolute);
+  errors.bias /= errors.samples;
+  errors.mean = std::accumulate(absolute.begin(), absolute.end(), 0.0) / errors.samples;
+  errors.median = quantile(std::move(absolute), 0.5);
+  errors.held_out = mean_of(samples, true, false);
+  errors.large = mean_of(samples, errors.held_out.samples > 0, true);
+  return errors;
 }
 
 }  // namespace
 
 Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, const RowLibrary& library) {
-  std::map<std::string, Costs> costs;  // by profile and kernel
+  const Result<std::vector<MeasuredKernel>> measured = read_kernels(table);
+  if (!measured) return tl::unexpected(measured.error());
+  const bool own_form = table.has("profile");
+  Pricing pricing(library);
   std::vector<MeasuredSample> samples;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    Fields fields(table, row);
+  for (const MeasuredKernel& kernel : *measured) {
+    const std::string profile = profile_of_gpu(kernel.gpu);
+    const Pricing::Pair* costs = pricing.find(profile, kernel.kernel);
+    if (own_form && costs == nullptr) return fail(table.wrong(kernel.row, "profile", "is no profile that can be read"));
     MeasuredSample sample;
-    sample.row = row;
-    sample.measured_s = fields.time_s();
-    const Operator op = operator_of(fields);
-    if (fields.problem()) return fail(*fields.problem());
-    const std::string kernel = fields.text("kernel");
-    const std::string key = fields.text("profile") + " " + kernel;
-    auto known = costs.find(key);
-    if (known == costs.end()) {
-      Result<Profile> profile = library.profile(fields.text("profile"));
-      if (!profile) return fail(table.wrong(row, "profile", "is no profile that can be read"));
-      const std::vector<std::string> kernels = attention_kernels(*profile);
-      if (!kernel.empty() && std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
-        return fail(table.wrong(row, "kernel", "is no attention kernel of the profile"));
-      const Fit fit = profile->in_training.fit;
-      profile->in_training = InTraining{};
-      profile->in_training.fit = fit;
-      known = costs.emplace(key, Costs(std::move(*profile), kernel)).first;
-    }
-    sample.group = fields.text("profile") + " " + to_string(op.kind) + " " + to_string(op.precision);
-    sample.predicted_s = seconds(known->second.of(op).duration);
+    if (costs == nullptr)
+      sample.skipped = "no profile of " + kernel.gpu;
+    else
+      sample = priced(kernel, profile, *costs);
+    if (own_form)
+      if (const std::optional<Diagnostic> problem = missing_kernel(table, kernel, *costs)) return fail(*problem);
+    sample.line = table.line(kernel.row);
+    sample.measured_s = kernel.seconds;
     samples.push_back(std::move(sample));
   }
   return samples;
 }
 
 Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, const RowLibrary& library) {
+  const Result<std::vector<CollectiveSample>> measured = read_collectives(table);
+  if (!measured) return tl::unexpected(measured.error());
+  const bool own_form = table.has("topology");
+  Machines machines(library);
   std::vector<MeasuredSample> samples;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    Fields fields(table, row);
+  for (const CollectiveSample& curve : *measured) {
     MeasuredSample sample;
-    sample.row = row;
-    sample.measured_s = fields.time_s();
-    const CollectiveCall call{fields.word("collective", kCollectives, Collective::all_reduce),
-                              {fields.size("bytes", 0)}};
-    const std::int64_t ranks = fields.size("ranks", 0);
-    if (fields.problem()) return fail(*fields.problem());
-    Result<Cluster> cluster = library.topology(fields.text("topology"));
-    if (!cluster) return fail(table.wrong(row, "topology", "is no topology that can be read"));
-    const std::int64_t most =
-        cluster->max_nodes > 0 ? std::int64_t{cluster->max_nodes} * cluster->node.gpus : std::int64_t{1} << 20;
-    if (ranks > most) return fail(table.wrong(row, "ranks", "is more than the machine has"));
-    cluster->world_size = static_cast<int>(ranks);
-    const Result<Profile> profile = library.profile(cluster->gpu);
-    if (!profile) return fail(table.wrong(row, "topology", "has a GPU without a profile"));
-    std::vector<int> members(static_cast<std::size_t>(ranks));
-    std::iota(members.begin(), members.end(), 0);
-    const GroupPlacement group = place(*cluster, members, 1);
-    sample.group = fields.text("topology") + " " + to_string(call.collective);
-    sample.large = call.size.count > kLarge;
-    sample.skipped = refusal(*cluster, profile->architecture, call, group);
-    if (sample.skipped.empty())
-      sample.predicted_s = seconds(make_analytic_network(*cluster, profile->architecture)->cost(call, group).duration);
+    sample.line = table.line(curve.row);
+    sample.measured_s = curve.seconds;
+    sample.large = curve.call.size.count > kLargeMessage;
+    sample.group = fmt::format("{} {}", curve.system, to_string(curve.call.collective));
+    sample.aside = curve.aside;
+    if (sample.aside.empty() && curve.guessed) sample.aside = "machines of which only the GPU is known";
     samples.push_back(std::move(sample));
+    if (curve.topology.empty()) {
+      samples.back().skipped = fmt::format("no topology for {}", curve.system);
+      continue;
+    }
+    const Machines::Machine& machine = machines.find(curve.topology, curve.ranks);
+    if (own_form && !machine.problem.empty()) return fail(table.wrong(curve.row, machine.column, machine.problem));
+    samples.back().skipped = machine.problem.empty()
+                                 ? refusal(machine.cluster, machine.architecture, curve.call, machine.group)
+                                 : machine.column + " " + machine.problem;
+    if (samples.back().skipped.empty())
+      samples.back().predicted_s = seconds(machine.network->cost(curve.call, machine.group).duration);
   }
   return samples;
 }
 
 std::vector<SampleErrors> sample_errors(const std::vector<MeasuredSample>& samples, bool large_only) {
-  std::map<std::string, std::vector<double>> groups;
+  std::map<std::pair<std::string, std::string>, std::vector<const MeasuredSample*>> groups;  // by aside and name
   for (const MeasuredSample& sample : samples) {
     if (!sample.skipped.empty() || (large_only && !sample.large)) continue;
-    groups[""].push_back(sample.error());
-    groups[sample.group].push_back(sample.error());
+    if (sample.aside.empty()) groups[{"", ""}].push_back(&sample);
+    groups[{sample.aside, sample.group}].push_back(&sample);
   }
   std::vector<SampleErrors> out;
-  for (const auto& [name, errors] : groups) {
-    SampleErrors e{name.empty() ? "all" : name, static_cast<int>(errors.size()), 0, 0, 0};
-    std::vector<double> absolute;
-    for (const double error : errors) {
-      absolute.push_back(std::abs(error));
-      e.mean += absolute.back() / e.samples;
-      e.bias += error / e.samples;
-    }
-    e.median = quantile(std::move(absolute), 0.5);
-    out.push_back(e);
-  }
+  for (const auto& [key, members] : groups)
+    out.push_back(errors_of(key.second.empty() ? "all" : key.second, key.first, members));
   return out;
 }
 

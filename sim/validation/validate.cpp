@@ -72,12 +72,13 @@ void choose_recompute(RowScenario& row, const ForecastRun& run) {
   settle("none, since not even everything would make it fit");
 }
 
-Result<ForecastRun> with_least_recompute(RowScenario& row) {
-  Result<ForecastRun> run = forecast(row.scenario, {.record_spans = true});
+Result<ForecastRun> with_least_recompute(RowScenario& row, bool transfers_slow_compute) {
+  const ForecastOptions how{.record_spans = true, .transfers_slow_compute = transfers_slow_compute};
+  Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
   choose_recompute(row, *run);
   if (row.scenario.training.recompute == Recompute::none) return run;
-  return forecast(row.scenario, {.record_spans = true});
+  return forecast(row.scenario, how);
 }
 
 void set_band(RowForecast& out, const RowScenario& row) {
@@ -147,7 +148,7 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.stack = row->stack;
   out.architecture = row->scenario.profile.architecture;
   out.moe = row->scenario.model.moe.has_value();
-  const Result<ForecastRun> run = with_least_recompute(*row);
+  const Result<ForecastRun> run = with_least_recompute(*row, options.transfers_slow_compute);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;

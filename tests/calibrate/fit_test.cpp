@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/validation/held_out.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tools/calibrate/attention_fit.hpp"
 #include "tools/calibrate/memory_fit.hpp"

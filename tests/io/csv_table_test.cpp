@@ -31,3 +31,15 @@ TEST_CASE("csv: mistakes are told with file and line", "[error][io]") {
   CHECK(message("a\n\"open\n") == "t.csv:3: a quote is not closed");
   CHECK(to_string(CsvTable::read("/nowhere/t.csv").error()) == "/nowhere/t.csv: cannot be read");
 }
+
+TEST_CASE("csv: some rows, and a column that says something else", "[io]") {
+  const CsvTable table = CsvTable::parse("id,tp\na,1\nb,2\nc,3\n", "t.csv").value();
+  const CsvTable some = table.only("id", {"c", "a"});
+  REQUIRE(some.rows() == 2);
+  CHECK(some.text(1, "id") == "c");
+  CHECK(some.line(1) == 4);
+  const CsvTable changed = some.with("tp", "8").with("vp", "2");
+  CHECK(changed.text(0, "tp") == "8");
+  CHECK(changed.text(1, "vp") == "2");
+  CHECK(table.text(0, "tp") == "1");
+}

@@ -70,12 +70,4 @@ void LogError::add(double predicted, double measured, double weight) {
 double LogError::mean() const { return weight_ > 0 ? absolute_ / weight_ : 0; }
 double LogError::bias() const { return weight_ > 0 ? signed_ / weight_ : 0; }
 
-bool held_out(std::int64_t key) {
-  // The finaliser of splitmix64 (Steele et al. 2014) spreads neighbouring keys.
-  auto x = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return (x ^ (x >> 31U)) % 5 == 0;
-}
-
 }  // namespace tracecast::calibrate

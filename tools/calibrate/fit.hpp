@@ -36,7 +36,4 @@ class LogError {
   int samples_ = 0;
 };
 
-/// True for one in five keys, the same ones on every machine: measurements with such keys are never fitted to.
-bool held_out(std::int64_t key);
-
 }  // namespace tracecast::calibrate

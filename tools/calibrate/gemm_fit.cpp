@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cost/memory_bound.hpp"
+#include "sim/validation/held_out.hpp"
 
 namespace tracecast::calibrate {
 namespace {
@@ -81,7 +82,7 @@ GemmSamples read_gemm_samples(const Table& table, const std::string& dtype) {
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, type) != dtype || table.text(row, source).starts_with("vllm")) continue;
     const GemmShape shape{table.integer(row, m), table.integer(row, n), table.integer(row, k)};
-    auto& part = held_out(shape.n * 1'000'003 + shape.k) ? samples.held_out : samples.fitted;
+    auto& part = held_out_weight(shape.n, shape.k) ? samples.held_out : samples.fitted;
     part.push_back({shape, table.number(row, latency) * 1e-6});
   }
   return samples;
