@@ -186,7 +186,8 @@ std::string place_text(const Question& question) {
 
 std::string page(const Question& question, const Row& row) {
   return fmt::format(
-      "{} of {}, {}\n\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, protocol {}, {} "
+      "{} of {}\n\n  group     {}\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
+      "protocol {}, {} "
       "channels\n",
       to_string(row.call.collective), to_text(row.call.size), place_text(question), to_text(row.cost.duration),
       100 * row.cost.spread, to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
@@ -197,11 +198,11 @@ std::string page(const Question& question, const Row& row) {
 /// The columns of nccl-tests, and what was chosen.
 std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}, {}\n#\n", to_string(question.call.collective), place_text(question));
-  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
+  text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
                       "algorithm", "protocol", "channels");
-  text += fmt::format("#{:>12} {:>11} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
+  text += fmt::format("#{:>12} {:>10} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
   for (const Row& row : rows)
-    text += fmt::format("{:>13} {:>11.2f} {:>10.2f} {:>10.2f}  {:<14} {:<8} {:>8}\n", row.call.size.count,
+    text += fmt::format("{:>13} {:>10.2f} {:>10.2f} {:>10.2f}  {:<14} {:<8} {:>8}\n", row.call.size.count,
                         microseconds(row.cost.duration), algbw(row) * 1e-9, busbw(row, question.group.ranks) * 1e-9,
                         to_string(row.cost.algorithm), to_string(row.cost.protocol), row.cost.channels);
   return text;

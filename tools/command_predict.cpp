@@ -57,7 +57,7 @@ ForecastOptions forecast_options(const Options& options) {
           .unfold = options.unfold,
           .record_spans = !options.out.empty() || !options.html.empty(),
           .explain = options.explain,
-          .perturbation_effects = options.network == "analytic" && !options.slow_compute,
+          .perturbation_effects = options.network != "simgrid" && !options.slow_compute && options.neighbour.empty(),
           .threads = options.threads,
           .network = options.network == "fluid"     ? NetworkKind::fluid
                      : options.network == "simgrid" ? NetworkKind::simgrid

@@ -1,5 +1,6 @@
 /// `tracecast topology`: describes, checks and draws a cluster.
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct Options {
   int ranks = 0;
   std::string svg;
   std::vector<int> hops;
+  std::optional<std::uint64_t> ecmp;  ///< seed
   std::vector<std::string> exported;  ///< format and file
   bool switches = false;
   bool json = false;
@@ -63,6 +65,11 @@ Result<void> check_hops(const Options& options, const Cluster& cluster) {
   return {};
 }
 
+RoutingOptions routing(const Options& options) {
+  if (!options.ecmp) return {};
+  return {.policy = RoutingPolicy::ecmp, .seed = *options.ecmp};
+}
+
 Result<void> write_files(const Options& options, const Topology& topology, const TopologyReport& report) {
   if (!options.svg.empty())
     if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
@@ -77,11 +84,12 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   const Result<Cluster> cluster = sized_cluster(options, notes);
   if (!cluster) return tl::unexpected(cluster.error());
   if (const Result<void> ok = check_hops(options, *cluster); !ok) return tl::unexpected(ok.error());
-  const Topology topology(*cluster, options.switches ? FabricDetail::switches : FabricDetail::planes);
+  const bool each = options.switches || options.ecmp;  // a hash chooses between switches
+  const Topology topology(*cluster, each ? FabricDetail::switches : FabricDetail::planes);
   TopologyReport report = describe(topology);
   for (const std::string& note : notes) report.findings.push_back({false, note});
   std::optional<TopologyWay> way;
-  if (!options.hops.empty()) way = way_between(topology, options.hops[0], options.hops[1]);
+  if (!options.hops.empty()) way = way_between(topology, options.hops[0], options.hops[1], routing(options));
   if (const Result<void> ok = write_files(options, topology, report); !ok) return tl::unexpected(ok.error());
   fmt::print("{}", options.json ? to_json(report, way) : to_terminal(report, context.style));
   if (!options.json && way) fmt::print("\n{}", to_terminal(*way, context.style));
@@ -97,7 +105,11 @@ Run add_topology(CLI::App& app) {
       ->required();
   app.add_option("--ranks", options->ranks, "GPUs of it; default: all, or two units of its lowest tier")
       ->check(CLI::Range(1, kMostRanks));
-  app.add_option("--hops", options->hops, "the way from one rank to another")->expected(2);
+  CLI::Option* const hops =
+      app.add_option("--hops", options->hops, "two ranks: the way from one to the other")->expected(2);
+  app.add_option("--ecmp", options->ecmp,
+                 "with --hops: the one way that a hash with this seed chooses among equal ones")
+      ->needs(hops);
   app.add_option("--svg", options->svg, "write the picture to a file");
   app.add_option("--export", options->exported, "write it in another format: simgrid FILE")->expected(2);
   app.add_flag("--switches", options->switches, "every switch on its own, where planes of switches are alike");

@@ -318,7 +318,7 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   result.band = band_of(result, run.graph, mean);
   if (options.explain) result.causes = find_causes(run.graph, run.timeline);
   if (options.perturbation_effects) {
-    if (Result<void> added = add_perturbation_effects(scenario, result); !added)
+    if (Result<void> added = add_perturbation_effects(scenario, options, result); !added)
       return tl::unexpected(std::move(added.error()));
   }
   run.plan = std::move(*plan);

@@ -61,7 +61,7 @@ void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
 
 }  // namespace
 
-Result<void> add_perturbation_effects(const Scenario& scenario, Forecast& result) {
+Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result) {
   std::vector<Part> parts;
   add_rank_parts(scenario.perturbation, parts);
   add_network_parts(scenario.cluster.faults, parts);
@@ -69,7 +69,8 @@ Result<void> add_perturbation_effects(const Scenario& scenario, Forecast& result
   Scenario undisturbed = scenario;
   undisturbed.perturbation = {};
   undisturbed.cluster.faults = {};
-  const Result<ForecastRun> healthy = forecast(undisturbed);
+  const ForecastOptions plain{.threads = options.threads, .network = options.network};
+  const Result<ForecastRun> healthy = forecast(undisturbed, plain);
   if (!healthy) return tl::unexpected(healthy.error());
   result.undisturbed_step_s = healthy->forecast.step_time_s;
   for (Part& part : parts) {
@@ -77,7 +78,7 @@ Result<void> add_perturbation_effects(const Scenario& scenario, Forecast& result
     if (parts.size() > 1) {
       Scenario without = scenario;
       part.undo(without);
-      const Result<ForecastRun> run = forecast(without);
+      const Result<ForecastRun> run = forecast(without, plain);
       if (!run) return tl::unexpected(run.error());
       step = run->forecast.step_time_s;
     }

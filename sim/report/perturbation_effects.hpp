@@ -5,8 +5,9 @@
 
 namespace tracecast {
 
-/// Forecasts the scenario without each of its perturbations, and without all of them. Nothing to do when it has none.
+/// Forecasts the scenario without each of its perturbations, and without all of them, over the network of `options`, folded.
+/// Nothing to do when it has none.
 /// Errors: those of forecast().
-Result<void> add_perturbation_effects(const Scenario& scenario, Forecast& result);
+Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result);
 
 }  // namespace tracecast

@@ -141,8 +141,8 @@ TopologyReport describe(const Topology& topology) {
   return report;
 }
 
-TopologyWay way_between(const Topology& topology, int from, int to) {
-  const FlowRoute route = Routing(topology).route(from, to);
+TopologyWay way_between(const Topology& topology, int from, int to, RoutingOptions options) {
+  const FlowRoute route = Routing(topology, options).route(from, to);
   TopologyWay way{from, to, route.connected, route.switches, route.latency, bottleneck(topology, route), {}};
   for (const LinkLoad& load : route.loads) {
     const TopologyLink link = topology.link(load.link);
@@ -232,8 +232,10 @@ std::string vertex_lines(const TopologyReport& report) {
 std::string link_lines(const TopologyReport& report) {
   std::string text = fmt::format("  {:<26} {:>12} {:>12} {:>12} {:>10}\n", "", "cables", "each", "together", "latency");
   for (const TopologyPart& part : report.links)
-    text += fmt::format("  {:<26} {:>12} {:>12} {:>12} {:>10}\n", part.name, grouped(part.count), to_text(part.each),
-                        to_text(part.total), part.latency.picoseconds == 0 ? "" : to_text(part.latency));
+    text += without_trailing_blanks(fmt::format("  {:<26} {:>12} {:>12} {:>12} {:>10}", part.name, grouped(part.count),
+                                                to_text(part.each), to_text(part.total),
+                                                part.latency.picoseconds == 0 ? "" : to_text(part.latency))) +
+            "\n";
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/network/routing.hpp"
 #include "sim/network/topology.hpp"
 #include "sim/report/text.hpp"
 
@@ -69,7 +70,7 @@ std::string grouped(std::int64_t count);
 
 /// At every size in time that grows with the cluster.
 TopologyReport describe(const Topology& topology);
-TopologyWay way_between(const Topology& topology, int from, int to);
+TopologyWay way_between(const Topology& topology, int from, int to, RoutingOptions options = {});
 
 /// What is impossible or doubtful in the numbers of a cluster: NICs above PCIe, switches with too few ports, tiers that do not
 /// nest, rates that no product has.

@@ -169,11 +169,11 @@ class Drawing {
         line(places[static_cast<std::size_t>(a)], places[static_cast<std::size_t>(b)]);
     text(kLeft - 12, middle.y - 8, "dragonfly", "end");
     text(kLeft - 12, middle.y + 8, fmt::format("{} groups", grouped(fabric.groups())), "soft end");
-    text(kLeft - 12, middle.y + 24,
-         fmt::format("{} \u00d7 {} each two", fabric.global_links(), to_text(topology_.cluster().node.nic_rate)),
-         "soft end");
+    text(kLeft - 12, middle.y + 24, "between two:", "soft end");
+    text(kLeft - 12, middle.y + 40,
+         fmt::format("{} \u00d7 {}", fabric.global_links(), to_text(topology_.cluster().node.nic_rate)), "soft end");
     if (fabric.groups() > shown)
-      text(kLeft - 12, middle.y + 40, fmt::format("\u2026 {} more", grouped(fabric.groups() - shown)), "soft end");
+      text(kLeft - 12, middle.y + 56, fmt::format("\u2026 {} more", grouped(fabric.groups() - shown)), "soft end");
     for (int router = 0; router < fabric.routers(); ++router) leaves_[router] = {places[0].x, places[0].y + kBox / 2};
     y_ = middle.y + radius + kRow;
   }
@@ -202,7 +202,7 @@ class Drawing {
     text(kLeft - 12, y_ + 30, "torus", "end");
     text(kLeft - 12, y_ + 46, grouped(fabric.switch_count()) + " routers", "soft end");
     text(kLeft - 12, y_ + 78, fmt::format("{} dimensions", fabric.lengths().size()), "soft end");
-    text(kLeft + (kWidth - kLeft - 20) / 2, y_, "torus of " + product, "soft mid");
+    text(kLeft + (kWidth - kLeft - 20) / 2, y_ - 8, "torus of " + product, "soft mid");
     text(kLeft - 12, y_ + 62, to_text(topology_.cluster().node.nic_rate) + " a link", "soft end");
     y_ += 50.0 * rows + 40;
   }

@@ -1,4 +1,6 @@
 // `tracecast topology` and `tracecast import` as a user runs them.
+#include <set>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +25,22 @@ TEST_CASE("topology: every shipped machine is described, and nothing in it is wr
     for (const auto& distance : json["distances_from_rank_0"]) seen += distance["ranks"].get<std::int64_t>();
     CHECK(seen == json["ranks"].get<std::int64_t>());
   }
+}
+
+TEST_CASE("topology: --ecmp shows the one way of a hashed flow", "[e2e][network]") {
+  const Sandbox sandbox;
+  std::set<std::string> ways;
+  for (const char* seed : {"1", "2", "3", "4", "5", "6", "7", "8"}) {
+    const std::string command = std::string("tracecast topology dgx-h100 --ranks 512 --hops 0 300 --ecmp ") + seed;
+    const Outcome outcome = sandbox.run(command);
+    REQUIRE(outcome.code == 0);
+    const std::string way = outcome.out.substr(outcome.out.find("From rank 0"));
+    CHECK(way.find("of the flow") == std::string::npos);  // none is a part
+    CHECK(sandbox.run(command).out == outcome.out);
+    ways.insert(way);
+  }
+  CHECK(ways.size() > 1);
+  CHECK(sandbox.run("tracecast topology dgx-h100 --ecmp 1").code == 2);
 }
 
 TEST_CASE("topology: --hops shows the way", "[e2e][network]") {

@@ -10,11 +10,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false) {
+Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false,
+                     NetworkKind network = NetworkKind::analytic) {
   const fs::path root = source_dir();
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
   const Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data, settings).value();
-  return forecast(scenario, {.perturbation_effects = effects}).value().forecast;
+  return forecast(scenario, {.perturbation_effects = effects, .network = network}).value().forecast;
 }
 
 double step(const std::vector<std::string>& settings) { return forecast_of(settings).step_time_s; }
@@ -64,4 +65,11 @@ TEST_CASE("perturb: the report names every part with the step without it", "[per
   CHECK(both.perturbations[0].step_without_s == step({"perturb.lost_rails=[3]"}));
   CHECK(both.perturbations[1].what == "rail 3 is gone");
   CHECK(both.perturbations[1].step_without_s == step({"perturb.slow_rank.37=1.3"}));
+}
+
+TEST_CASE("perturb: over shared links the step without it is one over shared links", "[perturb]") {
+  const Forecast slow = forecast_of({"perturb.slow_nic.0.3=0.5"}, true, NetworkKind::fluid);
+  REQUIRE(slow.perturbations.size() == 1);
+  CHECK(slow.undisturbed_step_s == forecast_of({}, false, NetworkKind::fluid).step_time_s);
+  CHECK(slow.undisturbed_step_s > step({}));
 }
