@@ -52,8 +52,9 @@ void busy(int launches, double seconds, const Heat& heat, cudaStream_t stream) {
 }
 
 double seconds_of(const std::function<void()>& launch, cudaStream_t stream, int launches, Stopwatch& watch,
-                  const Heat& heat = {}, double heat_seconds = 0) {
-  busy(launches, heat_seconds, heat, stream);
+                  const MeasureSettings& settings = {}) {
+  busy(launches + settings.leading, settings.sample_seconds, settings.heat, stream);
+  for (int i = 0; i < settings.leading; ++i) launch();
   watch.start(stream);
   for (int i = 0; i < launches; ++i) launch();
   watch.stop(stream);
@@ -71,10 +72,10 @@ std::vector<double> measure(const std::function<void()>& launch, cudaStream_t st
   TRACECAST_CUDA(cudaStreamSynchronize(stream));
   Stopwatch watch;
   const double about = seconds_of(launch, stream, kWarmUp, watch);
-  const int launches = launches_for(about, settings.sample_seconds, settings.most_launches);
+  const int launches =
+      settings.launches > 0 ? settings.launches : launches_for(about, settings.sample_seconds, settings.most_launches);
   std::vector<double> samples;
-  for (int i = 0; i < settings.samples; ++i)
-    samples.push_back(seconds_of(launch, stream, launches, watch, settings.heat, settings.sample_seconds));
+  for (int i = 0; i < settings.samples; ++i) samples.push_back(seconds_of(launch, stream, launches, watch, settings));
   return samples;
 }
 

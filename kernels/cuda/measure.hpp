@@ -18,6 +18,9 @@ struct MeasureSettings {
   int samples = 15;
   double sample_seconds = 2e-3;  ///< of work in each sample: as many launches as fill it
   int most_launches = 200;
+  int launches = 0;  ///< >0: so many in each sample, since ranks must launch a collective equally often
+  int leading =
+      0;  ///< launches before each sample that are not timed: in a collective, ranks wait for each other there
   Heat heat;
 };
 

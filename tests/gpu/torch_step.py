@@ -67,13 +67,20 @@ def medians_of_trace(path):
 
 
 def demangled(names):
-    import subprocess
+    """By name as it is in a trace: what the C++ library makes of it, as PyTorch's profiler does."""
+    import ctypes
 
     try:
-        out = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
-        return dict(zip(names, out.splitlines()))
-    except (OSError, subprocess.CalledProcessError):
+        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
+    except OSError:
         return {name: name for name in names}
+    demangle.restype = ctypes.c_char_p
+    plain = {}
+    for name in names:
+        status = ctypes.c_int(-1)
+        text = demangle(name.encode(), None, None, ctypes.byref(status))
+        plain[name] = text.decode() if status.value == 0 and text else name
+    return plain
 
 
 def compare(trace, table):
