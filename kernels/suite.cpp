@@ -36,6 +36,16 @@ constexpr Stack kFullGpu[] = {{"1B", 2048, 32, 8, 8192, 128256, 2048},
                               {"13B", 5120, 40, 40, 13824, 32000, 4096},
                               {"70B", 8192, 64, 8, 28672, 128256, 4096}};
 
+/// Layers with experts, each of the stack's width: like Mixtral's, and many narrow ones.
+struct ExpertStack {
+  Stack stack;
+  int experts;
+  int topk;
+};
+constexpr ExpertStack kExpertsGpu[] = {{{"8 experts", 4096, 32, 8, 14336, 32000, 4096}, 8, 2},
+                                       {{"64 experts", 2048, 16, 16, 1408, 102400, 4096}, 64, 6}};
+constexpr int kExpertDegrees[] = {1, 8};
+
 struct Choice {
   std::span<const Stack> stacks;
   std::vector<int> tensor_degrees;
@@ -66,6 +76,20 @@ Scenario scenario_of(const Scenario& base, const Stack& stack, int tp) {
   scenario.training.micro_batch_size = 1;
   scenario.training.global_batch_size = 1;
   scenario.cluster.world_size = tp;
+  return scenario;
+}
+
+Scenario scenario_of(const Scenario& base, const ExpertStack& stack, int ep) {
+  Scenario scenario = scenario_of(base, stack.stack, 1);
+  scenario.name = fmt::format("{} ep {}", stack.stack.name, ep);
+  MixtureOfExperts moe;
+  moe.experts = stack.experts;
+  moe.topk = stack.topk;
+  moe.ffn_hidden = stack.stack.ffn;
+  scenario.model.moe = moe;
+  scenario.parallel.ep = ep;
+  scenario.training.global_batch_size = ep;
+  scenario.cluster.world_size = ep;
   return scenario;
 }
 
@@ -105,6 +129,10 @@ Result<Suite> make_suite(const std::string& name, const Scenario& base) {
       if (const Result<void> added = add_scenario(suite, scenario_of(base, stack, tp)); !added)
         return tl::unexpected(added.error());
   if (!cpu && name == "full") {
+    for (const ExpertStack& stack : kExpertsGpu)
+      for (const int ep : kExpertDegrees)
+        if (const Result<void> added = add_scenario(suite, scenario_of(base, stack, ep)); !added)
+          return tl::unexpected(added.error());
     Scenario narrow = scenario_of(base, kFullGpu[1], 1);
     narrow.name += " fp8";
     narrow.training.dtype = Precision::fp8;

@@ -4,7 +4,7 @@
 /// training uses, and a new operator of the graph is in every suite by itself.
 ///
 ///   quick   a layer stack or two: a minute on a CPU
-///   full    the layers of 1B to 70B models by tensor-parallel degree, and powers of two of everything memory-bound
+///   full    the layers of 1B to 70B models by tensor-parallel degree; on GPUs also layers with experts, and fp8
 #pragma once
 
 #include <string>

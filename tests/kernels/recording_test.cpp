@@ -6,8 +6,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "kernels/cuda/operand_bytes.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
+#include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
 
@@ -55,6 +57,25 @@ TEST_CASE("suite: the quick one has every operator of the small CPU scenarios bu
     }
   }
   CHECK(make_suite("full", cpu_scenario("cpu-one-rank"))->operators.size() > quick.operators.size());
+}
+
+TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pass, and nothing that is refused",
+          "[kernels][cuda]") {
+  const Result<Scenario> base = read_scenario(kRoot / "scenarios/gpu/gpu-1b.json", kData);
+  REQUIRE(base);
+  const Result<Suite> full = make_suite("full", *base);
+  REQUIRE(full);
+  std::set<std::pair<OperatorKind, Pass>> seen;
+  for (const SuiteOperator& each : full->operators) {
+    const Scenario& scenario = full->scenarios[each.scenario];
+    const Plan plan =
+        make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size).value();
+    INFO(scenario.name << " " << each.op.name);
+    CHECK(cuda::refusal(each.op, widths_of(scenario.model, plan)) == "");
+    seen.insert({each.op.kind, each.op.pass});
+  }
+  for (const OperatorKind kind : {OperatorKind::gemm, OperatorKind::grouped_gemm})
+    for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad}) CHECK(seen.contains({kind, pass}));
 }
 
 TEST_CASE("suite: each work once, collectives of every kind over sizes", "[kernels]") {

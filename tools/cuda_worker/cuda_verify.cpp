@@ -178,11 +178,12 @@ class Verification {
     for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad})
       for (const std::int64_t batch : {1, 3}) {
         const GemmShape shape{136, 264, 520, batch, pass == Pass::wgrad};
-        const Operator op{OperatorKind::gemm, pass, Precision::bf16, "check", shape};
+        const OperatorKind kind = batch > 1 ? OperatorKind::grouped_gemm : OperatorKind::gemm;
+        const Operator op{kind, pass, Precision::bf16, "check", shape};
         const Doubles a = data_.values(batch * shape.m * shape.k);
         const Doubles b = data_.values(batch * shape.k * shape.n);
         const Doubles before = shape.accumulate_fp32 ? data_.values(batch * shape.m * shape.n) : Doubles{};
-        const std::string what = fmt::format("gemm {}, batch {}", to_string(pass), batch);
+        const std::string what = fmt::format("{} {}, batch {}", to_string(kind), to_string(pass), batch);
         const Doubles expected = reference::gemm(layout_of(op), shape, a, b, before);
         if (shape.accumulate_fp32)
           gemm_into<float>(what, op, a, b, before, expected, kFp32Tolerance);
