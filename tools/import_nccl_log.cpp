@@ -33,7 +33,9 @@ std::string table_of(const NcclLog& log) {
 Result<ExitCode> import_nccl_log(const ImportOptions& options, const std::string& content, const Context&) {
   const Result<NcclLog> log = read_nccl_log(content, options.file);
   if (!log) return tl::unexpected(log.error());
-  return deliver(options, table_of(*log), "");
+  return deliver(options, table_of(*log),
+                 fmt::format("{}: log of NCCL\n  {:<28} {:>8}\n  {:<28} {:>8}\n", options.file, "collectives begun",
+                             log->calls, "sizes with a choice", log->choices.size()));
 }
 
 }  // namespace tracecast::cli
