@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sim/io/files.hpp"
 #include "sim/report/compare.hpp"
@@ -184,4 +185,24 @@ TEST_CASE("cpu loop: an interrupted recording goes on from the passes that were 
   INFO(rest.err);
   CHECK(rest.code == 0);
   CHECK(rest.out.find(std::to_string(before) + " passes") != std::string::npos);
+}
+
+TEST_CASE("profile: --json says what was timed, or what of a recording was matched", "[kernels][e2e]") {
+  const Sandbox sandbox;
+  const Outcome timed =
+      sandbox.run("tracecast profile --suite none --for cpu-one-rank --ranks 1 --passes 1 --out timed.json --json");
+  INFO(timed.err);
+  REQUIRE(timed.code == 0);
+  const auto of_this_machine = nlohmann::json::parse(timed.out);
+  CHECK(of_this_machine["operators_timed"] == read_profile(sandbox.path() / "timed.json")->measured.size());
+  CHECK(of_this_machine["fastest_multiplication_flops_per_s"] > 0);
+  CHECK(of_this_machine["overlap"] == false);
+  const Outcome matched = sandbox.run(
+      "tracecast profile --from docs/formats/samples/kineto.json --for tensor-parallel --out matched.json --json");
+  INFO(matched.err);
+  REQUIRE(matched.code == 0);
+  const auto of_a_recording = nlohmann::json::parse(matched.out);
+  CHECK(of_a_recording["kernels"] == 4);
+  CHECK(of_a_recording["kernels_matched"] == 1);
+  CHECK(of_a_recording["unmatched_seconds_by_name"]["nvjet_sm90_tst_256x128_64x4_bf16"] == Approx(1.73675e-3));
 }
