@@ -197,10 +197,11 @@ class OperationGraph {
     return operation;
   }
 
-  /// Comparisons are computed as truth values, indices as whole numbers, all else in fp32.
+  /// Comparisons are computed as truth values, sums of whole numbers as such, all else in fp32.
   cudnnDataType_t precision_of(const GraphStep& step) const {
     const GraphType result = graph_.tensors[static_cast<std::size_t>(step.y)].type;
-    const bool arithmetic = result == GraphType::int32 && step.action == GraphAction::add;
+    const bool arithmetic =
+        result == GraphType::int32 && (step.action == GraphAction::add || step.action == GraphAction::subtract);
     return result == GraphType::boolean || arithmetic ? type_of(result) : CUDNN_DATA_FLOAT;
   }
 

@@ -120,26 +120,43 @@ class Builder {
 
   int scaled(int scores) { return step(GraphAction::multiply, scores, scale_, of_scores()); }
 
-  /// Causal: column <= row + kv_len - q_len. Window: column > row + kv_len - q_len - window.
+  /// Causal: column <= row + kv_len - q_len. Window: column > row + kv_len - q_len - window. Steps and types as cudnn-frontend has them
+  /// for cuDNN before 9.21 (node/diagonal_band_mask.h), since engines recognise them: lengths are added to and taken from the row
+  /// as whole numbers, the window is added to the column in fp32.
   int masked(int scores) {
     if (!masked_ || !s_.causal) return scores;
-    const std::int64_t shift = s_.kv_len - s_.q_len;
-    scores = kept(scores, GraphAction::at_least, true, shift);
-    const bool window = s_.window > 0 && s_.window < s_.kv_len;
-    return window ? kept(scores, GraphAction::above, false, s_.window - shift) : scores;
+    scores = not_later(scores);
+    return s_.window > 0 && s_.window < s_.kv_len ? not_too_early(scores) : scores;
   }
 
-  /// Scores where `row + shift >= column` (row_first) or `column + shift > row`; minus infinity elsewhere.
-  int kept(int scores, GraphAction comparison, bool row_first, std::int64_t shift) {
+  GraphTensor of_indices() const {
     GraphTensor index = of_scores();
     index.type = GraphType::int32;
-    int row = step(GraphAction::row_index, scores, -1, index);
-    int column = step(GraphAction::column_index, scores, -1, index);
-    int& shifted = row_first ? row : column;
-    if (shift != 0) shifted = step(GraphAction::add, shifted, whole_number(shift), index);
+    return index;
+  }
+
+  int not_later(int scores) {
+    int row = step(GraphAction::row_index, scores, -1, of_indices());
+    const int column = step(GraphAction::column_index, scores, -1, of_indices());
+    if (s_.kv_len != s_.q_len) {
+      row = step(GraphAction::add, row, whole_number(s_.kv_len), of_indices());
+      row = step(GraphAction::subtract, row, whole_number(s_.q_len), of_indices());
+    }
+    return kept(scores, GraphAction::at_least, row, column);
+  }
+
+  int not_too_early(int scores) {
+    const int row = step(GraphAction::row_index, scores, -1, of_indices());
+    int column = step(GraphAction::column_index, scores, -1, of_indices());
+    column = step(GraphAction::add, column, number(static_cast<double>(s_.window - s_.kv_len + s_.q_len)), of_scores());
+    return kept(scores, GraphAction::above, column, row);
+  }
+
+  /// Scores where the comparison holds; minus infinity elsewhere.
+  int kept(int scores, GraphAction comparison, int left, int right) {
     GraphTensor truth = of_scores();
     truth.type = GraphType::boolean;
-    const int condition = row_first ? step(comparison, row, column, truth) : step(comparison, column, row, truth);
+    const int condition = step(comparison, left, right, truth);
     const int nothing = number(-std::numeric_limits<double>::infinity());
     const int result = add(of_scores());
     graph_.steps.push_back({GraphAction::select, scores, nothing, condition, result});
