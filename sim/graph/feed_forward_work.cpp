@@ -79,6 +79,7 @@ void LayerWriter::repeated_modules(bool moe_layer) {
       if (linear.split == MatrixSplit::column) linear_forward(linear);
     rope(Pass::forward);
   }
+  if (moe_layer && repeats(training_, RecomputeModule::moe)) return expert_block();
   if (!repeats(training_, RecomputeModule::activation)) return;
   if (!moe_layer) return activation(Pass::forward, tokens_ * activated(model_.ffn_hidden_size));
   activation(Pass::forward, expert_tokens() * expert_width());

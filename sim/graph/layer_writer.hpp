@@ -215,6 +215,7 @@ class LayerWriter {
   void shared_backward(BackwardPart part);
   void expert_weight_gradients();
   void moe_forward();
+  void expert_block();  ///< between norm and residual sum
   void moe_backward(BackwardPart part);
 
   // ---- Recomputation: feed_forward_work.cpp ----------------------------------------------------------------------------

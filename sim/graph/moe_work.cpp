@@ -121,8 +121,13 @@ void LayerWriter::shared_backward(BackwardPart part) {
 }
 
 void LayerWriter::moe_forward() {
-  const std::int64_t h = model_.hidden_size;
   norm_forward();
+  expert_block();
+  residual_forward();
+}
+
+void LayerWriter::expert_block() {
+  const std::int64_t h = model_.hidden_size;
   linear_forward(router());
   permute(Pass::forward, "permute");
   const auto experts = [&] {
@@ -135,7 +140,6 @@ void LayerWriter::moe_forward() {
                   beside ? [this] { shared_forward(); } : std::function<void()>{});
   permute(Pass::forward, "unpermute");
   if (!beside) shared_forward();
-  residual_forward();
 }
 
 void LayerWriter::expert_weight_gradients() {

@@ -50,6 +50,9 @@ inline Names<Precision> optimizer_state_precision_names() {
 }
 inline Names<Precision> dispatch_precision_names() { return {{"bf16", Precision::bf16}, {"fp8", Precision::fp8}}; }
 inline Names<std::string> moe_dispatcher_names() { return {{"alltoall", "alltoall"}, {"deepep", "deepep"}}; }
+inline Names<std::string> cross_entropy_names() {
+  return {{"automatic", ""}, {"vocab_parallel", "vocab_parallel"}, {"pytorch", "pytorch"}, {"fused", "fused"}};
+}
 inline Names<std::string> tp_split_names() { return {{"column_row", "column_row"}, {"gather", "gather"}}; }
 inline Names<std::string> cp_comm_type_names() {
   return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
@@ -136,6 +139,9 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("compiled", t.compiled);
   visit("unfused_elementwise", t.unfused_elementwise);
   visit("loss_mask_fraction", t.loss_mask_fraction);
+  visit("cross_entropy", t.cross_entropy, cross_entropy_names());
+  visit("gradients_16_bit_too", t.gradients_16_bit_too);
+  visit("memory_beside_gib", t.memory_beside_gib);
   visit("lora_rank", t.lora_rank, kDegreeOrDerived);
   visit("lora_targets", t.lora_targets);
   visit("frozen_fraction", t.frozen_fraction);

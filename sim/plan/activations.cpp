@@ -165,10 +165,10 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
   const bool moe_layer = model.is_moe_layer(layer);
   const InnerSizes inner{s.activated, repeated ? 0 : s.mlp_operand};
-  if (moe_layer) {
+  if (moe_layer && !repeats(plan.training, RecomputeModule::moe)) {
     bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand});
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
-  } else {
+  } else if (!moe_layer) {
     bytes = dense_inner(model, s, inner);
   }
   // The norm's input is the attention's when both read the same. The router reads the norm's result in 16 bit.
@@ -178,17 +178,17 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   return bytes;
 }
 
-/// torchtitan's op-level option keeps the layer's input, attention's result and every second matrix multiplication's;
-/// experts are left as they are.
+/// torchtitan's op-level option keeps the layer's input, attention's result and of its matrix multiplications the first,
+/// third, fifth and seventh: queries, values, gate (or up), down. Nothing reads the last one's result, which the compiler
+/// sees and eager PyTorch does not. Experts are left as they are.   Source: torchtitan, _apply_ac_to_transformer_block
 TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes& s, int layer) {
-  TokenBytes bytes{
-      .split = s.element * ((s.query + s.key + s.value) / 2 + s.output) + core_bytes(plan, s, Recompute::none),
-      .whole = s.element * (s.hidden + s.hidden / 2)};
+  TokenBytes bytes{.split = s.element * (s.query + s.value + s.output) + core_bytes(plan, s, Recompute::none),
+                   .whole = s.element * s.hidden};
   if (model.is_moe_layer(layer)) {
     bytes += feed_forward(model, plan, s, layer);
   } else {
-    bytes.split += s.element * (model.gated() ? 2 : 1) * static_cast<double>(model.ffn_hidden_size) / 2;
-    bytes.whole += s.element * s.hidden / 2;
+    bytes.split += s.element * static_cast<double>(model.ffn_hidden_size);
+    if (!plan.training.compiled) bytes.whole += s.element * s.hidden;
   }
   return bytes;
 }
@@ -209,9 +209,18 @@ double logits(const Model& model, const Plan& plan) {
   return static_cast<double>(model.vocab_size) * plan.training.loss_mask_fraction;
 }
 
+enum class Loss { vocab_parallel, pytorch, fused };
+
+Loss loss_of(const Plan& plan) {
+  const std::string& named = plan.training.cross_entropy;
+  if (named == "fused") return Loss::fused;
+  if (named.empty() ? plan.parallel.zero_stage >= 2 : named == "pytorch") return Loss::pytorch;
+  return Loss::vocab_parallel;
+}
+
 }  // namespace
 
-std::vector<std::string> recompute_module_names() { return {"norm", "activation", "mla_up"}; }
+std::vector<std::string> recompute_module_names() { return {"norm", "activation", "mla_up", "moe"}; }
 
 bool repeats(const Training& training, RecomputeModule module) {
   return has(training.recompute_modules, recompute_module_names()[static_cast<std::size_t>(module)]);
@@ -295,7 +304,8 @@ TokenBytes embedding_activations(const Model& model) {
 
 TokenBytes head_activations(const Model& model, const Plan& plan) {
   const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
-  const TokenBytes head{.split = 4 * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
+  const double kept = loss_of(plan) == Loss::fused ? activation_size(plan.training) : 4;
+  const TokenBytes head{.split = kept * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {
     bytes += layer_activations(model, plan, model.layers() - 1, plan.training.recompute);
@@ -319,8 +329,17 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
 }
 
 TokenBytes loss_workspace(const Model& model, const Plan& plan) {
-  const double probabilities = plan.parallel.zero_stage < 2 ? 0 : 4 + 4;
-  return {.split = (activation_size(plan.training) + probabilities) * logits(model, plan)};
+  double bytes = activation_size(plan.training);
+  if (loss_of(plan) == Loss::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
+  return {.split = bytes * logits(model, plan)};
+}
+
+TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  if (!p.sequence_parallel || p.tp == 1) return {};
+  const int inputs = p.zero_stage == 3 ? 2 : 0;
+  const int passing = p.tp_comm_overlap ? 0 : 2;
+  return {.local = (inputs + passing) * activation_size(plan.training) * static_cast<double>(model.hidden_size)};
 }
 
 }  // namespace tracecast

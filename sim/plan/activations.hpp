@@ -23,15 +23,16 @@ struct TokenBytes {
 /// On one rank, for the tokens of one micro-batch.
 double rank_bytes(const TokenBytes& bytes, const Plan& plan);
 
-/// Cheap work whose result need not be kept (`recompute_modules`; Megatron-LM's --recompute-modules layernorm, mlp and
-/// moe_act, mla_up_proj).
+/// Work whose result need not be kept (`recompute_modules`; Megatron-LM's --recompute-modules layernorm, mlp and moe_act,
+/// mla_up_proj, moe).
 ///
 ///   norm        results of the norms over the hidden state and the latent vectors: 2h each
 ///   activation  what the activation function hands to the second matrix: 2f
 ///   mla_up      queries, keys and values of latent attention: only their latent vectors are kept
+///   moe         all between a layer's second norm and its residual sum: router, exchanges and experts run again
 /// Source: DeepSeek-V3 (arXiv 2412.19437) 3.2.3 and 3.3.3, all three; LLaMA (arXiv 2302.13971) 2.4, whose backward is
 /// written by hand so that only results of linear layers are kept
-enum class RecomputeModule { norm, activation, mla_up };
+enum class RecomputeModule { norm, activation, mla_up, moe };
 std::vector<std::string> recompute_module_names();
 bool repeats(const Training& training, RecomputeModule module);
 /// Faults: unknown names.
@@ -65,14 +66,27 @@ bool is_recomputed(const Plan& plan, int layer);
 
 /// Dropout mask of the embedding.
 TokenBytes embedding_activations(const Model& model);
-/// Input of the final norm and of the output layer, and fp32 logits; the same for every multi-token-prediction layer,
-/// with that layer's own.
+/// Input of the final norm and of the output layer, and what the loss keeps of the logits: fp32 exponentials or
+/// log-probabilities, of a fused loss the 16-bit logits; the same for every multi-token-prediction layer, with that layer's own.
 TokenBytes head_activations(const Model& model, const Plan& plan);
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
-/// What the loss works with beside the fp32 logits: the logits as the output layer writes them, and with PyTorch's own
-/// cross_entropy the log-probabilities and their gradient, fp32 each. Megatron-LM's vocabulary-parallel loss works in
-/// place. Which one a run has follows from its sharding: zero_stage 2 and 3 are FSDP and DeepSpeed, with PyTorch's.
-/// Without these the torchtitan rows of data/validation/runs.csv come out 20 to 40 % too small.
+/// What the loss works with beside what it keeps, per logit (Training::cross_entropy):
+///
+///   vocab_parallel  the gradient, as the output layer reads it                                                      2
+///   pytorch         fp32 gradients of the negative log-likelihood and of the log-softmax                            8
+///     with tp > 1   and the exponential that PyTorch's loss_parallel writes beside them                            12
+///   fused           the gradient                                                                                    2
+///
+/// Source: Megatron-LM's cross_entropy.py; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
+/// parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
+/// data/validation/runs.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
+
+/// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are
+/// still to be scattered. Where collectives run in pieces inside the multiplications (tp_comm_overlap), neither is there.
+/// With zero_stage 3 the gathered inputs of attention and feed-forward, too: DTensor keeps what it multiplied, Megatron-LM
+/// gathers it again. (That DTensor keeps it from the forward on where nothing is recomputed is left out.)
+/// The two torchtitan rows of 70B, without and with asynchronous tensor parallelism, differ by 4.3 GiB; this says 4.0.
+TokenBytes gathered_workspace(const Model& model, const Plan& plan);
 
 }  // namespace tracecast

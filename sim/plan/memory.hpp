@@ -29,7 +29,14 @@ struct MemoryByKind {
   Bytes fixed;        ///< CUDA context, NCCL buffers
   Bytes fragmentation;
   Bytes host;  ///< offloaded: in the host's memory, not in the total
+  /// Blocks that a caching allocator keeps though nothing is in them at the peak: they were another phase's or another
+  /// stream's. It gives them back when it would run out of memory, so that they are not in the total.
+  Bytes cached;
   Bytes total() const { return weights + gradients + optimizer + activations + transient + fixed + fragmentation; }
+  /// What frameworks print as their peak: tensors (PyTorch's max_memory_allocated), and what the allocator holds for them
+  /// (max_memory_reserved), where `cached` is in place of the fragmentation that stands for it elsewhere.
+  Bytes allocated() const { return weights + gradients + optimizer + activations + transient; }
+  Bytes reserved() const { return allocated() + cached; }
   bool operator==(const MemoryByKind&) const = default;
 };
 

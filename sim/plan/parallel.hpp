@@ -97,7 +97,7 @@ struct Training {
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: none are
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
-  std::vector<std::string> recompute_modules = {};  ///< with none or selective: of "norm", "activation", "mla_up"
+  std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
   /// Tensors that wait for the backward in fewer bits than 16: of "linear_inputs", "attention_output",
   /// "activation_inputs" (activations.hpp). Needs an 8- or 4-bit dtype.
   std::vector<std::string> narrow_activations = {};
@@ -113,7 +113,15 @@ struct Training {
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
-  double loss_mask_fraction = 1;               ///< part of the logits that the loss needs
+  double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
+  /// What the loss works in: "vocab_parallel" (Megatron-LM's, in place in fp32), "pytorch" (cross_entropy: fp32
+  /// probabilities and gradients beside the logits), "fused" (one kernel, logits and gradient in 16 bit). Empty: pytorch
+  /// with zero_stage 2 and 3, which are FSDP's and DeepSpeed's, else vocab_parallel.
+  std::string cross_entropy = {};
+  /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the
+  /// multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation fusion) there are none.
+  bool gradients_16_bit_too = false;
+  double memory_beside_gib = 0;                ///< GPU memory that is nobody's tensor, above context and communicators
   int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
   double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained

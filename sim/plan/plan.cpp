@@ -55,6 +55,9 @@ bool check_training(PlanCheck& check, const Training& t) {
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
     check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "is not above 0 and at most 1");
   }
+  if (!(t.memory_beside_gib >= 0 && t.memory_beside_gib <= 1e6)) {
+    check.fault("training.memory_beside_gib", fmt::to_string(t.memory_beside_gib), "is not between 0 and a million");
+  }
   if (good && t.micro_batch_size > kMaxTokens / t.seq_length) {
     check.fault("training.micro_batch_size", fmt::to_string(t.micro_batch_size),
                 fmt::format("makes micro-batches of more than {} tokens", kMaxTokens));

@@ -130,7 +130,8 @@ TEST_CASE("offloading: what does not go together is told", "[plan][error]") {
         "training.offload_parameters = true: needs training.offload_optimizer: parameters wait where they are updated");
   training.offload_parameters = false;
   training.recompute_modules = {"norms"};
-  CHECK(message({}, training) == "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up)");
+  CHECK(message({}, training) ==
+        "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up moe)");
   Scenario scenario = small_scenario(1, 1, 1);
   scenario.training.offload_activations = true;
   scenario.cluster.node.pcie = Bandwidth{0};

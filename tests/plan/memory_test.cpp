@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "sim/plan/activations.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
 
@@ -442,7 +443,14 @@ TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 
   const Bytes head = activation_bytes(model, plan, {0, 0, false, true});
   const Bytes logits{525'336'576};
   CHECK(head == logits + Bytes{4LL * 8192 * 8192 / 8});  // 4sbh(1 + V/h)/t
-  CHECK(peak(model, plan).transient == Bytes{logits.count / 2});
+  // While a layer works, a gathered tensor and sums that are still to be scattered; the loss's gradient of 16-bit logits, which
+  // is a little less, comes when they have gone, and finds no block of its size.
+  const Bytes whole{2LL * 2 * 8192 * 8192};
+  CHECK(peak(model, plan).transient == whole);
+  CHECK(peak(model, plan).cached == Bytes{logits.count / 2});
+  parallel.tp_comm_overlap = true;  // collectives in pieces: neither is ever whole
+  CHECK(peak(model, plan_of(model, parallel, training)).transient == Bytes{logits.count / 2});
+  CHECK(peak(model, plan_of(model, parallel, training)).cached == Bytes{0});
   training.loss_mask_fraction = 0.5;
   CHECK(head - activation_bytes(model, plan_of(model, parallel, training), {0, 0, false, true}) ==
         Bytes{logits.count / 2});
@@ -520,12 +528,17 @@ TEST_CASE("full recomputation keeps layer inputs and brings one layer back", "[o
   training.recompute_num_layers = 3;
   const Plan some = middle_stages(model, 1, 1, training);
   CHECK(peak(model, some).activations == input * 3 + layer * 29);
-  // Op-level: input 2h, attention's result 2ad and 4a, half of the results of QKV, projection, gate and up, down.
+  // Op-level: input 2h, attention's result 2ad and 4a; of the multiplications the first, third, fifth, seventh: queries,
+  // values, gate, down, of which nothing but eager PyTorch keeps the last.
   training.recompute = Recompute::selective_op;
   training.recompute_num_layers = 0;
   const Plan op_level = middle_stages(model, 1, 1, training);
   CHECK(layer_activation_bytes(model, op_level, 0) ==
-        Bytes{2048LL * (2 * 4096 + 2 * 4096 + 4 * 32 + (4096 + 2 * 1024) + 4096 + 2 * 14336 + 4096)});
+        Bytes{2048LL * (2 * 4096 + 2 * 4096 + 4 * 32 + 2 * (4096 + 1024 + 14336 + 4096))});
+  training.compiled = true;
+  CHECK(layer_activation_bytes(model, op_level, 0) -
+            layer_activation_bytes(model, middle_stages(model, 1, 1, training), 0) ==
+        Bytes{2048LL * 2 * 4096});
   // Selective recomputation brings the scores of one layer back.
   training.recompute = Recompute::selective;
   training.flash_attention = false;
@@ -541,14 +554,18 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   const std::int64_t total = parameter_count(model).total();
   const std::int64_t layer = layer_parameters(model, 0);
   const std::int64_t table = 128256LL * 4096;
-  // 16-bit logits, fp32 log-probabilities and their gradient: PyTorch's cross_entropy.
-  const Bytes logits{(2LL + 4 + 4) * 2048 * 128256};
+  // fp32 gradients of the log-likelihood and of the log-softmax: PyTorch's cross_entropy.
+  const Bytes logits{(4LL + 4) * 2048 * 128256};
   const MemoryByKind full_shard = peak(model, plan_of(model, parallel, training, 8));
   CHECK(full_shard.weights == Bytes{4 * total / 8});
   CHECK(full_shard.gradients == Bytes{4 * total / 8});
   CHECK(full_shard.optimizer == Bytes{8 * total / 8});
-  // Two layers, and the root: embedding and output layer with its norm, whose gradient is the largest.
-  CHECK(full_shard.transient == logits + Bytes{2 * (2 * layer + 2 * table + 4096) + 4 * (table + 4096)});
+  // Two layers, and the root: embedding and output layer with its norm, whose gradients are the largest and leave together.
+  const std::int64_t root = 2 * table + 4096;
+  CHECK(full_shard.transient == logits + Bytes{2 * (2 * layer + root) + 4 * root});
+  // A stream of its own gathers a unit before it is copied out.
+  CHECK(full_shard.cached == Bytes{2 * root});
+  CHECK(full_shard.reserved() == full_shard.allocated() + full_shard.cached);
   parallel.reshard_group = 4;  // between forward and backward every rank keeps a quarter of the layers
   CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
         full_shard.transient + Bytes{2 * 32 * layer / 4});
@@ -556,10 +573,10 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   // With the root freed, too, the largest pair is the last layer and the output layer.
   parallel.reshard_root = true;
   CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
-        logits + Bytes{2 * (layer + table + 4096) + 4 * (table + 4096)});
+        logits + Bytes{2 * (layer + table + 4096) + 4 * root});
 
   parallel.reshard_after_forward = false;
-  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == logits + Bytes{2 * total + 4 * (table + 4096)});
+  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == logits + Bytes{2 * total + 4 * root});
 
   parallel.reshard_after_forward = true;
   parallel.shard_group = 4;  // hybrid: states over 4 of 8 ranks
@@ -605,13 +622,99 @@ TEST_CASE("schedules with several copies of weights hold them", "[oracle][memory
   }
 }
 
-TEST_CASE("peak memory of published runs, within 10 %", "[memory][published]") {
-  // data/validation/runs.csv, Zero Bubble (arXiv 2401.10241): 22 layers of 2304, eight stages, micro-batches of six.
-  // The vocabulary is not printed; 51,200 is assumed.
+TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  const std::int64_t logits = 2048LL * 128256;
+  const auto bytes_per_logit = [&](const char* loss, int zero_stage, int tp) {
+    Training training = megatron();
+    training.cross_entropy = loss;
+    Parallel parallel;
+    parallel.zero_stage = zero_stage;
+    parallel.tp = tp;
+    const Plan plan = plan_of(model, parallel, training);
+    const Bytes kept = activation_bytes(model, plan, {0, 0, false, true}) - Bytes{4LL * 2048 * 4096};
+    Plan alone = plan;  // nothing but the loss works
+    alone.stages = {{0, 0, false, true}};
+    Bytes works = peak(model, alone).transient;
+    if (zero_stage == 2) works -= Bytes{4 * (logits / 2048 * 4096 / tp + 4096)};  // the output layer's gradient
+    return std::pair(static_cast<double>(tp * kept.count) / static_cast<double>(logits),
+                     static_cast<double>(tp * works.count) / static_cast<double>(logits));
+  };
+  CHECK(bytes_per_logit("", 1, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit("vocab_parallel", 2, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit("", 2, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit("pytorch", 0, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit("pytorch", 0, 2).second == 12);
+  CHECK(bytes_per_logit("fused", 2, 1) == std::pair(2.0, 2.0));
+}
+
+TEST_CASE("gradients of fp16 are copied to fp32 when activations are gone; DeepSpeed's bf16 keeps both",
+          "[oracle][memory]") {
+  const Model model = llama3_8b();
+  const std::int64_t parameters = parameter_count(model).total();
+  Training training = zero_paper();
+  training.dtype = Precision::fp16;
+  training.grad_reduce_dtype = Precision::fp16;
+  // With 2,048 tokens the copies are more than the activations and take their place; with 32,768 they are less.
+  const MemoryByKind few = peak(model, plan_of(model, {}, training));
+  CHECK(few.optimizer == Bytes{12 * parameters});
+  CHECK(few.activations + few.transient == Bytes{4 * parameters});
+  training.micro_batch_size = 16;
+  const MemoryByKind many = peak(model, plan_of(model, {}, training));
+  CHECK(many.optimizer == Bytes{12 * parameters});
+  CHECK(many.activations > Bytes{4 * parameters});
+  CHECK(many.transient == Bytes{2LL * 16 * 2048 * 128256});
+
+  training = megatron();
+  CHECK(peak(model, plan_of(model, {}, training)).gradients == Bytes{4 * parameters});
+  training.gradients_16_bit_too = true;
+  CHECK(peak(model, plan_of(model, {}, training)).gradients == Bytes{6 * parameters});
+  training.memory_beside_gib = 2.5;
+  CHECK(peak(model, plan_of(model, {}, training)).fixed == 4_GiB);
+}
+
+TEST_CASE("recompute_modules: experts that run again keep neither rows nor scores", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.recompute_modules = {"moe"};
+  const Model model = mixtral_8x7b();
+  const Plan plan = plan_of(model, {}, training);
+  const std::int64_t attention =
+      8 * 4096 + 2 * (32 + 16) * 128 + 2 * 4096 + 4 * 32;  // with both norms' inputs and results
+  CHECK(layer_activation_bytes(model, plan, 0) == Bytes{1024 * attention});
+  // The layer in work has them.
+  CHECK(peak_memory(model, plan, schedule_of(plan, "1f1b"))[0].transient ==
+        Bytes{1024 * (4 * 8 + 2 * (2 * 4096 + 6 * 14336))});
+}
+
+TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][memory]") {
+  Training training = megatron();
+  training.recompute = Recompute::full;
+  const Model model = llama3_70b();
+  const auto whole_tensors = [&](int zero_stage, bool overlap) {
+    Parallel parallel;
+    parallel.tp = 8;
+    parallel.zero_stage = zero_stage;
+    parallel.sequence_parallel = true;
+    parallel.tp_comm_overlap = overlap;
+    const TokenBytes bytes = gathered_workspace(model, plan_of(model, parallel, training, 8));
+    return bytes.local / (2 * 8192);
+  };
+  CHECK(whole_tensors(1, false) == 2);  // a gathered one, and sums to scatter
+  CHECK(whole_tensors(1, true) == 0);
+  CHECK(whole_tensors(3, false) == 4);  // and what DTensor keeps: two norms' results, gathered
+  CHECK(whole_tensors(3, true) == 2);
+}
+
+TEST_CASE("peak memory of published runs", "[memory][published]") {
+  // data/validation/runs.csv, Zero Bubble (arXiv 2401.10241): 22 layers of 2304, eight stages, micro-batches of six, fp16;
+  // what PyTorch calls max_memory_allocated. The vocabulary is not printed; 51,200 is assumed. Its automatic schedule fills
+  // every rank up to the limit that it calls 2p, zb-h2 only the first.
   Model model = gpt(22, 2304, 24, 51200, 1024);
   model.tied_embeddings = false;
-  Training training = megatron();
+  Training training = zero_paper();
   training.dtype = Precision::fp16;
+  training.grad_reduce_dtype = Precision::fp16;
   training.flash_attention = false;
   training.seq_length = 1024;
   training.micro_batch_size = 6;
@@ -623,29 +726,43 @@ TEST_CASE("peak memory of published runs, within 10 %", "[memory][published]") {
     const char* schedule;
     int vpp;
     double reported;
+    double tolerance;
   };
-  const auto row =
-      GENERATE(Row{"1f1b", 1, 30}, Row{"interleaved-1f1b", 3, 40}, Row{"zb-h1", 1, 32}, Row{"zb-h2", 1, 59});
+  const auto row = GENERATE(Row{"1f1b", 1, 30, 0.05}, Row{"interleaved-1f1b", 3, 40, 0.05}, Row{"zb-h1", 1, 32, 0.06},
+                            Row{"zb-h2", 1, 59, 0.10});
   parallel.vpp = row.vpp;
   const Plan plan = plan_of(model, parallel, training);
   double most = 0;
-  for (const MemoryByKind& memory : peak_memory(model, plan, schedule_of(plan, row.schedule))) {
-    most = std::max(most, gib(memory.total()));
-  }
+  for (const MemoryByKind& memory : peak_memory(model, plan, schedule_of(plan, row.schedule)))
+    most = std::max(most, static_cast<double>(memory.allocated().count) / kGB);
   INFO(row.schedule);
-  CHECK(most == Approx(row.reported).epsilon(0.10));
+  CHECK(most == Approx(row.reported).epsilon(row.tolerance));
+}
 
-  // torchtitan-bf47f950 and -1732447d: Llama 3 8B, FSDP over eight H100, full and op-level recomputation.
+TEST_CASE("torchtitan's peaks, as its allocator holds them, within 5 %", "[memory][published]") {
+  // torchtitan-bf47f950, -1732447d and -c102b430: Llama 3 8B, FSDP over eight H100, full and op-level recomputation.
   Training titan = megatron();
   titan.seq_length = 32768;
   titan.global_batch_size = 8;
   titan.recompute = Recompute::full;
   Parallel fsdp;
   fsdp.zero_stage = 3;
-  CHECK(gib(peak(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)).total()) == Approx(83.9).epsilon(0.10));
+  const auto reserved = [](const Model& model, const Plan& plan) { return gib(peak(model, plan).reserved()); };
+  CHECK(reserved(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)) == Approx(83.9).epsilon(0.05));
   titan.seq_length = 8192;
   titan.micro_batch_size = 2;
   titan.global_batch_size = 16;
   titan.recompute = Recompute::selective_op;
-  CHECK(gib(peak(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)).total()) == Approx(82.4).epsilon(0.10));
+  CHECK(reserved(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)) == Approx(82.4).epsilon(0.05));
+  titan.compiled = true;
+  CHECK(reserved(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)) == Approx(77.0).epsilon(0.05));
+  // torchtitan-e5042841 and -d9fcf242: Llama 3 70B on 256, without and with asynchronous tensor parallelism.
+  titan.micro_batch_size = 16;
+  titan.global_batch_size = 512;
+  titan.recompute = Recompute::full;
+  fsdp.tp = 8;
+  fsdp.sequence_parallel = true;
+  CHECK(reserved(llama3_70b(), plan_of(llama3_70b(), fsdp, titan, 32)) == Approx(71.9).epsilon(0.05));
+  fsdp.tp_comm_overlap = true;
+  CHECK(reserved(llama3_70b(), plan_of(llama3_70b(), fsdp, titan, 32)) == Approx(67.6).epsilon(0.05));
 }
