@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/io/files.hpp"
+#include "sim/report/memory_page.hpp"
 #include "sim/report/validation_report.hpp"
 #include "sim/validation/ablation.hpp"
 #include "sim/validation/collective_tables.hpp"
@@ -36,6 +37,7 @@ struct Options {
   std::string by;
   bool json = false;
   bool ablation = false;
+  bool memory = false;
   std::string html;
   std::string svg;
   int threads = 1;
@@ -165,6 +167,10 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   if (!rows) return tl::unexpected(rows.error());
   if (const Result<void> written = write_pictures(options, *table, *rows, context); !written)
     return tl::unexpected(written.error());
+  if (options.memory) {
+    fmt::print("{}", memory_page(*table, *rows));
+    return ExitCode::done;
+  }
   fmt::print("{}", options.json ? validation_json(*table, *rows, options.by)
                                 : validation_page(*table, *rows, options.by, context.style));
   return ExitCode::done;
@@ -197,6 +203,10 @@ Run add_validate(CLI::App& app) {
       ->excludes(kernels)
       ->excludes(collectives);
   app.add_flag("--markdown", options->markdown, "of operators and collectives: print a Markdown table");
+  app.add_flag("--memory", options->memory, "only peak memory, and which runs fit, as a Markdown table")
+      ->excludes(kernels)
+      ->excludes(collectives)
+      ->excludes(ablation);
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   CLI::Option* html =
       app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")

@@ -60,6 +60,8 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
     root.error("dropout", "is out of range (allowed: from 0, below 1)");
   if (root.get("vocabulary", stack.vocabulary) && stack.vocabulary < 1)
     root.error("vocabulary", "is out of range (allowed: at least 1)");
+  root.get("memory_report", stack.memory_report,
+           Names<MemoryReport>{{"allocated", MemoryReport::allocated}, {"reserved", MemoryReport::reserved}});
   if (root.get("spread", stack.spread) && !(stack.spread > 0 && stack.spread < 2))
     root.error("spread", "is out of range (allowed: above 0, below 2)");
   root.finish();

@@ -18,6 +18,9 @@
 
 namespace tracecast {
 
+/// What a framework prints as its peak memory: PyTorch's max_memory_allocated or max_memory_reserved.
+enum class MemoryReport { allocated, reserved };
+
 struct Stack {
   std::string name;  ///< file stem
   std::string description;
@@ -33,7 +36,8 @@ struct Stack {
   Duration shard_rank_overhead;  ///< per step and rank of the optimizer's shard group: parameters sent rank by rank
   double dropout = 0;            ///< of GPT-like models whose source does not print it
   std::int64_t vocabulary = 0;   ///< of models whose source does not print it; 0: the general rule's
-  double spread = 0.10;          ///< relative standard deviation of whole runs on it around their forecast
+  MemoryReport memory_report = MemoryReport::allocated;
+  double spread = 0.10;  ///< relative standard deviation of whole runs on it around their forecast
   bool operator==(const Stack&) const = default;
 };
 

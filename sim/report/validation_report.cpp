@@ -123,6 +123,7 @@ Json row_json(const RowForecast& r) {
           {"error", or_null(r.scored(), r.scored() ? r.error() : 0)},
           {"band", made ? band_json(r.band) : Json(nullptr)},
           {"predicted_peak_memory_gib", or_null(made, r.predicted_memory_gib)},
+          {"comparable_peak_memory_gib", or_null(made, r.comparable_memory_gib)},
           {"measured_peak_memory_gib", or_null(r.measured_memory_gib > 0, r.measured_memory_gib)},
           {"fits", made ? Json(r.fits) : Json(nullptr)},
           {"out_of_memory", r.out_of_memory},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -60,6 +61,16 @@ constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved
                                 Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
                                 Word{"dualpipe", "dualpipe"},  Word{"gpipe", "gpipe"}};
 
+/// "moe" is in "layernorm, moe" and not in "moe_act".
+bool has_word(const std::string& text, const std::string& word) {
+  const auto ends = [&](std::size_t at) {
+    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
+  };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
+  return false;
+}
+
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row, const RowLibrary& library)
@@ -69,6 +80,7 @@ class RowReader {
     stack_ = find_stack(library_->stacks(), text("framework"), text("source"));
     result_.stack = stack_ != nullptr ? stack_->name : "";
     if (stack_ != nullptr) result_.stack_spread = stack_->spread;
+    if (stack_ != nullptr) result_.memory_report = stack_->memory_report;
     if (stack_ == nullptr) assume("no software stack is known by this name: general defaults");
     read_model();
     read_machine();
@@ -216,7 +228,7 @@ class RowReader {
     p.pp = std::max(1, small("pp", 1));
     p.cp = std::max(1, small("cp", 1));
     p.ep = std::max(1, small("ep", 1));
-    p.etp = small("etp", 0);
+    p.etp = small("etp", p.ep > 1 ? p.etp : 0);
     p.vpp = std::max(1, small("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
       return refuse("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
@@ -321,6 +333,7 @@ class RowReader {
       t.unfused_elementwise = false;
     }
     if (compiled == "cuda_graph" || says("CUDA graphs")) t.cuda_graphs = true;
+    if (says("activation offload")) t.offload_activations = true;
     read_recompute(t);
   }
 
@@ -335,6 +348,8 @@ class RowReader {
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
     if (!printed("precision")) assume("precision not printed: bf16");
     if (!is_narrow(t.dtype)) t.narrow_activations.clear();
+    // Quantised parameters are a choice of the 8-bit recipes (Megatron-Bridge's mixed_precision.py).
+    if (!is_narrow(t.dtype) || t.dtype == Precision::nvfp4) t.fp8_param_gather = false;
   }
 
   void read_micro_batch(Training& t, int dp) {
@@ -374,8 +389,9 @@ class RowReader {
   bool read_modules(Training& t, const std::string& detail) {
     for (const auto& [word, module] : {Word{"norm", "norm"}, Word{"act", "activation"}, Word{"up_proj", "mla_up"}})
       if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
+    if (has_word(detail, "moe")) t.recompute_modules.emplace_back("moe");
     if (t.recompute_modules.empty()) return false;
-    assume(fmt::format("recomputation of '{}': norms, activations and up-projections of it", detail));
+    assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", detail));
     return true;
   }
 

@@ -2,11 +2,12 @@
 ///
 /// The table's columns are those of docs/formats/runs.md; a table may have fewer. The rule, which holds for every row alike:
 ///
-///   degrees             1; data parallelism from the GPU count
+///   degrees             1; data parallelism from the GPU count; of experts spread over ranks the stack's tensor degree
 ///   micro-batch         global batch / (micro-batches x dp) where those are printed, else 1, and the band is wider
 ///   schedule            1F1B; interleaved where neither it nor virtual stages are printed and the stack overlaps messages
 ///   virtual stages      of an interleaved schedule: one layer each where layers divide by the stages, else none
-///   ZeRO stage          1 with a distributed optimizer, else the stack's
+///   ZeRO stage          1 with a distributed optimizer, else the stack's; 3, whatever is printed, where without a pipeline
+///                       not even recomputing everything would make a run fit that completed
 ///   recomputation       the least that fits the GPU's memory: none, the attention scores, layer after layer of every
 ///                       virtual stage, everything; none where nothing makes it fit
 ///   stages              even; where layers do not divide, embedding and loss count as layers where that makes them divide,
@@ -38,8 +39,9 @@ namespace tracecast {
 /// A row and what became of it.
 struct RowScenario {
   Scenario scenario;
-  std::string stack;                     ///< "" when the framework is unknown
-  double stack_spread = 0.10;            ///< of whole runs on it
+  std::string stack;           ///< "" when the framework is unknown
+  double stack_spread = 0.10;  ///< of whole runs on it
+  MemoryReport memory_report = MemoryReport::allocated;
   bool guessed_layout = false;           ///< micro-batch or virtual stages were not printed
   bool guess_recompute = false;          ///< to be chosen by memory
   std::vector<std::string> assumptions;  ///< sentences

@@ -47,12 +47,17 @@ bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& t
                      [&](const MemoryByKind& peak) { return peak.total() <= run.forecast.memory_capacity; });
 }
 
-/// The least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all. A run
-/// that would not fit with all of it had other means, so that memory says nothing about recomputation: none.
-void choose_recompute(RowScenario& row, const ForecastRun& run) {
+void settle_recompute(RowScenario& row, const std::string& what) {
+  row.assumptions.emplace_back("recomputation not printed: " + what);
+}
+
+/// The least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
+/// False: it does not fit with all of it.
+bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   Training& training = row.scenario.training;
-  const auto settle = [&row](std::string what) {
-    row.assumptions.emplace_back("recomputation not printed: " + std::move(what));
+  const auto settle = [&row](const std::string& what) {
+    settle_recompute(row, what);
+    return true;
   };
   if (run.forecast.fits) return settle("none fits");
   if (!training.flash_attention) {
@@ -69,14 +74,31 @@ void choose_recompute(RowScenario& row, const ForecastRun& run) {
   training.recompute_num_layers = 0;
   if (fits_with(row, run, training)) return settle("everything, less does not fit");
   training.recompute = Recompute::none;
-  settle("none, since not even everything would make it fit");
+  return false;
 }
 
-Result<ForecastRun> with_least_recompute(RowScenario& row, bool transfers_slow_compute) {
+/// A run that completed held its parameters: where they were whole, they were divided, too (Megatron-FSDP, in tables that
+/// print the sharding of the optimizer alone).
+bool divide_parameters(RowScenario& row) {
+  Parallel& parallel = row.scenario.parallel;
+  if (parallel.pp > 1 || parallel.zero_stage == 3) return false;
+  parallel.zero_stage = 3;
+  row.assumptions.emplace_back("would not fit with its parameters whole: ZeRO stage 3");
+  return true;
+}
+
+/// Where nothing makes a run fit it had other means, so that memory says nothing about recomputation: none.
+Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, bool transfers_slow_compute) {
   const ForecastOptions how{.record_spans = true, .transfers_slow_compute = transfers_slow_compute};
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
-  choose_recompute(row, *run);
+  bool chosen = choose_recompute(row, *run);
+  if (!chosen && completed && divide_parameters(row)) {
+    run = forecast(row.scenario, how);
+    if (!run) return run;
+    chosen = choose_recompute(row, *run);
+  }
+  if (!chosen) settle_recompute(row, "none, since not even everything would make it fit");
   if (row.scenario.training.recompute == Recompute::none) return run;
   return forecast(row.scenario, how);
 }
@@ -109,18 +131,18 @@ RowForecast labelled(const CsvTable& table, std::size_t index) {
   return out;
 }
 
-/// What the driver sees in use beside tensors, context and communicators: blocks that the caching allocator keeps, DeepSpeed's
-/// flat buckets for reducing and gathering (5e8 elements each by default, 0.9 GiB). The middle of 42 runs of the BLOOM
-/// chronicles, which is nearly the same for micro-batches of 1 to 8.
-constexpr double kDriverBesideGib = 5.0;
+/// Frameworks print tensors, or what their allocator holds for them; the CUDA context and NCCL's buffers are beside it. The
+/// driver counts all.
+Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport printed) {
+  if (whole_device) return memory.total();
+  return printed == MemoryReport::reserved ? memory.reserved() : memory.allocated();
+}
 
-/// Frameworks print what their allocator holds; the CUDA context and NCCL's buffers are beside it. The driver counts all.
-void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device) {
+void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, MemoryReport printed) {
+  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.count) / kGiB; };
   for (const MemoryByKind& memory : forecast.memory) {
-    const double total = static_cast<double>(memory.total().count) / kGiB;
-    const double beside = whole_device ? -kDriverBesideGib : static_cast<double>(memory.fixed.count) / kGiB;
-    out.predicted_memory_gib = std::max(out.predicted_memory_gib, total);
-    out.comparable_memory_gib = std::max(out.comparable_memory_gib, total - beside);
+    out.predicted_memory_gib = std::max(out.predicted_memory_gib, gib(memory.total()));
+    out.comparable_memory_gib = std::max(out.comparable_memory_gib, gib(comparable(memory, whole_device, printed)));
   }
   out.capacity_gib = static_cast<double>(forecast.memory_capacity.count) / kGiB;
   out.fits = forecast.fits;
@@ -148,13 +170,14 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.stack = row->stack;
   out.architecture = row->scenario.profile.architecture;
   out.moe = row->scenario.model.moe.has_value();
-  const Result<ForecastRun> run = with_least_recompute(*row, options.transfers_slow_compute);
+  const Result<ForecastRun> run = with_least_recompute(*row, !out.out_of_memory, options.transfers_slow_compute);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
     return for_all();
   }
-  set_memory(out, run->forecast, table.text(index, "mem_kind").starts_with("max GPU memory"));
+  const bool whole_device = table.text(index, "mem_kind").starts_with("max GPU memory");
+  set_memory(out, run->forecast, whole_device, row->memory_report);
   std::vector<RowForecast> all = for_all();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (!sets[i]) {
@@ -273,10 +296,10 @@ std::map<std::string, std::vector<const RowForecast*>> grouped(const CsvTable& t
   return groups;
 }
 
-MemorySummary summarise_memory(const std::vector<RowForecast>& rows) {
+MemorySummary summarise_memory(const std::vector<RowForecast>& rows, const std::string& source) {
   MemorySummary m;
   for (const RowForecast& row : rows) {
-    if (!row.forecast_made()) continue;
+    if (!row.forecast_made() || (!source.empty() && row.source != source)) continue;
     if (row.out_of_memory) {
       ++m.out_of_memory;
       m.out_of_memory_seen += row.fits ? 0 : 1;
@@ -285,9 +308,10 @@ MemorySummary summarise_memory(const std::vector<RowForecast>& rows) {
     ++m.completed;
     m.completed_fit += row.fits ? 1 : 0;
     if (row.measured_memory_gib <= 0) continue;
-    const double error = row.comparable_memory_gib / row.measured_memory_gib - 1;
+    const double error = row.memory_error();
     ++m.rows;
     m.mean += std::abs(error);
+    m.worst = std::max(m.worst, std::abs(error));
     m.bias += error;
   }
   if (m.rows > 0) {

@@ -43,6 +43,7 @@ struct RowForecast {
   bool forecast_made() const { return skipped.empty(); }
   bool scored() const { return skipped.empty() && !out_of_memory && measured_s > 0; }
   double error() const { return predicted_s / measured_s - 1; }
+  double memory_error() const { return comparable_memory_gib / measured_memory_gib - 1; }
   bool inside_band() const { return measured_s >= band.p5_s && measured_s <= band.p95_s; }
 };
 
@@ -99,13 +100,15 @@ std::vector<const RowForecast*> scored(const std::vector<RowForecast>& rows);
 struct MemorySummary {
   int rows = 0;  ///< with a printed figure
   double mean = 0;
+  double worst = 0;
   double bias = 0;             ///< mean signed error
   int completed = 0;           ///< runs that completed and were forecast
   int completed_fit = 0;       ///< of those, forecast to fit
   int out_of_memory = 0;       ///< runs that ended so
   int out_of_memory_seen = 0;  ///< of those, forecast not to fit
 };
-MemorySummary summarise_memory(const std::vector<RowForecast>& rows);
+/// Of all rows, or of one source's.
+MemorySummary summarise_memory(const std::vector<RowForecast>& rows, const std::string& source = "");
 
 /// The quantile of a lognormal around `p50` with this relative deviation.
 Band band_around(double p50_s, double deviation);

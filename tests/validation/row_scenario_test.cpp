@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "tests/support/paths.hpp"
 
@@ -176,7 +177,34 @@ TEST_CASE("row: modules that are recomputed alone", "[validation]") {
   };
   CHECK(modules("moe_act + layernorm") == std::vector<std::string>{"norm", "activation"});
   CHECK(modules("mla up_proj") == std::vector<std::string>{"mla_up"});
+  CHECK(modules("layernorm + moe") == std::vector<std::string>{"norm", "moe"});
+  CHECK(modules("moe_act") == std::vector<std::string>{"activation"});
   CHECK(modules("mlp").empty());
+}
+
+TEST_CASE("row: experts are cut as printed, else as the stack does, else as all layers", "[validation]") {
+  const auto cut = [](const char* framework, const char* ep, const char* etp) {
+    return row(",framework,tp,ep,etp,moe_experts,moe_topk,moe_ffn_hidden",
+               fmt::format(",{},4,{},{},8,2,1024", framework, ep, etp))
+        .value()
+        .scenario.parallel.etp;
+  };
+  CHECK(cut("Megatron-Core", "2", "") == 1);
+  CHECK(cut("Megatron-Core", "2", "4") == 4);
+  CHECK(cut("Megatron-Core", "1", "") == 0);  // tp
+  CHECK(cut("torchtitan", "2", "") == 0);
+}
+
+TEST_CASE("row: quantised parameters are 8-bit recipes'", "[validation]") {
+  const auto quantised = [](const char* precision) {
+    return row(",framework,precision", std::string(",Megatron-Bridge,") + precision)
+        .value()
+        .scenario.training.fp8_param_gather;
+  };
+  CHECK(quantised("fp8"));
+  CHECK(quantised("mxfp8"));
+  CHECK_FALSE(quantised("nvfp4"));
+  CHECK_FALSE(quantised("bf16"));
 }
 
 TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[validation]") {

@@ -1,10 +1,14 @@
 #include "sim/validation/validate.hpp"
 
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/memory_page.hpp"
 #include "sim/report/validation_report.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
@@ -37,6 +41,19 @@ CsvTable korthikanti_22b() {
   for (std::string line; std::getline(file, line);)
     if (text.empty() || line.starts_with("korthikanti-22b")) text += line + "\n";
   return CsvTable::parse(text, "22b").value();
+}
+
+/// Some rows of a table; none of its fields holds a quote.
+CsvTable rows_where(const CsvTable& table, const std::function<bool(std::size_t)>& chosen) {
+  const auto line = [&](auto text) {
+    std::string fields;
+    for (const std::string& column : table.header()) fields += (fields.empty() ? "\"" : ",\"") + text(column) + "\"";
+    return fields + "\n";
+  };
+  std::string text = line([](const std::string& column) { return column; });
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (chosen(row)) text += line([&](const std::string& column) { return table.text(row, column); });
+  return CsvTable::parse(text, "chosen rows").value();
 }
 
 }  // namespace
@@ -114,6 +131,96 @@ TEST_CASE("recomputation that is not printed is the least that fits", "[validati
   CHECK(rows[1].fits);
   // With a layer less it would not: what is left over is less than a layer's share of the activations.
   CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
+}
+
+TEST_CASE("where nothing would make a run fit, memory says nothing of its recomputation: none", "[validation]") {
+  // 70 billion parameters on 16 GPUs of 80 GB: states of 2 + 4 + 12 bytes over two replicas of eight are more than that.
+  const CsvTable table =
+      CsvTable::parse(
+          "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,pp,zero_stage,"
+          "flash_attention,step_time_s,micro_batch,recompute\n"
+          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,\n"
+          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,full\n",
+          "t.csv")
+          .value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  CHECK(rows[0].assumptions.back() == "recomputation not printed: none, since not even everything would make it fit");
+  CHECK_FALSE(rows[0].fits);
+  CHECK_FALSE(rows[1].fits);
+  CHECK(rows[0].predicted_s < 0.85 * rows[1].predicted_s);
+  CHECK(rows[0].predicted_memory_gib > rows[1].predicted_memory_gib);
+}
+
+TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is no peak", "[validation]") {
+  const auto forecast = [](const std::string& framework, const std::string& kind) {
+    const CsvTable table = CsvTable::parse(
+                               "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,"
+                               "zero_stage,recompute,flash_attention,step_time_s,micro_batch,mem_gb_reported,mem_kind\n"
+                               "4,4096,32,11008,32000,4096,64,H100,8," +
+                                   framework + ",3,full,1,1,4,20," + kind + "\n",
+                               "t.csv")
+                               .value();
+    return validate(table, RowLibrary::open(kData).value()).value().front();
+  };
+  const RowForecast allocated = forecast("Composer/FSDP", "peak GB");
+  CHECK(allocated.measured_memory_gib == Approx(20e9 / (1LL << 30)));
+  CHECK(allocated.memory_error() == Approx(allocated.comparable_memory_gib / allocated.measured_memory_gib - 1));
+  // Context, communicators and fragmentation are the driver's to see.
+  CHECK(allocated.comparable_memory_gib < allocated.predicted_memory_gib - 1.5);
+  const RowForecast device = forecast("Composer/FSDP", "max GPU memory GiB");
+  CHECK(device.measured_memory_gib == 20);
+  CHECK(device.comparable_memory_gib == device.predicted_memory_gib);
+  const RowForecast tensors = forecast("PyTorch FSDP", "peak GiB");
+  const RowForecast held = forecast("torchtitan", "peak GiB");  // the same with blocks that the allocator keeps
+  CHECK(held.comparable_memory_gib > tensors.comparable_memory_gib);
+  const RowForecast sampled = forecast("torchtitan", "GiB sampled at iteration 100");
+  CHECK(sampled.measured_memory_gib == 0);
+  CHECK(summarise_memory({sampled}).rows == 0);
+  CHECK(summarise_memory({held}).rows == 1);
+}
+
+TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so",
+          "[validation][docs]") {
+  const std::filesystem::path runs = kRoot / "../shared/data/validation/runs.csv";
+  if (!std::filesystem::exists(runs)) {
+    WARN("skipped: the table of published runs is not there");
+    return;
+  }
+  const CsvTable table = CsvTable::read(runs).value();
+  // The rows that print a peak and those that ran out of memory.
+  const CsvTable printed = rows_where(table, [&](std::size_t row) {
+    return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom";
+  });
+  const std::vector<RowForecast> rows = validate(printed, RowLibrary::open(kData).value(), {.threads = 2}).value();
+  struct Bound {
+    const char* source;
+    int rows;
+    double mean;
+  };
+  for (const Bound& bound : {Bound{"BLOOM 176B chronicles (bigscience repo)", 42, 0.05},
+                             Bound{"Zero Bubble ICLR24 (arXiv 2401.10241)", 36, 0.04},
+                             Bound{"torchtitan benchmarks", 12, 0.04}, Bound{"", 90, 0.045}}) {
+    CAPTURE(bound.source);
+    const MemorySummary m = summarise_memory(rows, bound.source);
+    CHECK(m.rows == bound.rows);
+    CHECK(m.mean < bound.mean);
+    CHECK(m.completed_fit == m.completed);
+  }
+  CHECK(summarise_memory(rows).out_of_memory == 4);
+  CHECK(summarise_memory(rows).out_of_memory_seen >= 2);
+  // docs/validation/memory.md is written from the same forecasts.
+  std::ifstream file(kRoot / "docs/validation/memory.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream lines(memory_page(printed, rows));
+  int runs_told = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| bloom-") && !line.starts_with("| zerobubble-") && !line.starts_with("| torchtitan-"))
+      continue;
+    ++runs_told;
+    INFO(line);
+    CHECK(page.find(line + "\n") != std::string::npos);
+  }
+  CHECK(runs_told >= 94);
 }
 
 TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[validation]") {
