@@ -1,6 +1,8 @@
 #include "sim/io/stack.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "sim/cost/attention.hpp"
@@ -16,6 +18,23 @@ void read_kernels(ObjectReader& reader, const JsonNode& node, Stack& stack) {
     std::string name;
     if (reader.get(architecture, name)) stack.attention_kernels[architecture] = name;
   }
+}
+
+/// The software that the fitted profiles of an architecture stand for: the middle of the runs that their in-training factors
+/// were fitted to.
+struct Libraries {
+  const char* architecture;
+  double year;
+};
+constexpr std::array kLibraries{Libraries{"Hopper", 2024.6}, Libraries{"Blackwell", 2025.7}};
+
+void age_kernels(double released, Profile& profile) {
+  const auto* libraries = std::find_if(kLibraries.begin(), kLibraries.end(),
+                                       [&](const Libraries& l) { return profile.architecture == l.architecture; });
+  if (released <= 0 || profile.kind == "recorded" || libraries == kLibraries.end()) return;
+  const double slower = std::exp(kFasterPerYear * (libraries->year - released));
+  InTraining& f = profile.in_training;
+  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.memory}) *factor *= slower;
 }
 
 /// Every kernel begins when the host has issued it and the host goes on when it has ended.
@@ -55,6 +74,9 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
   root.get("host_launch", stack.host_launch);
   root.get("host_launch_experts", stack.host_launch_experts);
   root.get("launch_blocking", stack.launch_blocking);
+  if (root.get("released", stack.released) && !(stack.released >= 2016 && stack.released < 2100))
+    root.error("released", "is out of range (allowed: years from 2016, below 2100)");
+  root.get("steps_overlap", stack.steps_overlap);
   root.get("shard_rank_overhead", stack.shard_rank_overhead);
   if (root.get("dropout", stack.dropout) && !(stack.dropout >= 0 && stack.dropout < 1))
     root.error("dropout", "is out of range (allowed: from 0, below 1)");
@@ -87,6 +109,7 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
   const bool dispatches = experts && stack.host_launch_experts > Duration{};
   const Duration launch = dispatches ? stack.host_launch_experts : stack.host_launch;
   if (launch > Duration{}) profile.host.launch = seconds(launch);
+  age_kernels(stack.released, profile);
   if (stack.launch_blocking) wait_for_every_kernel(profile);
   const auto kernel = stack.attention_kernels.find(profile.architecture);
   if (kernel == stack.attention_kernels.end()) return;

@@ -33,6 +33,8 @@ struct Stack {
   Duration host_launch;                                  ///< host time of one eager operator; 0: the profile's
   Duration host_launch_experts;  ///< the same in models with experts, with the dispatcher's work; 0: host_launch
   bool launch_blocking = false;  ///< CUDA_LAUNCH_BLOCKING: the host waits for each kernel before it issues the next
+  double released = 0;           ///< year of the libraries that its runs used, 2024.5; 0: of no effect
+  bool steps_overlap = false;    ///< no barrier ends a step: a rank begins the next while others still finish this one
   Duration shard_rank_overhead;  ///< per step and rank of the optimizer's shard group: parameters sent rank by rank
   double dropout = 0;            ///< of GPT-like models whose source does not print it
   std::int64_t vocabulary = 0;   ///< of models whose source does not print it; 0: the general rule's
@@ -46,9 +48,16 @@ Result<Stack> read_stack(const std::filesystem::path& path);
 /// All of a folder, by name.
 Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder);
 
-/// What a stack says about the GPU: its host time, and the kernel of fused attention, which becomes the profile's first.
-/// A kernel that the profile has not is left alone. Where launches block, nothing runs ahead of the GPU: the host's time
-/// becomes a part of every kernel's.   experts: of the model
+/// Multiplications and memory-bound kernels of an architecture's first years get faster by this much a year
+/// (ACCURACY.md A4: 5.3 %, 3 to 6): MLPerf's GPT-3 on 512 H100 took 12.1, 11.1 and 9.5 s in June 2023, November 2023 and
+/// November 2024, and NVIDIA says so (MLPerf Training v4.0: up to 27 % in a year on these GPUs by software alone, with what
+/// the stacks' own settings describe). Ampere's were mature in 2021: runs of 2020 to 2024 show no trend.
+inline constexpr double kFasterPerYear = 0.05;
+
+/// What a stack says about the GPU: its host time, the age of its libraries, and the kernel of fused attention, which becomes
+/// the profile's first. A kernel that the profile has not is left alone, and so is the age where the profile was recorded,
+/// with libraries of its own. Where launches block, nothing runs ahead of the GPU: the host's time becomes a part of every
+/// kernel's.   experts: of the model
 void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 
 /// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one.

@@ -15,6 +15,7 @@
 ///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp where tp does not divide it
 ///   attention           causal; packed fine-tuning attends to 400 tokens (ACCURACY.md A6 15)
 ///   dispatcher          of experts: named in what the source calls the run or in a note, else the stack's
+///   fp8                 one scale for a tensor; slower with scales by row, where the row says so
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
 ///   dropout             of GPT-like models: the stack's
 ///   nodes               as many GPUs of each as divide the job: of a rack of 72, 64 where the job is 256
@@ -39,9 +40,10 @@ namespace tracecast {
 /// A row and what became of it.
 struct RowScenario {
   Scenario scenario;
-  std::string stack;           ///< "" when the framework is unknown
-  double stack_spread = 0.10;  ///< of whole runs on it
+  std::string stack;                     ///< "" when the framework is unknown
+  double stack_spread = 0.10;            ///< of whole runs on it
   MemoryReport memory_report = MemoryReport::allocated;
+  bool steps_overlap = false;            ///< the stack's, of runs without data parallelism
   bool guessed_layout = false;           ///< micro-batch or virtual stages were not printed
   bool guess_recompute = false;          ///< to be chosen by memory
   std::vector<std::string> assumptions;  ///< sentences

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -59,7 +60,10 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
     settle_recompute(row, what);
     return true;
   };
-  if (run.forecast.fits) return settle("none fits");
+  if (run.forecast.fits) {
+    row.guess_recompute = false;
+    return settle("none fits");
+  }
   if (!training.flash_attention) {
     training.recompute = Recompute::selective;
     if (fits_with(row, run, training)) return settle("the attention scores, the least that fits");
@@ -148,9 +152,42 @@ void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, M
   out.fits = forecast.fits;
 }
 
+/// The time from step to step where a rank begins the next one while others still finish this one: of the rank whose own
+/// work, from its first kernel to its last and its optimizer, takes longest. Nothing waits for all ranks.
+/// Source: Zero Bubble (Qi et al. 2401.10241), 4 (optimizer validated afterwards), 5.3 (cost: the longest time of a stage)
+Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timeline) {
+  struct Own {
+    Duration first = Duration{std::numeric_limits<std::int64_t>::max()}, last, optimizer;
+  };
+  std::vector<Own> ranks(graph.ranks.size());
+  for (const Span& span : timeline.spans) {
+    const Template& work = graph.templates[static_cast<std::size_t>(span.template_index)];
+    const Op& op = work.ops[static_cast<std::size_t>(span.op)];
+    if (op.type != OpType::compute || op.payload < 0) continue;
+    Own& own = ranks[static_cast<std::size_t>(span.rank)];
+    if (work.phase == Phase::optimizer) {
+      own.optimizer += span.end - span.start;
+    } else {
+      own.first = std::min(own.first, span.start);
+      own.last = std::max(own.last, span.end);
+    }
+  }
+  Duration longest;
+  for (const Own& own : ranks)
+    if (own.last > own.first) longest = std::max(longest, own.last - own.first + own.optimizer);
+  return longest > Duration{} ? std::min(longest, timeline.step_time) : timeline.step_time;
+}
+
 void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, const Timeline& timeline) {
-  out.predicted_s = seconds(timeline.step_time);
   out.sensitivities = sensitivities(graph, timeline);
+  const Duration step = row.steps_overlap ? between_overlapping_steps(graph, timeline) : timeline.step_time;
+  out.predicted_s = seconds(step);
+  const double share = out.predicted_s / std::max(1e-12, out.sensitivities.step_s);
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    out.sensitivities.path_s[k] *= share;
+    out.sensitivities.spread_s[k] *= share;
+  }
+  out.sensitivities.step_s = out.predicted_s;
   set_band(out, row);
 }
 

@@ -104,6 +104,24 @@ TEST_CASE("costs: every class of operator has its factor in training", "[cost]")
   CHECK(factor(elementwise(OperatorKind::optimizer, 1_GiB, Pass::optimizer)) == Approx(1));
 }
 
+TEST_CASE("costs: in training multiplications of every length run at the sustained clock", "[oracle][cost]") {
+  Profile profile = small_profile();
+  const auto ratio = [&](std::int64_t m) {
+    Profile limited = profile;
+    GemmModel& model = limited.gemm.at(Precision::bf16);
+    model.power_knee = 1e11;
+    model.power_exponent = 0.1;
+    model.t0 = profile.gemm.at(Precision::bf16).t0 = 0;
+    return seconds(Costs(limited).of(gemm(m)).duration) / seconds(Costs(profile).of(gemm(m)).duration);
+  };
+  const double alone = ratio(1 << 20);
+  CHECK(ratio(1 << 14) < 0.8 * alone);  // alone, 64 times as long costs 64^0.1 of the clock
+  profile.in_training.gemm = 1.2;
+  const double sustained = std::pow(2.0 * 8192 * 8192 * 8192 / 1e11, 0.1);
+  CHECK(ratio(1 << 14) == Approx(sustained).epsilon(0.02));
+  CHECK(ratio(1 << 20) == Approx(sustained).epsilon(0.02));
+}
+
 TEST_CASE("costs: memory-bound work is t0 and traffic at its kind's efficiency", "[oracle][cost]") {
   const Costs costs(small_profile());
   // 1e9 bytes at 0.5 TB/s, and 1 us.

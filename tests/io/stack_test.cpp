@@ -117,3 +117,24 @@ TEST_CASE("stacks: where launches block, the host's time is in every kernel and 
   CHECK(0.8 * (profile.memory_bound[{OperatorKind::softmax, Pass::forward}].t0 - 2e-6) == Approx(80e-6));
   CHECK(profile.attention.front().t0 == Approx(80e-6));
 }
+
+TEST_CASE("stacks: libraries of a young architecture get faster with the years", "[oracle][io]") {
+  const auto gemm = [](const char* architecture, double released, const char* kind = "fitted") {
+    Stack stack;
+    stack.released = released;
+    Profile profile;
+    profile.architecture = architecture;
+    profile.kind = kind;
+    profile.in_training.gemm = 1.2;
+    apply_to_profile(stack, profile, false);
+    CHECK(profile.in_training.attention == 1);  // its kernel has a name of its own
+    CHECK(profile.in_training.memory == Approx(profile.in_training.gemm / 1.2));
+    return profile.in_training.gemm;
+  };
+  CHECK(gemm("Hopper", 2024.6) == Approx(1.2));
+  CHECK(gemm("Hopper", 2023.6) == Approx(1.2 * std::exp(0.05)));
+  CHECK(gemm("Blackwell", 2026.7) == Approx(1.2 * std::exp(-0.05)));
+  CHECK(gemm("Hopper", 0) == 1.2);                   // not known
+  CHECK(gemm("Ampere", 2021) == 1.2);                // mature
+  CHECK(gemm("Hopper", 2023.6, "recorded") == 1.2);  // with libraries of its own
+}

@@ -1,6 +1,7 @@
 #include "sim/validation/row_scenario.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -219,4 +220,21 @@ TEST_CASE("row: a vocabulary that is not printed is the stack's, else the genera
   };
   CHECK(vocabulary("Zero Bubble ICLR24") == 32000);
   CHECK(vocabulary("somebody") == 51200);
+}
+
+TEST_CASE("row: scales by row cost multiplications in fp8", "[validation]") {
+  const auto factors = [](const char* detail) {
+    return row(",precision,precision_detail", std::string(",fp8,") + detail).value().scenario.profile.in_training;
+  };
+  CHECK(factors("rowwise").gemm_fp8 == Approx(1.3 * factors("tensorwise").gemm_fp8));
+  CHECK(factors("rowwise").gemm == factors("tensorwise").gemm);
+}
+
+TEST_CASE("row: a release in the framework's name is the age of its libraries", "[oracle][validation]") {
+  const auto gemm = [](const char* framework) {
+    return row(",framework", std::string(",") + framework).value().scenario.profile.in_training.gemm;
+  };
+  const double newer = gemm("NeMo 24.07"), older = gemm("NeMo 24.03");
+  CHECK(older / newer == Approx(std::exp(kFasterPerYear / 3)));  // four months
+  CHECK(gemm("NeMo 24.13") == gemm("NeMo"));                     // no month: the stack's own
 }
