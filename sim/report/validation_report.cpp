@@ -31,7 +31,7 @@ std::string row_line(const RowForecast& r) {
          "\n";
 }
 
-constexpr int kGroupName = 31;
+constexpr int kGroupName = 30;
 
 /// A name that is longer than its column has a line of its own.
 std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows) {

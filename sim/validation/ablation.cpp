@@ -111,7 +111,14 @@ const std::vector<LeftOut>& effects() {
       {"overlap", "no communication behind computation", no_overlap},
       {"recompute", "nothing is recomputed", no_recompute},
       {"roofline", "peak rates, no host: a plain roofline", plain_roofline},
-      {"slowdown (put in)", "transfers take SMs and bandwidth from what computes beside them", keep_all, true},
+      {"slowdown",
+       "put in: transfers take SMs and memory bandwidth from what computes beside them",
+       keep_all,
+       {.record_spans = true, .transfers_slow_compute = true}},
+      {"contention",
+       "put in: transfers share links as max-min fair flows",
+       keep_all,
+       {.record_spans = true, .network = NetworkKind::fluid}},
   };
   return kEffects;
 }
@@ -122,7 +129,7 @@ Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& li
   for (const LeftOut& effect : effects()) {
     ValidateOptions without = options;
     without.change = effect.change;
-    without.transfers_slow_compute = effect.transfers_slow_compute;
+    without.forecast = effect.forecast;
     Result<std::vector<RowForecast>> rows = validate(table, library, without);
     if (!rows) return tl::unexpected(rows.error());
     if (lines.empty()) whole = *rows;

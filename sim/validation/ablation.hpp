@@ -15,8 +15,8 @@ struct LeftOut {
   const char* name;
   const char* left_out;  ///< what the forecast does without it
   void (*change)(RowScenario&);
-  /// Effects that published rows are forecast without, put in: transfers slow the computing beside them.
-  bool transfers_slow_compute = false;
+  /// Effects that tables of runs are forecast without, put in.
+  ForecastOptions forecast{.record_spans = true};
 };
 
 /// All effects that can be left out, the whole model ("none") first; then those that can be put in.

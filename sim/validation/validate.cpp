@@ -92,8 +92,7 @@ bool divide_parameters(RowScenario& row) {
 }
 
 /// Where nothing makes a run fit it had other means, so that memory says nothing about recomputation: none.
-Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, bool transfers_slow_compute) {
-  const ForecastOptions how{.record_spans = true, .transfers_slow_compute = transfers_slow_compute};
+Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
   bool chosen = choose_recompute(row, *run);
@@ -207,7 +206,7 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.stack = row->stack;
   out.architecture = row->scenario.profile.architecture;
   out.moe = row->scenario.model.moe.has_value();
-  const Result<ForecastRun> run = with_least_recompute(*row, !out.out_of_memory, options.transfers_slow_compute);
+  const Result<ForecastRun> run = with_least_recompute(*row, !out.out_of_memory, options.forecast);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
