@@ -3,8 +3,10 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -55,10 +57,13 @@ Result<ExitCode> fit_published(const Options& options, const DataPaths& data, co
   return ExitCode::done;
 }
 
-/// The run that is asked about: the row of this id, or the first whose step time is empty.
-const RowForecast* asked(const std::vector<RowForecast>& rows, const std::string& id) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowForecast& r) { return r.id == id; });
-  return found == rows.end() ? nullptr : &*found;
+/// The runs that are asked about: the row of this id, or all whose step time is empty.
+std::vector<const RowForecast*> asked(const std::vector<RowForecast>& rows, const std::string& id) {
+  std::vector<const RowForecast*> found;
+  for (const RowForecast& row : rows)
+    if (id.empty() ? row.forecast_made() && !row.out_of_memory && row.measured_s <= 0 : row.id == id)
+      found.push_back(&row);
+  return found;
 }
 
 /// The profile of the row's GPU with every time multiplied.
@@ -67,13 +72,32 @@ Result<void> write_profile(const Options& options, const DataPaths& data, const 
   Result<Profile> profile = read_profile(data.profiles / (name + ".json"));
   if (!profile) return tl::unexpected(profile.error());
   InTraining& f = profile->in_training;
-  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax, &f.memory})
+  for (double* factor :
+       {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax, &f.memory})
     *factor *= scale;
   profile->host.launch *= scale;
   profile->name = fs::path(options.out).stem().string();
   f.fit.data +=
       fmt::format("; scaled by {:.3f} to {} runs of {}", scale, runs, fs::path(options.runs).filename().string());
   return write_file(options.out, to_json(*profile));
+}
+
+/// One sentence about a run that is asked about; the factor on its forecast, when there is one.
+std::optional<double> tell(const CsvTable& table, const RowForecast& row,
+                           const std::vector<const RowForecast*>& known) {
+  const std::optional<double> scale = own_scale(table, row, known);
+  if (!scale) {
+    fmt::print(
+        "{}: fewer than three measured runs are like it (same GPU, similar model, layout and batch);\n"
+        "a scale from others would do harm. Its forecast stays {:.4g} s.\n",
+        row.id, row.predicted_s);
+    return scale;
+  }
+  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of its three likest runs", row.id,
+             row.predicted_s, row.predicted_s * *scale, *scale);
+  if (row.scored()) fmt::print("; measured {:.4g} s", row.measured_s);
+  fmt::print("\n");
+  return scale;
 }
 
 Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
@@ -83,28 +107,25 @@ Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
   if (!table) return tl::unexpected(table.error());
   const Result<std::vector<RowForecast>> rows = validate(*table, *library, {.threads = options.threads});
   if (!rows) return tl::unexpected(rows.error());
-  const RowForecast* row = asked(*rows, options.like);
-  if (row == nullptr) return wrong("--like", options.like, "is no id of a run in the table");
-  if (!row->forecast_made()) return wrong("--like", options.like, "cannot be forecast: " + row->skipped);
+  const std::vector<const RowForecast*> runs = asked(*rows, options.like);
+  if (runs.empty() && options.like.empty())
+    return wrong("--like", "", "is needed: the id of the run that is asked about, since every run has a step time");
+  if (runs.empty()) return wrong("--like", options.like, "is no id of a run in the table");
+  if (!runs.front()->forecast_made())
+    return wrong("--like", options.like, "cannot be forecast: " + runs.front()->skipped);
+  if (runs.size() > 1 && !options.out.empty()) return wrong("--out", options.out, "needs --like: one run of several");
   const std::vector<const RowForecast*> known = scored(*rows);
-  const std::optional<double> scale = own_scale(*table, *row, known);
-  if (!scale) {
-    fmt::print(
-        "{}: fewer than three measured runs are like it (same GPU, similar model, layout and batch); a scale from\n"
-        "others would do harm. Its forecast stays {:.4g} s.\n",
-        row->id, row->predicted_s);
-    return ExitCode::no;
+  ExitCode code = ExitCode::done;
+  for (const RowForecast* row : runs) {
+    const std::optional<double> scale = tell(*table, *row, known);
+    if (!scale) code = ExitCode::no;
+    if (!scale || options.out.empty()) continue;
+    const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
+    if (!scenario) return tl::unexpected(scenario.error());
+    const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, *scale, 3);
+    if (!written) return tl::unexpected(written.error());
   }
-  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of the three most similar runs", row->id,
-             row->predicted_s, row->predicted_s * *scale, *scale);
-  if (row->scored()) fmt::print("; measured {:.4g} s", row->measured_s);
-  fmt::print("\n");
-  if (options.out.empty()) return ExitCode::done;
-  const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
-  if (!scenario) return tl::unexpected(scenario.error());
-  if (const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, *scale, 3); !written)
-    return tl::unexpected(written.error());
-  return ExitCode::done;
+  return code;
 }
 
 Result<ExitCode> calibrate(const Options& options, const Context& context) {
@@ -112,7 +133,6 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
   if (!data) return tl::unexpected(data.error());
   if (!options.published.empty()) return fit_published(options, *data, context);
   if (options.runs.empty()) return wrong("--runs", "", "or --published is needed");
-  if (options.like.empty()) return wrong("--like", "", "is needed: the id of the run that is asked about");
   return fit_own(options, *data);
 }
 
@@ -130,7 +150,8 @@ Run add_calibrate(CLI::App& app) {
       app.add_option("--runs", options->runs, "your own runs: scale the forecast of one to three that are like it")
           ->type_name("RUNS")
           ->excludes(published);
-  app.add_option("--like", options->like, "with --runs: id of the run that is asked about")
+  app.add_option("--like", options->like,
+                 "with --runs: id of the run that is asked about; else all without a step time")
       ->type_name("ID")
       ->needs(runs);
   app.add_option("--out", options->out, "with --runs: write a profile with that scale there, for cluster.profile")

@@ -23,6 +23,10 @@ std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
 
 /// 79 columns for ids of up to 26.
 std::string row_line(const RowForecast& r) {
+  if (!r.scored())
+    return fmt::format("  {} {} {} {}  {} to {}\n", pad_right(r.id.empty() ? "-" : r.id, 26),
+                       pad_left(seconds_text(r.predicted_s), 8), pad_left("-", 8), pad_left("-", 7),
+                       seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
   return without_trailing_blanks(fmt::format(
              "  {} {} {} {}  {} {}", pad_right(r.id.empty() ? "-" : r.id, 26), pad_left(seconds_text(r.predicted_s), 8),
              pad_left(seconds_text(r.measured_s), 8), pad_left(fmt::format("{:+.1f}", 100 * r.error()), 7),
@@ -198,7 +202,7 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
   std::string text = heading("Forecast, measured, error, 90 % band", style) + "\n";
   std::map<std::string, int> assumed, skipped;
   for (const RowForecast& r : rows) {
-    if (r.scored()) text += row_line(r);
+    if (r.forecast_made() && !r.out_of_memory) text += row_line(r);
     for (const std::string& sentence : r.assumptions) ++assumed[sentence];
     if (!r.skipped.empty()) ++skipped[r.skipped];
   }
@@ -275,7 +279,7 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
 }
 
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
-  const int width = collectives ? 40 : 34;  // of a group's name
+  const int width = collectives ? 40 : 33;  // of a group's name
   std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
   text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
                               collectives ? "" : "large"});

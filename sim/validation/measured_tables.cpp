@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kLargeMessage = 1 << 20;
 constexpr std::int64_t kLargeSide = 1024;
+constexpr double kSameFactor = 1e-3;  ///< durations are whole picoseconds
 
 bool is_large(const Operator& op) {
   if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) return std::min({gemm->m, gemm->n, gemm->k}) >= kLargeSide;
@@ -177,7 +178,7 @@ void add_to(SampleErrors& errors, const MeasuredSample& sample, std::vector<doub
     errors.factor = sample.factor;
     errors.in_training = sample.in_training;
     errors.with_factor = sample.with_factor;
-  } else if (errors.factor != sample.factor) {
+  } else if (errors.factor != sample.factor || std::abs(errors.in_training / sample.in_training - 1) > kSameFactor) {
     errors.factor.clear();
   }
 }

@@ -130,7 +130,6 @@ RowForecast labelled(const CsvTable& table, std::size_t index) {
       table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
   if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // no peak
   out.skipped = out_of_scope(table, index);
-  if (out.skipped.empty() && out.measured_s <= 0 && !out.out_of_memory) out.skipped = "step_time_s is not printed";
   return out;
 }
 

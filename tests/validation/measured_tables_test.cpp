@@ -39,6 +39,7 @@ TEST_CASE("operators of a table: isolated, so without the in-training factor", "
   CHECK(errors[0].group == "all");
   CHECK(errors[0].samples == 2);
   CHECK(errors[2].group == "h100 gemm bf16");
+  CHECK(errors[0].factor.empty());  // of several kinds of work
   CHECK(errors[2].factor == "gemm");
   CHECK(errors[2].in_training == Approx(h100.in_training.gemm).epsilon(1e-6));
   CHECK_FALSE(errors[2].with_factor);

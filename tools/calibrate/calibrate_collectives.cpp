@@ -2,6 +2,7 @@
 ///
 ///   calibrate_collectives DATA TOPOLOGIES            the table, with the tunings as they are
 ///   calibrate_collectives DATA TOPOLOGIES --fit      fits, writes the tunings into TOPOLOGIES/*.json, then the table
+///   … --held-out                                     also by tunings that have not seen the source, fitted for this only
 ///   … --document FILE                                puts the table behind the last heading of a Markdown file
 ///
 /// DATA holds collectives/ (the public benchmarks; not part of this repository).
@@ -9,7 +10,9 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,13 +24,14 @@
 namespace tracecast::calibrate {
 namespace {
 
-constexpr const char* kUsage = "usage: calibrate_collectives DATA TOPOLOGIES [--fit] [--document FILE]\n";
+constexpr const char* kUsage = "usage: calibrate_collectives DATA TOPOLOGIES [--fit] [--held-out] [--document FILE]\n";
 
 struct Options {
   std::filesystem::path data;
   std::filesystem::path topologies;
   std::filesystem::path document;
   bool fit = false;
+  bool held_out = false;
 };
 
 std::string whole_file(const std::filesystem::path& path) {
@@ -59,14 +63,54 @@ std::vector<Machine> machines_of(const FabricKind& kind, const std::map<std::str
   return machines;
 }
 
+/// What is known of a kind before any fit.
+CollectiveTuning with_facts(const FabricKind& kind, CollectiveTuning tuning) {
+  tuning.net_latency_us = kind.net_latency_us;
+  tuning.ll128 = kind.ll128;
+  tuning.sharp = kind.sharp;
+  return tuning;
+}
+
+/// The tuning that a kind's fit starts from: its parent's as shipped, which holds no sample of the kind.
+CollectiveTuning start_of(const FabricKind& kind, const std::map<std::string, Cluster>& clusters) {
+  for (const FabricKind& parent : fabric_kinds())
+    if (parent.name == kind.parent) return with_facts(kind, clusters.at(parent.measured.front()).tuning);
+  return with_facts(kind, {});
+}
+
+/// Each source by a tuning that was fitted to the other sources of its kind of machine, or where there are none, its parent's.
+Errors held_out_errors(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters) {
+  constexpr int kEvaluations = 3000;
+  const auto name_of = [](const CollectiveSample& sample) { return sample.source + ", " + sample.system; };
+  Errors errors;
+  for (const FabricKind& kind : fabric_kinds()) {
+    const std::set<std::string> measured(kind.measured.begin(), kind.measured.end());
+    std::set<std::string> sources;
+    for (const CollectiveSample& sample : samples)
+      if (measured.contains(sample.topology)) sources.insert(name_of(sample));
+    for (const std::string& source : sources) {
+      std::vector<CollectiveSample> own, others;
+      for (const CollectiveSample& sample : samples)
+        if (measured.contains(sample.topology)) (name_of(sample) == source ? own : others).push_back(sample);
+      const CollectiveTuning start = start_of(kind, clusters);
+      const CollectiveTuning tuning =
+          others.empty() ? start : fit_tuning(machines_of(kind, clusters, others), start, kEvaluations);
+      std::map<std::string, Cluster> tuned = clusters;
+      for (const std::string& topology : kind.measured) tuned.at(topology).tuning = tuning;
+      for (const auto& [name, error] : errors_of(own, tuned)) {
+        errors[name].tuned.samples += error.tuned.samples;  // a source may have machines of two kinds
+        errors[name].tuned.sum += error.tuned.sum;
+      }
+    }
+  }
+  return errors;
+}
+
 Result<void> fit_all(const Options& options, const std::vector<CollectiveSample>& samples,
                      std::map<std::string, Cluster>& clusters) {
   std::map<std::string, CollectiveTuning> tunings;
   for (const FabricKind& kind : fabric_kinds()) {
-    CollectiveTuning start = kind.parent.empty() ? CollectiveTuning{} : tunings.at(kind.parent);
-    start.net_latency_us = kind.net_latency_us;
-    start.ll128 = kind.ll128;
-    start.sharp = kind.sharp;
+    const CollectiveTuning start = with_facts(kind, kind.parent.empty() ? CollectiveTuning{} : tunings.at(kind.parent));
     const CollectiveTuning tuning = fit_tuning(machines_of(kind, clusters, samples), start);
     tunings.emplace(kind.name, tuning);
     fmt::print(stderr, "{}: mean |log error| {:.3f}\n", kind.name, tuning.residual);
@@ -101,7 +145,8 @@ Result<void> run(const Options& options) {
     const Result<void> fitted = fit_all(options, *samples, *clusters);
     if (!fitted) return fitted;
   }
-  const std::string table = to_markdown(errors_of(*samples, *clusters));
+  const std::string table =
+      to_markdown(errors_of(*samples, *clusters), options.held_out ? held_out_errors(*samples, *clusters) : Errors{});
   fmt::print("{}", table);
   return options.document.empty() ? Result<void>{} : write_document(options.document, table);
 }
@@ -115,6 +160,8 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string argument = argv[i];
     if (argument == "--fit")
       options.fit = true;
+    else if (argument == "--held-out")
+      options.held_out = true;
     else if (argument == "--document" && i + 1 < argc)
       options.document = argv[++i];
     else

@@ -174,13 +174,12 @@ double log_error(const std::vector<Machine>& machines, const CollectiveTuning& t
   return error.mean();
 }
 
-CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start) {
+CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start, int evaluations) {
   const std::vector<Free> free = free_parameters(machines, start);
   std::vector<Parameter> parameters;
   for (const Free& f : free) parameters.push_back(f.range);
-  constexpr int kEvaluations = 12000;
   const auto loss = [&](const std::vector<double>& values) { return log_error(machines, with(start, free, values)); };
-  CollectiveTuning tuning = with(start, free, minimize(parameters, loss, kEvaluations));
+  CollectiveTuning tuning = with(start, free, minimize(parameters, loss, evaluations));
   tuning.residual = log_error(machines, tuning);
   tuning.data = sources_of(machines);
   return tuning;

@@ -44,6 +44,7 @@ struct Machine {
 double log_error(const std::vector<Machine>& machines, const CollectiveTuning& tuning);
 
 /// `start` gives what is not fitted: parameters of links that no sample uses. Sets `data` and `residual`.
-CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start);
+CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start,
+                            int evaluations = 12000);
 
 }  // namespace tracecast::calibrate

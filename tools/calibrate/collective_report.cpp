@@ -66,9 +66,13 @@ Models models_of(const Cluster& cluster) {
   return {make_analytic_network(cluster, architecture), make_analytic_network(plain, architecture)};
 }
 
-std::string row(const std::string& name, const SourceErrors& e) {
-  return fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:+.1f} | {:.1f} |\n", name, e.topology, e.tuned.samples,
-                     100 * e.nccl.mean(), 100 * e.tuned.mean(), 100 * e.tuned.bias(), 100 * e.small.mean());
+std::string row(const std::string& name, const SourceErrors& e, const std::string& held_out) {
+  return fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:+.1f} |{} {:.1f} |\n", name, e.topology, e.tuned.samples,
+                     100 * e.nccl.mean(), 100 * e.tuned.mean(), 100 * e.tuned.bias(), held_out, 100 * e.small.mean());
+}
+
+std::string held_out_cell(const BusbwError& error) {
+  return error.samples > 0 ? fmt::format(" {:.1f} |", 100 * error.mean()) : " |";
 }
 
 std::string worst_curves(const Errors& errors) {
@@ -161,25 +165,31 @@ Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<st
   return errors;
 }
 
-std::string to_markdown(const Errors& errors) {
-  std::string text =
-      "| source, system | topology | sizes | NCCL's own % | tuned % | bias % | up to 1 MiB % |\n"
-      "| --- | --- | --- | --- | --- | --- | --- |\n";
+std::string to_markdown(const Errors& errors, const Errors& held_out) {
+  const bool columns = !held_out.empty();
+  std::string text = fmt::format(
+      "| source, system | topology | sizes | NCCL's own % | tuned % | bias % |{} up to 1 MiB % |\n"
+      "| --- | --- | --- | --- | --- | --- |{} --- |\n",
+      columns ? " held out % |" : "", columns ? " --- |" : "");
   SourceErrors all;
-  BusbwError sources_nccl;
-  BusbwError sources_tuned;
+  BusbwError sources_nccl, sources_tuned, sources_held, all_held;
   for (const auto& [name, e] : errors) {
-    text += row(name, e);
+    const auto held = held_out.find(name);
+    const BusbwError own = held == held_out.end() ? BusbwError{} : held->second.tuned;
+    text += row(name, e, columns ? held_out_cell(own) : "");
     all.nccl.samples += e.nccl.samples, all.nccl.sum += e.nccl.sum;
     all.tuned.samples += e.tuned.samples, all.tuned.sum += e.tuned.sum, all.tuned.signed_sum += e.tuned.signed_sum;
     all.small.samples += e.small.samples, all.small.sum += e.small.sum;
+    all_held.samples += own.samples, all_held.sum += own.sum;
     if (e.tuned.samples == 0) continue;
     ++sources_tuned.samples, sources_tuned.sum += e.tuned.mean(), sources_tuned.signed_sum += e.tuned.bias();
     ++sources_nccl.samples, sources_nccl.sum += e.nccl.mean();
+    if (own.samples > 0) ++sources_held.samples, sources_held.sum += own.mean();
   }
-  text += row("**all sizes**", all);
-  text += fmt::format("| **mean over sources** | | {} | {:.1f} | {:.1f} | {:+.1f} | |\n", sources_tuned.samples,
-                      100 * sources_nccl.mean(), 100 * sources_tuned.mean(), 100 * sources_tuned.bias());
+  text += row("**all sizes**", all, columns ? held_out_cell(all_held) : "");
+  text += fmt::format("| **mean over sources** | | {} | {:.1f} | {:.1f} | {:+.1f} |{} |\n", sources_tuned.samples,
+                      100 * sources_nccl.mean(), 100 * sources_tuned.mean(), 100 * sources_tuned.bias(),
+                      columns ? held_out_cell(sources_held) : "");
   return text + "\nThe ten worst curves above 1 MiB:\n\n" + worst_curves(errors);
 }
 

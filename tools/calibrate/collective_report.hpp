@@ -42,7 +42,8 @@ struct SourceErrors {
 using Errors = std::map<std::string, SourceErrors>;
 Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters);
 
-/// A Markdown table of the sources, the means over sources and over samples, and the worst curves.
-std::string to_markdown(const Errors& errors);
+/// A Markdown table of the sources, the means over sources and over samples, and the worst curves. `held_out`: the same by
+/// tunings that have not seen the source; empty: a table without that column.
+std::string to_markdown(const Errors& errors, const Errors& held_out = {});
 
 }  // namespace tracecast::calibrate

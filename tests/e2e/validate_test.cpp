@@ -1,0 +1,116 @@
+// validate and calibrate as a user runs them.
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/text.hpp"
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+using Json = nlohmann::json;
+
+namespace {
+
+int widest(const std::string& text) {
+  std::istringstream lines(text);
+  int widest = 0;
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, columns(line));
+  return widest;
+}
+
+std::string csv_row(const std::string& id, int micro_batch, const std::string& step_time, const char* gpu = "A100") {
+  return fmt::format("{},one cluster,16,6144,48,2048,64,{},8,8,{},full,Megatron-LM,fp16,{}\n", id, gpu, micro_batch,
+                     step_time);
+}
+const std::string kHeader =
+    "id,source,layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,tp,micro_batch,recompute,framework,"
+    "precision,"
+    "step_time_s\n";
+
+}  // namespace
+
+TEST_CASE("validate: pages fit 80 columns, one run at a time, the keys that are promised", "[e2e]") {
+  const Sandbox sandbox;
+  for (const char* by : {"gpu", "source", "recompute", "precision", "stack"}) {
+    const Outcome page = sandbox.run(fmt::format("tracecast validate korthikanti --by {}", by));
+    CAPTURE(by, page.err);
+    CHECK(page.code == 0);
+    CHECK(widest(page.out) <= 80);
+  }
+  const Outcome one = sandbox.run(
+      "tracecast validate korthikanti --only korthikanti-22b-full --set recompute=none --json > a.json; tracecast "
+      "validate korthikanti --only korthikanti-22b-full --json > b.json");
+  REQUIRE(one.code == 0);
+  const Json changed = Json::parse(content_of(sandbox.path() / "a.json"));
+  const Json plain = Json::parse(content_of(sandbox.path() / "b.json"));
+  REQUIRE(plain["rows"].size() == 1);
+  for (const char* key : {"id", "predicted_step_time_s", "measured_step_time_s", "band", "predicted_peak_memory_gib",
+                          "assumptions", "skipped"})
+    CHECK(plain["rows"][0].contains(key));
+  for (const char* key : {"p5_s", "p50_s", "p95_s"}) CHECK(plain["rows"][0]["band"].contains(key));
+  CHECK(plain.contains("summary"));
+  CHECK(changed["rows"][0]["predicted_step_time_s"] < plain["rows"][0]["predicted_step_time_s"]);
+  const auto complaint = [&](const char* arguments) {
+    const Outcome told = sandbox.run(std::string("tracecast validate korthikanti ") + arguments);
+    CHECK(told.code == 2);
+    return told.err;
+  };
+  CHECK(complaint("--only korthikanti-22b-ful") ==
+        "--only = korthikanti-22b-ful: is no id of the table (did you mean 'korthikanti-22b-full'?)\n");
+  CHECK(complaint("--set tp") == "--set = tp: is not COLUMN=VALUE\n");
+  CHECK(complaint("--by gpus") == "--by = gpus: is no column of the table (did you mean 'gpu'?)\n");
+}
+
+TEST_CASE("validate: tables of kernels and collectives, several or a folder of them", "[e2e]") {
+  const Sandbox sandbox;
+  std::filesystem::create_directory(sandbox.path() / "tables");
+  const auto file = [&](const char* name, const char* text) {
+    std::ofstream(sandbox.path() / "tables" / name) << text;
+  };
+  file("a.csv", "gpu,src,dtype,m,n,k,latency_us\nH100-SXM,trtllm-1,bfloat16,4096,4096,4096,180\n");
+  file("b.csv", "profile,op,m,n,k,precision,time_us\na100,gemm,4096,4096,4096,bf16,520\n");
+  file("notes.csv", "what,else\n1,2\n");
+  const Outcome page = sandbox.run("tracecast validate --kernels tables");
+  CAPTURE(page.out, page.err);
+  CHECK(page.code == 0);
+  CHECK(widest(page.out) <= 80);
+  for (const char* words :
+       {"h100 gemm bf16", "a100 gemm bf16", "gemm 1.", "Not read, tables of other things: notes.csv"})
+    CHECK(page.out.find(words) != std::string::npos);
+  const Json json = Json::parse(sandbox.run("tracecast validate --kernels tables/a.csv tables/b.csv --json").out);
+  CHECK(json["rows"].size() == 2);
+  CHECK(json["rows"][1]["table"] == 1);
+  CHECK(json["groups"][0]["group"] == "all");
+  const Outcome other = sandbox.run("tracecast validate --kernels tables/notes.csv");
+  CHECK(other.code == 2);
+  CHECK(other.err.starts_with("tables/notes.csv:1: has the columns of no table of operators that is known"));
+  const Outcome swapped = sandbox.run("tracecast validate --collectives tables/a.csv");
+  CHECK(swapped.err.starts_with("tables/a.csv:1: has the columns of no table of collectives that is known"));
+}
+
+TEST_CASE("calibrate: three runs like the one that is asked about, and runs that are not", "[e2e]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "plain.csv")
+      << kHeader << csv_row("a", 1, "1") << csv_row("b", 2, "1") << csv_row("c", 4, "1") << csv_row("d", 8, "1");
+  const Json plain = Json::parse(sandbox.run("tracecast validate plain.csv --json").out)["rows"];
+  REQUIRE(plain.size() == 4);
+  // A cluster that is slower than forecast by a quarter.
+  const auto slower = [&](int row) {
+    return fmt::format("{}", 1.25 * plain[static_cast<std::size_t>(row)]["predicted_step_time_s"].get<double>());
+  };
+  std::ofstream(sandbox.path() / "mine.csv") << kHeader << csv_row("a", 1, slower(0)) << csv_row("b", 2, slower(1))
+                                             << csv_row("c", 4, slower(2)) << csv_row("d", 8, "");
+  const Outcome scaled = sandbox.run("tracecast calibrate --runs mine.csv --out mine.json");
+  CAPTURE(scaled.out, scaled.err);
+  CHECK(scaled.code == 0);
+  CHECK(scaled.out.starts_with("d: "));
+  CHECK(scaled.out.find("with the factor 1.250 of its three likest runs") != std::string::npos);
+  CHECK(std::filesystem::exists(sandbox.path() / "mine.json"));
+  CHECK(sandbox.run("tracecast calibrate --runs mine.csv --like d").out == scaled.out);
+  std::ofstream(sandbox.path() / "unlike.csv") << kHeader << csv_row("a", 1, slower(0)) << csv_row("b", 2, "1", "H100")
+                                               << csv_row("c", 4, "1", "B200") << csv_row("d", 8, "");
+  const Outcome refused = sandbox.run("tracecast calibrate --runs unlike.csv");
+  CHECK(refused.code == 1);
+  CHECK(refused.out.find("fewer than three measured runs are like it") != std::string::npos);
+  CHECK(sandbox.run("tracecast calibrate --runs plain.csv").err.starts_with("--like: is needed"));
+}

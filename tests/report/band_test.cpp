@@ -1,0 +1,78 @@
+// The 90 % band of a forecast: what it is made of.
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/report/forecast.hpp"
+#include "sim/report/sensitivities.hpp"
+#include "tests/support/paths.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+constexpr double kNinetyPercent = 1.6449;
+constexpr double kRuns = 0.08;  // of whole runs, docs/validation/accuracy.md
+
+/// One node, tensor parallel, everything recomputed: no pipeline, so that nobody waits.
+Scenario scenario() {
+  const auto root = source_dir();
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
+  return read_scenario(root / "scenarios/published/korthikanti-22b-full.json", data).value();
+}
+
+/// Nothing is uncertain but the whole run.
+Scenario certain() {
+  Scenario s = scenario();
+  for (auto& [precision, model] : s.profile.gemm) model.fit.residual = 0;
+  s.profile.grouped_gemm.fit.residual = 0;
+  for (AttentionModel& model : s.profile.attention) model.fit.residual = 0;
+  for (auto& [kind, model] : s.profile.memory_bound) model.fit.residual = 0;
+  s.profile.in_training.fit.residual = 0;
+  s.cluster.tuning.residual = 0;
+  return s;
+}
+
+Forecast forecast_of(const Scenario& s) { return forecast(s).value().forecast; }
+double sigma(const Forecast& f) { return std::log(f.band.p95_s / f.band.p50_s) / kNinetyPercent; }
+
+}  // namespace
+
+TEST_CASE("band: around the step time, as far below as above in ratio, wider than runs scatter", "[oracle][band]") {
+  const Forecast f = forecast_of(scenario());
+  CHECK(f.band.p50_s == f.step_time_s);
+  CHECK(f.band.p5_s * f.band.p95_s == Approx(f.band.p50_s * f.band.p50_s));
+  CHECK(sigma(f) > kRuns);
+  CHECK(sigma(f) < 0.2);
+  CHECK(f.band.p5_s < 1.42);  // what was measured
+  CHECK(f.band.p95_s > 1.42);
+}
+
+TEST_CASE("band: without any spread of kernels and links what whole runs scatter is left", "[oracle][band]") {
+  CHECK(sigma(forecast_of(certain())) == Approx(kRuns).epsilon(1e-6));
+}
+
+TEST_CASE("band: a kind of kernels counts by its share of the step, its errors all together", "[oracle][band]") {
+  Scenario s = certain();
+  constexpr double kResidual = 0.2;
+  for (auto& [precision, model] : s.profile.gemm) model.fit.residual = kResidual;
+  s.training.flash_attention = true;  // unfused attention is batched GEMMs, of the same fit but another kind
+  const Forecast f = forecast_of(s);
+  const double busy = f.step_time_s * (1 - f.bubble_fraction);
+  // Mean absolute to standard deviation of a normal distribution: sqrt(pi / 2).
+  const double gemm = kKernelsTogether * std::sqrt(std::acos(-1.0) / 2) * kResidual * f.compute_s.at("gemm") / busy;
+  CHECK(gemm > 0.05);
+  CHECK(sigma(f) == Approx(std::hypot(gemm, kRuns)).epsilon(0.01));
+}
+
+TEST_CASE("band: links count by what they expose", "[band]") {
+  Scenario wide = certain();
+  wide.cluster.tuning.residual = 0.5;
+  const double tensor_parallel = sigma(forecast_of(wide));
+  CHECK(tensor_parallel > kRuns);
+  wide.parallel.tp = 1;  // no exchange at all
+  wide.parallel.sequence_parallel = false;
+  wide.cluster.world_size = 1;
+  CHECK(sigma(forecast_of(wide)) == Approx(kRuns).epsilon(1e-6));
+}
