@@ -93,7 +93,7 @@ std::optional<double> tell(const CsvTable& table, const RowForecast& row,
         row.id, row.predicted_s);
     return scale;
   }
-  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of its three likest runs", row.id,
+  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of the three most similar runs", row.id,
              row.predicted_s, row.predicted_s * *scale, *scale);
   if (row.scored()) fmt::print("; measured {:.4g} s", row.measured_s);
   fmt::print("\n");
@@ -133,6 +133,7 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
   if (!data) return tl::unexpected(data.error());
   if (!options.published.empty()) return fit_published(options, *data, context);
   if (options.runs.empty()) return wrong("--runs", "", "or --published is needed");
+  if (options.like.empty()) return wrong("--like", "", "is needed: the id of the run that is asked about");
   return fit_own(options, *data);
 }
 
