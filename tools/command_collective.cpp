@@ -180,8 +180,8 @@ std::string json_answer(const Question& question, const std::vector<Row>& rows) 
 std::string place_text(const Question& question) {
   const GroupPlacement& group = question.group;
   if (group.nodes == 1) return fmt::format("{} ranks in one node of {}", group.ranks, question.cluster.name);
-  return fmt::format("{} ranks on {} nodes of {}, {:g} NICs per node for this group", group.ranks, group.nodes,
-                     question.cluster.name, group.nics);
+  return fmt::format("{} ranks on {} nodes of {}, {:g} NICs per node", group.ranks, group.nodes, question.cluster.name,
+                     group.nics);
 }
 
 std::string page(const Question& question, const Row& row) {

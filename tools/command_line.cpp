@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -21,12 +22,13 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
 }
 
-std::string overview(std::span<const Command> table) {
+std::string overview(std::span<const Command> table, const TextStyle& style) {
   std::size_t width = 0;
   for (const Command& command : table) width = std::max(width, command.name.size());
   std::string text =
       fmt::format("Forecasts large training runs from real measurements.\n\nUsage: {}\n\nCommands:\n", kUsage);
-  for (const Command& command : table) text += fmt::format("  {:<{}}  {}\n", command.name, width, command.summary);
+  for (const Command& command : table)
+    text += paragraph(fmt::format("  {:<{}}  ", command.name, width), command.summary, style);
   text +=
       "\nOptions:\n  --help       this page; `tracecast COMMAND --help` tells a command's options\n"
       "  --version    version and how it was built\n";
@@ -80,8 +82,9 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
   }
   // A command may have a footer: the names that one of its options takes.
   const std::string footer = app.get_footer().empty() ? "" : "\n" + app.get_footer();
-  return fmt::format("tracecast {}: {}\n\n{} [options]\n\n{}\nOptions:\n{}{}\nExample:\n  tracecast {}\n", command.name,
-                     command.summary, usage, positionals, options, footer, command.example);
+  return fmt::format("{}\n{} [options]\n\n{}\nOptions:\n{}{}\nExample:\n  tracecast {}\n",
+                     paragraph(fmt::format("tracecast {}: ", command.name), command.summary, style), usage, positionals,
+                     options, footer, command.example);
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -90,6 +93,40 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+/// "1e+30" of "1000000000000000019884624838656.000000".
+std::string short_number(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return text.empty() || *end != '\0' ? text : fmt::format("{:.10g}", value);
+}
+
+/// What CLI11 says of a value outside of a range or a set, as readers of files say it.
+std::string in_our_words(const std::string& text) {
+  const auto between = [&](std::string_view before, std::string_view after) {
+    const std::size_t begin = text.find(before);
+    if (begin == std::string::npos) return std::string();
+    const std::size_t from = begin + before.size();
+    return text.substr(from, after.empty() ? std::string::npos : text.find(after, from) - from);
+  };
+  if (text.starts_with("Could not convert: ")) return text.substr(19) + ": cannot be read";
+  const std::string option = text.substr(0, text.find(": "));
+  if (text.find(" not in range ") != std::string::npos)
+    return fmt::format("{} = {}: is out of range (allowed: {} to {})", option, between(": Value ", " not in range "),
+                       short_number(between(" not in range ", " to ")), short_number(between(" to ", "")));
+  if (text.find(" not in {") == std::string::npos) return text;
+  const std::string value = between(": ", " not in {");
+  std::vector<std::string> allowed = {""};
+  for (const char c : between(" not in {", "}")) {
+    if (c == ',')
+      allowed.emplace_back();
+    else
+      allowed.back() += c;
+  }
+  const std::string nearest = closest(value, allowed);
+  return fmt::format("{} = {}: is unknown ({}allowed: {})", option, value,
+                     nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), fmt::join(allowed, " "));
 }
 
 /// One sentence for what CLI11 found wrong.
@@ -105,7 +142,7 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return text + hint;
+  return in_our_words(text) + hint;
 }
 
 /// One word as a POSIX shell reads it back.
@@ -156,12 +193,12 @@ std::vector<std::string> names(std::span<const Command> table) {
 
 int run_command_line(std::vector<std::string> arguments, std::span<const Command> table, const Output& output) {
   if (arguments.empty()) {
-    output.err(overview(table));
+    output.err(overview(table, output.style));
     return code(ExitCode::bad_input);
   }
   const std::string first = arguments.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    output.out(overview(table));
+    output.out(overview(table, output.style));
     return code(ExitCode::done);
   }
   if (first == "--version") {

@@ -1,4 +1,5 @@
 /// `tracecast scaling`: compute of a model and its tokens, compute-optimal sizes, days on a machine.
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/model/scaling.hpp"
+#include "sim/report/text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/refusal.hpp"
@@ -122,8 +124,16 @@ std::string json_answer(const Question& question, const Options& options) {
   return text + "\n}\n";
 }
 
+constexpr std::array<double, 2> kClaimedFlops = {3e24, 3e25};  ///< what the lecture says GPT-4 took, and ten times it
+
+double devices_of(const MachineClaim& claim) {
+  double devices = 0;
+  for (const DeviceGroup& group : claim.devices) devices += group.count;
+  return devices;
+}
+
 /// The two tables of the lecture, with what its numbers imply.
-std::string tables() {
+std::string tables(const TextStyle& style) {
   std::string text =
       fmt::format("{:<14} {:>8} {:>8} {:>6} {:>10} {:>10}\n", "model", "N (B)", "D (B)", "D/N", "5.7ND", "6ND");
   for (const auto& [name, budget] : published_budgets())
@@ -131,25 +141,46 @@ std::string tables() {
                         budget.tokens * 1e-9, budget.tokens / budget.parameters,
                         compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
                         compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
-  text +=
-      fmt::format("\n{:<14} {:>8} {:>6}   {:>22} {:>22}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
+  text += fmt::format("\n{:<14} {:>7} {:>5} {:>20} {:>20}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
+  std::string notes;
   for (const MachineClaim& claim : machine_claims()) {
-    double devices = 0;
-    for (const DeviceGroup& group : claim.devices) devices += group.count;
-    text += fmt::format("{:<14} {:>8g} {:>6g}  ", claim.machine, devices, claim.days);
-    for (const double compute : {3e24, 3e25}) {
+    std::string line = fmt::format("{:<14} {:>7g} {:>5g}", claim.machine, devices_of(claim), claim.days);
+    for (const double compute : kClaimedFlops) {
       const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
-      text += fmt::format(" {:>8.3g} TF {:>6.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
+      line += fmt::format(" {:>7.3g} TF {:>5.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
                           plausible(rate.utilisation) ? "  " : " !");
     }
-    text += claim.note.empty() ? "\n" : "  (" + claim.note + ")\n";
+    text += without_trailing_blanks(line) + "\n";
+    if (!claim.note.empty()) notes += paragraph(pad_right(claim.machine, 15), claim.note, style);
   }
-  return text + "\n! outside the 10 to 60 % of the peak that training sustains\n";
+  return text + "\n! outside the 10 to 60 % of the peak that training sustains\n" + notes;
 }
 
-Result<ExitCode> scaling(const Options& options) {
+std::string tables_json() {
+  std::string models;
+  for (const auto& [name, budget] : published_budgets())
+    models += fmt::format(
+        "{}\n    {{\"model\": \"{}\", \"parameters\": {}, \"tokens\": {}, \"flops_5.7nd\": {}, \"flops_6nd\": {}}}",
+        models.empty() ? "" : ",", name, budget.parameters, budget.tokens,
+        compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
+        compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
+  std::string machines;
+  for (const MachineClaim& claim : machine_claims())
+    for (const double compute : kClaimedFlops) {
+      const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
+      machines += fmt::format(
+          "{}\n    {{\"machine\": \"{}\", \"devices\": {}, \"days\": {}, \"flops\": {}, \"flops_per_s_per_device\": "
+          "{}, "
+          "\"utilisation\": {}, \"plausible\": {}, \"note\": \"{}\"}}",
+          machines.empty() ? "" : ",", claim.machine, devices_of(claim), claim.days, compute, rate.flops_per_device,
+          rate.utilisation, plausible(rate.utilisation), claim.note);
+    }
+  return fmt::format("{{\n  \"models\": [{}\n  ],\n  \"machines\": [{}\n  ]\n}}\n", models, machines);
+}
+
+Result<ExitCode> scaling(const Options& options, const Context& context) {
   if (options.tables) {
-    fmt::print("{}", tables());
+    fmt::print("{}", options.json ? tables_json() : tables(context.style));
     return ExitCode::done;
   }
   const Result<Question> question = read_question(options);
@@ -176,7 +207,7 @@ Run add_scaling(CLI::App& app) {
       ->check(CLI::Range(1e-6, 1.0));
   app.add_flag("--tables", options->tables, "published models and machines, and what their numbers imply");
   app.add_flag("--json", options->json, "print one JSON object");
-  return [options](const Context&) { return scaling(*options); };
+  return [options](const Context& context) { return scaling(*options, context); };
 }
 
 }  // namespace tracecast::cli

@@ -13,7 +13,10 @@ std::string summary(const ImportedRun& run, const ImportOptions& options, const 
   std::string text = fmt::format("{}: {} on {} GPUs of {}\n", options.output,
                                  s.model.name.empty() ? s.name : s.model.name, s.cluster.world_size, s.topology);
   for (const std::string& each : run.assumptions) text += paragraph("assumed: ", each, style);
-  if (run.passed_over > 0) text += fmt::format("{} settings have no effect on the time of a step\n", run.passed_over);
+  if (run.passed_over > 0)
+    text += fmt::format("{} on the time of a step\n", run.passed_over == 1
+                                                          ? "1 setting has no effect"
+                                                          : fmt::format("{} settings have no effect", run.passed_over));
   if (!run.unmapped.empty()) text += "not mapped:\n";
   for (const UnmappedSetting& each : run.unmapped)
     text += fmt::format("  {}:{}: {} = {}\n", options.file, each.line, each.key, each.value);

@@ -213,6 +213,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
     out["goodput"] = {{"mean", share},
                       {"low", report.goodput.goodput.low},
                       {"high", report.goodput.goodput.high},
+                      {"days", seconds(report.spec.horizon) / 86400},
                       {"interruptions", report.goodput.interruptions.mean},
                       {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / 3600) : Json(nullptr)},
                       {"interval_s", report.interval_s},

@@ -7,6 +7,7 @@
 #include "sim/cost/attention.hpp"
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/memory_bound.hpp"
+#include "sim/cost/rated_precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -37,15 +38,10 @@ bool is_gemm(OperatorKind kind) {
   return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores;
 }
 
-bool eight_bits(Precision precision) {
-  return precision == Precision::fp8 || precision == Precision::fp8_block || precision == Precision::mxfp8;
-}
-
 /// The value of the precision itself, else of the first of those it borrows from; nullptr when there is none.
 template <class T>
 const T* borrow(const std::map<Precision, T>& values, Precision precision) {
-  const Precision narrow = eight_bits(precision) ? Precision::fp8 : precision;
-  for (const Precision candidate : {precision, narrow, Precision::bf16, Precision::fp16, Precision::fp32}) {
+  for (const Precision candidate : stand_ins(precision)) {
     const auto found = values.find(candidate);
     if (found != values.end()) return &found->second;
   }
@@ -53,9 +49,7 @@ const T* borrow(const std::map<Precision, T>& values, Precision precision) {
 }
 
 GpuPeak peak(const Profile& profile, Precision precision) {
-  const double* flops = borrow(profile.peak_flops, precision);
-  TRACECAST_ASSERT(flops != nullptr, "a profile has a peak rate");
-  return {*flops, profile.memory_bandwidth, profile.sms};
+  return {profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
 }
 
 /// The multiplication whose clock all have in training: that which the in-training factors are defined on

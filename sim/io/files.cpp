@@ -25,8 +25,9 @@ std::vector<fs::path> data_files(const fs::path& folder) {
   return files;
 }
 
-/// " (did you mean 'a'?)": the nearest name, else those that contain the word, else all when they are few.
-std::string hint(const std::string& name, const std::vector<std::string>& names) {
+/// " (did you mean 'a'?)": the nearest name, else those that contain the word, else all when they are few, else where
+/// they are.
+std::string hint(const std::string& name, const std::vector<std::string>& names, const fs::path& folder) {
   constexpr std::size_t kFew = 12;
   const std::string nearest = closest(name, names);
   if (!nearest.empty()) return fmt::format(" (did you mean '{}'?)", nearest);
@@ -35,8 +36,9 @@ std::string hint(const std::string& name, const std::vector<std::string>& names)
     if (!name.empty() && candidate.find(name) != std::string::npos) containing.push_back(candidate);
   if (!containing.empty() && containing.size() <= kFew)
     return fmt::format(" (did you mean '{}'?)", fmt::join(containing, "' or '"));
-  if (!names.empty() && names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
-  return "";
+  if (names.empty()) return "";
+  if (names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
+  return fmt::format(" (those that are shipped are in {})", folder.string());
 }
 
 Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what) {
@@ -47,7 +49,7 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
     if (names.back() == name) found.push_back(file);
   }
   if (found.size() == 1) return found.front();
-  if (found.empty()) return fail(fmt::format("no {} is called '{}'{}", what, name, hint(name, names)));
+  if (found.empty()) return fail(fmt::format("no {} is called '{}'{}", what, name, hint(name, names, folder)));
   std::string paths;
   for (const fs::path& file : found) paths += (paths.empty() ? "" : ", ") + file.string();
   return fail(fmt::format("more than one {} is called '{}' (give the path: {})", what, name, paths));
@@ -64,7 +66,7 @@ Result<fs::path> find_file(const std::string& name, const fs::path& folder, std:
   if (!is_path) return find_by_name(name, folder, what);
   for (const std::string& below : {name, name + ".json"})  // "published/llama3-405b-16k" below the folder
     if (const fs::path file = folder / below; fs::is_regular_file(file, code)) return file;
-  return fail(about(name, "does not exist"));
+  return fail(about(name, fs::is_directory(name, code) ? "is a folder, not a file" : "does not exist"));
 }
 
 Result<void> write_file(const fs::path& path, std::string_view content) {

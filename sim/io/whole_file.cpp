@@ -9,10 +9,26 @@
 namespace tracecast {
 namespace {
 namespace fs = std::filesystem;
+
+/// Where `path` leads through its links; itself when it is none, or leads nowhere yet.
+fs::path behind_links(const fs::path& path) {
+  std::error_code code;
+  if (!fs::is_symlink(path, code)) return path;
+  const fs::path target = fs::canonical(path, code);
+  return code ? path : target;
 }
 
+bool is_special(const fs::path& path) {
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  return fs::exists(status) && fs::is_other(status);
+}
+}  // namespace
+
 WholeFile::WholeFile(fs::path path)
-    : path_(std::move(path)), partial_(path_.string() + fmt::format(".{}.partial", ::getpid())) {
+    : path_(std::move(path)),
+      target_(is_special(path_) ? path_ : behind_links(path_)),
+      partial_(is_special(path_) ? path_ : fs::path(target_.string() + fmt::format(".{}.partial", ::getpid()))) {
   std::error_code ignored;
   if (!path_.has_filename() || fs::is_directory(path_, ignored)) return;
   stream_.open(partial_, std::ios::binary | std::ios::trunc);
@@ -21,7 +37,7 @@ WholeFile::WholeFile(fs::path path)
 
 WholeFile::~WholeFile() {
   std::error_code ignored;
-  if (opened_ && !committed_) fs::remove(partial_, ignored);
+  if (opened_ && !committed_ && partial_ != target_) fs::remove(partial_, ignored);
 }
 
 bool WholeFile::write(std::string_view piece) {
@@ -38,7 +54,7 @@ Result<void> WholeFile::commit() {
   }
   stream_.close();
   if (!stream_) return about("cannot be written (is the disk full?)");
-  fs::rename(partial_, path_, code);
+  if (partial_ != target_) fs::rename(partial_, target_, code);
   if (code) return about(fmt::format("cannot be written ({})", code.message()));
   committed_ = true;
   return {};

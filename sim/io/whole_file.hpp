@@ -1,4 +1,5 @@
-/// A file that is seen whole or not at all: written beside its place under another name, renamed at the end.
+/// A file that is seen whole or not at all: written beside its place under another name, renamed at the end. A link
+/// stays: what it points to is replaced. What is no file (/dev/stdout, /dev/null, a pipe) is written to as it is.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +24,8 @@ class WholeFile {
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path partial_;
+  std::filesystem::path target_;   ///< path_ behind its links
+  std::filesystem::path partial_;  ///< what is written; target_ itself when that is no file
   std::ofstream stream_;
   bool opened_ = false;
   bool committed_ = false;

@@ -4,7 +4,7 @@
 
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/breadth_first_search.hpp>
-#include <boost/graph/edmonds_karp_max_flow.hpp>
+#include <boost/graph/push_relabel_max_flow.hpp>
 #include <boost/graph/visitors.hpp>
 
 #include "sim/base/result.hpp"
@@ -46,7 +46,7 @@ class FlowProblem {
       reverse[forth_edge] = back_edge;
       reverse[back_edge] = forth_edge;
     }
-    return boost::edmonds_karp_max_flow(graph_, vertex(source_), vertex(sink_));
+    return boost::push_relabel_max_flow(graph_, vertex(source_), vertex(sink_));
   }
 
  private:

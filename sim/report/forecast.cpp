@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/cost/costs.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
@@ -151,10 +152,7 @@ void add_work(Forecast& forecast, const MeanWork& mean) {
 }
 
 double peak_flops(const Profile& profile, Precision precision) {
-  const auto found = profile.peak_flops.find(precision);
-  if (found != profile.peak_flops.end()) return found->second;
-  const auto fallback = profile.peak_flops.find(Precision::bf16);
-  return fallback != profile.peak_flops.end() ? fallback->second : 0;
+  return profile.peak_flops.empty() ? 0 : profile.peak_flops.at(rated_as(profile, precision));
 }
 
 /// Mean over the ranks.

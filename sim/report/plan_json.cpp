@@ -62,7 +62,7 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
   if (offer.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*offer.energy_mwh);
   const Slowdown& why = plan.runners_up[index];
   out["slower_by"] = why.slower_by;
-  if (!why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
   return out;
 }
 
@@ -75,7 +75,7 @@ Json own_json(const Evaluation& own, const Evaluation& best, int gpus) {
               {"memory_gib", gib(own.memory)},
               {"fits", own.fits},
               {"slower_by", why.slower_by}};
-  if (!why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
   return out;
 }
 
@@ -118,11 +118,17 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
-  Json out = {{"scenario", report.scenario},   {"objective", to_string(plan.objective)},
-              {"tokens", plan.target.tokens},  {"failures", report.failures},
-              {"economics", report.economics}, {"machines", machines},
-              {"left_out", report.left_out},   {"offers", offers},
-              {"pareto", plan.pareto},         {"limit", plan.limit},
+  Json out = {{"scenario", report.scenario},
+              {"objective", to_string(plan.objective)},
+              {"tokens", plan.target.tokens},
+              {"failures", report.failures},
+              {"economics", report.economics},
+              {"machines", machines},
+              {"left_out", report.left_out},
+              {"unpriced", unpriced(plan)},
+              {"offers", offers},
+              {"pareto", plan.pareto},
+              {"limit", plan.limit},
               {"upgrades", upgrades}};
   if (report.own) {
     const Offer& first = plan.offers.front();

@@ -22,6 +22,9 @@ struct PlanReport {
   std::optional<RecipeTrace> recipe;  ///< on the same machine, when asked for
 };
 
+/// GPUs among the offers of which the assumption set has no price, each once.
+std::vector<std::string> unpriced(const CapacityPlan& plan);
+
 std::string plan_page(const PlanReport& report, const TextStyle& style);
 /// Newline at the end.
 std::string plan_json(const PlanReport& report);

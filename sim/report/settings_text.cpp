@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/cost/attention.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
@@ -26,6 +27,15 @@ std::string precision_text(const Model& model, const Training& training) {
   }
   return text + fmt::format("; gradients {}, optimizer states {}", to_string(training.grad_reduce_dtype),
                             to_string(training.optimizer_state_dtype));
+}
+
+std::string rate_text(const Profile& profile, const Training& training) {
+  if (profile.peak_flops.empty()) return "";
+  const Precision rated = rated_as(profile, training.dtype);
+  const bool same = rated == training.dtype || (rated == Precision::fp8 && training.dtype != Precision::nvfp4);
+  if (same) return "";
+  return fmt::format("{} has no arithmetic in {}: the rate of {} is taken, in times and in MFU",
+                     profile.gpu.empty() ? profile.name : profile.gpu, to_string(training.dtype), to_string(rated));
 }
 
 std::string attention_text(const Scenario& scenario) {

@@ -11,6 +11,9 @@ namespace tracecast {
 /// "linear layers in fp8_block but attention's (bf16); embedding, router, …": which tensors have which precision.
 std::string precision_text(const Model& model, const Training& training);
 
+/// That the GPU has no arithmetic in the training's precision, and whose rate is taken; empty when it has.
+std::string rate_text(const Profile& profile, const Training& training);
+
 /// "fused, kernel cudnn", or that scores pass through memory; and which kernel of the scenario the GPU does not have.
 std::string attention_text(const Scenario& scenario);
 

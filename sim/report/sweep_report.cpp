@@ -15,27 +15,46 @@ double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) 
   return 0;
 }
 
-void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points) {
+/// "tp" of "parallel.tp": the head of its column. The whole key where two axes end alike.
+std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
+  const auto last = [](const std::string& key) { return std::string_view(key).substr(key.rfind('.') + 1); };
+  const auto alike = std::ranges::count(sweep.axes, last(axis.key), [&](const SweepAxis& a) { return last(a.key); });
+  return alike == 1 ? last(axis.key) : std::string_view(axis.key);
+}
+
+void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const TextStyle& style) {
   std::vector<std::size_t> widths;
-  for (std::size_t a = 0; a < sweep.axes.size(); ++a) {
-    std::size_t width = sweep.axes[a].key.size();
-    for (const std::string& value : sweep.axes[a].values) width = std::max(width, value.size());
+  for (const SweepAxis& axis : sweep.axes) {
+    std::size_t width = column_head(sweep, axis).size();
+    for (const std::string& value : axis.values) width = std::max(width, value.size());
     widths.push_back(width);
-    text += fmt::format("{:>{}}  ", sweep.axes[a].key, width);
+    text += fmt::format("  {:>{}}", column_head(sweep, axis), width);
   }
-  text += fmt::format("{:>10} {:>14} {:>12} {:>7} {:>9}{}\n", "step s", "tokens/s", "per GPU", "MFU %", "GiB",
+  text += fmt::format("{:>10} {:>12} {:>9} {:>6} {:>7}{}\n", "step s", "tokens/s", "per GPU", "MFU %", "GiB",
                       sweep.weak.empty() ? "" : "  efficiency");
+  bool all_fit = true;
   for (const GridPoint& point : points) {
-    for (std::size_t a = 0; a < sweep.axes.size(); ++a) text += fmt::format("{:>{}}  ", point.values[a], widths[a]);
+    std::string line;
+    for (std::size_t a = 0; a < sweep.axes.size(); ++a) line += fmt::format("  {:>{}}", point.values[a], widths[a]);
     if (!point.refused.empty()) {
-      text += "  " + point.refused + "\n";
+      text += paragraph(line + "  ", point.refused, style);
       continue;
     }
-    text += fmt::format("{:>10} {:>14} {:>12} {:>7.1f} {:>9.1f}", number(point.step_time_s), number(point.tokens_per_s),
+    line += fmt::format("{:>10} {:>12} {:>9} {:>6.1f} {:>7.1f}", number(point.step_time_s), number(point.tokens_per_s),
                         number(point.tokens_per_s_per_gpu), 100 * point.mfu, point.memory_gib);
-    if (!sweep.weak.empty()) text += fmt::format("  {:>8.1f} %", 100 * efficiency(points, point));
-    text += point.fits ? "\n" : "  does not fit\n";
+    line += point.fits ? "  " : paint(" !", Colour::red, style);
+    if (!sweep.weak.empty()) line += fmt::format("{:>8.1f} %", 100 * efficiency(points, point));
+    text += without_trailing_blanks(line) + "\n";
+    all_fit = all_fit && point.fits;
   }
+  if (!all_fit) text += "  ! does not fit\n";
+}
+
+/// "parallel.tp x training.micro_batch_size": what the columns are short for.
+std::string axis_names(const Sweep& sweep, const TextStyle& style) {
+  std::vector<std::string_view> names;
+  for (const SweepAxis& axis : sweep.axes) names.emplace_back(axis.key);
+  return fmt::format("{}", fmt::join(names, style.unicode ? " × " : " x "));
 }
 
 /// A field of CSV.
@@ -82,12 +101,14 @@ nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>&
 
 std::string sweep_page(const Sweep& sweep, const TextStyle& style) {
   const bool scaling = !sweep.weak.empty();
-  std::string text =
-      heading(sweep.scenario + (scaling ? ": strong scaling, the global batch as it is" : ""), style) + "\n";
-  add_table(text, sweep, sweep.points);
+  std::string text = heading(scaling ? sweep.scenario + ": strong scaling, the global batch as it is"
+                                     : fmt::format("{}: {}", sweep.scenario, axis_names(sweep, style)),
+                             style) +
+                     "\n";
+  add_table(text, sweep, sweep.points, style);
   if (!scaling) return text;
   text += "\n" + heading("Weak scaling, the global batch grows with the GPUs", style) + "\n";
-  add_table(text, sweep, sweep.weak);
+  add_table(text, sweep, sweep.weak, style);
   return text;
 }
 

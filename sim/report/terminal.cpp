@@ -49,20 +49,34 @@ std::string layout(const Plan& plan, const TextStyle& style) {
   return joined(parts, style);
 }
 
+/// "full recomputation", "recomputation of norm and activation", "selective recomputation, and of mla_up".
+std::string recomputation(const Training& t) {
+  const std::string modules = fmt::format("{}", fmt::join(t.recompute_modules, " and "));
+  if (t.recompute == Recompute::full) return "full recomputation";
+  if (t.recompute == Recompute::none) return modules.empty() ? "no recomputation" : "recomputation of " + modules;
+  return modules.empty() ? "selective recomputation" : "selective recomputation, and of " + modules;
+}
+
+/// "405.9 B": parameters.
+std::string size_text(const Model& model) {
+  const auto count = static_cast<double>(parameter_count(model).total());
+  return count < 1e9 ? fmt::format("{:.4g} M", count * 1e-6) : fmt::format("{:.4g} B", count * 1e-9);
+}
+
 std::string training_line(const Plan& plan, const TextStyle& style) {
   const Training& t = plan.training;
-  const char* recompute = t.recompute == Recompute::none ? "no" : t.recompute == Recompute::full ? "full" : "selective";
   return joined({fmt::format("batch {} {} {} tokens", number(static_cast<double>(t.global_batch_size), 1), times(style),
                              number(static_cast<double>(t.seq_length), 1)),
-                 fmt::format("{} micro-batches of {}", plan.num_microbatches, t.micro_batch_size), to_string(t.dtype),
-                 fmt::format("{} recomputation", recompute)},
+                 fmt::format("{} micro-batch{} of {}", plan.num_microbatches, plan.num_microbatches == 1 ? "" : "es",
+                             t.micro_batch_size),
+                 to_string(t.dtype), recomputation(t)},
                 style);
 }
 
 std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& style) {
   const std::string machine = fmt::format("{} {} {}", number(plan.world_size, 1), times(style), scenario.profile.gpu);
-  const std::string title = joined({scenario.model.name, machine, scenario.name}, style);
-  std::string text = paint(pad_right(title, std::min(columns(title), style.width), style), Colour::bold, style) + "\n";
+  const std::string model = fmt::format("{} ({})", scenario.model.name, size_text(scenario.model));
+  std::string text = paint(paragraph("", joined({model, machine, scenario.name}, style), style), Colour::bold, style);
   for (const std::string& line : {layout(plan, style), training_line(plan, style)})
     text += paragraph("  ", line, style);
   return text;
@@ -129,16 +143,19 @@ std::string spoken(std::string name) {
   return name;
 }
 
-/// The parts of a row, the largest first; those below half a percent of the step together.
+/// The parts of a row, the largest first; those below half a percent of the step together, but the first has its name.
 void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s, Colour colour) {
   std::ranges::stable_sort(parts, std::greater{}, &Share::time_s);
+  std::erase_if(parts, [](const Share& part) { return part.time_s <= 0; });
+  const auto large = [&](const Share& part) { return part.time_s >= 0.005 * step_s; };
+  std::size_t named = static_cast<std::size_t>(std::ranges::count_if(parts, large));
+  if (named == 0 || named + 1 == parts.size()) named = std::min(named + 1, parts.size());
   double small = 0;
-  for (const Share& part : parts) {
-    if (part.time_s <= 0) continue;
-    if (part.time_s < 0.005 * step_s)
-      small += part.time_s;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i < named)
+      rows.push_back({spoken(parts[i].name), parts[i].time_s, true, colour});
     else
-      rows.push_back({spoken(part.name), part.time_s, true, colour});
+      small += parts[i].time_s;
   }
   if (small > 0) rows.push_back({"other", small, true, colour});
 }
@@ -171,10 +188,12 @@ std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
   for (const Share& row : shares(f)) {
     const std::string name = pad_right((row.part ? "  " : "") + row.name, kName, style);
     const double share = row.time_s / f.step_time_s;
-    const std::string figures = fmt::format("  {}{:>9} {:>7}  ", name, time_text(row.time_s), percent(share));
+    const std::string time = row.time_s > 0 ? time_text(row.time_s) : "none";
+    std::string figures = fmt::format("  {}{:>9} {:>7}  ", name, time, percent(share));
     const std::string drawn = without_trailing_blanks(bar(share, style.width - columns(figures), style));
+    if (drawn.empty()) figures = without_trailing_blanks(figures);
     text += row.part ? paint(figures, Colour::grey, style) : figures;
-    text += paint(drawn, row.colour, style) + "\n";
+    text += (drawn.empty() ? "" : paint(drawn, row.colour, style)) + "\n";
   }
   return text;
 }
@@ -303,7 +322,9 @@ std::string bandwidth(const Forecast& f, const TextStyle& style) {
                                             pad_right(group, 24), bandwidth_text(each), percent(each.ratio()));
     const std::string drawn =
         without_trailing_blanks(bar(std::min(1.0, each.ratio()), style.width - columns(figures), style));
-    text += figures + paint(drawn, each.ratio() > 1 ? Colour::red : Colour::yellow, style) + "\n";
+    text += drawn.empty() ? without_trailing_blanks(figures)
+                          : figures + paint(drawn, each.ratio() > 1 ? Colour::red : Colour::yellow, style);
+    text += "\n";
   }
   return text;
 }
@@ -328,6 +349,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
       "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
       in.gemm, in.attention, in.memory, fitted(in.fit)));
   lines.push_back(precision_text(s.model, s.training));
+  if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
   lines.push_back(attention_text(s));
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
@@ -349,12 +371,12 @@ std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, con
   std::string text = heading("Where the numbers come from", style);
   for (const std::string& line : assumption_lines(scenario, f, style))
     text += paragraph(style.unicode ? "  • " : "  - ", line, style);
-  text += paint(
-      paragraph("  ",
-                fmt::format("{} classes of ranks, {} operations simulated in {}, {:.0f} MiB", number(f.classes, 1),
-                            number(static_cast<double>(f.events), 1), time_text(f.wall_s), f.peak_rss_mib),
-                style),
-      Colour::grey, style);
+  text += paint(paragraph("  ",
+                          fmt::format("{} {} of ranks, {} operations simulated in {}, {:.0f} MiB", number(f.classes, 1),
+                                      f.classes == 1 ? "class" : "classes", number(static_cast<double>(f.events), 1),
+                                      time_text(f.wall_s), f.peak_rss_mib),
+                          style),
+                Colour::grey, style);
   return text;
 }
 

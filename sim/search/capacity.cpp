@@ -89,11 +89,8 @@ Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evalu
 }
 
 Slowdown difference(const CapacityPlan& plan, const Offer& offer, const Offer& first) {
-  const MachineChoice& here = choice_of(plan, offer);
-  const MachineChoice& there = choice_of(plan, first);
-  if (here.topology == there.topology && here.gpus == there.gpus)
-    return slower_than(offer.evaluation, first.evaluation, progress_of_step(there) / progress_of_step(here));
-  return {"", 0, progress_per_s(plan, first) / progress_per_s(plan, offer) - 1};
+  const double steps = progress_of_step(choice_of(plan, first)) / progress_of_step(choice_of(plan, offer));
+  return slower_than(offer.evaluation, first.evaluation, steps);
 }
 
 /// None is both faster and cheaper (or smaller, where prices are not known).

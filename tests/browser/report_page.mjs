@@ -35,6 +35,11 @@ await inBrowser(async (browser, folder) => {
   const sums = await page.evaluate(() => { const parts = stepParts(data.result); return [parts.reduce((a, p) => a + p.value, 0), data.result.step_time_s]; });
   assert(Math.abs(sums[0] / sums[1] - 1) < 0.02, `parts sum to ${sums[0]} of ${sums[1]}`);
 
+  assert.match(await text(page, "#section-causes"), /matrix multiplications\d+\.\d %/);
+  assert.match(await text(page, "#nav"), /What holds the step back/);
+  assert.deepEqual(await page.evaluate(() => [ticks(0, 6.9, 9).map(t => digits(t)), ticks(4.8, 5.6, 6).map(t => digits(t)), digits(9216, 9), digits(1024), digits(12.345)]),
+    [["0", "1", "2", "3", "4", "5", "6"], ["4.8", "5", "5.2", "5.4", "5.6"], "9,216", "1,024", "12.3"]);
+
   // Timeline: point, walk, zoom to the operator, drag, everything from the keyboard.
   const box = async () => page.locator("#timeline").boundingBox();
   await page.locator("#timeline").scrollIntoViewIfNeeded();

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "tests/io/temporary_folder.hpp"
 
@@ -73,4 +74,36 @@ TEST_CASE("files: what cannot be written is told and leaves nothing", "[io][erro
         absent.string() + ": cannot be written (is there such a folder, and may it be written?)");
   CHECK(to_string(write_file(folder.path(), "x").error()) == folder.path().string() + ": is a folder, not a file");
   CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("files: a link stays and what it points to is replaced", "[io]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "out.json";
+  const fs::path link = folder.path() / "link.json";
+  REQUIRE(write_file(file, "first"));
+  fs::create_symlink(file, link);
+  REQUIRE(write_file(link, "second"));
+  CHECK(fs::is_symlink(link));
+  CHECK(content(file) == "second");
+}
+
+TEST_CASE("files: a device is written to, not replaced", "[io][error]") {
+  if (!fs::is_character_file("/dev/full") || !fs::is_character_file("/dev/null")) {
+    WARN("no /dev/full here");
+    return;
+  }
+  CHECK(write_file("/dev/null", "x"));
+  CHECK(fs::is_character_file("/dev/null"));
+  CHECK(to_string(write_file("/dev/full", "x").error()) == "/dev/full: cannot be written (is the disk full?)");
+  CHECK(fs::is_character_file("/dev/full"));
+}
+
+TEST_CASE("files: many shipped names are not listed, their folder is; a folder is no file", "[io][error]") {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 20; ++i) REQUIRE(write_file(folder.path() / fmt::format("machine-{}.json", i), "{}"));
+  CHECK(complaint(find_file("zebra", folder.path(), "topology")) ==
+        "no topology is called 'zebra' (those that are shipped are in " + folder.path().string() + ")");
+  fs::create_directories(folder.path() / "x.json");
+  const std::string path = (folder.path() / "x.json").string();
+  CHECK(complaint(find_file(path, folder.path(), "topology")) == path + ": is a folder, not a file");
 }

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/rated_precision.hpp"
+
 using namespace tracecast;
 
 TEST_CASE("settings text: precision names what stays wide", "[report][precision]") {
@@ -17,6 +19,23 @@ TEST_CASE("settings text: precision names what stays wide", "[report][precision]
       precision_text(model, training) ==
       "precision: linear layers fp8_block but those of attention, the last 2 layers (bf16); embedding, router, output "
       "layer, norms and attention bf16; quantised copies beside 16-bit weights; gradients fp32, optimizer states bf16");
+}
+
+TEST_CASE("settings text: a precision that the GPU does not have takes another's rate, and says so",
+          "[report][precision]") {
+  Profile v100;
+  v100.gpu = "V100";
+  v100.peak_flops = {{Precision::fp32, 15.7e12}, {Precision::fp16, 125e12}};
+  Training training;
+  training.dtype = Precision::bf16;
+  CHECK(rate_text(v100, training) == "V100 has no arithmetic in bf16: the rate of fp16 is taken, in times and in MFU");
+  training.dtype = Precision::fp16;
+  CHECK(rate_text(v100, training).empty());
+  Profile h100 = v100;
+  h100.peak_flops = {{Precision::bf16, 989e12}, {Precision::fp8, 1979e12}};
+  training.dtype = Precision::fp8_block;  // runs on fp8's tensor cores
+  CHECK(rate_text(h100, training).empty());
+  CHECK(rated_as(h100, Precision::nvfp4) == Precision::bf16);
 }
 
 TEST_CASE("settings text: attention and its kernel", "[report]") {

@@ -31,7 +31,7 @@ int longest_line(const std::string& text) {
 TEST_CASE("the page says the answer first", "[report][terminal]") {
   const std::string text = page(sample::forecast());
   INFO(text);
-  CHECK(text.starts_with("Sample 7B, 16 x H100 SXM 80 GB, sample-16\n"));
+  CHECK(text.starts_with("Sample 7B (0 M), 16 x H100 SXM 80 GB, sample-16\n"));
   CHECK(contains(text, "tp 2, pp 4, dp 2, 1f1b, zero 0"));
   CHECK(contains(text, "2.00 s   90 % between 1.90 s and 2.10 s"));
   CHECK(contains(text, "2.50 s   the forecast is 20.0 % faster"));
@@ -60,9 +60,50 @@ TEST_CASE("the time of the page's rows is the forecast's", "[report][terminal]")
   CHECK(contains(text, "exposed communication      300 ms  15.0 %"));
   CHECK(contains(text, "pipeline bubble            250 ms  12.5 %"));
   CHECK(contains(text, "optimizer                  200 ms  10.0 %"));
-  // 4 ms are less than half a percent of the step: they are in 'other', not on a row of their own.
-  CHECK(contains(text, "other                   4.00 ms   0.2 %"));
-  CHECK_FALSE(contains(text, "control"));
+  // 4 ms are less than half a percent of the step: alone they keep their name, two such parts are 'other'.
+  CHECK(contains(text, "control                 4.00 ms   0.2 %"));
+  CHECK_FALSE(contains(text, "other"));
+  Forecast f = sample::forecast();
+  f.exposed_s[static_cast<std::size_t>(Traffic::embedding)] = 0.002;
+  CHECK(contains(page(f), "other                   6.00 ms   0.3 %"));
+  CHECK_FALSE(contains(page(f), "control"));
+  // Where all parts are small, the largest is named.
+  f.exposed_s = {};
+  f.exposed_s[static_cast<std::size_t>(Traffic::gradients)] = 0.005;
+  f.exposed_s[static_cast<std::size_t>(Traffic::embedding)] = 0.002;
+  CHECK(contains(page(f), "gradients               5.00 ms"));
+  f.bubble_fraction = 0;
+  CHECK(contains(page(f), "pipeline bubble              none   0.0 %\n"));
+}
+
+TEST_CASE("the head says how large the model is and what is computed again", "[report][terminal]") {
+  const auto head = [](const Training& training) {
+    Plan plan = sample::plan();
+    plan.training = training;
+    Scenario scenario = sample::scenario();
+    Model& llama = scenario.model;
+    llama.num_layers = 32;
+    llama.hidden_size = 4096;
+    llama.num_attention_heads = llama.num_query_groups = 32;
+    llama.head_dim = 128;
+    llama.ffn_hidden_size = 11008;
+    llama.vocab_size = 32000;
+    std::string text = terminal_page(scenario, plan, sample::forecast(), {.width = 200});
+    text = text.substr(0, text.find("step time"));
+    std::ranges::replace(text, '\n', ' ');  // lines are wrapped
+    return text;
+  };
+  Training training = sample::plan().training;
+  CHECK(contains(head(training), "Sample 7B (6.738 B), 16 x H100 SXM 80 GB, sample-16"));
+  training.recompute = Recompute::none;
+  training.recompute_modules = {};
+  CHECK(contains(head(training), ", no recomputation "));
+  training.recompute_modules = {"norm", "activation"};
+  CHECK(contains(head(training), ", recomputation of norm and activation "));
+  training.recompute = Recompute::selective;
+  CHECK(contains(head(training), ", selective recomputation, and of norm and activation "));
+  training.recompute = Recompute::full;
+  CHECK(contains(head(training), ", full recomputation "));
 }
 
 TEST_CASE("memory: one row for equal pipeline ranks in a row, and whether it fits", "[report][terminal]") {

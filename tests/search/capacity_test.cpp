@@ -110,7 +110,9 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
   CHECK(plan.runners_up[1].slower_by == Approx(0.1));
   CHECK(plan.runners_up[1].cause == "exposed tensor parallel");
   CHECK(plan.runners_up[1].seconds == Approx(0.9));
-  CHECK(plan.runners_up[2].cause.empty());  // another machine: parts do not compare
+  CHECK(plan.runners_up[2].slower_by == Approx(0.2));  // the other machine
+  CHECK(plan.runners_up[2].cause == "compute");        // 9.8 s against 8 s
+  CHECK(plan.runners_up[2].seconds == Approx(1.8));
 }
 
 TEST_CASE("capacity: layouts of two global batches compare by the token", "[search][oracle]") {

@@ -240,6 +240,16 @@ TEST_CASE("1-8 1-9 1-10 1-11 1-12 1-13: the machines of the lecture", "[seeds][n
   CHECK(profile("v100").peak_flops.at(Precision::fp16) == Approx(125e12).epsilon(1e-2));
 }
 
+TEST_CASE("1-13: data parallelism over A100 and V100 is as slow as over V100 alone", "[seeds]") {
+  const auto step = [](const std::string& v100_ranks) {
+    std::vector<std::string> set = {"cluster.topology=abci-a", "training.dtype=fp16"};
+    if (!v100_ranks.empty()) set.push_back("perturb.gpus={\"" + v100_ranks + "\": \"v100\"}");
+    return forecast(shipped("data-parallel-gpt2", set).value()).value().forecast.step_time_s;
+  };
+  CHECK(step("2-3") == Approx(step("0-3")).epsilon(0.02));
+  CHECK(step("2-3") > 1.5 * step(""));
+}
+
 TEST_CASE("1-14: the chain rule: a dgrad and a wgrad for every matrix, dgrads in reverse", "[seeds][graph]") {
   const Model model = llama(2, 512, 2048, 8, 8, 32000);
   Training training = sixteen_bytes();

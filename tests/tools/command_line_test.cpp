@@ -99,7 +99,14 @@ TEST_CASE("wrong arguments are one sentence and exit code 2", "[tools][error]") 
         "tracecast sum: --negativ: unknown option (did you mean '--negative'?); see `tracecast sum --help`");
   check({"sum"}, "tracecast sum: numbers is required; see `tracecast sum --help`");
   check({"refuse", "x"}, "tracecast refuse: 'x': not expected here; see `tracecast refuse --help`");
-  check({"sum", "one"}, "tracecast sum: Could not convert: numbers = one; see `tracecast sum --help`");
+  check({"sum", "one"}, "tracecast sum: numbers = one: cannot be read; see `tracecast sum --help`");
+  check({"sum", "1", "--mode", "carefull"},
+        "tracecast sum: --mode = carefull: is unknown (did you mean 'careful'? allowed: slow careful); see `tracecast "
+        "sum --help`");
+  check({"sum", "1", "--mode", "x"},
+        "tracecast sum: --mode = x: is unknown (allowed: slow careful); see `tracecast sum --help`");
+  check({"sum", "1", "--digits", "9"},
+        "tracecast sum: --digits = 9: is out of range (allowed: 1 to 8); see `tracecast sum --help`");
 }
 
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {

@@ -14,8 +14,10 @@ function h(tag, attributes = {}, ...children) {
 
 const digits = (x, n = 3) => {
   if (!Number.isFinite(x)) return "–";
+  if (x === 0) return "0";
+  if (Number.isInteger(x)) return x.toLocaleString("en-US", { maximumSignificantDigits: Math.max(n, String(Math.abs(x)).length) });
   if (Math.abs(x) >= 10 ** Math.min(n, 4)) return Math.round(x).toLocaleString("en-US");
-  return x === 0 ? "0" : Number(x.toPrecision(n)).toString();
+  return Number(x.toPrecision(n)).toString();
 };
 function timeText(s, n = 3) {
   const size = Math.abs(s);
@@ -26,6 +28,13 @@ function timeText(s, n = 3) {
   if (size < 300) return `${digits(s, n)} s`;
   if (size < 5400) return `${digits(s / 60, n)} min`;
   return size < 2 * 86400 ? `${digits(s / 3600, n)} h` : `${digits(s / 86400, n)} days`;
+}
+/// Round numbers of [low, high], about `most` of them.
+function ticks(low, high, most) {
+  const rough = (high - low || 1) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 2.5, 5].find(k => power * k >= rough) ?? 10), list = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); ++i) list.push(i * step + 0);  // no -0
+  return list;
 }
 const percent = (share, n = 1) => `${(100 * share).toFixed(n)} %`;
 const gib = x => `${x.toFixed(1)} GiB`;

@@ -118,7 +118,8 @@ class StepTimeline {
       pen.font = lane.compute ? "12px system-ui, sans-serif" : "10px system-ui, sans-serif";
       pen.textAlign = "left";
       pen.fillStyle = lane.compute ? this.ink.ink : this.ink.soft;
-      pen.fillText(lane.name, lane.compute ? 0 : 10, top + height / 2, this.left - (lane.compute ? 6 : 16));
+      const name = this.width < 600 ? lane.name.replace(/^ranks? [^(]*\(([^)]*)\)/, "$1") : lane.name;  // "ranks 0-7 (pp 0)": "pp 0"
+      pen.fillText(name, lane.compute ? 0 : 10, top + height / 2, this.left - (lane.compute ? 6 : 16));
     }
     pen.fillStyle = this.ink.idle;
     pen.fillRect(this.left, top, this.width - this.left, height);

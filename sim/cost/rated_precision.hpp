@@ -1,0 +1,18 @@
+/// Which precision's rate stands for arithmetic that a GPU does not have: V100 and bf16, A100 and fp8.
+#pragma once
+
+#include <array>
+
+#include "sim/cost/profile.hpp"
+
+namespace tracecast {
+
+bool eight_bits(Precision precision);  ///< fp8 per tensor, per block, and MXFP8
+
+/// `precision` itself, then those whose numbers it borrows, nearest first: fp8 for the 8-bit formats, bf16, fp16, fp32.
+std::array<Precision, 5> stand_ins(Precision precision);
+
+/// The first of them for which the profile has a peak rate. Requires a profile with one of them.
+Precision rated_as(const Profile& profile, Precision precision);
+
+}  // namespace tracecast
