@@ -1,23 +1,18 @@
 /// The planner's two rates for Llama 3.1 405B: layouts bounded, and layouts simulated at 16 micro-batches each. Items per
 /// second are layouts; arguments are threads.
-#include <filesystem>
 
 #include <benchmark/benchmark.h>
 
-#include "sim/io/files.hpp"
 #include "sim/search/planner.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace {
 
 using namespace tracecast;
 
 Scenario llama_405b() {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
-  return read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
-                       {"cluster.topology=dgx-h100", "parallel.dp=0", "training.global_batch_size=2048"})
-      .value();
+  return shipped_scenario("llama3-405b-16k",
+                          {"cluster.topology=dgx-h100", "parallel.dp=0", "training.global_batch_size=2048"});
 }
 
 /// From nothing, as `plan` begins: shapes, costs of layers, bounds of time and memory. Layouts that can be laid out; the

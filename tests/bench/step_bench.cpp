@@ -1,5 +1,4 @@
 /// One step of Llama 3.1 405B in a warm process: building its graph, simulating it, and both; folded and unfolded.
-#include <filesystem>
 #include <string>
 
 #include <benchmark/benchmark.h>
@@ -7,11 +6,10 @@
 #include "sim/engine/engine.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/classes.hpp"
-#include "sim/io/files.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace {
 
@@ -26,13 +24,10 @@ struct Input {
   std::unique_ptr<NetworkModel> network;
 
   static Input read(std::int64_t dp, std::int64_t microbatches) {
-    const std::filesystem::path root = source_dir();
-    const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
-    Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data,
-                                      {"cluster.topology=dgx-h100", "cluster.world_size=" + std::to_string(128 * dp),
-                                       "parallel.dp=" + std::to_string(dp),
-                                       "training.global_batch_size=" + std::to_string(microbatches * dp)})
-                            .value();
+    Scenario scenario = shipped_scenario(
+        "llama3-405b-16k",
+        {"cluster.topology=dgx-h100", "cluster.world_size=" + std::to_string(128 * dp),
+         "parallel.dp=" + std::to_string(dp), "training.global_batch_size=" + std::to_string(microbatches * dp)});
     Plan plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size).value();
     Schedule schedule =
         make_schedule(plan.parallel.pp_schedule,

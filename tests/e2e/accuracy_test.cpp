@@ -1,19 +1,15 @@
 // Published step times, forecast from the shipped scenario and profile files without any setting per run.
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-
 double relative_error(const std::string& name) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  const Scenario scenario = read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
+  const Scenario scenario = shipped_scenario(name);
   return forecast(scenario).value().forecast.step_time_s / scenario.measured.value().step_time_s - 1;
 }
 

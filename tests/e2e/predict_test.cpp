@@ -14,24 +14,17 @@
 #include "tests/report/trace_reader.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
 
 namespace {
 
-DataPaths shipped_data() {
-  const std::filesystem::path source = source_dir();
-  return {source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
-}
-
 /// The main job, with its spans.
 const ForecastRun& main_job() {
   static const ForecastRun run = [] {
-    const DataPaths data = shipped_data();
-    const auto scenario = read_scenario(data.scenarios / "published" / "llama3-405b-16k.json", data);
-    REQUIRE(scenario);
-    auto forecast_run = forecast(*scenario, {.record_spans = true});
+    auto forecast_run = forecast(shipped_scenario("llama3-405b-16k"), {.record_spans = true});
     REQUIRE(forecast_run);
     return std::move(*forecast_run);
   }();

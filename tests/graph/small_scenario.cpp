@@ -1,7 +1,7 @@
 #include "tests/graph/small_scenario.hpp"
 
 #include "sim/io/files.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast::testing {
 
@@ -21,10 +21,10 @@ Scenario small_scenario(int tp, int pp, int dp) {
   s.parallel.sequence_parallel = tp > 1;
   s.training.seq_length = 1024;
   s.training.global_batch_size = 8LL * dp;
-  const std::filesystem::path root = source_dir();
-  s.cluster = read_topology(root / "topologies" / "dgx-h100.json").value();
+  const DataPaths data = shipped_data();
+  s.cluster = read_topology(data.topologies / "dgx-h100.json").value();
   s.cluster.world_size = tp * pp * dp;
-  s.profile = read_profile(root / "kernels" / "profiles" / "h100.json").value();
+  s.profile = read_profile(data.profiles / "h100.json").value();
   return s;
 }
 

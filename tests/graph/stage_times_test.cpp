@@ -1,14 +1,10 @@
 #include "sim/graph/stage_times.hpp"
 
-#include <filesystem>
-#include <memory>
-
 #include <catch2/catch.hpp>
 
 #include "sim/graph/builder.hpp"
-#include "sim/io/files.hpp"
 #include "sim/report/timed_schedule.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -16,11 +12,7 @@ using namespace tracecast::literals;
 namespace {
 
 Scenario teaching(const std::vector<std::string>& overrides = {}) {
-  const std::filesystem::path source = source_dir();
-  const DataPaths data{source / "scenarios", source / "topologies", source / "kernels" / "profiles"};
-  const auto scenario = read_scenario(data.scenarios / "teaching" / "pipeline-1f1b.json", data, overrides);
-  REQUIRE(scenario);
-  return *scenario;
+  return shipped_scenario("pipeline-1f1b", overrides);
 }
 
 std::string complaint(const std::vector<std::string>& overrides) {

@@ -15,6 +15,7 @@
 #include "sim/io/launchers/yaml_document.hpp"
 #include "sim/search/space.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
+const DataPaths kData = shipped_data();
 
 RunGivens givens(const std::string& model, int gpus) {
   return {.model = model, .topology = "dgx-h100", .gpus = gpus, .overrides = {"training.seq_length=4096"}};
@@ -192,8 +193,7 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
   const std::string name = GENERATE(as<std::string>(), "llama3-405b-16k", "llama3-405b-1024", "llm-jp-13b-mdx",
                                     "llama2-7b-abci", "p5-llama3-70b-64", "p5-llama2-13b-hybrid-32",
                                     "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b");
-  const Scenario before =
-      in_plain_terms(read_scenario(find_file(name, kData.scenarios, "scenario").value(), kData).value());
+  const Scenario before = in_plain_terms(shipped_scenario(name));
   for (const LauncherFormat& format : launcher_formats()) {
     if (format.emit == nullptr) continue;
     const EmittedRun emitted = emit_run(format.name, before);

@@ -4,19 +4,18 @@
 
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 /// ZeRO-1 on 64 A100 of eight nodes.
 Result<Scenario> perturbed(const std::vector<std::string>& settings) {
-  return read_scenario(kRoot / "scenarios/teaching/zero-1-7.5b.json", kData, settings);
+  return read_scenario(kData.scenarios / "teaching/zero-1-7.5b.json", kData, settings);
 }
 
 std::string sentence(const std::string& setting) {

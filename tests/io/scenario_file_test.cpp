@@ -1,5 +1,4 @@
 #include <cstdlib>
-#include <fstream>
 
 #include <catch2/catch.hpp>
 
@@ -7,6 +6,7 @@
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 Scenario read(const fs::path& file, const std::vector<std::string>& overrides = {}) {
   Result<Scenario> scenario = read_scenario(file, kData, overrides);

@@ -1,6 +1,5 @@
 #include "sim/io/stack.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -12,6 +11,7 @@
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 std::vector<Stack> shipped() { return read_stacks(kRoot / "scenarios/stacks").value(); }
 

@@ -2,27 +2,20 @@
 
 #include "kernels/cpu_driver.hpp"
 
-#include <filesystem>
 #include <set>
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
-
 Scenario small(const std::string& model, std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), {"model=" + model, "model.hidden_size=64"});
-  Result<Scenario> scenario = read_scenario(kRoot / "scenarios/teaching/pipeline-1f1b.json", kData, overrides);
-  if (!scenario) FAIL(to_string(scenario.error()));
-  return *scenario;
+  return shipped_scenario("pipeline-1f1b", overrides);
 }
 
 const std::string kGpt =

@@ -1,8 +1,6 @@
 #include "kernels/recording.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -11,22 +9,9 @@
 #include "sim/io/files.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
-
-namespace {
-
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
-
-Scenario cpu_scenario(const std::string& name) {
-  const Result<Scenario> scenario = read_scenario(kRoot / "scenarios/cpu" / (name + ".json"), kData);
-  if (!scenario) FAIL(to_string(scenario.error()));
-  return *scenario;
-}
-
-}  // namespace
 
 TEST_CASE("samples: quartiles interpolate between order statistics", "[kernels][oracle]") {
   // Of 1..9 the quartiles are 3, 5 and 7 (R, type 7); a normal distribution with them has a deviation of 4 / 1.349.
@@ -42,7 +27,7 @@ TEST_CASE("samples: quartiles interpolate between order statistics", "[kernels][
 }
 
 TEST_CASE("suite: the quick one has every operator of the small CPU scenarios but the optimizer's sizes", "[kernels]") {
-  const Suite quick = make_suite("quick", cpu_scenario("cpu-one-rank")).value();
+  const Suite quick = make_suite("quick", shipped_scenario("cpu-one-rank")).value();
   const auto known = [&quick](const Operator& op) {
     return std::any_of(quick.operators.begin(), quick.operators.end(), [&](const SuiteOperator& other) {
       return other.op.kind == op.kind && other.op.pass == op.pass && other.op.shape == op.shape;
@@ -50,13 +35,13 @@ TEST_CASE("suite: the quick one has every operator of the small CPU scenarios bu
   };
   for (const char* name : {"cpu-one-rank", "cpu-dp2", "cpu-tp2"}) {
     Suite step;
-    REQUIRE(add_scenario(step, cpu_scenario(name)));
+    REQUIRE(add_scenario(step, shipped_scenario(name)));
     for (const SuiteOperator& each : step.operators) {
       INFO(name << " " << each.op.name);
       CHECK((each.op.kind == OperatorKind::optimizer || known(each.op)));
     }
   }
-  CHECK(make_suite("full", cpu_scenario("cpu-one-rank"))->operators.size() > quick.operators.size());
+  CHECK(make_suite("full", shipped_scenario("cpu-one-rank"))->operators.size() > quick.operators.size());
 }
 
 TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pass, and nothing that is refused",
@@ -80,9 +65,9 @@ TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pa
 
 TEST_CASE("suite: each work once, collectives of every kind over sizes", "[kernels]") {
   Suite suite;
-  REQUIRE(add_scenario(suite, cpu_scenario("cpu-one-rank")));
+  REQUIRE(add_scenario(suite, shipped_scenario("cpu-one-rank")));
   const std::size_t once = suite.operators.size();
-  REQUIRE(add_scenario(suite, cpu_scenario("cpu-one-rank")));
+  REQUIRE(add_scenario(suite, shipped_scenario("cpu-one-rank")));
   CHECK(suite.operators.size() == once);
   CHECK(suite.scenarios.size() == 2);
   const std::vector<CollectiveCall> calls = collective_sizes(Bytes{1 << 14});
@@ -91,7 +76,7 @@ TEST_CASE("suite: each work once, collectives of every kind over sizes", "[kerne
 }
 
 TEST_CASE("recording: what was measured comes back, what was not is near it", "[kernels]") {
-  Suite suite = make_suite("quick", cpu_scenario("cpu-one-rank")).value();
+  Suite suite = make_suite("quick", shipped_scenario("cpu-one-rank")).value();
   suite.collectives = collective_sizes(Bytes{4096});
   // A machine of 20 GFLOP/s and 4 GB/s.
   SuiteSamples samples;

@@ -4,10 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/plan/activations.hpp"
 #include "tests/support/models.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -338,11 +337,8 @@ TEST_CASE("narrow_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer
 
 TEST_CASE("DeepSeek-V3 on 2,048 H800 of 80 GB fits, as it did, and does not without what its report does",
           "[memory][published]") {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   const auto fits = [&](const std::vector<std::string>& overrides) {
-    const Scenario s =
-        read_scenario(root / "scenarios" / "published" / "deepseek-v3-2048.json", data, overrides).value();
+    const Scenario s = shipped_scenario("deepseek-v3-2048", overrides);
     const Plan plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size).value();
     const std::vector<MemoryByKind> ranks = peak_memory(s.model, plan, schedule_of(plan, "dualpipe"));
     return std::all_of(ranks.begin(), ranks.end(),
@@ -370,10 +366,8 @@ TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", 
 }
 
 TEST_CASE("Llama 3.1 405B on 8,192 H100 fits, as it did", "[memory][published]") {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   const auto peak = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
-    const Scenario s = read_scenario(root / "scenarios" / "published" / name, data, overrides).value();
+    const Scenario s = shipped_scenario(name, overrides);
     const Plan plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size).value();
     Bytes most;
     for (const MemoryByKind& rank : peak_memory(s.model, plan, schedule_of(plan, "interleaved-1f1b")))
@@ -381,12 +375,12 @@ TEST_CASE("Llama 3.1 405B on 8,192 H100 fits, as it did", "[memory][published]")
     return most;
   };
   const Bytes h100{85'520'809'984};  // 79.65 GiB
-  for (const char* name : {"llama3-405b-8k.json", "llama3-405b-16k.json", "llama3-405b-131k-context.json"}) {
+  for (const char* name : {"llama3-405b-8k", "llama3-405b-16k", "llama3-405b-131k-context"}) {
     CAPTURE(name);
     CHECK(peak(name) < h100);
   }
   // Rank 1 has 141 one-layer chunks in flight (2 x 14 + 7 x 16 + 1); the first rank's first chunk is the embedding alone.
-  CHECK(peak("llama3-405b-8k.json", {"training.recompute_modules=[]"}) > h100);
+  CHECK(peak("llama3-405b-8k", {"training.recompute_modules=[]"}) > h100);
 }
 
 TEST_CASE("activations of other layers: experts, latent attention, norms over heads", "[oracle][memory]") {

@@ -13,6 +13,7 @@
 #include "sim/report/goodput_svg.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -20,17 +21,10 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-
-Scenario scenario(const std::string& file, const std::vector<std::string>& overrides = {}) {
-  const Result<Scenario> read = read_scenario(kRoot / "scenarios" / file, kData, overrides);
-  if (!read) FAIL(to_string(read.error()));
-  return *read;
-}
 
 GoodputRequest llama(const std::string& failures, const std::vector<std::string>& overrides = {}) {
   GoodputRequest request;
-  request.scenario = scenario("published/llama3-405b-16k.json");
+  request.scenario = shipped_scenario("llama3-405b-16k");
   request.failures = read_failure_file(kRoot / "scenarios" / "failures" / (failures + ".json"), overrides).value();
   request.find_best_interval = false;
   request.options.min_histories = request.options.max_histories = 100;
@@ -77,9 +71,9 @@ TEST_CASE("other published goodputs", "[validation][reliability]") {
     const auto at = [](int replicas) {
       GoodputRequest request = llama("meta-rsc-1");
       request.scenario =
-          scenario("published/llama3-405b-16k.json",
-                   {"cluster.world_size=" + std::to_string(128 * replicas), "parallel.dp=" + std::to_string(replicas),
-                    "training.global_batch_size=" + std::to_string(16 * replicas)});
+          shipped_scenario("llama3-405b-16k", {"cluster.world_size=" + std::to_string(128 * replicas),
+                                               "parallel.dp=" + std::to_string(replicas),
+                                               "training.global_batch_size=" + std::to_string(16 * replicas)});
       return goodput_of(request);
     };
     CHECK(at(8) > 0.95);   // 1024
@@ -89,9 +83,9 @@ TEST_CASE("other published goodputs", "[validation][reliability]") {
   SECTION("OPT-175B: 33 days of work took about 57 on 992 GPUs") {
     const auto with = [](const std::vector<std::string>& overrides) {
       GoodputRequest request = llama("opt-175b-logbook", overrides);
-      request.scenario = scenario("published/llama3-405b-16k.json",
-                                  {"model=llama-3.1-70b", "cluster.world_size=992", "parallel.dp=31", "parallel.tp=8",
-                                   "parallel.pp=4", "parallel.vpp=1", "training.global_batch_size=992"});
+      request.scenario = shipped_scenario(
+          "llama3-405b-16k", {"model=llama-3.1-70b", "cluster.world_size=992", "parallel.dp=31", "parallel.tp=8",
+                              "parallel.pp=4", "parallel.vpp=1", "training.global_batch_size=992"});
       request.days = 60;
       return goodput_of(request);
     };
@@ -105,16 +99,16 @@ TEST_CASE("other published goodputs", "[validation][reliability]") {
   }
   SECTION("MegaScale: more than 90 % of the time") {
     GoodputRequest request = llama("megascale");
-    request.scenario = scenario("published/llama3-405b-16k.json",
-                                {"cluster.world_size=12288", "parallel.dp=96", "training.global_batch_size=1536"});
+    request.scenario = shipped_scenario(
+        "llama3-405b-16k", {"cluster.world_size=12288", "parallel.dp=96", "training.global_batch_size=1536"});
     CHECK(goodput_of(request) > 0.90);
     CHECK(goodput_of(request) < 0.97);
   }
 }
 
 TEST_CASE("steps of an unhealthy machine come from the engine", "[reliability]") {
-  const Scenario small = scenario("published/llama3-405b-16k.json",
-                                  {"cluster.world_size=2048", "parallel.dp=16", "training.global_batch_size=256"});
+  const Scenario small = shipped_scenario(
+      "llama3-405b-16k", {"cluster.world_size=2048", "parallel.dp=16", "training.global_batch_size=256"});
   const EngineStepTimes shrink(small);
   const StepTime healthy = shrink.of({}).value();
   CHECK(healthy.tokens == 256 * 8192);
@@ -122,8 +116,8 @@ TEST_CASE("steps of an unhealthy machine come from the engine", "[reliability]")
   SECTION("a smaller batch with fewer replicas is that layout") {
     const StepTime less = shrink.of({.lost_replicas = 1}).value();
     CHECK(less.tokens == 240 * 8192);
-    const Scenario fewer = scenario("published/llama3-405b-16k.json",
-                                    {"cluster.world_size=1920", "parallel.dp=15", "training.global_batch_size=240"});
+    const Scenario fewer = shipped_scenario(
+        "llama3-405b-16k", {"cluster.world_size=1920", "parallel.dp=15", "training.global_batch_size=240"});
     CHECK(less.time == forecast(fewer).value().timeline.step_time);
   }
   SECTION("the same batch on fewer replicas takes ceil(B / (D-1)) micro-batches") {

@@ -1,21 +1,17 @@
 /// What a slow GPU, a halved rail and a lost spine do to the step of a published run: docs/folding.md explains each.
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
-namespace fs = std::filesystem;
-
 namespace {
 
 Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false,
                      NetworkKind network = NetworkKind::analytic) {
-  const fs::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels/profiles"};
-  const Scenario scenario = read_scenario(root / "scenarios/published/llama3-405b-16k.json", data, settings).value();
-  return forecast(scenario, {.perturbation_effects = effects, .network = network}).value().forecast;
+  return forecast(shipped_scenario("llama3-405b-16k", settings), {.perturbation_effects = effects, .network = network})
+      .value()
+      .forecast;
 }
 
 double step(const std::vector<std::string>& settings) { return forecast_of(settings).step_time_s; }

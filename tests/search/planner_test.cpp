@@ -6,19 +6,11 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
-#include "sim/io/files.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-
-Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value();
-}
 
 /// One of a few models on 8 to 64 GPUs with a handful of values for every choice, drawn by number.
 struct Problem {
@@ -36,9 +28,9 @@ Problem problem(int number) {
   const std::int64_t ranks = 8 << pick(4);
   const std::int64_t batch = ranks * (1 + pick(3));
   Problem result{
-      shipped(names[pick(4)], {"cluster.world_size=" + std::to_string(ranks), "parallel.tp=1", "parallel.pp=1",
-                               "parallel.vpp=1", "parallel.dp=0", "parallel.sequence_parallel=false",
-                               "training.global_batch_size=" + std::to_string(batch)}),
+      shipped_scenario(names[pick(4)], {"cluster.world_size=" + std::to_string(ranks), "parallel.tp=1", "parallel.pp=1",
+                                        "parallel.vpp=1", "parallel.dp=0", "parallel.sequence_parallel=false",
+                                        "training.global_batch_size=" + std::to_string(batch)}),
       {}};
   result.space.tp = {1, 2, 4};
   result.space.pp = {1, 2, 4};
@@ -94,7 +86,7 @@ TEST_CASE("search: bounds hold where layers differ, parts are frozen, or states 
                                      "parallel.sequence_parallel=false",
                                      "training.global_batch_size=32"};
   overrides.insert(overrides.end(), each.overrides.begin(), each.overrides.end());
-  const Scenario scenario = shipped(each.scenario, overrides);
+  const Scenario scenario = shipped_scenario(each.scenario, overrides);
   SearchSpace space;
   space.tp = {1, 4};
   space.sequence_parallel = {true, false};
@@ -114,7 +106,7 @@ TEST_CASE("search: bounds hold where layers differ, parts are frozen, or states 
 
 TEST_CASE("search: copies to the host and FSDP's gathers bound a step that they take longest for", "[search]") {
   // A seventh of a PCIe's rate: 7B's activations cross it for longer than all GPUs compute.
-  Scenario scenario = shipped("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0"});
+  Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0"});
   scenario.cluster.node.pcie.bytes_per_second /= 7;
   Layout layout;
   layout.zero_stage = 3;
@@ -161,7 +153,7 @@ TEST_CASE("search: bounds of a whole space are those of its layouts one by one",
 
 TEST_CASE("search: the bound is near what is simulated", "[search]") {
   // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
-  const Scenario scenario = shipped("llama3-405b-16k");
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   Layout own;
   own.tp = 8;
   own.pp = 16;
@@ -207,7 +199,7 @@ TEST_CASE("search: memory that has to stay free shuts layouts out", "[search]") 
 
 TEST_CASE("search: ZeRO-3 over a pipeline of single layers gathers far ahead of a waiting rank", "[search][graph]") {
   // Found by a search: with one or two units in a chunk, gathers ran more micro-batches ahead than local events can tell.
-  const Scenario scenario = shipped("llama3-405b-16k");
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   Layout layout;
   layout.pp = 32;
   layout.vpp = 4;
@@ -218,7 +210,7 @@ TEST_CASE("search: ZeRO-3 over a pipeline of single layers gathers far ahead of 
 
 TEST_CASE("search: a backward in two parts over a chunk of two layers gathers twice with ZeRO-3", "[search][graph]") {
   // Found by a search: both parts' gathers, which run ahead, said that they were the same.
-  const Scenario scenario = shipped("llama2-7b-abci", {"parallel.tp=1", "parallel.pp=1", "parallel.dp=0"});
+  const Scenario scenario = shipped_scenario("llama2-7b-abci", {"parallel.tp=1", "parallel.pp=1", "parallel.dp=0"});
   Layout layout;
   layout.pp = 16;
   layout.zero_stage = 3;

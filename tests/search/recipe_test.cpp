@@ -3,19 +3,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-
-Scenario shipped(const std::string& name) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
-}
 
 SearchSpace choices() {
   SearchSpace space;
@@ -32,7 +24,7 @@ SearchSpace choices() {
 
 TEST_CASE("0-27 the talk's recipe: data parallelism to the limit of memory, then tp and pp, with its gap to the best",
           "[search][seeds]") {
-  const Scenario scenario = shipped("llm-jp-13b-mdx");
+  const Scenario scenario = shipped_scenario("llm-jp-13b-mdx");
   const SearchSpace space = choices();
   const RecipeTrace trace = follow_recipe(scenario, space, {});
   REQUIRE(trace.found);
@@ -46,7 +38,7 @@ TEST_CASE("0-27 the talk's recipe: data parallelism to the limit of memory, then
 }
 
 TEST_CASE("0-28 more PP and activation checkpointing appear as moves, with memory and time deltas", "[search][seeds]") {
-  const RecipeTrace trace = follow_recipe(shipped("llm-jp-13b-mdx"), choices(), {});
+  const RecipeTrace trace = follow_recipe(shipped_scenario("llm-jp-13b-mdx"), choices(), {});
   REQUIRE(trace.found);
   bool pipeline = false;
   bool recomputation = false;
@@ -66,7 +58,7 @@ TEST_CASE("0-28 more PP and activation checkpointing appear as moves, with memor
 }
 
 TEST_CASE("recipe: says so when nothing fits", "[search]") {
-  const RecipeTrace trace = follow_recipe(shipped("llm-jp-13b-mdx"), choices(), {.memory_headroom = 0.99});
+  const RecipeTrace trace = follow_recipe(shipped_scenario("llm-jp-13b-mdx"), choices(), {.memory_headroom = 0.99});
   CHECK_FALSE(trace.found);
   CHECK_FALSE(trace.steps.empty());
 }

@@ -7,19 +7,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-
-Scenario shipped(const std::string& name) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
-}
 
 template <class Value>
 bool contains(const std::vector<Value>& values, Value value) {
@@ -65,7 +57,7 @@ TEST_CASE("space: without tensor parallelism sequence parallelism is no choice",
 }
 
 TEST_CASE("space: the layout of a scenario gives it back", "[search]") {
-  Scenario scenario = shipped("llama3-405b-16k");
+  Scenario scenario = shipped_scenario("llama3-405b-16k");
   const Layout own = layout_of(scenario);
   CHECK(layout_of(with_layout(scenario, own)) == own);
   scenario.parallel.sequence_parallel = false;
@@ -75,7 +67,7 @@ TEST_CASE("space: the layout of a scenario gives it back", "[search]") {
 }
 
 TEST_CASE("space: the default tries what divides, and what the scenario has", "[search]") {
-  const Scenario scenario = shipped("llama3-405b-16k");
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   const SearchSpace space = default_space(scenario, 16384);
   CHECK(space.tp == std::vector<int>{1, 2, 4, 8});  // NVLink reaches 8
   CHECK(space.cp == std::vector<int>{1});           // sequences of 8,192
@@ -92,12 +84,12 @@ TEST_CASE("space: the default tries what divides, and what the scenario has", "[
   CHECK(default_space(own, 16384).sequence_parallel.size() == 2);
   CHECK(contains(default_space(own, 16384).offload, Offload{.optimizer = true}));
 
-  const SearchSpace experts = default_space(shipped("llama3-405b-131k-context"), 16384);
+  const SearchSpace experts = default_space(shipped_scenario("llama3-405b-131k-context"), 16384);
   CHECK(contains(experts.cp, 16));
 }
 
 TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]") {
-  const Scenario scenario = shipped("llama3-405b-16k");
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   Layout layout;
   layout.tp = 4;
   layout.pp = 9;

@@ -5,7 +5,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/report/sweep_report.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
@@ -14,9 +14,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 Result<Scenario> llama_7b(const Texts& overrides) {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
-  return read_scenario(root / "scenarios/case_studies/llama2-7b-abci.json", data, overrides);
+  const DataPaths data = shipped_data();
+  return read_scenario(data.scenarios / "case_studies/llama2-7b-abci.json", data, overrides);
 }
 
 Sweep sweep_of(const Texts& texts) {

@@ -3,23 +3,17 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/report/axis_bandwidth.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
 
 namespace {
 
-Forecast shipped(const std::string& name) {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
-  const Scenario scenario = read_scenario(find_file(name, data.scenarios, "scenario").value(), data).value();
-  return forecast(scenario).value().forecast;
-}
+Forecast shipped(const std::string& name) { return forecast(shipped_scenario(name)).value().forecast; }
 
 /// The row of an axis; it has to run on one class of links.
 const AxisBandwidth& row(const Forecast& f, const std::string& axis) {

@@ -4,25 +4,17 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/report/forecast.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-
-Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  return read_scenario(find_file(name, kData.scenarios, "scenario").value(), kData, overrides).value();
-}
 
 ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
   Result<ForecastRun> result = forecast(scenario, options);
@@ -34,7 +26,8 @@ ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
 
 TEST_CASE("0-18: a search over layouts, micro-batches and checkpointing ranks them and tells what does not fit",
           "[seeds][search]") {
-  const Scenario scenario = shipped("llama2-13b-abci", {"cluster.world_size=32", "training.global_batch_size=64"});
+  const Scenario scenario =
+      shipped_scenario("llama2-13b-abci", {"cluster.world_size=32", "training.global_batch_size=64"});
   SearchSpace space;
   space.tp = {1, 2, 4, 8};
   space.pp = {1, 2, 4};
@@ -54,8 +47,9 @@ TEST_CASE("0-33: the best layout depends on the fabric", "[seeds][search]") {
   // LLaMA-2 13B, one short sequence per GPU: with eight NICs of 200 Gb/s to a node FSDP is the fastest, with four, two GPUs
   // to each, stages and tensor parallelism, which send less between nodes.
   const auto best_on = [](const std::string& topology) {
-    const Scenario scenario = shipped("llama2-13b-abci", {"cluster.topology=" + topology, "cluster.world_size=64",
-                                                          "training.global_batch_size=64", "training.seq_length=1024"});
+    const Scenario scenario =
+        shipped_scenario("llama2-13b-abci", {"cluster.topology=" + topology, "cluster.world_size=64",
+                                             "training.global_batch_size=64", "training.seq_length=1024"});
     SearchSpace space;
     space.tp = {1, 2, 4, 8};
     space.pp = {1, 2, 4};
@@ -76,10 +70,10 @@ TEST_CASE(
     "1-39: 405B on 16,384 GPUs needs data, tensor and pipeline parallelism and ZeRO; without any one it is slower "
     "or does not fit",
     "[seeds][memory]") {
-  const Forecast all = run(shipped("llama3-405b-16k")).forecast;
+  const Forecast all = run(shipped_scenario("llama3-405b-16k")).forecast;
   REQUIRE(all.fits);
   const auto without = [&](const std::vector<std::string>& overrides) {
-    const Forecast f = run(shipped("llama3-405b-16k", overrides)).forecast;
+    const Forecast f = run(shipped_scenario("llama3-405b-16k", overrides)).forecast;
     return !f.fits || f.step_time_s > all.step_time_s;
   };
   CHECK(without({"parallel.tp=1", "parallel.sequence_parallel=false", "parallel.dp=1024"}));
@@ -125,7 +119,7 @@ TEST_CASE("1-1: the power law's quantities are there: compute, parameters and to
 TEST_CASE("3-44: parameters, gradients, optimizer states and activations against the GPU's memory", "[seeds][memory]") {
   for (const char* name : {"llama2-7b-one-gpu", "p5-llama3-70b-32", "llama3-405b-1024"}) {
     CAPTURE(name);
-    const Forecast f = run(shipped(name)).forecast;
+    const Forecast f = run(shipped_scenario(name)).forecast;
     Bytes tightest;
     for (const MemoryByKind& m : f.memory) {
       CHECK(m.total() ==

@@ -9,6 +9,7 @@
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using tracecast::test::llama3_70b;
@@ -17,11 +18,6 @@ using tracecast::testing::small_scenario;
 namespace {
 
 const std::filesystem::path kRoot = source_dir();
-
-Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value();
-}
 
 /// Bytes per parameter as S3 counts them: 2 weights, 2 gradients, 4 optimizer.
 Training eight_bytes() {
@@ -143,12 +139,13 @@ TEST_CASE("3-5 3-6: Llama 3 70B needs 560 GB with DDP and 70 GB over eight ranks
 
 TEST_CASE("3-7: 70B on eight H100 does not fit, neither with 16 bytes per parameter nor with 8 and activations",
           "[seeds][memory]") {
-  const Scenario sixteen = shipped("llama3-70b-fsdp-8");
+  const Scenario sixteen = shipped_scenario("llama3-70b-fsdp-8");
   const Forecast full = forecast(sixteen).value().forecast;
   CHECK_FALSE(full.fits);
   const MemoryByKind& memory = full.memory.front();
   CHECK(gb(memory.weights + memory.gradients + memory.optimizer) == Approx(141.1).epsilon(1e-3));
-  const Forecast eight = forecast(shipped("llama3-70b-fsdp-8", {"training.master_weights=false"})).value().forecast;
+  const Forecast eight =
+      forecast(shipped_scenario("llama3-70b-fsdp-8", {"training.master_weights=false"})).value().forecast;
   CHECK_FALSE(eight.fits);
   // The states alone would fit: it is the activations that do not.
   const MemoryByKind& less = eight.memory.front();
@@ -157,10 +154,10 @@ TEST_CASE("3-7: 70B on eight H100 does not fit, neither with 16 bytes per parame
 }
 
 TEST_CASE("3-8: memory is (P + G + O) / N + activations, and transients on top", "[seeds][memory]") {
-  const Forecast result = forecast(shipped("llama3-70b-fsdp-8")).value().forecast;
+  const Forecast result = forecast(shipped_scenario("llama3-70b-fsdp-8")).value().forecast;
   const MemoryByKind& memory = result.memory.front();
   const MemoryByKind states =
-      model_states(parameter_count(llama3_70b()).total(), shipped("llama3-70b-fsdp-8").training, 3, 8);
+      model_states(parameter_count(llama3_70b()).total(), shipped_scenario("llama3-70b-fsdp-8").training, 3, 8);
   const Bytes bound = states.weights + states.gradients + states.optimizer + memory.activations;
   CHECK(gb(bound) == Approx(gb(memory.total() - memory.transient - memory.fixed - memory.fragmentation)));
   CHECK(memory.transient > Bytes{0});
@@ -175,7 +172,8 @@ TEST_CASE("3-10 3-11 3-12: 70B moves 122.5 GB per gather, 245 GB in a step witho
   const double whole = 2.0 * static_cast<double>(parameter_count(llama3_70b()).total());
   const auto sent = [](const std::vector<std::string>& overrides) {
     double sum = 0;
-    for (const TrafficCount& each : count_traffic(forecast(shipped("llama3-70b-fsdp-8", overrides)).value().graph, 0))
+    for (const TrafficCount& each :
+         count_traffic(forecast(shipped_scenario("llama3-70b-fsdp-8", overrides)).value().graph, 0))
       if (each.traffic != Traffic::control) sum += each.sent;
     return sum;
   };
@@ -184,7 +182,7 @@ TEST_CASE("3-10 3-11 3-12: 70B moves 122.5 GB per gather, 245 GB in a step witho
   // 245 GB in a second are 1960 Gb/s. The 3200 Gb/s that S3 sets beside them are a node's, and eight ranks of one node
   // use NVLink: the step has no traffic between nodes at all.
   CHECK(245e9 * 8 / 1e9 == 1960);
-  for (const TrafficCount& each : count_traffic(forecast(shipped("llama3-70b-fsdp-8")).value().graph, 0))
+  for (const TrafficCount& each : count_traffic(forecast(shipped_scenario("llama3-70b-fsdp-8")).value().graph, 0))
     CHECK(each.nodes == 1);
 }
 
@@ -277,7 +275,7 @@ TEST_CASE(
   const auto with = [&common](const std::string& strategy) {
     std::vector<std::string> overrides = common;
     overrides.push_back("parallel.sharding_strategy=" + strategy);
-    return shipped("p5-llama2-13b-hybrid-32", overrides);
+    return shipped_scenario("p5-llama2-13b-hybrid-32", overrides);
   };
   const Scenario hybrid_scenario = with("HYBRID_SHARD");
   CHECK(hybrid_scenario.parallel.shard_group == 8);  // the GPUs of a node

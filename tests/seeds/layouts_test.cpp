@@ -1,26 +1,17 @@
 // Statements of the seed documents about 3D layouts, placement and software stacks, by the ids of SEEDS.md.
-#include <algorithm>
 
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
 #include "sim/graph/traffic.hpp"
-#include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using tracecast::testing::small_scenario;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-
-Result<Scenario> shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  return read_scenario(find_file(name, kData.scenarios, "scenario").value(), kData, overrides);
-}
 
 ForecastRun run(const Scenario& scenario) {
   Result<ForecastRun> result = forecast(scenario);
@@ -167,7 +158,7 @@ TEST_CASE("4-16: q, k, v and ffn.0 by columns, o and ffn.2 by rows", "[seeds][gr
 
 TEST_CASE("3-34: stages on different P5 nodes talk through EFA, with its latency", "[seeds][network]") {
   Scenario scenario = small_scenario(8, 2, 1);
-  scenario.cluster = shipped("p5-llama2-13b-16")->cluster;
+  scenario.cluster = shipped_scenario("p5-llama2-13b-16").cluster;
   scenario.cluster.world_size = 16;
   scenario.parallel.overlap_p2p = false;
   const GroupPlacement pair = place(scenario.cluster, numbers(2, 0, 8), 1);
@@ -184,9 +175,9 @@ TEST_CASE("3-34: stages on different P5 nodes talk through EFA, with its latency
 TEST_CASE("0-13 2-11: Megatron-DeepSpeed is Megatron's tp and pp with ZeRO-1, and its stack no more than its keys",
           "[seeds][io]") {
   const std::string unfused = "training.flash_attention=false";  // the scenario says otherwise
-  Scenario composed = shipped("llm-jp-13b-mdx", {unfused, "parallel.scatter_gather_p2p=true"}).value();
+  Scenario composed = shipped_scenario("llm-jp-13b-mdx", {unfused, "parallel.scatter_gather_p2p=true"});
   composed.profile.host.launch = 80e-6;
-  const Scenario preset = shipped("llm-jp-13b-mdx", {unfused, "stack=megatron-deepspeed"}).value();
+  const Scenario preset = shipped_scenario("llm-jp-13b-mdx", {unfused, "stack=megatron-deepspeed"});
   CHECK(preset.parallel.zero_stage == 1);
   CHECK(preset.parallel == composed.parallel);
   CHECK(preset.training == composed.training);

@@ -1,19 +1,17 @@
 // Rules of thumb of the seed documents and of DeepSpeed, beside our own numbers; ids of SEEDS.md, DOMAIN.md 2.
 #include "sim/plan/memory_rules.hpp"
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/search/recipe.hpp"
 #include "tests/support/models.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -83,10 +81,8 @@ TEST_CASE("3-45: S3's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP", "[see
 }
 
 TEST_CASE("3-45: the rule says of the P5 table's runs what the table has", "[seeds][plan]") {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   const auto rule = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
-    return rule_of_thumb(read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value());
+    return rule_of_thumb(shipped_scenario(name, overrides));
   };
   CHECK(rule("p5-llama2-7b-8") == SeedStrategy::fsdp);
   CHECK(rule("p5-llama2-13b-16") == SeedStrategy::fsdp);

@@ -1,29 +1,20 @@
 // Statements of the seed documents about what is searched, logged and claimed; ids of SEEDS.md.
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
-
-const std::filesystem::path kRoot = source_dir();
-
-Scenario shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  const DataPaths data{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-  return read_scenario(find_file(name, data.scenarios, "scenario").value(), data, overrides).value();
-}
 
 std::size_t times_in(const std::string& text, const std::string& what) {
   std::size_t count = 0;
@@ -35,7 +26,7 @@ std::size_t times_in(const std::string& text, const std::string& what) {
 
 TEST_CASE("0-18: the search tries micro-batches and recomputations, ranks what fits and counts what does not",
           "[seeds][search]") {
-  const Scenario scenario = shipped("llama2-7b-abci", {"cluster.world_size=32", "parallel.dp=0"});
+  const Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=32", "parallel.dp=0"});
   SearchSpace space = default_space(scenario, 32);
   space.tp = {1, 2};
   space.pp = {1, 2};
@@ -56,7 +47,7 @@ TEST_CASE("0-18: the search tries micro-batches and recomputations, ranks what f
 TEST_CASE("0-33: the best layout of one model depends on what joins its GPUs", "[seeds][search]") {
   // Llama 3 70B on 32 H100: eight NICs of 400 Gb/s a node, and of 200 Gb/s.
   const auto best_on = [](const std::string& topology) {
-    const Scenario scenario = shipped("p5-llama3-70b-32", {"cluster.topology=" + topology});
+    const Scenario scenario = shipped_scenario("p5-llama3-70b-32", {"cluster.topology=" + topology});
     SearchSpace space = default_space(scenario, 32);
     space.tp = {8};
     space.pp = {1, 2};
@@ -106,10 +97,10 @@ TEST_CASE("4-9: too large a batch needs more tokens, where a critical batch is g
   CHECK(tokens_with_batch(1e12, 4e6, 4e6) == Approx(2e12));
   // Off by default: the days are those of the tokens alone, whatever the batch.
   const std::string batch = "training.global_batch_size=2048";
-  const Scenario off = shipped("llama2-7b-abci", {batch});
+  const Scenario off = shipped_scenario("llama2-7b-abci", {batch});
   CHECK(off.training.critical_batch_tokens == 0);
   CHECK(tokens_to_train(off.training) == static_cast<double>(off.training.train_tokens));
-  const Scenario on = shipped("llama2-7b-abci", {batch, "training.critical_batch_tokens=4194304"});
+  const Scenario on = shipped_scenario("llama2-7b-abci", {batch, "training.critical_batch_tokens=4194304"});
   const auto sequences = static_cast<double>(on.training.seq_length) * 2048;
   CHECK(tokens_to_train(on.training) == Approx(tokens_to_train(off.training) * (1 + sequences / 4194304)));
   // A step is what it was.

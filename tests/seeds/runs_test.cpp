@@ -9,7 +9,7 @@
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -17,15 +17,10 @@ using tracecast::testing::small_scenario;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels" / "profiles"};
-
-Result<Scenario> shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  return read_scenario(find_file(name, kData.scenarios, "scenario").value(), kData, overrides);
-}
+const DataPaths kData = shipped_data();
 
 Forecast predicted(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  const Result<ForecastRun> run = forecast(shipped(name, overrides).value());
+  const Result<ForecastRun> run = forecast(shipped_scenario(name, overrides));
   if (!run) FAIL(to_string(run.error()));
   return run->forecast;
 }
@@ -107,7 +102,7 @@ TEST_CASE("0-4 3-27: tensor parallelism over eight GPUs of two nodes is slower t
   const Forecast across = predicted("tensor-parallel-across-nodes");
   CHECK(exposed(across, Traffic::tensor_parallel) > 0);
   // The same 8 ranks with 4 to a node.
-  Scenario scenario = shipped("tensor-parallel", one_node).value();
+  Scenario scenario = shipped_scenario("tensor-parallel", one_node);
   scenario.cluster.node.gpus = scenario.cluster.node.gpus_per_host = scenario.cluster.node.nics = 4;
   CHECK(forecast(scenario).value().forecast.step_time_s > inside);
 }
@@ -132,7 +127,7 @@ TEST_CASE("0-12: LLaMA-2 7B, 13B and 70B on ABCI fit 40 GB with exact parameter 
       {"llama2-7b-abci", 6'738'415'616}, {"llama2-13b-abci", 13'015'864'320}, {"llama2-70b-abci", 68'976'648'192}};
   for (const auto& [name, parameters] : runs) {
     INFO(name);
-    const Scenario scenario = shipped(name).value();
+    const Scenario scenario = shipped_scenario(name);
     CHECK(parameter_count(scenario.model).total() == parameters);
     CHECK(scenario.profile.name == "a100-40gb");
     const Forecast f = predicted(name);
@@ -153,7 +148,7 @@ TEST_CASE("0-14: beyond a node, more tensor parallelism exposes more communicati
   const double four_nodes = share(32, 2);
   CHECK(two_nodes > node);
   CHECK(four_nodes > two_nodes);
-  Scenario slow = shipped("llama2-70b-abci", {"parallel.overlap_p2p=false"}).value();
+  Scenario slow = shipped_scenario("llama2-70b-abci", {"parallel.overlap_p2p=false"});
   const double before = exposed(forecast(slow).value().forecast, Traffic::pipeline);
   slow.cluster.node.nic_rate.bytes_per_second /= 8;
   CHECK(exposed(forecast(slow).value().forecast, Traffic::pipeline) > before);
@@ -167,16 +162,16 @@ TEST_CASE("0-15 0-16: ABCI's A nodes and mdx", "[seeds][network]") {
   CHECK(abci.node.nic_rate.bytes_per_second == 25'000'000'000);
   CHECK(abci.node.gpu_link.bytes_per_second == 300'000'000'000);
   CHECK(abci.gpu == "a100-40gb");
-  const Scenario mdx = shipped("llm-jp-13b-mdx").value();
+  const Scenario mdx = shipped_scenario("llm-jp-13b-mdx");
   CHECK(mdx.cluster.world_size == 12 * 8);
   CHECK(mdx.profile.name == "a100-40gb");
 }
 
 TEST_CASE("0-17: LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[seeds][memory]") {
-  const ForecastRun run = forecast(shipped("llm-jp-13b-mdx").value()).value();
+  const ForecastRun run = forecast(shipped_scenario("llm-jp-13b-mdx")).value();
   CHECK(run.plan.parallel.dp * run.plan.parallel.pp * run.plan.parallel.tp == 96);
   CHECK(run.forecast.fits);
-  const std::int64_t per_rank = parameter_count(shipped("llm-jp-13b-mdx")->model).total() / 8;
+  const std::int64_t per_rank = parameter_count(shipped_scenario("llm-jp-13b-mdx").model).total() / 8;
   CHECK(static_cast<double>(per_rank) * 1e-9 == Approx(1.607).margin(0.0005));
   CHECK(gb(model_states(per_rank, sixteen_bytes(), 0, 12).total()) == Approx(25.71).margin(0.01));
   CHECK(gb(model_states(per_rank, sixteen_bytes(), 1, 12).total()) == Approx(8.03).margin(0.01));
@@ -187,12 +182,12 @@ TEST_CASE("0-17: LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[seeds][memor
 }
 
 TEST_CASE("0-19: LLM-jp 175B on 392 GPUs is not DP 2, PP 49, TP 2", "[seeds][error]") {
-  const Result<ForecastRun> wrong = forecast(shipped("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=2"}).value());
+  const Result<ForecastRun> wrong = forecast(shipped_scenario("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=2"}));
   REQUIRE(!wrong);
   CHECK(to_string(wrong.error()).find("make 196 ranks, not the 392 of the cluster (needed here: dp 4)") !=
         std::string::npos);
-  CHECK(forecast(shipped("llm-jp-175b-abci").value()).has_value());
-  CHECK(forecast(shipped("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=4"}).value()).has_value());
+  CHECK(forecast(shipped_scenario("llm-jp-175b-abci")).has_value());
+  CHECK(forecast(shipped_scenario("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=4"})).has_value());
 }
 
 TEST_CASE("0-30: without flash attention the scores pass through memory", "[seeds][graph][memory]") {
@@ -356,7 +351,7 @@ TEST_CASE("1-32 3-19 3-20 4-15: one all-reduce per block and direction", "[seeds
 }
 
 TEST_CASE("1-36: days of a pre-training are its tokens over the rate", "[seeds]") {
-  const Scenario scenario = shipped("llama3-405b-16k").value();
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   const Forecast f = predicted("llama3-405b-16k");
   const double n = static_cast<double>(parameter_count(scenario.model).total());
   const double tokens = 15.6e12;
@@ -410,7 +405,7 @@ TEST_CASE("3-41 3-42 3-48 3-49 3-50: the runs of the P5 table", "[seeds][memory]
       {"p5-llama3-70b-64", 64}, {"p5-llama3-405b-256", 256}, {"p5-llama3-405b-512", 512}, {"llama3-405b-1024", 1024}};
   for (const auto& [name, gpus] : runs) {
     INFO(name);
-    const Scenario scenario = shipped(name).value();
+    const Scenario scenario = shipped_scenario(name);
     CHECK(scenario.cluster.world_size == gpus);
     const Forecast f = predicted(name);
     CHECK(f.step_time_s > 0);
@@ -435,7 +430,7 @@ TEST_CASE("4-10: the small translation transformer runs with DDP on four GPUs", 
   const std::int64_t layers = 6 * (attention + mlp + 4 * h) + 6 * (2 * attention + mlp + 6 * h);
   const std::int64_t ends = 2 * 32000 * h + 128 * h + 2 * 2 * h;
   CHECK(parameter_count(model).total() == layers + ends);
-  const ForecastRun run = forecast(shipped("translation-ddp-4").value()).value();
+  const ForecastRun run = forecast(shipped_scenario("translation-ddp-4")).value();
   CHECK(run.forecast.fits);
   CHECK(run.forecast.ranks == 4);
   int cross = 0;

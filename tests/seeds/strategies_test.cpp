@@ -5,18 +5,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/io/files.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-Scenario base() {
-  const std::filesystem::path root = source_dir();
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
-  return read_scenario(find_file("strategies", data.scenarios, "scenario").value(), data).value();
-}
+Scenario base() { return shipped_scenario("strategies"); }
 
 const std::vector<StrategyRow>& table() {
   static const std::vector<StrategyRow> rows = strategy_table(base(), 4).value();

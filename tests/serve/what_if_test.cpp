@@ -7,7 +7,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/report/forecast.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::cli;
@@ -15,15 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-const DataPaths& data() {
-  static const std::filesystem::path source = source_dir();
-  static const DataPaths paths{
-      .scenarios = source / "scenarios", .topologies = source / "topologies", .profiles = source / "kernels/profiles"};
-  return paths;
-}
-
 json answer(const json& request) {
-  const std::string text = answer_what_if(request.dump(), data());
+  const std::string text = answer_what_if(request.dump(), shipped_data());
   CHECK(text.find('\n') == std::string::npos);
   return json::parse(text);
 }
@@ -44,7 +37,7 @@ TEST_CASE("what if: an answer is the forecast of the command line", "[serve]") {
   const json said = answer(request);
   REQUIRE(said["ok"] == true);
   const Result<Scenario> scenario =
-      read_scenario(data().scenarios / "published" / "llama3-405b-16k.json", data(),
+      read_scenario(shipped_data().scenarios / "published" / "llama3-405b-16k.json", shipped_data(),
                     {"training.global_batch_size=4096", "parallel.pp_schedule=interleaved-1f1b"});
   REQUIRE(scenario);
   const Result<ForecastRun> run = forecast(*scenario);
@@ -140,9 +133,9 @@ TEST_CASE("what if: no request, however broken, is without an answer", "[serve][
       if (text.empty()) text = "{";
     }
     INFO("seed 20261121, case " << i << ": " << text);
-    const json said = json::parse(answer_what_if(text, data()));
+    const json said = json::parse(answer_what_if(text, shipped_data()));
     CHECK((said["ok"] == true || !said["errors"].empty()));
   }
-  CHECK(json::parse(answer_what_if(std::string(60'000, '['), data()))["errors"][0] ==
+  CHECK(json::parse(answer_what_if(std::string(60'000, '['), shipped_data()))["errors"][0] ==
         "the request is nested too deeply");
 }

@@ -1,19 +1,17 @@
 #include "sim/validation/ablation.hpp"
 
-#include <cmath>
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 /// Three small runs of one source: tensor parallel, pipelined and recomputed, data parallel.
 CsvTable table() {

@@ -7,13 +7,14 @@
 
 #include "sim/validation/validate.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
 const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 std::string quoted(const std::string& field) { return "\"" + field + "\""; }
 

@@ -6,14 +6,13 @@
 #include "sim/cost/costs.hpp"
 #include "sim/validation/collective_tables.hpp"
 #include "sim/validation/kernel_tables.hpp"
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 }  // namespace
 

@@ -6,14 +6,13 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 constexpr const char* kNeeded = "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count";
 constexpr const char* kLlama = "32,4096,32,11008,32000,4096,128,H100,16";

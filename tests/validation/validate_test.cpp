@@ -12,13 +12,14 @@
 #include "sim/report/validation_report.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
 namespace {
 
 const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 /// A row as if it had been forecast.
 RowForecast row(const std::string& source, double predicted, double measured, double deviation = 0.1) {
