@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -31,7 +33,7 @@ void run_collective(const CollectiveCall& call, MPI_Comm communicator, cpu::Driv
   MPI_Comm_size(communicator, &ranks);
   MPI_Comm_rank(communicator, &self);
   const int all = floats(call.size);
-  const int share = (all + ranks - 1) / ranks;
+  const int share = ceil_div(all, ranks);
   switch (call.collective) {
     case Collective::all_reduce:
       MPI_Allreduce(driver.input(all), driver.output(all), all, MPI_FLOAT, MPI_SUM, communicator);

@@ -5,14 +5,13 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/quantile.hpp"
 #include "sim/base/result.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/costs.hpp"
 
 namespace tracecast {
 namespace {
-
-double median(std::vector<double> values) { return summarise(std::move(values)).median; }
 
 bool is_dense(const Operator& op) {
   return op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm || op.kind == OperatorKind::scores;

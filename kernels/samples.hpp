@@ -16,6 +16,6 @@ struct Samples {
 };
 
 /// Quartiles by linear interpolation between order statistics (R's type 7).   Requires at least one value.
-Samples summarise(std::vector<double> values);
+Samples summarise(const std::vector<double>& values);
 
 }  // namespace tracecast

@@ -1,16 +1,14 @@
 #include "kernels/cuda/gemm_problem.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include "sim/base/integers.hpp"
 
 namespace tracecast::cuda {
 namespace {
 
 constexpr std::int64_t kNarrowMultiple = 16;  // bytes: cuBLASLt's alignment of fp8 operands
 constexpr std::int64_t kScaleBlock = 128;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// A stored matrix of `outer` runs of `inner` elements: column-major `inner` x `outer`.
 GemmOperand stored(std::int64_t inner, std::int64_t outer, bool transposed, ElementType type, Scaling scaling) {

@@ -1,14 +1,14 @@
 #include "kernels/cuda/rendezvous.hpp"
 
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "sim/base/words.hpp"
 
 namespace tracecast::cuda {
 namespace {
@@ -22,27 +22,20 @@ constexpr std::array kLaunchers{Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORL
                                 Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
                                 Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
 
-std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
-Result<int> number_of(const Environment& environment, const char* name, int otherwise) {
+Result<int> variable(const Environment& environment, const char* name, int otherwise) {
   const char* const text = environment(name);
   if (text == nullptr) return otherwise;
-  const std::optional<int> value = number(text);
-  if (!value) return fail(fmt::format("{} = {}: not a number of ranks", name, text));
+  const std::optional<int> value = number_of<int>(text);
+  if (!value || *value < 0) return fail(fmt::format("{} = {}: not a number of ranks", name, text));
   return *value;
 }
 
 Result<Seat> seat_of(const Environment& environment, const Launcher& launcher) {
-  const Result<int> rank = number_of(environment, launcher.rank, 0);
-  const Result<int> ranks = number_of(environment, launcher.ranks, 1);
+  const Result<int> rank = variable(environment, launcher.rank, 0);
+  const Result<int> ranks = variable(environment, launcher.ranks, 1);
   for (const Result<int>* each : {&rank, &ranks})
     if (!*each) return tl::unexpected(each->error());
-  const Result<int> local = number_of(environment, launcher.local_rank, *rank);
+  const Result<int> local = variable(environment, launcher.local_rank, *rank);
   if (!local) return tl::unexpected(local.error());
   if (*rank >= *ranks)
     return fail(fmt::format("{} = {}: must be below {} = {}", launcher.rank, *rank, launcher.ranks, *ranks));

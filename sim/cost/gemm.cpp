@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "sim/base/result.hpp"
+#include "sim/base/integers.hpp"
 
 namespace tracecast {
 namespace {
@@ -25,8 +25,6 @@ constexpr std::array<Tile, 10> kTiles{{{256, 128, 0},
                                        {64, 32, 4},
                                        {32, 64, 4}}};
 constexpr std::array<int, 7> kSplits{1, 2, 3, 4, 6, 8, 16};
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// (a^q + b^q)^(1/q), without overflow.
 double power_sum(double a, double b, double q) {

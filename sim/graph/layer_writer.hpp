@@ -14,13 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// How a weight matrix is divided over the tensor-parallel group.
 enum class MatrixSplit { column, row, replicated };

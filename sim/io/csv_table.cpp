@@ -1,11 +1,10 @@
 #include "sim/io/csv_table.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -102,11 +101,7 @@ const std::string& CsvTable::text(std::size_t row, const std::string& column) co
 }
 
 std::optional<double> CsvTable::number(std::size_t row, const std::string& column) const {
-  const std::string& field = text(row, column);
-  double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  return number_of<double>(text(row, column));
 }
 
 CsvTable CsvTable::only(const std::string& column, const std::vector<std::string>& values) const {

@@ -10,24 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast {
 namespace {
 
 constexpr double kHour = 3600;
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
   int value = 0;
@@ -73,8 +61,7 @@ class LogReader {
   LogReader(std::string file, double confidence) : file_(std::move(file)), confidence_(confidence) {}
 
   Result<IncidentLog> read(const std::string& text) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string_view line : lines_of(text)) {
       ++line_;
       const std::string_view content = trimmed(line);
       if (content.empty()) continue;
@@ -100,7 +87,7 @@ class LogReader {
     const std::size_t equals = fact.find('=');
     if (equals == std::string_view::npos) return;  // a remark
     const std::string_view key = trimmed(fact.substr(0, equals)), value = trimmed(fact.substr(equals + 1));
-    const std::optional<double> number = number_of(value);
+    const std::optional<double> number = number_of<double>(value);
     if (key == "gpus" || key == "gpus_per_node") {
       if (!number || *number < 1) return mistake(std::string(key), value, "is not a count of at least 1");
       (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
@@ -141,7 +128,7 @@ class LogReader {
     std::map<std::string, std::string> cell;
     for (std::size_t i = 0; i < cells.size(); ++i) cell[columns_[i]] = cells[i];
     if (!start_ || !end_) return;  // reported once, at the end
-    const std::optional<double> hours = number_of(cell["time"]);
+    const std::optional<double> hours = number_of<double>(cell["time"]);
     const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
     if (!time) return mistake("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
     if (*time < *start_ || *time > *end_) return mistake("time", cell["time"], "lies outside of start and end");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/io/collective_measurements.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/measurement_sums.hpp"
@@ -34,13 +35,10 @@ class Reader {
   explicit Reader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
+    for (const std::string_view line : lines_of(text)) {
       ++line_;
-      const std::string_view line = text.substr(at, end - at);
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos && !take(line, end == text.size()))
-        return wrong(line);
-      at = end + 1;
+      const bool last = line.end() == text.end();
+      if (!trimmed(line).empty() && !take(line, last)) return wrong(line);
     }
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});

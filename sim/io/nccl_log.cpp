@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -33,33 +34,10 @@ constexpr std::pair<std::string_view, Protocol> kProtocols[] = {
 template <class T, std::size_t n>
 std::optional<T> named(const std::pair<std::string_view, T> (&table)[n], std::string_view word) {
   if (word.size() == 1 && word[0] >= '0' && word[0] < '0' + static_cast<char>(n)) return table[word[0] - '0'].second;
-  std::string upper(word);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; });
-  for (const auto& [name, value] : table) {
-    std::string name_upper(name);
-    std::transform(name_upper.begin(), name_upper.end(), name_upper.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; });
-    if (upper == name_upper) return value;
-  }
+  const std::string lower = lower_case(word);
+  for (const auto& [name, value] : table)
+    if (lower == lower_case(name)) return value;
   return std::nullopt;
-}
-
-std::vector<std::string_view> words_of(std::string_view text, std::string_view blanks = " \t\r") {
-  std::vector<std::string_view> words;
-  for (std::size_t at = text.find_first_not_of(blanks); at != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = text.find_first_not_of(blanks, end);
-  }
-  return words;
-}
-
-template <class T>
-std::optional<T> number_of(std::string_view word) {
-  T value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional<T>(value) : std::nullopt;
 }
 
 class Reader {
@@ -67,11 +45,9 @@ class Reader {
   explicit Reader(std::string file) : file_(std::move(file)) {}
 
   Result<NcclLog> read(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
+    for (const std::string_view line : lines_of(text)) {
       ++line_;
-      if (const auto ok = read_line(text.substr(at, end - at)); !ok) return tl::unexpected(ok.error());
-      at = end + 1;
+      if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());
     }
     for (auto& [key, choice] : choices_) log_.choices.push_back(choice);
     if (log_.calls == 0 && log_.choices.empty() && log_.table.empty())

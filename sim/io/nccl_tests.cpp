@@ -1,11 +1,10 @@
-#include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/collective_measurements.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/measurement_sums.hpp"
@@ -34,24 +33,6 @@ std::optional<Collective> named(std::string_view text) {
   for (const auto& [name, collective] : kPrograms)
     if (text.find(name) != std::string_view::npos) return collective;
   return std::nullopt;
-}
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  constexpr std::string_view kBlanks = " \t\r";
-  for (std::size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kBlanks, end);
-  }
-  return words;
-}
-
-template <class T>
-std::optional<T> number_of(std::string_view word) {
-  T value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 
 /// mpirun's "[1,0]<stdout>:", which may stand in the middle of a line too.
@@ -86,11 +67,9 @@ class Reader {
   explicit Reader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
+    for (const std::string_view line : lines_of(text)) {
       ++line_;
-      take(without_tags(text.substr(at, end - at)));
-      at = end + 1;
+      take(without_tags(line));
     }
     close();
     if (error_) return tl::unexpected(*error_);

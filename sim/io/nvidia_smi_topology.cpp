@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/io/gpu_facts.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/topology_import.hpp"
@@ -26,22 +27,9 @@ std::string without_escapes(std::string_view text) {
   return out;
 }
 
-std::vector<std::string> words_of(const std::string& line) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : line + " ") {
-    const bool blank = c == ' ' || c == '\t' || c == '\r';
-    if (!blank) word += c;
-    if (blank && !word.empty()) words.push_back(std::move(word));
-    if (blank) word.clear();
-  }
-  return words;
-}
-
-bool is_numbered(const std::string& word, std::string_view prefix) {
+bool is_numbered(std::string_view word, std::string_view prefix) {
   return word.size() > prefix.size() && word.starts_with(prefix) &&
-         std::all_of(word.begin() + static_cast<std::ptrdiff_t>(prefix.size()), word.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+         word.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
 /// A row of the matrix, from its line.
@@ -75,25 +63,21 @@ class Reader {
 
   void read_lines() {
     int number = 0;
-    for (std::size_t at = 0; at < text_.size(); ++number) {
-      const std::size_t end = std::min(text_.find('\n', at), text_.size());
-      read_line(number + 1, words_of(text_.substr(at, end - at)));
-      at = end + 1;
-    }
+    for (const std::string_view line : lines_of(text_)) read_line(++number, words_of(line));
   }
 
-  void read_line(int line, std::vector<std::string> words) {
+  void read_line(int line, const std::vector<std::string_view>& words) {
     if (words.empty()) return;
     const bool header = columns_.empty() && words[0] == "GPU0" && (words.size() == 1 || words[1] != "X");
     if (header) {
       header_line_ = line;
-      for (std::string& word : words) {
+      for (const std::string_view word : words) {
         if (word == "CPU" || word == "NUMA" || word == "GPU") break;
         gpus_ += is_numbered(word, "GPU") ? 1 : 0;
-        columns_.push_back(std::move(word));
+        columns_.emplace_back(word);
       }
     } else if (!columns_.empty() && is_numbered(words[0], "GPU") && words.size() > 1) {
-      rows_.push_back({line, words[0], {words.begin() + 1, words.end()}});
+      rows_.push_back({line, std::string(words[0]), {words.begin() + 1, words.end()}});
     } else if (!columns_.empty() && is_numbered(words[0], "NIC") && words.size() > 2) {
       ++nic_rows_;
     }

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/perturbation_fields.hpp"
 
 namespace tracecast {
@@ -12,10 +12,8 @@ namespace {
 
 /// All of `text` as a number from 0 to `last`.
 std::optional<int> parse_index(std::string_view text, int last) {
-  int value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value < 0 || value > last) return std::nullopt;
-  return value;
+  const std::optional<int> value = number_of<int>(text);
+  return value && *value >= 0 && *value <= last ? value : std::nullopt;
 }
 
 class PerturbationReader {

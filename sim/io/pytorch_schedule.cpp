@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "sim/base/words.hpp"
 #include "sim/io/pytorch_schedule_cells.hpp"
 
 namespace tracecast {
@@ -38,13 +37,6 @@ constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr const char* kAllowed =
     "is no action (allowed: stage, then F B I W SEND_F RECV_F SEND_B RECV_B and micro-batch, or UNSHARD RESHARD "
     "REDUCE_GRAD; (0F1;3B0)OVERLAP_F_B)";
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 /// Takes decimal digits off the front; at most seven, which no real schedule exceeds.
 std::optional<int> take_number(std::string_view& text) {
@@ -124,7 +116,7 @@ Result<Cells> parse_cells(std::string_view text, const std::string& file) {
     const std::size_t end = text.find('\n');
     const std::string_view line = trimmed(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty() && trimmed(text).empty()) break;  // blank lines at the end
+    if (line.empty() && trimmed(text, " \t\r\n").empty()) break;  // blank lines at the end
     if (Result<void> row = parse_row(line, file, cells); !row) return tl::unexpected(row.error());
   }
   if (cells.rows.empty()) return fail({.file = file, .line = 0, .key = {}, .value = {}, .message = "has no rows"});

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/io/foreign_step.hpp"
 #include "sim/io/json_document.hpp"
@@ -21,23 +21,6 @@ constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"ALLREDUCE"
                                                                     {"REDUCESCATTER", Collective::reduce_scatter},
                                                                     {"ALLTOALL", Collective::all_to_all},
                                                                     {"BROADCAST", Collective::broadcast}};
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  constexpr std::string_view kBlanks = " \t\r";
-  for (std::size_t at = line.find_first_not_of(kBlanks); at != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(kBlanks, end);
-  }
-  return words;
-}
-
-std::optional<std::int64_t> integer_of(std::string_view word) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
-}
 
 /// One pass of one layer.
 struct Part {
@@ -62,13 +45,11 @@ class Workload {
 
   Result<ForeignStep> read(std::string_view content) {
     std::int64_t declared = -1;
-    for (std::size_t at = 0; at < content.size();) {
-      const std::size_t end = std::min(content.find('\n', at), content.size());
-      const std::vector<std::string_view> words = words_of(content.substr(at, end - at));
-      at = end + 1;
+    for (const std::string_view line : lines_of(content)) {
+      const std::vector<std::string_view> words = words_of(line);
       if (++line_ == 1 || words.empty()) continue;
       if (declared < 0) {
-        declared = integer_of(words[0]).value_or(-1);
+        declared = number_of<std::int64_t>(words[0]).value_or(-1);
         if (declared < 0) return wrong(words[0], "is no number of layers");
       } else if (layers_.size() < kMostLayers) {
         if (const auto ok = layer(words); !ok) return tl::unexpected(ok.error());
@@ -92,8 +73,8 @@ class Workload {
     layer.name = shortened(words[0]);
     Part* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
     for (std::size_t p = 0; p < 3; ++p) {
-      const auto time = integer_of(words[2 + 3 * p]);
-      const auto bytes = integer_of(words[4 + 3 * p]);
+      const auto time = number_of<std::int64_t>(words[2 + 3 * p]);
+      const auto bytes = number_of<std::int64_t>(words[4 + 3 * p]);
       if (!time || *time < 0 || *time > kMostNanoseconds) return wrong(words[2 + 3 * p], "is no time in ns");
       if (!bytes || *bytes < 0 || *bytes > kMostBytes) return wrong(words[4 + 3 * p], "is no size in bytes");
       parts[p]->nanoseconds = *time;
@@ -104,7 +85,7 @@ class Workload {
             "is no collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
             "_EP, _DP_EP)");
     }
-    const auto update = integer_of(words[11]);
+    const auto update = number_of<std::int64_t>(words[11]);
     if (!update || *update < 0 || *update > kMostNanoseconds) return wrong(words[11], "is no time in ns");
     layer.update_ns = *update;
     layers_.push_back(std::move(layer));
@@ -194,11 +175,9 @@ Result<ForeignStep> read_log(std::string_view content, const std::string& file) 
     std::string word = table->text(row, "comm_type");
     word.erase(0, word.starts_with("CommType.") ? 9 : 0);
     word.erase(std::remove(word.begin(), word.end(), '_'), word.end());
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - ('a' - 'A')) : c; });
     const auto known = std::find_if(std::begin(kCollectives), std::end(kCollectives),
-                                    [&word](const auto& entry) { return entry.first == word; });
-    const auto size = integer_of(table->text(row, "msg_size"));
+                                    [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
+    const auto size = number_of<std::int64_t>(table->text(row, "msg_size"));
     if (known == std::end(kCollectives) || !size || *size < 0 || *size > kMostBytes) {
       ++others;
       continue;

@@ -1,15 +1,13 @@
 // Machines of other simulators: ASTRA-sim's analytical network (YAML of one short list per key) and SimAI's ns-3 topology.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/io/gpu_facts.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/topology_import.hpp"
@@ -21,33 +19,14 @@ constexpr int kMostGpus = 1'000'000;
 constexpr std::size_t kMostDimensions = 8;
 constexpr Duration kLongestLatency{1'000'000'000'000};  // a second
 
-std::vector<std::string_view> words_of(std::string_view line, std::string_view blanks) {
-  std::vector<std::string_view> words;
-  for (std::size_t at = line.find_first_not_of(blanks); at != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
-    words.push_back(line.substr(at, end - at));
-    at = line.find_first_not_of(blanks, end);
-  }
-  return words;
-}
-
-std::optional<double> number_of(std::string_view word) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool good = error == std::errc() && end == word.data() + word.size() && std::isfinite(value);
-  return good ? std::optional(value) : std::nullopt;
-}
-
 class AstraSim {
  public:
   AstraSim(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<ImportedTopology> read() {
-    for (std::size_t at = 0; at < text_.size();) {
-      const std::size_t end = std::min(text_.find('\n', at), text_.size());
+    for (const std::string_view line : lines_of(text_)) {
       ++line_;
-      if (const auto ok = take(text_.substr(at, end - at)); !ok) return tl::unexpected(ok.error());
-      at = end + 1;
+      if (const auto ok = take(line); !ok) return tl::unexpected(ok.error());
     }
     for (const char* key : {"topology", "npus_count", "bandwidth", "latency"})
       if (!lists_.contains(key))
@@ -80,7 +59,7 @@ class AstraSim {
     lines_[key] = line_;
     for (const std::string_view entry : entries) {
       const auto kind = std::find(std::begin(kKinds), std::end(kKinds), entry);
-      const auto number = number_of(entry);
+      const auto number = number_of<double>(entry);
       const double most = key == "npus_count" ? kMostGpus : 1e9;
       if (key == "topology" && kind == std::end(kKinds))
         return fail(
@@ -176,16 +155,12 @@ class SimAi {
 
   Result<ImportedTopology> read() {
     std::vector<std::vector<std::string_view>> lines;
-    for (std::size_t at = 0; at < text_.size();) {
-      const std::size_t end = std::min(text_.find('\n', at), text_.size());
-      lines.push_back(words_of(text_.substr(at, end - at), " \t\r"));
-      at = end + 1;
-    }
+    for (const std::string_view line : lines_of(text_)) lines.push_back(words_of(line));
     if (lines.size() < 3 || lines[0].size() != 6)
       return fail(
           {file_, 1, "", "", "is no topology of SimAI: nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
     for (std::size_t i = 0; i < 5; ++i) {
-      const auto number = number_of(lines[0][i]);
+      const auto number = number_of<double>(lines[0][i]);
       if (!number || *number < 0 || *number > kMostGpus || *number != std::floor(*number))
         return wrong(1, lines[0][i], "is no count");
       head_[i] = static_cast<int>(*number);
@@ -212,8 +187,8 @@ class SimAi {
   Result<void> link(const std::vector<std::string_view>& words, int line) {
     if (words.size() < 5)
       return fail({file_, line, "", "", "is no link: source, destination, rate, latency, error rate"});
-    const auto from = number_of(words[0]);
-    const auto to = number_of(words[1]);
+    const auto from = number_of<double>(words[0]);
+    const auto to = number_of<double>(words[1]);
     const auto rate = rate_of(words[2]);
     const Result<Duration> latency = parse_duration(words[3]);
     if (!from || !to || *from < 0 || *to < 0 || *from >= head_[0] || *to >= head_[0])
@@ -235,7 +210,7 @@ class SimAi {
 
   static std::optional<Bandwidth> rate_of(std::string_view word) {
     if (!word.ends_with("Gbps")) return std::nullopt;
-    const auto number = number_of(word.substr(0, word.size() - 4));
+    const auto number = number_of<double>(word.substr(0, word.size() - 4));
     if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
     return Bandwidth{std::max<std::int64_t>(1, std::llround(*number * 0.125e9))};
   }
@@ -244,8 +219,7 @@ class SimAi {
     ImportedTopology imported;
     imported.format = "SimAI topology";
     Cluster& cluster = imported.cluster;
-    std::string name = shortened(gpu);
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+    const std::string name = lower_case(shortened(gpu));
     const auto known =
         std::find_if(std::begin(kGpuFacts), std::end(kGpuFacts), [&name](const GpuFacts& f) { return f.name == name; });
     cluster.gpu = known == std::end(kGpuFacts) ? std::string(kGpuFacts[0].name) : name;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
 #include "sim/network/nccl_tuning.hpp"
 
@@ -32,7 +33,7 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architectu
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0 || ports_ == 0) break;
     const int planes = tiers_.empty() && rail_optimized_ ? ports_per_host_ : 1;
-    const int units = (cluster.nodes() + tier.nodes - 1) / tier.nodes;
+    const int units = ceil_div(cluster.nodes(), tier.nodes);
     const auto lost = cluster.faults.lost_uplinks.find(tier.name);
     const double left = lost == cluster.faults.lost_uplinks.end() ? 1 : 1 - lost->second;
     wire /= tier.oversubscription;  // what the tier above gets

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/result.hpp"
+#include "sim/base/integers.hpp"
 #include "sim/network/fabric.hpp"
 
 namespace tracecast {
@@ -9,21 +9,19 @@ namespace {
 
 constexpr int kNicsPerRouter = 16;  // Slingshot: 16 of a router's 64 ports (DOMAIN.md 6.3)
 
-int divided_up(int a, int b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 DragonflyFabric::DragonflyFabric(const Cluster& cluster) {
   const FabricTier& group = cluster.tiers.front();
   const int nodes = std::max(1, cluster.nodes());
   group_nodes_ = group.nodes;
-  groups_ = divided_up(nodes, group_nodes_);
+  groups_ = ceil_div(nodes, group_nodes_);
   nics_ = cluster.node.nics * (cluster.node.gpus / cluster.node.gpus_per_host);
   const int group_nics = group_nodes_ * std::max(1, nics_);
-  routers_ = cluster.shape.routers > 0 ? cluster.shape.routers : divided_up(group_nics, kNicsPerRouter);
-  nics_per_router_ = divided_up(group_nics, routers_);
+  routers_ = cluster.shape.routers > 0 ? cluster.shape.routers : ceil_div(group_nics, kNicsPerRouter);
+  nics_per_router_ = ceil_div(group_nics, routers_);
   // As many cables to every other group of the machine, built or not, as its taper leaves.
-  const int others = std::max(1, divided_up(std::max(cluster.max_nodes, nodes), group_nodes_) - 1);
+  const int others = std::max(1, ceil_div(std::max(cluster.max_nodes, nodes), group_nodes_) - 1);
   const double cables = group_nics / group.oversubscription / others;
   global_ = cluster.shape.global_links > 0 ? cluster.shape.global_links : std::max(1, static_cast<int>(cables + 0.5));
   rate_ = cluster.node.nic_rate;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
 #include "sim/network/fabric.hpp"
 
@@ -12,7 +13,7 @@ TorusFabric::TorusFabric(const Cluster& cluster) {
   TRACECAST_ASSERT(inner >= nodes, "a torus has a router for every node");
   for (const int length : cluster.shape.dimensions) {
     inner /= length;
-    const int needed = routers_ > 1 ? length : std::min(length, (nodes + inner - 1) / inner);
+    const int needed = routers_ > 1 ? length : std::min(length, ceil_div(nodes, inner));
     lengths_.push_back(needed);
     routers_ *= needed;
   }

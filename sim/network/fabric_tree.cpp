@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/result.hpp"
+#include "sim/base/integers.hpp"
 #include "sim/network/fabric.hpp"
 
 namespace tracecast {
 namespace {
-
-int divided_up(int a, int b) { return (a + b - 1) / b; }
 
 /// Rounded, within the numbers that a count has.
 int whole(double count) { return static_cast<int>(std::lround(std::min(count, 1e9))); }
@@ -66,7 +64,7 @@ std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) con
     const bool top = i + 1 == tiers;
     Level level;
     level.nodes = top ? (tier.nodes > 0 && i == 0 ? std::max(tier.nodes, nodes) : nodes) : tier.nodes;
-    level.units = top ? 1 : divided_up(nodes, tier.nodes);
+    level.units = top ? 1 : ceil_div(nodes, tier.nodes);
     level.hop_latency = tier.hop_latency;
     double cables_down = static_cast<double>(level.nodes) * hosts * std::max(1, cluster.node.nics) / rails_of(cluster);
     Bandwidth down = scaled(cluster.node.nic_rate, cables_down);
@@ -75,15 +73,15 @@ std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) con
       if (ports == 0) ports = whole(std::ceil(cables_down * (1 + 1 / tier.oversubscription)));
     } else {
       const Level& below = levels.back();
-      const int planes = (top ? below.units : divided_up(level.nodes, below.nodes)) * below.groups;
+      const int planes = (top ? below.units : ceil_div(level.nodes, below.nodes)) * below.groups;
       cables_down = planes * cables_below;
       const double down_ports = top ? ports : std::max(1.0, std::floor(ports / (1 + 1 / tier.oversubscription)));
       const int all = std::max(1, whole(std::ceil(cables_down / down_ports - 1e-9)));
       // A switch below reaches at most one switch above per cable.
       const int reach = std::max(1, whole(cables_below));
       const bool blocks = cluster.shape.switch_ports > 0 && !top && i == 1;
-      level.groups = blocks ? std::min(divided_up(all, reach), planes) : 1;
-      level.devices = blocks ? divided_up(all, level.groups) : std::min(all, reach);
+      level.groups = blocks ? std::min(ceil_div(all, reach), planes) : 1;
+      level.devices = blocks ? ceil_div(all, level.groups) : std::min(all, reach);
       cables_down /= level.groups;
       down = scaled(below.up, static_cast<double>(planes) / level.groups);
     }
@@ -119,7 +117,7 @@ void TreeFabric::add_planes(const std::vector<Level>& levels, FabricDetail detai
           const Level& above = levels[i + 1];
           const int above_unit = static_cast<int>(static_cast<std::int64_t>(unit) * level.nodes / above.nodes);
           // The planes of a unit are dealt to the blocks above, rails first.
-          const int units = divided_up(above.nodes, level.nodes);
+          const int units = ceil_div(above.nodes, level.nodes);
           const std::int64_t place = static_cast<std::int64_t>(group) * units + unit % units;
           const int block = static_cast<int>(place * above.groups / (static_cast<std::int64_t>(level.groups) * units));
           plane.parent = first_above + above_unit * above.groups + block;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
@@ -155,7 +156,7 @@ void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
   if (model.vocab_size % tp == 0) return;
   // Megatron-LM: --make-vocab-size-divisible-by 128, times tp.
   const std::int64_t unit = std::int64_t{128} * tp;
-  const std::int64_t padded = (model.vocab_size + unit - 1) / unit * unit;
+  const std::int64_t padded = round_up(model.vocab_size, unit);
   check.fault("parallel.tp", fmt::to_string(tp),
               fmt::format("does not divide model.vocab_size = {} (allowed: {}; or pad the vocabulary to {})",
                           model.vocab_size, divisors(model.vocab_size), padded));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/model/parameters.hpp"
 
 namespace tracecast {
@@ -160,7 +161,7 @@ Result<std::vector<NamedTensor>> megatron_tensors(const Model& model, int tp) {
   const std::int64_t query = model.num_attention_heads * model.head_dim;
   const std::int64_t key = model.num_query_groups * model.head_dim;
   const std::int64_t multiple = std::int64_t{128} * tp;
-  const std::int64_t vocab = (model.vocab_size + multiple - 1) / multiple * multiple;
+  const std::int64_t vocab = round_up(model.vocab_size, multiple);
   const std::int64_t padding = vocab - model.vocab_size;
   Tensors t = {{"embedding.word_embeddings.weight", vocab, h, padding}};
   if (model.position == Position::learned)

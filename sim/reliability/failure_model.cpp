@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -81,8 +82,6 @@ const char* to_string(Effect effect) {
 
 namespace {
 
-int groups(int nodes, int per_group) { return (nodes + per_group - 1) / per_group; }
-
 double units(Per per, const FailureModel& model, const Machine& machine) {
   switch (per) {
     case Per::gpu:
@@ -90,9 +89,9 @@ double units(Per per, const FailureModel& model, const Machine& machine) {
     case Per::node:
       return machine.nodes();
     case Per::rack:
-      return groups(machine.nodes(), model.nodes_per_rack);
+      return ceil_div(machine.nodes(), model.nodes_per_rack);
     case Per::switch_group:
-      return groups(machine.nodes(), model.nodes_per_switch);
+      return ceil_div(machine.nodes(), model.nodes_per_switch);
     case Per::job:
       return 1;
   }

@@ -25,15 +25,6 @@ Estimate estimate(const std::vector<double>& values, double confidence) {
   return {mean, mean - t * error, mean + t * error, error};
 }
 
-double quantile(std::vector<double> values, double q) {
-  TRACECAST_ASSERT(!values.empty(), "a quantile of something");
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  if (below + 1 >= values.size()) return values.back();
-  return values[below] + (at - static_cast<double>(below)) * (values[below + 1] - values[below]);
-}
-
 namespace {
 
 /// What is kept of a history.

@@ -36,9 +36,6 @@ struct Estimate {
 /// Of `values`, in their order.   Requires at least one; with one the interval is the value.
 Estimate estimate(const std::vector<double>& values, double confidence);
 
-/// The q-quantile of `values` (any order), linear between order statistics.
-double quantile(std::vector<double> values, double q);
-
 struct Goodput {
   int histories = 0;
   bool narrow_enough = false;  ///< the stopping rule was met

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/quantile.hpp"
 #include "sim/report/goodput_report.hpp"
 
 namespace tracecast {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/quantile.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/report/goodput_report.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/reliability/goodput.hpp"
+#include "sim/base/quantile.hpp"
 
 namespace tracecast {
 namespace {
@@ -70,8 +70,6 @@ void plain_roofline(RowScenario& row) {
   profile.host = {};
 }
 
-double median_of(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
-
 void add_shifts(Ablation& line, const std::vector<const RowForecast*>& whole,
                 const std::vector<const RowForecast*>& without) {
   std::vector<double> all;
@@ -84,9 +82,9 @@ void add_shifts(Ablation& line, const std::vector<const RowForecast*>& whole,
     all.push_back(row->predicted_s / found->second - 1);
     by_source[row->source].push_back(all.back());
   }
-  line.shift = median_of(all);
+  line.shift = median(all);
   for (const auto& [source, shifts] : by_source) {
-    const double own = median_of(shifts);
+    const double own = median(shifts);
     if (std::abs(own) > std::abs(line.largest_shift)) line.largest_shift = own;
   }
 }

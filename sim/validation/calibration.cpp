@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "sim/reliability/goodput.hpp"
+#include "sim/base/quantile.hpp"
 
 namespace tracecast {
 namespace {

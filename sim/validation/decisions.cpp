@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "sim/reliability/goodput.hpp"
+#include "sim/base/quantile.hpp"
 
 namespace tracecast {
 namespace {
@@ -36,7 +36,7 @@ RatioErrors summed(std::vector<double> errors) {
   if (errors.empty()) return out;
   for (const double e : errors) out.mean += e / out.pairs;
   out.worst = *std::max_element(errors.begin(), errors.end());
-  out.median = quantile(std::move(errors), 0.5);
+  out.median = median(std::move(errors));
   return out;
 }
 
@@ -168,8 +168,8 @@ OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
     if (after.empty()) continue;
     ++out.sources;
     out.rows += static_cast<int>(after.size());
-    out.before += quantile(std::move(before), 0.5);
-    out.after += quantile(std::move(after), 0.5);
+    out.before += median(std::move(before));
+    out.after += median(std::move(after));
   }
   if (out.sources > 0) {
     out.before /= out.sources;

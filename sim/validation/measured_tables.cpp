@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/quantile.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/network/network_model.hpp"
-#include "sim/reliability/goodput.hpp"
 #include "sim/validation/collective_tables.hpp"
 #include "sim/validation/kernel_tables.hpp"
 
@@ -203,7 +203,7 @@ SampleErrors errors_of(const std::string& group, const std::string& aside,
   for (const MeasuredSample* sample : samples) add_to(errors, *sample, absolute);
   errors.bias /= errors.samples;
   errors.mean = std::accumulate(absolute.begin(), absolute.end(), 0.0) / errors.samples;
-  errors.median = quantile(std::move(absolute), 0.5);
+  errors.median = median(std::move(absolute));
   errors.held_out = mean_of(samples, true, false);
   errors.large = mean_of(samples, errors.held_out.samples > 0, true);
   return errors;

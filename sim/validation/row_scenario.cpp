@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -426,7 +428,7 @@ class RowReader {
     const std::int64_t tp = result_.scenario.parallel.tp;
     if (vocabulary % tp == 0) return;
     const std::int64_t block = 128 * tp;
-    const std::int64_t padded = (vocabulary + block - 1) / block * block;
+    const std::int64_t padded = round_up(vocabulary, block);
     assume(fmt::format("vocabulary of {} padded to a multiple of 128 tp", vocabulary));
     vocabulary = padded;
   }

@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "sim/base/quantile.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/reliability/goodput.hpp"
 
 namespace tracecast {
 namespace {
@@ -226,8 +226,6 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   }
   return all;
 }
-
-double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
 
 }  // namespace
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <memory>
 
 #include <fmt/format.h>
 #include <zlib.h>
+
+#include "sim/base/words.hpp"
 
 namespace tracecast::calibrate {
 namespace {
@@ -47,11 +48,10 @@ Result<Table> Table::read(const std::filesystem::path& path) {
   if (!text) return tl::unexpected(text.error());
   Table table;
   table.name_ = path.filename().string();
-  std::string_view rest = *text;
-  for (int line = 1; !rest.empty(); ++line) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::vector<std::string> fields = split_line(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  int line = 0;
+  for (const std::string_view row : lines_of(*text)) {
+    ++line;
+    std::vector<std::string> fields = split_line(row);
     if (table.header_.empty()) {
       table.header_ = std::move(fields);
       continue;
@@ -76,10 +76,7 @@ std::size_t Table::column(const std::string& column) const {
 }
 
 double Table::number(std::size_t row, std::size_t column) const {
-  const std::string& field = text(row, column);
-  double value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return error == std::errc{} && end == field.data() + field.size() ? value : std::numeric_limits<double>::quiet_NaN();
+  return number_of<double>(text(row, column)).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 std::int64_t Table::integer(std::size_t row, std::size_t column) const {

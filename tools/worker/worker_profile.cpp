@@ -139,7 +139,7 @@ SuiteSamples summarise_passes(const std::vector<Pass>& passes) {
   const auto column = [&passes](std::vector<std::vector<double>> Pass::*part, std::size_t index) {
     std::vector<double> values;
     for (const Pass& pass : passes) values.insert(values.end(), (pass.*part)[index].begin(), (pass.*part)[index].end());
-    return summarise(std::move(values));
+    return summarise(values);
   };
   SuiteSamples samples;
   for (std::size_t i = 0; i < passes.front().operators.size(); ++i)

@@ -5,14 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  return result;
-}
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -72,7 +68,7 @@ constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce"
 }  // namespace
 
 OperatorKind kernel_kind(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower_case(name);
   for (const auto& [word, kind] : kKinds)
     if (contains(text, word)) return kind;
   return OperatorKind::residual;
@@ -86,7 +82,7 @@ std::string short_kernel_name(std::string_view name) {
 }
 
 std::optional<Precision> kernel_precision(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower_case(name);
   const auto any = [&text](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(), [&text](std::string_view word) { return contains(text, word); });
   };
@@ -98,7 +94,7 @@ std::optional<Precision> kernel_precision(std::string_view name) {
 }
 
 std::optional<Collective> collective_of(std::string_view name) {
-  std::string text = lower(name);
+  std::string text = lower_case(name);
   text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == '_' || c == ' ' || c == ':'; }),
              text.end());
   for (const auto& [word, collective] : kCollectives)
@@ -110,7 +106,7 @@ std::optional<Collective> NcclKernel::collective() const { return name.empty() ?
 
 NcclKernel nccl_kernel(std::string_view name) {
   NcclKernel kernel;
-  if (!lower(name.substr(0, 4)).starts_with("nccl")) return kernel;
+  if (!lower_case(name.substr(0, 4)).starts_with("nccl")) return kernel;
   const std::string_view plain = name.substr(0, name.find('('));
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= plain.size();) {
@@ -130,7 +126,7 @@ NcclKernel nccl_kernel(std::string_view name) {
 }
 
 std::int64_t type_size(std::string_view name) {
-  const std::string text = lower(name);
+  const std::string text = lower_case(name);
   const auto has = [&text](std::string_view word) { return contains(text, word); };
   if (has("bfloat16") || has("bf16") || has("half") || has("float16") || has("fp16")) return 2;
   if (has("double") || has("int64") || has("float64") || has("long")) return 8;

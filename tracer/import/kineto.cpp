@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/io/json_document.hpp"
 #include "tracer/import/kernel_names.hpp"
 #include "tracer/import/recordings.hpp"
@@ -77,12 +78,6 @@ std::int64_t product_of(std::string_view list) {
   return product;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  return result;
-}
-
 /// Turns events into records of a trace.
 class Recorder {
  public:
@@ -96,7 +91,7 @@ class Recorder {
   bool take(const Event& event) {
     ++events_;
     if (event.field("ph") != "X") return true;
-    const std::string category = lower(event.field("cat"));
+    const std::string category = lower_case(event.field("cat"));
     const bool wanted = is_gpu(category) || is_call(category) || is_range(category);
     if (!wanted) {
       if (!category.empty() && category != "trace") ++skipped_[category];

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/io/launchers/launcher_formats.hpp"
 #include "sim/io/launchers/setting_rows.hpp"
 
@@ -62,9 +63,7 @@ void import_precision(RunImport& run) {
 }
 
 void import_optimizer(RunImport& run) {
-  std::string type = run.word("optimizer.type");
-  for (char& c : type)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  const std::string type = lower_case(run.word("optimizer.type"));
   if (type.empty()) return;
   const bool adam = type.find("adam") != std::string::npos;
   if (!adam && type != "sgd" && type != "lamb")

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/io/launchers/megatron_words.hpp"
 #include "sim/io/launchers/setting_rows.hpp"
 
@@ -93,7 +94,7 @@ void import_vocabulary(RunImport& run) {
       std::clamp<std::int64_t>(run.given_count("parallel.tp", 1), 1, 1'000'000);
   if (!size && run.word("tokenizer-type") == "GPT2BPETokenizer") size = 50257;
   if (!size) return;
-  const std::int64_t padded = (std::clamp<std::int64_t>(*size, 0, kMost) + multiple - 1) / multiple * multiple;
+  const std::int64_t padded = round_up(std::clamp<std::int64_t>(*size, 0, kMost), multiple);
   run.put("model.vocab_size", padded, run.has("vocab-size") ? "vocab-size" : "tokenizer-type");
   if (padded != *size)
     run.assume(fmt::format("model.vocab_size = {}: {} padded to a multiple of {}", padded, *size, multiple));

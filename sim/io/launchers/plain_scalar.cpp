@@ -1,21 +1,15 @@
 #include "sim/io/launchers/plain_scalar.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <string_view>
+
+#include "sim/base/words.hpp"
 
 namespace tracecast {
 namespace {
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
-}
-
-template <class T>
-bool parse_whole(std::string_view text, T& value) {
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc{} && end == text.data() + text.size();
 }
 
 /// Digits may be grouped by '_', as Python and TOML have it.
@@ -40,14 +34,15 @@ JsonNode plain_scalar(const std::string& text, int line, bool yaml_words) {
     node.kind = JsonNode::Kind::boolean;
   } else if (is_one_of(text, {"null", "None"}) || (yaml_words && is_one_of(text, {"", "~", "Null", "NULL"}))) {
     node.kind = JsonNode::Kind::null;
-  } else if (parse_whole(digits, node.integer)) {
+  } else if (const auto integer = number_of<std::int64_t>(digits)) {
     node.kind = JsonNode::Kind::integer;
-    node.number = static_cast<double>(node.integer);
-  } else if (parse_whole(digits, node.number) && std::isfinite(node.number)) {
+    node.integer = *integer;
+    node.number = static_cast<double>(*integer);
+  } else if (const auto number = number_of<double>(digits)) {
     node.kind = JsonNode::Kind::number;
+    node.number = *number;
   } else {
     node.kind = JsonNode::Kind::string;
-    node.number = 0;
   }
   return node;
 }

@@ -1,10 +1,11 @@
 #include "sim/io/launchers/run_import.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "sim/base/words.hpp"
 
 namespace tracecast {
 namespace {
@@ -26,11 +27,6 @@ JsonNode& member(JsonNode& object, const std::string& key) {
 
 bool is_absent(const JsonNode& node) {
   return node.kind == JsonNode::Kind::null || (node.kind == JsonNode::Kind::string && node.string == "auto");
-}
-
-bool parse_number(const std::string& text, double& value) {
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return code == std::errc{} && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -92,9 +88,9 @@ const JsonNode* RunImport::find(std::string_view key) {
 std::optional<double> RunImport::number(std::string_view key) {
   const JsonNode* node = find(key);
   if (node == nullptr) return std::nullopt;
-  double value = node->number;
-  if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return value;
-  if (node->kind == JsonNode::Kind::string && parse_number(node->string, value)) return value;
+  if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
+  if (node->kind == JsonNode::Kind::string)
+    if (const auto value = number_of<double>(node->string)) return value;
   refuse(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
                   ? "is a variable that the file does not set (write the number)"
                   : "is not a number");
@@ -105,7 +101,7 @@ std::optional<std::int64_t> RunImport::count(std::string_view key) {
   constexpr double kMost = 1e15;
   const std::optional<double> value = number(key);
   if (!value) return std::nullopt;
-  const bool in_range = *value >= -1 && *value <= kMost;  // false for what is no number
+  const bool in_range = *value >= -1 && *value <= kMost;
   if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
     refuse(key, "is not a count");
     return std::nullopt;
@@ -117,9 +113,7 @@ std::optional<bool> RunImport::flag(std::string_view key) {
   const JsonNode* node = find(key);
   if (node == nullptr) return std::nullopt;
   if (node->kind == JsonNode::Kind::boolean) return node->boolean;
-  std::string text = node->kind == JsonNode::Kind::string ? node->string : node->text();
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string text = lower_case(node->kind == JsonNode::Kind::string ? node->string : node->text());
   if (text == "true" || text == "yes" || text == "1") return true;
   if (text == "false" || text == "no" || text == "0") return false;
   refuse(key, "is neither true nor false");

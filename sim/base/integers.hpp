@@ -1,0 +1,14 @@
+/// Whole-number arithmetic.   All require a >= 0 and b >= 1, and a + b within their type.
+#pragma once
+
+#include <concepts>
+
+namespace tracecast {
+
+/// a / b, rounded up: how many pieces of at most b make up a.
+constexpr auto ceil_div(std::integral auto a, std::integral auto b) { return (a + b - 1) / b; }
+
+/// The least multiple of b that is not below a.
+constexpr auto round_up(std::integral auto a, std::integral auto b) { return ceil_div(a, b) * b; }
+
+}  // namespace tracecast

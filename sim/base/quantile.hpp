@@ -1,0 +1,14 @@
+/// Quantiles of a sample, by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, R's default).
+#pragma once
+
+#include <vector>
+
+namespace tracecast {
+
+/// `values` in any order; `share` from 0 (the smallest) to 1 (the largest).   Requires at least one value.
+double quantile(std::vector<double> values, double share);
+
+/// 0 of nothing.
+double median(std::vector<double> values);
+
+}  // namespace tracecast

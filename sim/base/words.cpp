@@ -1,0 +1,39 @@
+#include "sim/base/words.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::vector<std::string_view> words_of(std::string_view line, std::string_view blanks) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = line.find_first_not_of(blanks); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(blanks, end);
+  }
+  return words;
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  return result;
+}
+
+}  // namespace tracecast
