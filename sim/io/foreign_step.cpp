@@ -133,18 +133,59 @@ Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::i
   return {};
 }
 
+namespace {
+
+/// An event for every node that one of another stream waits for. [node]
+std::vector<EventRef> events_of(const ForeignStep& step, StepGraph& graph) {
+  std::vector<EventRef> events(step.nodes.size());
+  for (const ForeignNode& node : step.nodes)
+    for (const std::int32_t before : node.after)
+      if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != stream_of(node) &&
+          events[static_cast<std::size_t>(before)].none())
+        events[static_cast<std::size_t>(before)] = {graph.rank_events++, 0};
+  return events;
+}
+
+CostedOperator operator_of(const ForeignNode& node) {
+  return {{OperatorKind::copy, Pass::forward, Precision::fp32, node.name, ElementwiseShape{}},
+          {node.duration, 0, Provenance::measured},
+          false};
+}
+
+CostedCollective collective_of(const ForeignNode& node) {
+  CostedCollective call;
+  call.traffic = traffic_of(node);
+  call.slot = stream_of(node) - 1;
+  call.call.collective = node.kind == ForeignNode::Kind::collective ? node.collective : Collective::send_recv;
+  call.call.size = node.size;
+  call.cost.duration = node.duration;
+  call.cost.provenance = Provenance::measured;
+  return call;
+}
+
+/// The lone rank, with a communicator for each stream of transfers. Durations are recorded, so that none needs partners.
+void add_rank(StepGraph& graph) {
+  Rank rank;
+  for (std::int32_t slot = 0; slot < 3; ++slot) {
+    Communicator communicator;
+    communicator.name = graph.streams[static_cast<std::size_t>(slot) + 1].name;
+    communicator.placement.ranks = 2;
+    communicator.members = {0};
+    graph.communicators.push_back(std::move(communicator));
+    rank.communicators.push_back(slot);
+  }
+  graph.ranks.push_back(std::move(rank));
+}
+
+}  // namespace
+
 StepGraph step_graph_of(const ForeignStep& step) {
   StepGraph graph;
   graph.streams = {{"compute"}, {"collectives"}, {"send"}, {"receive"}, {"host"}};
   graph.microbatches = 1;
   Template part;
   part.name = "step";
-  std::vector<EventRef> events(step.nodes.size());
-  for (std::size_t i = 0; i < step.nodes.size(); ++i)
-    for (const std::int32_t before : step.nodes[i].after)
-      if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != stream_of(step.nodes[i]) &&
-          events[static_cast<std::size_t>(before)].none())
-        events[static_cast<std::size_t>(before)] = {graph.rank_events++, 0};
+  const std::vector<EventRef> events = events_of(step, graph);
   std::map<std::string, std::int32_t> operators;
   for (std::size_t i = 0; i < step.nodes.size(); ++i) {
     const ForeignNode& node = step.nodes[i];
@@ -157,36 +198,17 @@ StepGraph step_graph_of(const ForeignStep& step) {
         op.waits.push_back(events[static_cast<std::size_t>(before)]);
     if (op.stream == kComputeStream || op.stream == kHostStream) {
       op.payload = operators.try_emplace(node.name, static_cast<std::int32_t>(operators.size())).first->second;
-      if (static_cast<std::size_t>(op.payload) == graph.operators.size())
-        graph.operators.push_back({{OperatorKind::copy, Pass::forward, Precision::fp32, node.name, ElementwiseShape{}},
-                                   {node.duration, 0, Provenance::measured},
-                                   false});
+      if (static_cast<std::size_t>(op.payload) == graph.operators.size()) graph.operators.push_back(operator_of(node));
     } else {
       op.type = OpType::collective;
       op.payload = static_cast<std::int32_t>(graph.collectives.size());
-      CostedCollective call;
-      call.traffic = traffic_of(node);
-      call.slot = op.stream - 1;
-      call.call.collective = node.kind == ForeignNode::Kind::collective ? node.collective : Collective::send_recv;
-      call.call.size = node.size;
-      call.cost.duration = node.duration;
-      call.cost.provenance = Provenance::measured;
-      graph.collectives.push_back(call);
+      graph.collectives.push_back(collective_of(node));
     }
     part.ops.push_back(std::move(op));
   }
   graph.templates.push_back(std::move(part));
   graph.programs.push_back({{0, 0}});
-  Rank rank;
-  for (std::int32_t slot = 0; slot < 3; ++slot) {
-    Communicator communicator;
-    communicator.name = graph.streams[static_cast<std::size_t>(slot) + 1].name;
-    communicator.placement.ranks = 2;
-    communicator.members = {0};
-    graph.communicators.push_back(std::move(communicator));
-    rank.communicators.push_back(slot);
-  }
-  graph.ranks.push_back(std::move(rank));
+  add_rank(graph);
   return graph;
 }
 

@@ -11,7 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
+#include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
 #include "sim/io/gpu_facts.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/topology_import.hpp"
@@ -73,14 +74,10 @@ class Reader {
   Reader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<IbFabric> read() {
-    std::size_t at = 0;
-    while (at < text_.size()) {
-      const std::size_t end = std::min(text_.find('\n', at), text_.size());
+    for (std::string_view line : lines_of(text_)) {
       ++line_;
-      std::string_view line = text_.substr(at, end - at);
-      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      if (line.ends_with('\r')) line.remove_suffix(1);
       if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());
-      at = end + 1;
     }
     return std::move(fabric_);
   }
@@ -410,15 +407,9 @@ class Structure {
     return up > 0 ? std::max(1.0, down / up) : 1;
   }
 
-  ImportedTopology topology() {
-    ImportedTopology imported;
-    imported.format = "InfiniBand fabric";
-    Cluster& cluster = imported.cluster;
-    std::map<int, int> sizes;
-    for (const auto& [host, leaves] : leaves_of_host_) ++sizes[static_cast<int>(leaves.size())];
-    const int nics = std::max(1, most_frequent(sizes));
-    const int nodes = std::max(1, leaves_of_host_.empty() ? adapter_cables_ : (adapter_cables_ + nics - 1) / nics);
-    NodeSpec& node = cluster.node;
+  /// A GPU to a NIC, behind NVSwitches: what a fabric does not tell of its hosts.
+  NodeSpec node_with(int nics) const {
+    NodeSpec node;
     node.nics = node.gpus = node.gpus_per_host = nics;
     node.nic_rate = {most_frequent(rates_)};
     node.nic_latency = Duration{1'500'000};
@@ -428,6 +419,26 @@ class Structure {
     node.nvls = nics > 1;
     node.pcie = kGpuFacts[0].pcie;
     node.cpu = "intel";
+    return node;
+  }
+
+  /// `fullest`: nodes of the largest leaf.
+  std::vector<FabricTier> tiers(int fullest) const {
+    if (levels_ == 0) return {{"leaf", 0, 1, {}}};
+    // A unit of the middle of three tiers is not told by the cables alone: all leaves are taken to meet there.
+    return {{"leaf", fullest, leaf_oversubscription(), Duration{500'000}},
+            {levels_ > 1 ? "spine and core" : "spine", 0, 1, {}}};
+  }
+
+  ImportedTopology topology() {
+    ImportedTopology imported;
+    imported.format = "InfiniBand fabric";
+    Cluster& cluster = imported.cluster;
+    std::map<int, int> sizes;
+    for (const auto& [host, leaves] : leaves_of_host_) ++sizes[static_cast<int>(leaves.size())];
+    const int nics = std::max(1, most_frequent(sizes));
+    const int nodes = std::max(1, leaves_of_host_.empty() ? adapter_cables_ : ceil_div(adapter_cables_, nics));
+    cluster.node = node_with(nics);
     cluster.gpu = std::string(kGpuFacts[0].name);
     cluster.max_nodes = nodes;
     const bool on_rails = rails();
@@ -435,13 +446,8 @@ class Structure {
     if (!ports_.empty()) cluster.shape.switch_ports = most_frequent(ports_);
     int fullest = 1;
     for (const auto& [leaf, count] : adapters_of_)
-      fullest = std::max(fullest, on_rails ? count : (count + nics - 1) / nics);
-    cluster.tiers = {{"leaf", 0, 1, {}}};
-    if (levels_ > 0) {
-      cluster.tiers = {{"leaf", fullest, leaf_oversubscription(), Duration{500'000}}};
-      // A unit of the middle of three tiers is not told by the cables alone: all leaves are taken to meet there.
-      cluster.tiers.push_back({levels_ > 1 ? "spine and core" : "spine", 0, 1, {}});
-    }
+      fullest = std::max(fullest, on_rails ? count : ceil_div(count, nics));
+    cluster.tiers = tiers(fullest);
     imported.found = {{"switches", listed_switches_},
                       {"adapters", listed_adapters_},
                       {"aggregation nodes", aggregations_},

@@ -133,42 +133,9 @@ void import_gpus(RunImport& run) {
   if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
 }
 
-/// --pipeline-model-parallel-layout, or the layers of the first and last stage.
-void import_layout(RunImport& run, std::int64_t layers) {
-  constexpr std::int64_t kMost = 10'000;
-  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMost);
-  constexpr Name kLayout = "pipeline-model-parallel-layout";
-  std::vector<int> stages;
-  Name from = kLayout;
-  if (const std::string text = run.word(kLayout); !text.empty()) {
-    const std::optional<std::vector<int>> parsed = parse_pipeline_layout(text);
-    if (!parsed)
-      return run.refuse(kLayout, "is no pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
-    if (parsed->size() % static_cast<std::size_t>(pp) != 0)
-      return run.refuse(kLayout, fmt::format("has {} stages, no multiple of {} pipeline ranks", parsed->size(), pp));
-    run.put("parallel.vpp", static_cast<std::int64_t>(parsed->size()) / pp, kLayout);
-    stages = *parsed;
-  } else {
-    const Name first_key = first_of(run, {"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
-    const Name last_key = first_of(run, {"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
-    const auto first = run.count(first_key);
-    const auto last = run.count(last_key);
-    if (!first && !last) return;
-    from = first ? first_key : last_key;
-    const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMost);
-    const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
-    const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
-    if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMost * kMost)
-      return run.refuse(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
-    for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
-      for (std::int64_t rank = 0; rank < pp; ++rank) {
-        const std::int64_t of_rank = first && rank == 0       ? *first
-                                     : last && rank == pp - 1 ? *last
-                                                              : rest / std::max<std::int64_t>(between, 1);
-        if (of_rank % vpp != 0) return run.refuse(from, fmt::format("does not divide over {} chunks", vpp));
-        stages.push_back(static_cast<int>(of_rank / vpp));
-      }
-  }
+constexpr std::int64_t kMostStages = 10'000;
+
+void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
   JsonNode list;
   list.kind = JsonNode::Kind::array;
   for (const int count : stages) {
@@ -179,6 +146,50 @@ void import_layout(RunImport& run, std::int64_t layers) {
     list.items.push_back(std::move(item));
   }
   run.put("parallel.pp_layout", std::move(list), from);
+}
+
+/// --pipeline-model-parallel-layout: Et*2|(tt|)*5t|tmL
+void import_written_layout(RunImport& run, Name key, const std::string& text, std::int64_t pp) {
+  const std::optional<std::vector<int>> stages = parse_pipeline_layout(text);
+  if (!stages) return run.refuse(key, "is no pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
+  if (stages->size() % static_cast<std::size_t>(pp) != 0)
+    return run.refuse(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
+  run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
+  put_layout(run, *stages, key);
+}
+
+/// The layers of the first and last pipeline rank; the others have equal shares of the rest.
+void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
+  const Name first_key = first_of(run, {"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
+  const Name last_key = first_of(run, {"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
+  const auto first = run.count(first_key);
+  const auto last = run.count(last_key);
+  if (!first && !last) return;
+  const Name from = first ? first_key : last_key;
+  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMostStages);
+  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
+  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMostStages * kMostStages)
+    return run.refuse(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
+  std::vector<int> stages;
+  for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
+    for (std::int64_t rank = 0; rank < pp; ++rank) {
+      const std::int64_t of_rank = first && rank == 0       ? *first
+                                   : last && rank == pp - 1 ? *last
+                                                            : rest / std::max<std::int64_t>(between, 1);
+      if (of_rank % vpp != 0) return run.refuse(from, fmt::format("does not divide over {} chunks", vpp));
+      stages.push_back(static_cast<int>(of_rank / vpp));
+    }
+  put_layout(run, stages, from);
+}
+
+void import_layout(RunImport& run, std::int64_t layers) {
+  constexpr Name kLayout = "pipeline-model-parallel-layout";
+  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMostStages);
+  if (const std::string text = run.word(kLayout); !text.empty())
+    import_written_layout(run, kLayout, text, pp);
+  else
+    import_uneven_ends(run, layers, pp);
 }
 
 void import_chunks(RunImport& run, std::int64_t layers) {
