@@ -8,6 +8,7 @@
 #include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
+#include "sim/report/svg.hpp"
 
 namespace tracecast {
 namespace {
@@ -30,14 +31,6 @@ constexpr const char* kStyle =
     ".band{fill:var(--curve);opacity:.15}circle{fill:var(--curve)}.mark{stroke:var(--soft);stroke-dasharray:3 3}\n"
     "</style>\n";
 
-/// 1, 2 or 5 times a power of ten that divides `most` into about five.
-double round_step(double most) {
-  const double power = std::pow(10, std::floor(std::log10(most / 5)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (most / (factor * power) <= 6) return factor * power;
-  return 10 * power;
-}
-
 class Plot {
  public:
   explicit Plot(const std::vector<BandwidthPoint>& points) : points_(points) {
@@ -52,12 +45,7 @@ class Plot {
     band();
     curve();
     choices();
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
-        "{1:.6g}\" "
-        "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" "
-        "style=\"fill:var(--page)\"/>\n{4}</svg>\n",
-        kWidth, kHeight, markup_text(title), kStyle, body_);
+    return svg_document(kWidth, kHeight, title, fmt::format("{}{}{}", kStyle, kSvgBackground, body_));
   }
 
  private:

@@ -259,6 +259,27 @@ Result<void> slow_compute(ForecastRun& run, const std::optional<FoldedLoads>& lo
   return {};
 }
 
+/// The numbers that people ask for, from what the step did.
+void summarise(ForecastRun& run, const Scenario& scenario, const Plan& plan, const Schedule& schedule,
+               const ForecastOptions& options) {
+  Forecast& result = run.forecast;
+  result.scenario = scenario.name;
+  result.ranks = scenario.cluster.world_size;
+  result.step_time_s = seconds(run.timeline.step_time);
+  result.flops_convention = options.flops_convention;
+  result.classes = static_cast<int>(run.graph.ranks.size());
+  result.events = run.timeline.events;
+  const MeanWork mean = mean_work(run.graph, options.flops_convention);
+  add_times(result, run.graph, run.timeline);
+  add_work(result, mean);
+  add_throughput(result, scenario, mean);
+  add_memory(result, scenario, plan, schedule);
+  if (result.step_time_s > 0)
+    result.bandwidth = required_bandwidth(run.graph, plan, scenario.cluster, time_beside_transfers(result));
+  result.band = band_of(result, run.graph, mean);
+  if (options.explain) result.causes = find_causes(run.graph, run.timeline);
+}
+
 }  // namespace
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
@@ -299,24 +320,9 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
     if (Result<void> slowed = slow_compute(run, loads, scenario, options); !slowed)
       return place_errors(std::move(slowed.error()));
 
-  Forecast& result = run.forecast;
-  result.scenario = scenario.name;
-  result.ranks = scenario.cluster.world_size;
-  result.step_time_s = seconds(run.timeline.step_time);
-  result.flops_convention = options.flops_convention;
-  result.classes = static_cast<int>(run.graph.ranks.size());
-  result.events = run.timeline.events;
-  const MeanWork mean = mean_work(run.graph, options.flops_convention);
-  add_times(result, run.graph, run.timeline);
-  add_work(result, mean);
-  add_throughput(result, scenario, mean);
-  add_memory(result, scenario, *plan, *schedule);
-  if (result.step_time_s > 0)
-    result.bandwidth = required_bandwidth(run.graph, *plan, scenario.cluster, time_beside_transfers(result));
-  result.band = band_of(result, run.graph, mean);
-  if (options.explain) result.causes = find_causes(run.graph, run.timeline);
+  summarise(run, scenario, *plan, *schedule, options);
   if (options.perturbation_effects) {
-    if (Result<void> added = add_perturbation_effects(scenario, options, result); !added)
+    if (Result<void> added = add_perturbation_effects(scenario, options, run.forecast); !added)
       return tl::unexpected(std::move(added.error()));
   }
   run.plan = std::move(*plan);

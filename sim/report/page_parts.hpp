@@ -23,6 +23,9 @@ std::string timeline_json(const StepRecord& record, std::string_view label, cons
 /// Ranks of a record to draw with at most kMostSpans spans, at least one: the first of every pipeline rank, then the others.
 std::vector<std::size_t> ranks_to_draw(const StepRecord& record);
 
+/// `page` of page_sources.hpp with `json` as its data.
+std::string page_with_data(std::string_view page, std::string json);
+
 /// The report page with `members` ("\"a\":1,\"b\":2") as data, beside kind, title and facts.
 std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
                         const std::string& members);

@@ -58,12 +58,6 @@ std::string works_json(const StepRecord& record) {
   return text + "]";
 }
 
-void replace(std::string& text, std::string_view what, const std::string& with) {
-  const std::size_t at = text.find(what);
-  TRACECAST_ASSERT(at != std::string::npos, "the page has a place for what is put into it");
-  text.replace(at, what.size(), with);
-}
-
 std::string list(const std::vector<std::string>& parts) { return fmt::format("[{}]", fmt::join(parts, ",")); }
 
 std::vector<std::string> plain_names(const StepRecord& record) {
@@ -128,15 +122,20 @@ std::string timeline_json(const StepRecord& record, std::string_view label, cons
                      works_json(record), list(ranks));
 }
 
+std::string page_with_data(std::string_view page, std::string json) {
+  // "</script>" inside the data would end it.
+  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
+  constexpr std::string_view kPlace = "/*DATA*/null";
+  const std::size_t at = page.find(kPlace);
+  TRACECAST_ASSERT(at != std::string_view::npos, "the page has a place for its data");
+  return std::string(page).replace(at, kPlace.size(), json);
+}
+
 std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
                         const std::string& members) {
-  std::string data = fmt::format(R"({{"kind":{},"title":{},"command":{},"version":{},{}}})", json_text(kind),
-                                 json_text(title), json_text(facts.command), json_text(facts.version), members);
-  // "</script>" inside the data would end it.
-  for (std::size_t at = 0; (at = data.find("</", at)) != std::string::npos; at += 3) data.replace(at, 2, "<\\/");
-  std::string page(kReportPage);
-  replace(page, "/*DATA*/null", data);
-  return page;
+  return page_with_data(kReportPage,
+                        fmt::format(R"({{"kind":{},"title":{},"command":{},"version":{},{}}})", json_text(kind),
+                                    json_text(title), json_text(facts.command), json_text(facts.version), members));
 }
 
 std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageFacts& facts) {

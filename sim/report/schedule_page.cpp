@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/report/page_parts.hpp"
 #include "sim/report/page_sources.hpp"
 #include "sim/report/schedule_colours.hpp"
 #include "sim/report/schedule_view.hpp"
@@ -50,12 +51,6 @@ Json data_of(const ScheduleView& view) {
   return json;
 }
 
-void replace(std::string& text, std::string_view what, const std::string& with) {
-  const std::size_t at = text.find(what);
-  TRACECAST_ASSERT(at != std::string::npos, "the page has a place for what is put into it");
-  text.replace(at, what.size(), with);
-}
-
 }  // namespace
 
 std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& facts) {
@@ -65,12 +60,7 @@ std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& 
   data["colours"] = {kForwardColour, kBackwardColour, kInputColour, kWeightColour};
   data["views"] = Json::array();
   for (const ScheduleView& view : views) data["views"].push_back(data_of(view));
-  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // "</script>" inside the data would end it.
-  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3) json.replace(at, 2, "<\\/");
-  std::string page(kSchedulePage);
-  replace(page, "/*DATA*/null", json);
-  return page;
+  return page_with_data(kSchedulePage, data.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace tracecast

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
+#include "sim/report/svg.hpp"
 #include "sim/report/sweep_report.hpp"
 
 namespace tracecast {
@@ -30,25 +32,14 @@ constexpr const char* kStyle =
     "patternTransform=\"rotate(45)\"><rect width=\"1.5\" height=\"9\" fill=\"var(--page)\" "
     "opacity=\".7\"/></pattern></defs>\n";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
-
 class Picture {
  public:
   void text(double x, double y, std::string_view what, std::string_view style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, escaped(what));
+    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
   }
   void add(const std::string& element) { body_ += element; }
   std::string draw(const std::string& title, double width, double height) const {
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
-        "{1:.6g}\" "
-        "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" "
-        "style=\"fill:var(--page)\"/>\n{4}</svg>\n",
-        width, height, escaped(title), kStyle, body_);
+    return svg_document(width, height, title, fmt::format("{}{}{}", kStyle, kSvgBackground, body_));
   }
 
  private:
@@ -65,18 +56,59 @@ std::string shade(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", mixed(0), mixed(1), mixed(2));
 }
 
+/// Tokens per second and GPU of the points that were not refused.
+struct RateRange {
+  double least = 1e300;
+  double most = 0;
+  double best = 0;  ///< of those that fit
+
+  /// 0 (the slowest) to 1.
+  double share(double rate) const { return most > least ? (rate - least) / (most - least) : 1; }
+};
+
+RateRange range_of(const std::vector<GridPoint>& points) {
+  RateRange range;
+  for (const GridPoint& p : points) {
+    if (!p.refused.empty()) continue;
+    range.least = std::min(range.least, p.tokens_per_s_per_gpu);
+    range.most = std::max(range.most, p.tokens_per_s_per_gpu);
+    if (p.fits) range.best = std::max(range.best, p.tokens_per_s_per_gpu);
+  }
+  return range;
+}
+
+/// A point of a heat map, its cell's upper left corner at (x, y).
+void draw_cell(Picture& picture, double x, double y, const GridPoint& p, const RateRange& range) {
+  const auto box = [&](const std::string& style, const std::string& tip) {
+    picture.add(
+        fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}><title>{}</title></rect>\n",
+                    x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, markup_text(tip)));
+  };
+  if (!p.refused.empty()) {
+    box("class=\"none\"", p.refused);
+    picture.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "-", "soft mid");
+    return;
+  }
+  const double share = range.share(p.tokens_per_s_per_gpu);
+  const std::string tip =
+      fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
+  box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
+  if (!p.fits) box("class=\"out\"", tip + ", does not fit");
+  if (!p.fits)  // the stripes would run through the number
+    picture.add(fmt::format(
+        "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"52\" height=\"18\" style=\"fill:{};pointer-events:none\"/>\n",
+        x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, shade(share)));
+  if (p.fits && p.tokens_per_s_per_gpu == range.best) box("class=\"best\"", tip + ", the best that fits");
+  picture.add(
+      fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"mid\" style=\"fill:{};pointer-events:none\">{}</text>\n",
+                  x + kCellWidth / 2, y + kCellHeight / 2 + 4, share > 0.45 ? "#ffffff" : "#1b1f24",
+                  number(p.tokens_per_s_per_gpu)));
+}
+
 std::string heat_map(const Sweep& sweep) {
   const SweepAxis& rows = sweep.axes[0];
   const SweepAxis& columns = sweep.axes[1];
-  double least = 1e300;
-  double most = 0;
-  double best = 0;  // of those that fit
-  for (const GridPoint& p : sweep.points) {
-    if (!p.refused.empty()) continue;
-    least = std::min(least, p.tokens_per_s_per_gpu);
-    most = std::max(most, p.tokens_per_s_per_gpu);
-    if (p.fits) best = std::max(best, p.tokens_per_s_per_gpu);
-  }
+  const RateRange range = range_of(sweep.points);
   Picture picture;
   picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
   const double width = kLeft + kCellWidth * static_cast<double>(columns.values.size()) + 20;
@@ -89,43 +121,12 @@ std::string heat_map(const Sweep& sweep) {
     const double x = kLeft + kCellWidth * static_cast<double>(i % columns.values.size());
     const double y = kTop + kCellHeight * static_cast<double>(i / columns.values.size());
     if (i % columns.values.size() == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
-    const auto box = [&](const std::string& style, const std::string& tip) {
-      picture.add(fmt::format(
-          "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}><title>{}</title></rect>\n", x + 1,
-          y + 1, kCellWidth - 2, kCellHeight - 2, style, escaped(tip)));
-    };
-    if (!p.refused.empty()) {
-      box("class=\"none\"", p.refused);
-      picture.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "-", "soft mid");
-      continue;
-    }
-    const double share = most > least ? (p.tokens_per_s_per_gpu - least) / (most - least) : 1;
-    const std::string tip =
-        fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
-    box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
-    if (!p.fits) box("class=\"out\"", tip + ", does not fit");
-    if (!p.fits)  // the stripes would run through the number
-      picture.add(fmt::format(
-          "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"52\" height=\"18\" style=\"fill:{};pointer-events:none\"/>\n",
-          x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, shade(share)));
-    if (p.fits && p.tokens_per_s_per_gpu == best) box("class=\"best\"", tip + ", the best that fits");
-    picture.add(
-        fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"mid\" style=\"fill:{};pointer-events:none\">{}</text>\n",
-                    x + kCellWidth / 2, y + kCellHeight / 2 + 4, share > 0.45 ? "#ffffff" : "#1b1f24",
-                    number(p.tokens_per_s_per_gpu)));
+    draw_cell(picture, x, y, p, range);
   }
   const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());
   picture.text(16, bottom + 26, "framed: the best that fits; striped: does not fit into memory; -: cannot be laid out",
                "soft");
   return picture.draw(sweep.scenario + ": " + rows.key + " x " + columns.key, std::max(width, 560.0), bottom + 44);
-}
-
-/// 1, 2 or 5 times a power of ten that divides `most` into about five.
-double round_step(double most) {
-  const double power = std::pow(10, std::floor(std::log10(most / 5)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (most / (factor * power) <= 6) return factor * power;
-  return 10 * power;
 }
 
 class Curves {
@@ -163,7 +164,7 @@ class Curves {
           "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {:.1f} "
           "%{}</title></circle>\n",
           x_of(i), y_of(p.tokens_per_s_per_gpu), style, p.fits ? "" : " style=\"fill:var(--page)\"",
-          escaped(p.values[0]), number(p.step_time_s), 100 * p.mfu, p.fits ? "" : ", does not fit");
+          markup_text(p.values[0]), number(p.step_time_s), 100 * p.mfu, p.fits ? "" : ", does not fit");
     }
     picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, way));
     picture_->add(marks);

@@ -7,6 +7,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/report/svg.hpp"
 #include "sim/report/topology_report.hpp"
 
 namespace tracecast {
@@ -52,12 +53,9 @@ class Drawing {
     if (topology_.vertex_count() > topology_.first_switch()) draw_fabric();
     draw_nodes();
     draw_links();
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
-        "{1:.6g}\" "
-        "role=\"img\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page);rx:0\"/>\n"
-        "{4}{5}{6}</svg>\n",
-        kWidth, y_ + 16, markup_text(report_.name), kStyle, back_, lines_, body_);
+    const char* const background = "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page);rx:0\"/>\n";
+    return svg_document(kWidth, y_ + 16, report_.name,
+                        fmt::format("{}{}{}{}{}", kStyle, background, back_, lines_, body_));
   }
 
  private:
