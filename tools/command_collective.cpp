@@ -1,7 +1,6 @@
 /// `tracecast collective`: how long one collective takes on a machine, and how NCCL would run it.
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@
 #include "sim/network/network_model.hpp"
 #include "sim/report/bandwidth_svg.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/refusal.hpp"
 
 namespace tracecast::cli {
@@ -69,18 +68,14 @@ struct Question {
 };
 
 /// The profile's architecture; for a GPU without profile what its name says.
-std::string architecture_of(const Cluster& cluster, const DataPaths& data) {
-  const auto path = find_file(cluster.gpu, data.profiles, "profile");
-  if (!path) return std::string(architecture_of_gpu(cluster.gpu));
-  const Result<Profile> profile = read_profile(*path);
+std::string architecture_of(const Cluster& cluster) {
+  const Result<Profile> profile = named_profile(cluster.gpu);
   return profile ? profile->architecture : std::string(architecture_of_gpu(cluster.gpu));
 }
 
 /// The machine, just large enough for the group.
-Result<Cluster> sized_cluster(const Options& options, const DataPaths& data) {
-  const auto path = find_file(options.topology, data.topologies, "topology");
-  if (!path) return tl::unexpected(path.error());
-  Result<Cluster> cluster = read_topology(*path);
+Result<Cluster> sized_cluster(const Options& options) {
+  Result<Cluster> cluster = named_topology(options.topology);
   if (!cluster) return cluster;
   const int ranks = options.ranks > 0 ? options.ranks : cluster->node.gpus;
   const std::int64_t world = static_cast<std::int64_t>(ranks - 1) * options.stride + 1;
@@ -110,15 +105,13 @@ void add_siblings(const Options& options, Question& question) {
 }
 
 Result<Question> read_question(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<Cluster> cluster = sized_cluster(options, *data);
+  const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
   if (!size) return wrong("--bytes", options.bytes, size.error().diagnostics.front().message);
   Question question{
       *cluster,
-      architecture_of(*cluster, *data),
+      architecture_of(*cluster),
       group_of(*cluster, options),
       {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)},
       kNetworks.at(options.network),

@@ -12,7 +12,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/step_record.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/progress.hpp"
 #include "tools/worker_process.hpp"
 
@@ -29,14 +29,6 @@ struct Options {
   std::string out;
   bool json = false;
 };
-
-Result<Scenario> load(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data, options.overrides);
-}
 
 /// A folder of our own under the system's temporary one, gone at the end.
 class TemporaryFolder {
@@ -91,7 +83,7 @@ Result<ExitCode> missing(const std::string& sentence) {
 
 Result<ExitCode> execute(const Options& options, const Context& context) {
   const bool gpus = options.device == "cuda";
-  const Result<Scenario> scenario = load(options);
+  const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   const int ranks = scenario->cluster.world_size;
   const std::string sentence = gpus ? missing_for_cuda_workers(ranks) : missing_for_workers();

@@ -14,7 +14,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -30,14 +30,6 @@ struct Options {
   std::string out = "exported";
   bool json = false;
 };
-
-Result<Scenario> load(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data, options.overrides);
-}
 
 /// Returns the bytes written.
 Result<std::uintmax_t> write_chakra(const StepGraph& graph, const std::string& name, const fs::path& folder) {
@@ -74,7 +66,7 @@ std::string summary(const Options& options, const ForecastRun& run, std::uintmax
 }
 
 Result<ExitCode> run(const Options& options) {
-  const Result<Scenario> scenario = load(options);
+  const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->cluster.world_size > kMostRanks)
     return fail({options.scenario, 0, "cluster.world_size", std::to_string(scenario->cluster.world_size),

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -16,7 +15,7 @@
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/progress.hpp"
 #include "tools/refusal.hpp"
 
@@ -94,18 +93,12 @@ std::vector<std::string> failure_overrides(const Options& options) {
 }
 
 Result<GoodputRequest> load(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<fs::path> path = find_file(options.scenario, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
   std::vector<std::string> overrides;
   for (const std::string& each : options.overrides)
     if (!concerns_failures(each)) overrides.push_back(each);
-  const Result<Scenario> scenario = read_scenario(*path, *data, overrides);
+  const Result<Scenario> scenario = named_scenario(options.scenario, overrides);
   if (!scenario) return tl::unexpected(scenario.error());
-  const Result<fs::path> failure_path = find_file(options.failures, data->scenarios / "failures", "failure model");
-  if (!failure_path) return tl::unexpected(failure_path.error());
-  const Result<FailureFile> failures = read_failure_file(*failure_path, failure_overrides(options));
+  const Result<FailureFile> failures = named_failure_model(options.failures, failure_overrides(options));
   if (!failures) return tl::unexpected(failures.error());
   const Result<double> mtbf = time_option("--mtbf", options.mtbf);
   if (!mtbf) return tl::unexpected(mtbf.error());

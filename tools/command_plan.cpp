@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +22,7 @@
 #include "tools/command_list.hpp"
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/process_group.hpp"
 #include "tools/progress.hpp"
 #include "tools/refusal.hpp"
@@ -280,11 +280,9 @@ Result<Request> load(const Options& options) {
   if (!economics) return tl::unexpected(economics.error());
   request.economics = std::move(*economics);
   if (options.failures == "none") return request;
-  const Result<fs::path> failures = find_file(options.failures, data->scenarios / "failures", "failure model");
+  Result<FailureFile> failures = named_failure_model(options.failures);
   if (!failures) return tl::unexpected(failures.error());
-  Result<FailureFile> read = read_failure_file(*failures);
-  if (!read) return tl::unexpected(read.error());
-  request.failures = std::move(*read);
+  request.failures = std::move(*failures);
   return request;
 }
 

@@ -15,7 +15,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/worker_process.hpp"
 #include "tracer/import/recordings.hpp"
 #include "tracer/measured_profile.hpp"
@@ -123,11 +123,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
 Result<Scenario> recorded_scenario(const Options& options) {
   if (options.scenarios.size() != 1)
     return fail({"", 0, "--for", "", "is needed once with --from: the scenario that was recorded"});
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(options.scenarios[0], data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data);
+  return named_scenario(options.scenarios[0]);
 }
 
 /// What was recorded where; never a host's name.

@@ -7,11 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/io/files.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/report/text.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/refusal.hpp"
 
 namespace tracecast::cli {
@@ -40,15 +39,9 @@ struct Question {
 };
 
 Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const auto path = find_file(options.topology, data->topologies, "topology");
-  if (!path) return tl::unexpected(path.error());
-  const Result<Cluster> cluster = read_topology(*path);
+  const Result<Cluster> cluster = named_topology(options.topology);
   if (!cluster) return tl::unexpected(cluster.error());
-  const auto file = find_file(cluster->gpu, data->profiles, "profile");
-  if (!file) return tl::unexpected(file.error());
-  const Result<Profile> profile = read_profile(*file);
+  const Result<Profile> profile = named_profile(cluster->gpu);
   if (!profile) return tl::unexpected(profile.error());
   auto peak = profile->peak_flops.find(Precision::bf16);
   if (peak == profile->peak_flops.end()) peak = profile->peak_flops.find(Precision::fp16);

@@ -1,7 +1,6 @@
 /// `tracecast schedule`: makes, checks, simulates and draws pipeline schedules.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,8 +18,8 @@
 #include "sim/schedule/program.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
 #include "tools/exact_times.hpp"
+#include "tools/named_files.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -169,11 +168,7 @@ Result<ScheduleView> scenario_view(const Options& options, const Scenario& scena
 }
 
 Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(options.times_from, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  const Result<Scenario> scenario = read_scenario(*path, *data, options.overrides);
+  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   Options of_scenario = options;
   if (of_scenario.request.chunks == 0 && scenario->parallel.vpp > 1)

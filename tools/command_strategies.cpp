@@ -1,5 +1,4 @@
 /// `tracecast strategies`: what each parallel strategy divides and sends, counted in its step graph.
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,10 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/io/files.hpp"
 #include "sim/report/strategies.hpp"
 #include "tools/command_list.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -24,11 +22,7 @@ struct Options {
 };
 
 Result<ExitCode> strategies(const Options& options, const Context& context) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(options.scenario, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  const Result<Scenario> scenario = read_scenario(*path, *data, options.overrides);
+  const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<std::vector<StrategyRow>> rows = strategy_table(*scenario, options.ranks);
   if (!rows) return tl::unexpected(located(rows.error(), *scenario));

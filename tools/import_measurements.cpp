@@ -1,6 +1,5 @@
 // Importers of measured collectives: nccl-tests, NCCL's inspector.
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -9,19 +8,15 @@
 
 #include "sim/io/collective_measurements.hpp"
 #include "sim/io/files.hpp"
-#include "tools/environment.hpp"
 #include "tools/import_formats.hpp"
+#include "tools/named_files.hpp"
 
 namespace tracecast::cli {
 namespace {
 
 /// The profile of `options.into` with the measurements of one host in it.
 Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, const CollectiveMeasurements& measured) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const auto path = find_file(options.into, data->profiles, "profile");
-  if (!path) return tl::unexpected(path.error());
-  Result<Profile> base = read_profile(*path);
+  Result<Profile> base = named_profile(options.into);
   if (!base) return tl::unexpected(base.error());
   const std::string name = std::filesystem::path(options.file).filename().string();
   base->source = fmt::format("collectives measured: {} ({}); all else: {}", name, measured.format, base->source);

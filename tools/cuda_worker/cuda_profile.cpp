@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,9 +15,10 @@
 #include "kernels/cuda/measure.hpp"
 #include "kernels/measurement_log.hpp"
 #include "kernels/recording.hpp"
+#include "sim/base/quantile.hpp"
 #include "sim/io/files.hpp"
 #include "tools/cuda_worker/cuda_worker.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/progress.hpp"
 #include "tools/worker/inputs.hpp"
 
@@ -30,11 +30,7 @@ constexpr Bytes kLargestCollective{std::int64_t{1} << 30};
 Result<Profile> base_profile(const std::string& asked, const std::string& gpu) {
   const std::string name = asked.empty() ? shipped_profile_of(gpu) : asked;
   if (name.empty()) return fail(fmt::format("no shipped profile is of {}: name the nearest with --base", gpu));
-  const Result<DataPaths> data = cli::data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(name, data->profiles, "profile");
-  if (!path) return tl::unexpected(path.error());
-  return read_profile(*path);
+  return cli::named_profile(name);
 }
 
 std::string shape_text(const Operator& op) {
@@ -167,7 +163,7 @@ class Recorder {
       driver_->run(each.op, stream_);
       seconds.push_back(cuda::host_seconds([&] { driver_->run(each.op, stream_); }, stream_, 50));
     }
-    return seconds.empty() ? 0 : summarise(std::move(seconds)).median;
+    return median(std::move(seconds));
   }
 
   static constexpr std::int64_t kMoved = std::int64_t{256} << 20;

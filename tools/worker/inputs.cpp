@@ -1,38 +1,26 @@
 #include "tools/worker/inputs.hpp"
 
-#include <filesystem>
 #include <utility>
 
 #include "sim/plan/plan.hpp"
-#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 
 namespace tracecast::worker {
-namespace {
-
-Result<Scenario> scenario_named(const std::string& name, const std::vector<std::string>& overrides) {
-  const Result<DataPaths> data = cli::data_paths();
-  if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(name, data->scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
-  return read_scenario(*path, *data, overrides);
-}
-
-}  // namespace
 
 Result<Scenario> load_scenario(const ExecuteOptions& options) {
-  return scenario_named(options.scenario, options.overrides);
+  return cli::named_scenario(options.scenario, options.overrides);
 }
 
 Result<Suite> suite_of(const ProfileOptions& options, Bytes largest) {
   Suite suite;
   for (const std::string& name : options.scenarios) {
-    Result<Scenario> scenario = scenario_named(name, {});
+    Result<Scenario> scenario = cli::named_scenario(name);
     if (!scenario) return tl::unexpected(scenario.error());
     if (const Result<void> added = add_scenario(suite, std::move(*scenario)); !added)
       return tl::unexpected(added.error());
   }
   if (options.suite != "none") {
-    const Result<Scenario> base = scenario_named(options.device, {});
+    const Result<Scenario> base = cli::named_scenario(options.device);
     if (!base) return tl::unexpected(base.error());
     Result<Suite> made = make_suite(options.suite, *base);
     if (!made) return made;

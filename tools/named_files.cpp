@@ -1,0 +1,42 @@
+#include "tools/named_files.hpp"
+
+#include <filesystem>
+
+#include "sim/io/files.hpp"
+#include "tools/environment.hpp"
+
+namespace tracecast::cli {
+
+namespace fs = std::filesystem;
+
+Result<Scenario> named_scenario(const std::string& name, const std::vector<std::string>& overrides) {
+  return data_paths().and_then([&](const DataPaths& data) {
+    return find_file(name, data.scenarios, "scenario").and_then([&](const fs::path& path) {
+      return read_scenario(path, data, overrides);
+    });
+  });
+}
+
+Result<Cluster> named_topology(const std::string& name) {
+  return data_paths().and_then([&](const DataPaths& data) {
+    return find_file(name, data.topologies, "topology").and_then([](const fs::path& path) {
+      return read_topology(path);
+    });
+  });
+}
+
+Result<Profile> named_profile(const std::string& name) {
+  return data_paths().and_then([&](const DataPaths& data) {
+    return find_file(name, data.profiles, "profile").and_then([](const fs::path& path) { return read_profile(path); });
+  });
+}
+
+Result<FailureFile> named_failure_model(const std::string& name, const std::vector<std::string>& overrides) {
+  return data_paths().and_then([&](const DataPaths& data) {
+    return find_file(name, data.scenarios / "failures", "failure model").and_then([&](const fs::path& path) {
+      return read_failure_file(path, overrides);
+    });
+  });
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,23 @@
+/// What people name on the command line, by path or by the name of what is shipped.
+///
+/// All return the errors of data_paths, find_file and the file's reader.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/io/failure_file.hpp"
+#include "sim/io/scenario.hpp"
+#include "sim/network/cluster.hpp"
+
+namespace tracecast::cli {
+
+/// `overrides` as --set takes them: "parallel.tp=4".
+Result<Scenario> named_scenario(const std::string& name, const std::vector<std::string>& overrides = {});
+Result<Cluster> named_topology(const std::string& name);
+Result<Profile> named_profile(const std::string& name);
+Result<FailureFile> named_failure_model(const std::string& name, const std::vector<std::string>& overrides = {});
+
+}  // namespace tracecast::cli
