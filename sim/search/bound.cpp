@@ -1,7 +1,6 @@
 #include "sim/search/bound.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "sim/cost/host_update.hpp"
 #include "sim/network/measured_network.hpp"
@@ -11,6 +10,18 @@
 #include "sim/search/parallel_for.hpp"
 
 namespace tracecast {
+
+namespace {
+
+/// In which order a schedule runs its passes, as far as it decides how many activations are kept.
+enum class Order { any, one_f_one_b, interleaved };
+
+Order order_of(const std::string& schedule, int vpp) {
+  if (vpp == 1) return schedule.empty() || schedule == "1f1b" ? Order::one_f_one_b : Order::any;
+  return schedule.empty() || schedule == "interleaved-1f1b" ? Order::interleaved : Order::any;
+}
+
+}  // namespace
 
 /// Parameters of one rank, by part of the model.
 struct BoundTable::Held {
@@ -24,8 +35,7 @@ struct BoundTable::Held {
 struct BoundTable::Laid {
   Plan plan;  ///< parallel (with dp, etp) and training only
   std::int64_t microbatches = 0;
-  bool one_chunk = false;  ///< runs in the order of 1F1B, or of its interleaved form
-  bool interleaved = false;
+  Order order = Order::any;
   const PipelineShape* shape = nullptr;
   const LayerCosts* costs = nullptr;
   const ShardTraffic* traffic = nullptr;  ///< with ZeRO-3
@@ -39,14 +49,9 @@ int schedule_shapes(const SearchSpace& space) {
   return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
 }
 
-void set_schedule(bool& one_chunk, bool& interleaved, const std::string& name, int vpp) {
-  one_chunk = vpp == 1 && (name.empty() || name == "1f1b");
-  interleaved = vpp > 1 && (name.empty() || name == "interleaved-1f1b");
-}
-
 /// Activations that a schedule keeps on one of such ranks at its peak, for certain.
 double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, const Parallel& p, std::int64_t microbatches,
-                      bool offloaded, bool one_chunk, bool interleaved) {
+                      bool offloaded, Order order) {
   double largest = 0;
   double smallest = 1e300;
   for (const ModelPart& chunk : ranks.chunks) {
@@ -54,8 +59,8 @@ double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, const Pa
     largest = std::max(largest, kept);
     smallest = std::min(smallest, kept);
   }
-  if (one_chunk) return static_cast<double>(std::min(ranks.after + 1, microbatches)) * largest;
-  if (!interleaved) return largest;
+  if (order == Order::one_f_one_b) return static_cast<double>(std::min(ranks.after + 1, microbatches)) * largest;
+  if (order == Order::any) return largest;
   const std::int64_t ahead = 2 * ranks.after + (p.vpp - 1) * std::min<std::int64_t>(p.pp, microbatches);
   return std::max(largest, static_cast<double>(std::min(ahead, microbatches * p.vpp)) * smallest);
 }
@@ -195,8 +200,8 @@ Bytes BoundTable::memory_bound(const Laid& laid) {
   const bool offloaded = laid.plan.training.offload_activations;
   Bytes tightest;
   for (const AlikeRanks& ranks : laid.shape->ranks) {
-    const double activations = activations_of(ranks, *laid.costs, laid.plan.parallel, laid.microbatches, offloaded,
-                                              laid.one_chunk, laid.interleaved);
+    const double activations =
+        activations_of(ranks, *laid.costs, laid.plan.parallel, laid.microbatches, offloaded, laid.order);
     Bytes total = parameter_states(laid.held->of(ranks.all), laid.plan).total() + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
@@ -223,7 +228,7 @@ BoundTable::Laid BoundTable::lay(const Layout& layout, const PipelineShape& shap
   laid.shape = &shape;
   laid.held = &held(layout);
   laid.costs = &costs_of(layout, p.dp, shape.pairs);
-  set_schedule(laid.one_chunk, laid.interleaved, layout.pp_schedule, layout.vpp);
+  laid.order = order_of(layout.pp_schedule, layout.vpp);
   laid.compute = compute_bound(laid);
   return laid;
 }
