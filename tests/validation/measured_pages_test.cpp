@@ -8,6 +8,7 @@
 
 #include "sim/validation/measured_tables.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
@@ -15,7 +16,7 @@ namespace {
 
 const std::filesystem::path kRoot = source_dir();
 const std::filesystem::path kShared = kRoot / "../shared/data";
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData = shipped_data();
 
 std::string page(const char* name) {
   std::ifstream file(kRoot / "docs/validation" / name);
