@@ -40,8 +40,8 @@ namespace tracecast {
 /// A row and what became of it.
 struct RowScenario {
   Scenario scenario;
-  std::string stack;                     ///< "" when the framework is unknown
-  double stack_spread = 0.10;            ///< of whole runs on it
+  std::string stack;           ///< "" when the framework is unknown
+  double stack_spread = 0.10;  ///< of whole runs on it
   MemoryReport memory_report = MemoryReport::allocated;
   bool steps_overlap = false;            ///< the stack's, of runs without data parallelism
   bool guessed_layout = false;           ///< micro-batch or virtual stages were not printed
