@@ -239,7 +239,7 @@ TEST_CASE("1-13: data parallelism over A100 and V100 is as slow as over V100 alo
   const auto step = [](const std::string& v100_ranks) {
     std::vector<std::string> set = {"cluster.topology=abci-a", "training.dtype=fp16"};
     if (!v100_ranks.empty()) set.push_back("perturb.gpus={\"" + v100_ranks + "\": \"v100\"}");
-    return forecast(shipped("data-parallel-gpt2", set).value()).value().forecast.step_time_s;
+    return forecast(shipped_scenario("data-parallel-gpt2", set)).value().forecast.step_time_s;
   };
   CHECK(step("2-3") == Approx(step("0-3")).epsilon(0.02));
   CHECK(step("2-3") > 1.5 * step(""));
