@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -180,17 +181,18 @@ bool links_agree(const LinkUsers& users, const std::vector<std::int32_t>& user_c
     if (own == first.size()) first.push_back(static_cast<std::int32_t>(link));
     if (capacities[link] != capacities[static_cast<std::size_t>(first[own])]) return false;
   }
+  // While items are put into their lists, first[link + 1] is where the next one of `link` goes: at last where its list ends.
   Lists lists;
-  lists.first.assign(capacities.size() + 1, 0);
+  lists.first.assign(capacities.size() + 2, 0);
   for (std::int32_t user = 0; user < users.count(); ++user)
     for (const Load* load = users.begin(user); load != users.end(user); ++load)
-      ++lists.first[static_cast<std::size_t>(load->link) + 1];
-  for (std::size_t link = 0; link < capacities.size(); ++link) lists.first[link + 1] += lists.first[link];
+      ++lists.first[static_cast<std::size_t>(load->link) + 2];
+  std::partial_sum(lists.first.begin(), lists.first.end(), lists.first.begin());
   lists.items.resize(lists.first.back());
-  std::vector<std::size_t> next(lists.first.begin(), lists.first.end() - 1);
   for (std::int32_t user = 0; user < users.count(); ++user)
     for (const Load* load = users.begin(user); load != users.end(user); ++load)
-      lists.items[next[static_cast<std::size_t>(load->link)]++] = pair_of(class_at(user_class, user), load->weights);
+      lists.items[lists.first[static_cast<std::size_t>(load->link) + 1]++] =
+          pair_of(class_at(user_class, user), load->weights);
   return alike(lists, link_class);
 }
 
