@@ -190,7 +190,7 @@ std::string page(const Question& question, const Row& row) {
 
 /// The columns of nccl-tests, and what was chosen.
 std::string table(const Question& question, const std::vector<Row>& rows) {
-  std::string text = fmt::format("# {}, {}\n#\n", to_string(question.call.collective), place_text(question));
+  std::string text = fmt::format("# {}\n# {}\n#\n", to_string(question.call.collective), place_text(question));
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
                       "algorithm", "protocol", "channels");
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
