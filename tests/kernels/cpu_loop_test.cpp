@@ -37,9 +37,10 @@ StepRecord record_in(const Sandbox& sandbox, const std::string& folder) {
   if (!record) FAIL(to_string(record.error()));
   return *record;
 }
-/// Real-time priority where it is allowed: then neighbours on the machine do not count.
+/// Real-time priority where it is allowed: then neighbours on the machine do not count. Round robin: ranks that wait in a loop for
+/// ranks of their own must not keep the cores from another test's ranks for ever, and those from them.
 std::string first_in_line(const Sandbox& sandbox) {
-  return sandbox.run("chrt -f 1 true").code == 0 ? "chrt -f 1 " : "";
+  return sandbox.run("chrt -r 1 true").code == 0 ? "chrt -r 1 " : "";
 }
 
 bool machine_is_busy() {
