@@ -2,8 +2,10 @@
 
 #include "tools/worker/worker.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <functional>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -21,6 +23,8 @@ namespace {
 
 using namespace tracecast;
 using namespace tracecast::worker;
+
+constexpr std::chrono::milliseconds kFarewell{250};
 
 /// Rank 0 says what is wrong, since all ranks find the same; mpirun hands the exit code on.
 int report(const Result<void>& result, bool speak) {
@@ -44,6 +48,8 @@ int under_mpi(const std::function<Result<void>()>& work) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int code = report(work(), rank == 0);
   MPI_Finalize();
+  // On a machine that is kept busy, Open MPI 4.1 may see a rank end before it has seen it say so, and takes that for a failure.
+  std::this_thread::sleep_for(kFarewell);
   return code;
 }
 
