@@ -67,7 +67,8 @@ inline Forecast forecast() {
                           .transient = {2 * kGiB},
                           .fixed = {kGiB},
                           .fragmentation = {kGiB},
-                          .host = {}};
+                          .host = {},
+                          .cached = {}};
   MemoryByKind middle = edge;
   middle.activations = {10 * kGiB};
   f.memory = {edge, middle, middle, edge};
