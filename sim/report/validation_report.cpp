@@ -62,6 +62,14 @@ std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>&
   return text;
 }
 
+/// The first few.
+std::string some_of(const std::vector<std::string>& ids) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, ids.size()); ++i) text += (i > 0 ? ", " : "") + ids[i];
+  return ids.size() > kShown ? text + ", .." : text;
+}
+
 std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& style) {
   const MemorySummary m = summarise_memory(rows);
   return paragraph(
@@ -200,11 +208,13 @@ std::string open_svg(double width, double height) {
 std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
                             const TextStyle& style) {
   std::string text = heading("Forecast, measured, error, 90 % band", style) + "\n";
-  std::map<std::string, int> assumed, skipped;
+  std::map<std::string, int> assumed;
+  std::map<std::string, std::vector<std::string>> skipped;  // ids by reason
   for (const RowForecast& r : rows) {
     if (r.forecast_made() && !r.out_of_memory) text += row_line(r);
     for (const std::string& sentence : r.assumptions) ++assumed[sentence];
-    if (!r.skipped.empty()) ++skipped[r.skipped];
+    if (!r.skipped.empty())
+      skipped[r.skipped].push_back(r.id.empty() ? fmt::format("line {}", table.line(r.row)) : r.id);
   }
   text += "\n" + heading("Summary", style) + "\n" + summary_lines(table, rows, by);
   const Measure m = measure(scored(rows));
@@ -217,7 +227,8 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
   if (!assumed.empty()) text += "\n" + heading("Assumed where the source prints nothing", style) + "\n";
   for (const auto& [sentence, count] : assumed) text += paragraph(fmt::format("  {:4} rows  ", count), sentence, style);
   if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";
-  for (const auto& [reason, count] : skipped) text += paragraph(fmt::format("  {:4} rows  ", count), reason, style);
+  for (const auto& [reason, ids] : skipped)
+    text += paragraph(fmt::format("  {:4} rows  ", ids.size()), reason + " (" + some_of(ids) + ")", style);
   return text;
 }
 

@@ -130,6 +130,8 @@ RowForecast labelled(const CsvTable& table, std::size_t index) {
       table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
   if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // no peak
   out.skipped = out_of_scope(table, index);
+  if (out.skipped.empty() && out.measured_s <= 0 && !table.text(index, "step_time_s").empty())
+    out.skipped = "step_time_s is not a positive number";
   return out;
 }
 
@@ -256,6 +258,9 @@ std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const
 
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options) {
+  for (const char* column : {"layers", "hidden", "heads", "seq_len", "global_batch_seqs", "gpu", "gpu_count"})
+    if (!table.has(column))
+      return fail({table.file(), 1, column, "", "is no column of the table; runs cannot be forecast without it"});
   return std::move(validate_each(table, library, {options.factors}, options).front());
 }
 

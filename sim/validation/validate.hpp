@@ -59,7 +59,7 @@ struct ValidateOptions {
 };
 
 /// One per row of the table, in its order; every row is either forecast or says why not. Same result for any number of
-/// threads.   Errors: the data files that rows refer to.
+/// threads.   Errors: a table without a column that every row needs.
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options = {});
 

@@ -250,7 +250,8 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
                              "4,1024,16,1024,8,A100,8,,full\n"
                              "4,1024,,1024,8,A100,8,0.1,full\n"
                              "4,1024,16,1024,8,Abacus,8,0.1,full\n"
-                             "4,1024,16,1024,8,A100,8,0.1,full\n",
+                             "4,1024,16,1024,8,A100,8,0.1,full\n"
+                             "4,1024,16,1024,8,A100,8,fast,full\n",
                              "t.csv")
                              .value();
   const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
@@ -260,6 +261,15 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(rows[2].skipped == "heads is not printed");
   CHECK(rows[3].skipped == "gpu is no GPU that a fabric is known for");
   CHECK(rows[4].scored());
+  CHECK(rows[5].skipped == "step_time_s is not a positive number");
+  const std::string page = validation_page(table, rows, "", {.width = 80});
+  CHECK(page.find("heads is not printed (line 4)") != std::string::npos);
+}
+
+TEST_CASE("a table that is none of runs is refused", "[error][validation]") {
+  const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
+  CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==
+        "t.csv:1: heads: is no column of the table; runs cannot be forecast without it");
 }
 
 TEST_CASE("page, JSON and pictures of a validation", "[report][validation]") {
