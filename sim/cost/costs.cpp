@@ -52,6 +52,13 @@ GpuPeak peak(const Profile& profile, Precision precision) {
   return {profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
 }
 
+bool few_bits(Precision precision) { return eight_bits(precision) || precision == Precision::nvfp4; }
+
+/// Has the profile no rate of its own for these few bits, and takes that of 16 or 32?
+bool runs_wide(const Profile& profile, Precision precision) {
+  return few_bits(precision) && !profile.peak_flops.empty() && !few_bits(rated_as(profile, precision));
+}
+
 /// The multiplication whose clock all have in training: that which the in-training factors are defined on
 /// (tools/calibrate, 8192 cubed).
 constexpr double kSustainedFlops = 2.0 * 8192 * 8192 * 8192;
@@ -125,8 +132,7 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
   // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
-  const bool grouped =
-      op.kind == OperatorKind::grouped_gemm && !eight_bits(op.precision) && op.precision != Precision::nvfp4;
+  const bool grouped = op.kind == OperatorKind::grouped_gemm && !few_bits(op.precision);
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   GpuPeak gpu = peak(profile_, op.precision);
@@ -162,10 +168,12 @@ double Costs::in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      const double rate = op.precision == Precision::fp8_block ? factors.gemm_fp8_block
-                          : eight_bits(op.precision)           ? factors.gemm_fp8
-                          : op.precision == Precision::nvfp4   ? factors.gemm_fp4
-                                                               : factors.gemm;
+      // What runs at a wider precision's rate for want of its own stretches inside a step as that one does.
+      const Precision precision = runs_wide(profile_, op.precision) ? Precision::bf16 : op.precision;
+      const double rate = precision == Precision::fp8_block ? factors.gemm_fp8_block
+                          : eight_bits(precision)           ? factors.gemm_fp8
+                          : precision == Precision::nvfp4   ? factors.gemm_fp4
+                                                            : factors.gemm;
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
     case OperatorKind::attention:

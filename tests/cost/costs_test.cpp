@@ -93,7 +93,13 @@ TEST_CASE("costs: every class of operator has its factor in training", "[cost]")
   CHECK(factor(gemm(2560, Pass::forward, Precision::fp8)) == Approx(3));
   CHECK(factor(gemm(2560, Pass::forward, Precision::mxfp8)) == Approx(3));
   CHECK(factor(gemm(2560, Pass::forward, Precision::fp8_block)) == Approx(3.5));
-  CHECK(factor(gemm(2560, Pass::forward, Precision::nvfp4)) == Approx(4));
+  // Without a rate of its own: at that of bf16, and with its factor.
+  CHECK(factor(gemm(2560, Pass::forward, Precision::nvfp4)) == Approx(2));
+  profile.peak_flops[Precision::nvfp4] = 400e12;
+  Profile alone = small_profile();
+  alone.peak_flops[Precision::nvfp4] = 400e12;
+  const Operator four_bits = gemm(2560, Pass::forward, Precision::nvfp4);
+  CHECK(seconds(Costs(profile).of(four_bits).duration) / seconds(Costs(alone).of(four_bits).duration) == Approx(4));
   const Operator attention{OperatorKind::attention, Pass::forward, Precision::bf16, "",
                            AttentionShape{1, 4096, 4096, 8, 8, 128, 128, true, 0}};
   CHECK(factor(attention) == Approx(6));
