@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/cpu.hpp"
-#include "sim/base/result.hpp"
 
 namespace tracecast::cpu {
 namespace {

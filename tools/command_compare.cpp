@@ -1,5 +1,4 @@
 /// `tracecast compare`: a forecast beside what happened, or beside another forecast.
-#include <filesystem>
 #include <memory>
 #include <string>
 

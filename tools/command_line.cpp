@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "tools/command_list.hpp"

@@ -1,7 +1,6 @@
 #include "tracer/recorded_work.hpp"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
 #include <unordered_map>
 

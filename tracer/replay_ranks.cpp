@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "tracer/replay.hpp"
 
 namespace tracecast {

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <fstream>
 #include <map>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>

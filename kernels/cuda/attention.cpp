@@ -1,8 +1,5 @@
 #include "kernels/cuda/attention.hpp"
 
-#include <algorithm>
-#include <limits>
-
 #include "kernels/cuda/check.hpp"
 
 #define TRACECAST_CUDNN(call) TRACECAST_CHECKED(call, CUDNN_STATUS_SUCCESS, cudnnGetErrorString(status_))

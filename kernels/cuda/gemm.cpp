@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/operators.hpp"

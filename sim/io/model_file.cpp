@@ -1,5 +1,4 @@
 /// Reads models with our own keys (docs/formats/scenario.md), and hands a Hugging Face file to its reader.
-#include <fmt/format.h>
 
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"

@@ -1,7 +1,4 @@
-#include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "sim/io/foreign_step.hpp"
 #include "sim/io/json_document.hpp"

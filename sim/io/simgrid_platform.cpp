@@ -2,7 +2,6 @@
 /// routes has no regular structure and is refused, unless export_simgrid wrote it.
 #include <charconv>
 #include <cstdlib>
-#include <numeric>
 
 #include <fmt/format.h>
 

@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/json_document.hpp"
 
 namespace tracecast {
 namespace {

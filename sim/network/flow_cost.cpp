@@ -1,7 +1,5 @@
 #include "sim/network/flow_cost.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "sim/network/collective_flows.hpp"

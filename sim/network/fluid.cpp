@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "sim/base/result.hpp"
-
 namespace tracecast {
 namespace {
 

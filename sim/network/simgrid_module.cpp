@@ -5,7 +5,6 @@
 
 #include <array>
 #include <map>
-#include <memory>
 
 #include <fmt/format.h>
 #include <simgrid/s4u.hpp>

@@ -1,6 +1,5 @@
 #include "sim/report/axis_bandwidth.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <map>

@@ -31,6 +31,38 @@ std::string factors_table(const ArchitectureFactors& factors) {
   return text;
 }
 
+std::string family_of(const RowForecast& row) {
+  if (row.architecture == "Ampere") return "A100";
+  if (row.architecture == "Hopper") return "H100";
+  return row.architecture;
+}
+
+/// The rows that a line of a table is about.
+struct Subset {
+  std::string name;
+  Rows rows;
+};
+
+/// All, dense, full rows, MoE; the dense ones also by GPU family.
+std::vector<Subset> subsets(const CsvTable& table, const std::vector<RowForecast>& rows) {
+  const auto kept = [&](const std::string& name, auto keep) {
+    Subset subset{name, {}};
+    for (const RowForecast* row : scored(rows))
+      if (keep(*row)) subset.rows.push_back(row);
+    return subset;
+  };
+  const auto full = [&](const RowForecast& r) { return table.text(r.row, "row_class") == "full"; };
+  std::vector<Subset> out{kept("all", [](const RowForecast&) { return true; }),
+                          kept("dense", [](const RowForecast& r) { return !r.moe; })};
+  for (const char* family : {"A100", "H100", "Blackwell"})
+    out.push_back(
+        kept(std::string("dense, ") + family, [&](const RowForecast& r) { return !r.moe && family_of(r) == family; }));
+  out.push_back(kept("class full", full));
+  out.push_back(kept("dense, class full", [&](const RowForecast& r) { return !r.moe && full(r); }));
+  out.push_back(kept("MoE", [](const RowForecast& r) { return r.moe; }));
+  return out;
+}
+
 std::string subset_table(const CsvTable& table, const CrossValidation& result) {
   const std::vector<Subset> a = subsets(table, result.plain), b = subsets(table, result.fitted),
                             c = subsets(table, result.held_out);
@@ -142,33 +174,7 @@ std::string spread_table(const std::vector<RowForecast>& held_out) {
   return text;
 }
 
-std::string family_of(const RowForecast& row) {
-  if (row.architecture == "Ampere") return "A100";
-  if (row.architecture == "Hopper") return "H100";
-  return row.architecture;
-}
-
-}  // namespace
-
-std::vector<Subset> subsets(const CsvTable& table, const std::vector<RowForecast>& rows) {
-  const auto kept = [&](const std::string& name, auto keep) {
-    Subset subset{name, {}};
-    for (const RowForecast* row : scored(rows))
-      if (keep(*row)) subset.rows.push_back(row);
-    return subset;
-  };
-  const auto full = [&](const RowForecast& r) { return table.text(r.row, "row_class") == "full"; };
-  std::vector<Subset> out{kept("all", [](const RowForecast&) { return true; }),
-                          kept("dense", [](const RowForecast& r) { return !r.moe; })};
-  for (const char* family : {"A100", "H100", "Blackwell"})
-    out.push_back(
-        kept(std::string("dense, ") + family, [&](const RowForecast& r) { return !r.moe && family_of(r) == family; }));
-  out.push_back(kept("class full", full));
-  out.push_back(kept("dense, class full", [&](const RowForecast& r) { return !r.moe && full(r); }));
-  out.push_back(kept("MoE", [](const RowForecast& r) { return r.moe; }));
-  return out;
-}
-
+/// Errors of every source on every GPU family, one line each.
 std::string source_table(const std::vector<RowForecast>& rows) {
   std::map<std::pair<std::string, std::string>, Rows> groups;
   for (const RowForecast* row : scored(rows)) groups[{row->source, family_of(*row)}].push_back(row);
@@ -182,6 +188,8 @@ std::string source_table(const std::vector<RowForecast>& rows) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string calibration_page(const CsvTable& table, const CrossValidation& result) {
   const std::vector<RowForecast>& plain = result.plain;

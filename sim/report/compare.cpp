@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

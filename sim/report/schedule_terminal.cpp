@@ -4,7 +4,6 @@
 /// where that would take very many columns, time is compressed to what fits and boxes are sampled. A box shows its
 /// letter and micro-batch as far as they fit. Colours are told apart by lightness too, not by red and green.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>

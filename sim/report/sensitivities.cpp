@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/base/result.hpp"
-
 namespace tracecast {
 namespace {
 

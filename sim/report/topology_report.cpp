@@ -1,7 +1,6 @@
 #include "sim/report/topology_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include <fmt/format.h>

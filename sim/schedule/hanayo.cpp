@@ -8,7 +8,6 @@
 /// Source: Liu et al. 2023; the rule is DOMAIN.md 5.2's.
 #include <queue>
 #include <tuple>
-#include <utility>
 
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/variants.hpp"

@@ -1,6 +1,7 @@
 #include "kernels/recording.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <catch2/catch.hpp>
 

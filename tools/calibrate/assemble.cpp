@@ -1,8 +1,5 @@
 #include "tools/calibrate/assemble.hpp"
 
-#include <cmath>
-#include <optional>
-
 #include <fmt/format.h>
 
 #include "tools/calibrate/attention_kernels.hpp"

@@ -1,7 +1,6 @@
 /// Fits profiles to the public measurements in shared/data and writes them: `calibrate --data DIR --all --out kernels/profiles`.
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

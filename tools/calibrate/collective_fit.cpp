@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>

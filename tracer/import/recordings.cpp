@@ -1,7 +1,5 @@
 #include "tracer/import/recordings.hpp"
 
-#include <fmt/format.h>
-
 #include "sim/io/compressed.hpp"
 #include "tracer/trace_reader.hpp"
 
