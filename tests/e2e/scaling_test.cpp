@@ -27,7 +27,12 @@ TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
   REQUIRE(outcome.code == 0);
   CHECK(outcome.out.find("Chinchilla") != std::string::npos);
   CHECK(outcome.out.find("3.2 % !") != std::string::npos);   // Frontier at 3e24
-  CHECK(outcome.out.find("31.9 %  ") != std::string::npos);  // and at 3e25
+  CHECK(outcome.out.find("31.9 %\n") != std::string::npos);  // and at 3e25
+  const Outcome json = sandbox.run("tracecast scaling --tables --json");
+  const auto tables = nlohmann::json::parse(json.out);
+  CHECK(tables["models"].size() == 6);
+  CHECK(tables["machines"].size() == 12);  // six machines, each at 3e24 and at 3e25
+  CHECK_FALSE(tables["machines"][0]["plausible"].get<bool>());
 }
 
 TEST_CASE("scaling: what is missing is told in one sentence", "[e2e][error][scaling]") {
