@@ -237,15 +237,6 @@ double cached_bytes(const Plan& plan, const RankShare& share, const Workspace& w
   return std::min(work.layer, work.loss) + copy;
 }
 
-/// fp32 copies of fp16 gradients, which the optimizer makes for its step: the activations are gone by then.
-Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
-  const StateBytes each = bytes_per_parameter(plan.training, plan.parallel.zero_stage);
-  const std::int64_t lasting =
-      4 + element_size(plan.training.optimizer_state_dtype) * optimizer_states(plan.training.optimizer);
-  if (!plan.training.master_weights || each.optimizer <= lasting) return {};
-  return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
-}
-
 /// Bytes per chunk: kept by a forward, and left by a backward_input.
 struct ChunkBytes {
   double forward = 0;
@@ -353,6 +344,14 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;
+}
+
+Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
+  const StateBytes each = bytes_per_parameter(plan.training, plan.parallel.zero_stage);
+  const std::int64_t lasting =
+      4 + element_size(plan.training.optimizer_state_dtype) * optimizer_states(plan.training.optimizer);
+  if (!plan.training.master_weights || each.optimizer <= lasting) return {};
+  return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
 }
 
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage) {

@@ -202,7 +202,8 @@ Bytes BoundTable::memory_bound(const Laid& laid) {
   for (const AlikeRanks& ranks : laid.shape->ranks) {
     const double activations =
         activations_of(ranks, *laid.costs, laid.plan.parallel, laid.microbatches, offloaded, laid.order);
-    Bytes total = parameter_states(laid.held->of(ranks.all), laid.plan).total() + options.fixed;
+    const MemoryByKind states = parameter_states(laid.held->of(ranks.all), laid.plan);
+    Bytes total = states.total() - gradient_copies(states, laid.plan) + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
   }
