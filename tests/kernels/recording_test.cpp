@@ -47,9 +47,7 @@ TEST_CASE("suite: the quick one has every operator of the small CPU scenarios bu
 
 TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pass, and nothing that is refused",
           "[kernels][cuda]") {
-  const Result<Scenario> base = read_scenario(kRoot / "scenarios/gpu/gpu-1b.json", kData);
-  REQUIRE(base);
-  const Result<Suite> full = make_suite("full", *base);
+  const Result<Suite> full = make_suite("full", shipped_scenario("gpu-1b"));
   REQUIRE(full);
   std::set<std::pair<OperatorKind, Pass>> seen;
   for (const SuiteOperator& each : full->operators) {
