@@ -1,10 +1,13 @@
 #include "sim/validation/ablation.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -45,4 +48,24 @@ TEST_CASE("ablation: every effect moves forecasts the way it must", "[validation
   }
   const std::string page = ablation_page(lines);
   CHECK(page.find("| roofline | peak rates") != std::string::npos);
+}
+
+TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",
+          "[validation][docs]") {
+  const auto page = [](const char* name) {
+    std::ifstream file(source_dir() / "docs/validation" / name);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string text = page("ablation.md");
+  for (const LeftOut& effect : effects())
+    CHECK(text.find(std::string("| ") + effect.name + " | " + effect.left_out + " |") != std::string::npos);
+  // Dense rows as shipped: behind two cells in both, with a count of rows and one of sources on the one page.
+  const auto cell = [](const std::string& table, const std::string& line, int skip) {
+    std::size_t at = table.find(line);
+    REQUIRE(at != std::string::npos);
+    for (at += line.size(); skip > 0; --skip) at = table.find('|', at) + 1;
+    return std::stod(table.substr(at));
+  };
+  const double accuracy = cell(page("accuracy.md"), "\n| dense |", 2);
+  CHECK(cell(text, "\n| none | the whole model |", 0) == Approx(accuracy).margin(1.5));
 }
