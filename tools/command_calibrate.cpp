@@ -133,7 +133,6 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
   if (!data) return tl::unexpected(data.error());
   if (!options.published.empty()) return fit_published(options, *data, context);
   if (options.runs.empty()) return fail("give --runs and --like, or --published");
-  if (options.like.empty()) return wrong("--like", "", "is needed: the id of the run that is asked about");
   return fit_own(options, *data);
 }
 
