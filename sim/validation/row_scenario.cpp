@@ -252,7 +252,9 @@ class RowReader {
     p.pp = std::max(1, small("pp", 1));
     p.cp = std::max(1, small("cp", 1));
     p.ep = std::max(1, small("ep", 1));
-    p.etp = small("etp", p.ep > 1 ? p.etp : 0);
+    // Every run of Megatron-Core's stacks that prints it leaves experts uncut.
+    const bool uncut = stack_ != nullptr && (stack_->name == "megatron-core" || stack_->name == "megatron-bridge");
+    p.etp = small("etp", uncut && p.ep > 1 ? 1 : 0);
     p.vpp = std::max(1, small("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
       return refuse("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
