@@ -90,6 +90,7 @@ class LogReader {
     const std::optional<double> number = number_of<double>(value);
     if (key == "gpus" || key == "gpus_per_node") {
       if (!number || *number < 1) return mistake(std::string(key), value, "is not a count of at least 1");
+      if (*number > 1e9) return mistake(std::string(key), value, "is out of range (allowed: up to 1000000000)");
       (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
       has_gpus_ |= key == "gpus";
     } else if (key == "start" || key == "end") {

@@ -67,8 +67,10 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   CHECK(stacked.parallel.overlap_p2p);
   CHECK(stacked.profile.host.launch == Approx(170e-6));
   CHECK(stacked.training.narrow_activations.empty());  // in 16 bit nothing is
+  CHECK_FALSE(stacked.training.fp8_param_gather);
   const Scenario narrow = read_scenario(file, kData, {"stack=megatron-core", "training.dtype=fp8"}).value();
   CHECK(narrow.training.narrow_activations == std::vector<std::string>{"linear_inputs"});
+  CHECK(narrow.training.fp8_param_gather);
 
   SECTION("saved and read again it gives the same forecast") {
     const TemporaryFolder folder;

@@ -130,10 +130,10 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
           .value();
   const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
   // ZB-H2's ranks begin and end one after the other, up to seven forwards of 24 x 3 apart; 1F1B's first rank begins and
-  // ends all, so that only what follows the gradients' norm is left out.
+  // ends all, so that only what follows the gradients' norm is left out, and what half-size gradients save.
   CHECK(rows[0].predicted_s < 0.97 * rows[1].predicted_s);
   CHECK(rows[0].predicted_s > (1 - 7.0 / 79 - 0.01) * rows[1].predicted_s);
-  CHECK(rows[2].predicted_s == Approx(rows[3].predicted_s).epsilon(0.02));
+  CHECK(rows[2].predicted_s == Approx(rows[3].predicted_s).epsilon(0.04));
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
 }
 
