@@ -36,15 +36,13 @@ class FlowProblem {
     const auto capacity = boost::get(boost::edge_capacity, graph_);
     const auto reverse = boost::get(boost::edge_reverse, graph_);
     for (const auto& [ends, rate] : capacities_) {
-      if (ends.first > ends.second && capacities_.count({ends.second, ends.first}) != 0)
-        continue;  // added with its twin
-      const auto back = capacities_.find({ends.second, ends.first});
-      const auto forth_edge = boost::add_edge(vertex(ends.first), vertex(ends.second), graph_).first;
-      const auto back_edge = boost::add_edge(vertex(ends.second), vertex(ends.first), graph_).first;
-      capacity[forth_edge] = rate;
-      capacity[back_edge] = back == capacities_.end() ? 0 : back->second;
-      reverse[forth_edge] = back_edge;
-      reverse[back_edge] = forth_edge;
+      // Each direction with an empty edge back: Boost returns what cannot reach the sink over empty edges only.
+      const auto forth = boost::add_edge(vertex(ends.first), vertex(ends.second), graph_).first;
+      const auto back = boost::add_edge(vertex(ends.second), vertex(ends.first), graph_).first;
+      capacity[forth] = rate;
+      capacity[back] = 0;
+      reverse[forth] = back;
+      reverse[back] = forth;
     }
     return boost::push_relabel_max_flow(graph_, vertex(source_), vertex(sink_));
   }

@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::int64_t kLargeMessage = 1 << 20;
 constexpr std::int64_t kLargeSide = 1024;
-constexpr double kSameFactor = 1e-3;  ///< durations are whole picoseconds
 
 bool is_large(const Operator& op) {
   if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) return std::min({gemm->m, gemm->n, gemm->k}) >= kLargeSide;
@@ -174,11 +173,11 @@ class Machines {
 void add_to(SampleErrors& errors, const MeasuredSample& sample, std::vector<double>& absolute) {
   absolute.push_back(std::abs(sample.error()));
   errors.bias += sample.error();
+  errors.in_training += sample.in_training;
   if (errors.samples++ == 0) {
     errors.factor = sample.factor;
-    errors.in_training = sample.in_training;
     errors.with_factor = sample.with_factor;
-  } else if (errors.factor != sample.factor || std::abs(errors.in_training / sample.in_training - 1) > kSameFactor) {
+  } else if (errors.factor != sample.factor) {
     errors.factor.clear();
   }
 }
@@ -202,6 +201,7 @@ SampleErrors errors_of(const std::string& group, const std::string& aside,
   std::vector<double> absolute;
   for (const MeasuredSample* sample : samples) add_to(errors, *sample, absolute);
   errors.bias /= errors.samples;
+  errors.in_training /= errors.samples;
   errors.mean = std::accumulate(absolute.begin(), absolute.end(), 0.0) / errors.samples;
   errors.median = median(std::move(absolute));
   errors.held_out = mean_of(samples, true, false);

@@ -47,11 +47,11 @@ struct SampleErrors {
   int samples = 0;
   double mean = 0;  ///< of absolute relative errors
   double median = 0;
-  double bias = 0;     ///< mean signed
-  MeanError held_out;  ///< samples that no fit has seen
-  MeanError large;     ///< of large size; of those held out where there are any
-  std::string factor;  ///< MeasuredSample's, where all samples of the group have the same
-  double in_training = 1;
+  double bias = 0;         ///< mean signed
+  MeanError held_out;      ///< samples that no fit has seen
+  MeanError large;         ///< of large size; of those held out where there are any
+  std::string factor;      ///< MeasuredSample's, where all samples of the group have the same
+  double in_training = 0;  ///< mean of the samples: by the sustained clock it depends on the size
   bool with_factor = false;
 };
 /// By group, "all" first, groups that do not count last; only samples of `large` size when asked for.
