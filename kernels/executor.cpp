@@ -118,6 +118,19 @@ class Assembler {
                                          : Traffic::pipeline;
   }
 
+  void add_span(const Place& at, Duration start, Timeline& timeline) const {
+    timeline.spans.push_back({at.rank, at.item->template_index, at.item->microbatch, at.done->op,
+                              at.done->begin - origin_, start - origin_, at.done->end - origin_, -1});
+    ++timeline.events;
+  }
+
+  /// A rank that was done at `clock` waits for the others; its spans begin at `first`.
+  void close_rank(RankTime time, Duration clock, std::size_t first, Timeline& timeline) const {
+    time.bubble += timeline.step_time - (clock - origin_);
+    timeline.ranks.push_back(time);
+    sort_by_stream(timeline, first);
+  }
+
   void add_rank(std::int32_t rank, Timeline& timeline) {
     RankTime time;
     std::map<std::int32_t, int> calls;
@@ -134,13 +147,9 @@ class Assembler {
         time.exposed[static_cast<std::size_t>(traffic_of(*at.op))] += at.done->end - start;
       }
       clock = at.done->end;
-      timeline.spans.push_back({rank, at.item->template_index, at.item->microbatch, at.done->op,
-                                at.done->begin - origin_, start - origin_, at.done->end - origin_, -1});
-      ++timeline.events;
+      add_span(at, start, timeline);
     });
-    time.bubble += timeline.step_time - (clock - origin_);
-    timeline.ranks.push_back(time);
-    sort_by_stream(timeline, first);
+    close_rank(time, clock, first, timeline);
   }
 
   void sort_by_stream(Timeline& timeline, std::size_t first) const {
@@ -213,13 +222,9 @@ class Assembler {
       if (!computes) behind = {{at.done->begin, start, at.done->end, traffic_of(*at.op)}};
       if (computes && at.op->payload >= 0) behind.clear();
       if (!at.op->records.none()) events[key_of(at.op->records, at.item->microbatch)] = std::move(behind);
-      timeline.spans.push_back({rank, at.item->template_index, at.item->microbatch, at.done->op,
-                                at.done->begin - origin_, start - origin_, at.done->end - origin_, -1});
-      ++timeline.events;
+      add_span(at, start, timeline);
     });
-    time.bubble += timeline.step_time - (clock - origin_);
-    timeline.ranks.push_back(time);
-    sort_by_stream(timeline, first);
+    close_rank(time, clock, first, timeline);
   }
 
   const StepGraph& graph_;

@@ -13,10 +13,6 @@
 namespace tracecast {
 namespace {
 
-bool is_dense(const Operator& op) {
-  return op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm || op.kind == OperatorKind::scores;
-}
-
 double rate(const MeasuredOperator& each) { return flops(each.op).count / each.seconds; }
 double byte_rate(const MeasuredOperator& each) {
   return static_cast<double>(std::get<ElementwiseShape>(each.op.shape).traffic.count) / each.seconds;
@@ -27,7 +23,7 @@ class Models {
  public:
   explicit Models(const std::vector<MeasuredOperator>& measured) {
     for (const MeasuredOperator& each : measured) {
-      if (is_dense(each.op))
+      if (std::holds_alternative<GemmShape>(each.op.shape))
         dense_.push_back(rate(each));
       else if (each.op.kind == OperatorKind::attention)
         attention_[each.op.pass != Pass::forward].push_back(rate(each));

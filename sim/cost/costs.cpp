@@ -34,10 +34,6 @@ const AttentionModel kUnknownAttention{.kernel = "",
                                        .fit = {"specification", 0, 0.3}};
 const MemoryModel kUnknownMemory{.t0 = 3e-6, .efficiency = 0.7, .fit = {"specification", 0, 0.3}};
 
-bool is_gemm(OperatorKind kind) {
-  return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores;
-}
-
 /// The value of the precision itself, else of the first of those it borrows from; nullptr when there is none.
 template <class T>
 const T* borrow(const std::map<Precision, T>& values, Precision precision) {
@@ -122,13 +118,12 @@ OperatorCost Costs::of(const Operator& op) const {
 }
 
 Costs::Modelled Costs::modelled(const Operator& op) const {
-  if (is_gemm(op.kind)) return modelled_gemm(op);
+  if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op);
   if (op.kind == OperatorKind::attention) return modelled_attention(op);
   return modelled_memory_bound(op);
 }
 
 Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
-  TRACECAST_ASSERT(std::holds_alternative<GemmShape>(op.shape), "scores are one batched GEMM per operator");
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
   // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.

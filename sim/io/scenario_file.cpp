@@ -139,12 +139,7 @@ class ScenarioReader {
     if (!training) return;
     for (const char* key : {"seq_length", "global_batch_size"}) required(*training, key);
     visit_training(FieldReader(*training), scenario_.training);
-    // What a stack keeps narrow is narrow where the scenario computes so.
-    std::vector<std::string>& narrow = scenario_.training.narrow_activations;
-    if (stack_ && !is_narrow(scenario_.training.dtype) && narrow == stack_->training.narrow_activations) narrow.clear();
-    // Quantised parameters are a stack's choice for its 8-bit recipes (Megatron-Bridge's mixed_precision.py).
-    const bool quantises = is_narrow(scenario_.training.dtype) && scenario_.training.dtype != Precision::nvfp4;
-    if (stack_ && stack_->training.fp8_param_gather && !quantises) scenario_.training.fp8_param_gather = false;
+    if (stack_) drop_unfit_precision(*stack_, scenario_.training);
     const double fraction = scenario_.training.loss_mask_fraction;
     if (!(fraction > 0 && fraction <= 1))
       training->error("loss_mask_fraction", "is out of range (allowed: above 0, to 1)");

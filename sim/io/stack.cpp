@@ -119,6 +119,13 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
                         [&](const AttentionModel& model) { return model.kernel == kernel->second; });
 }
 
+void drop_unfit_precision(const Stack& stack, Training& training) {
+  const bool narrow = is_narrow(training.dtype);
+  if (!narrow && training.narrow_activations == stack.training.narrow_activations) training.narrow_activations.clear();
+  const bool eight_bits = narrow && training.dtype != Precision::nvfp4;
+  if (!eight_bits && stack.training.fp8_param_gather) training.fp8_param_gather = false;
+}
+
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source) {
   const auto longest = [&stacks](auto names, const std::string& word) {
     const Stack* best = nullptr;

@@ -60,6 +60,10 @@ inline constexpr double kFasterPerYear = 0.05;
 /// kernel's.   experts: of the model
 void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 
+/// What a stack chooses for its 8- and 4-bit recipes gives way where `training` computes in more bits; quantised parameters
+/// are a choice of 8-bit recipes alone (Megatron-Bridge's mixed_precision.py). What differs from the stack's is left.
+void drop_unfit_precision(const Stack& stack, Training& training);
+
 /// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one.
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "");
 

@@ -376,9 +376,7 @@ class RowReader {
     if (text("precision_detail").find("rowwise") != std::string::npos)
       result_.scenario.profile.in_training.gemm_fp8 *= kScalesByRow;
     if (!printed("precision")) assume("precision not printed: bf16");
-    if (!is_narrow(t.dtype)) t.narrow_activations.clear();
-    // Quantised parameters are a choice of the 8-bit recipes (Megatron-Bridge's mixed_precision.py).
-    if (!is_narrow(t.dtype) || t.dtype == Precision::nvfp4) t.fp8_param_gather = false;
+    if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
   }
 
   void read_micro_batch(Training& t, int dp) {

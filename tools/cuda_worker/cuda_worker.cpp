@@ -12,6 +12,7 @@
 #include "kernels/cuda/check.hpp"
 #include "kernels/cuda/device_info.hpp"
 #include "tools/commands.hpp"
+#include "tools/worker/inputs.hpp"
 
 namespace {
 
@@ -47,29 +48,19 @@ int main(int argc, char** argv) {
   std::string meeting = ".";
 
   ExecuteOptions execution;
-  const auto add_scenario_options = [&execution](CLI::App& command) {
-    command.add_option("SCENARIO", execution.scenario)->required();
-    command.add_option("--set", execution.overrides)->allow_extra_args(false);
-  };
   CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
-  add_scenario_options(check);
+  add_scenario_options(check, execution);
   CLI::App& run = *app.add_subcommand("execute", "run steps of the scenario");
-  add_scenario_options(run);
-  run.add_option("--steps", execution.steps);
-  run.add_option("--warm-up", execution.warm_up);
-  run.add_option("--out", execution.out);
+  add_scenario_options(run, execution);
+  add_execute_options(run, execution);
   run.add_option("--meet", meeting);
 
   CudaProfileOptions recording;
   recording.common.device = "gpu-1b";
   CLI::App& record = *app.add_subcommand("profile", "time operators and collectives");
-  record.add_option("--suite", recording.common.suite);
-  record.add_option("--for", recording.common.scenarios)->allow_extra_args(false);
-  record.add_option("--passes", recording.common.passes);
+  add_profile_options(record, recording.common);
   record.add_option("--base", recording.base);
   record.add_option("--seconds", recording.seconds);
-  record.add_flag("--progress", recording.common.show_progress);
-  record.add_option("--out", recording.common.out)->required();
   record.add_option("--meet", meeting);
 
   std::uint64_t seed = 1;

@@ -2,10 +2,31 @@
 
 #include <utility>
 
+#include <CLI/CLI.hpp>
+
 #include "sim/plan/plan.hpp"
 #include "tools/named_files.hpp"
 
 namespace tracecast::worker {
+
+void add_scenario_options(CLI::App& command, ExecuteOptions& options) {
+  command.add_option("SCENARIO", options.scenario)->required();
+  command.add_option("--set", options.overrides)->allow_extra_args(false);
+}
+
+void add_execute_options(CLI::App& command, ExecuteOptions& options) {
+  command.add_option("--steps", options.steps);
+  command.add_option("--warm-up", options.warm_up);
+  command.add_option("--out", options.out);
+}
+
+void add_profile_options(CLI::App& command, ProfileOptions& options) {
+  command.add_option("--suite", options.suite);
+  command.add_option("--for", options.scenarios)->allow_extra_args(false);
+  command.add_option("--passes", options.passes);
+  command.add_flag("--progress", options.show_progress);
+  command.add_option("--out", options.out)->required();
+}
 
 Result<Scenario> load_scenario(const ExecuteOptions& options) {
   return cli::named_scenario(options.scenario, options.overrides);

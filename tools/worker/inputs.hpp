@@ -9,7 +9,16 @@
 #include "sim/io/scenario.hpp"
 #include "tools/worker/worker.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace tracecast::worker {
+
+/// SCENARIO and --set; the options that `execute` has beside them; those of `profile`.
+void add_scenario_options(CLI::App& command, ExecuteOptions& options);
+void add_execute_options(CLI::App& command, ExecuteOptions& options);
+void add_profile_options(CLI::App& command, ProfileOptions& options);
 
 Result<Scenario> load_scenario(const ExecuteOptions& options);
 

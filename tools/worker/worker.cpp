@@ -13,6 +13,7 @@
 #include <mpi.h>
 
 #include "tools/commands.hpp"
+#include "tools/worker/inputs.hpp"
 
 // Open MPI keeps memory until the process ends; with sanitizers that is no mistake of ours.
 #if defined(__SANITIZE_ADDRESS__)
@@ -60,26 +61,16 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
 
   ExecuteOptions execution;
-  const auto add_scenario_options = [&execution](CLI::App& command) {
-    command.add_option("SCENARIO", execution.scenario)->required();
-    command.add_option("--set", execution.overrides)->allow_extra_args(false);
-  };
   CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
-  add_scenario_options(check);
+  add_scenario_options(check, execution);
   CLI::App& run = *app.add_subcommand("execute", "run steps of the scenario");
-  add_scenario_options(run);
-  run.add_option("--steps", execution.steps);
-  run.add_option("--warm-up", execution.warm_up);
-  run.add_option("--out", execution.out);
+  add_scenario_options(run, execution);
+  add_execute_options(run, execution);
 
   ProfileOptions recording;
   CLI::App& record = *app.add_subcommand("profile", "time operators and collectives");
-  record.add_option("--suite", recording.suite);
+  add_profile_options(record, recording);
   record.add_option("--device", recording.device);
-  record.add_option("--for", recording.scenarios)->allow_extra_args(false);
-  record.add_option("--passes", recording.passes);
-  record.add_flag("--progress", recording.show_progress);
-  record.add_option("--out", recording.out)->required();
 
   CLI11_PARSE(app, argc, argv);
   if (check.parsed()) return report(check_execution(execution), true);
