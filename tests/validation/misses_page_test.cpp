@@ -25,7 +25,7 @@ std::string page(const char* name) {
 }
 
 /// Percentage points. Profiles and stacks that are fitted anew by more ask for a new page.
-constexpr double kMargin = 15;
+constexpr double kMargin = 4;
 
 /// The cells of a line of a Markdown table; none for any other line.
 std::vector<std::string> cells(const std::string& line) {
