@@ -62,7 +62,7 @@ class Fields {
   bool good_ = true;
 };
 
-class Reader {
+class TraceReader {
  public:
   static bool is_trace(const Json& line) { return line.is_object() && line.value("format", Json()) == kFormat; }
 
@@ -102,18 +102,18 @@ class Reader {
   Trace take() { return std::move(trace_); }
 
  private:
-  using Method = bool (Reader::*)(Fields&);
+  using Method = bool (TraceReader::*)(Fields&);
   static const std::map<std::string, Method>& kinds() {
-    static const std::map<std::string, Method> kKinds{{"string", &Reader::string},
-                                                      {"kernel", &Reader::kernel},
-                                                      {"copy", &Reader::copy},
-                                                      {"call", &Reader::call},
-                                                      {"range", &Reader::range},
-                                                      {"range end", &Reader::range_end},
-                                                      {"collective", &Reader::collective},
-                                                      {"external", &Reader::external},
-                                                      {"dropped", &Reader::dropped},
-                                                      {"end", &Reader::end}};
+    static const std::map<std::string, Method> kKinds{{"string", &TraceReader::string},
+                                                      {"kernel", &TraceReader::kernel},
+                                                      {"copy", &TraceReader::copy},
+                                                      {"call", &TraceReader::call},
+                                                      {"range", &TraceReader::range},
+                                                      {"range end", &TraceReader::range_end},
+                                                      {"collective", &TraceReader::collective},
+                                                      {"external", &TraceReader::external},
+                                                      {"dropped", &TraceReader::dropped},
+                                                      {"end", &TraceReader::end}};
     return kKinds;
   }
 
@@ -187,7 +187,7 @@ class Reader {
 Result<Trace> read_trace(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail({path.string(), 0, "", "", "cannot be read"});
-  Reader reader;
+  TraceReader reader;
   std::string text;
   int number = 0;
   while (std::getline(file, text)) {
@@ -196,7 +196,7 @@ Result<Trace> read_trace(const std::filesystem::path& path) {
     const bool cut = last && file.eof() && text.find('\n') == std::string::npos;
     const Json line = Json::parse(text, nullptr, false);
     if (number == 1) {
-      if (!Reader::is_trace(line))
+      if (!TraceReader::is_trace(line))
         return fail(
             {path.string(), 1, "", "", fmt::format("is no trace: the first line has no \"format\": \"{}\"", kFormat)});
       if (!reader.header(line)) return fail({path.string(), 1, "", "", "is no header of a trace"});

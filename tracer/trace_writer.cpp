@@ -29,7 +29,7 @@ std::size_t character_length(std::string_view text) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string result = "\"";
   for (std::size_t length = 1; !text.empty(); text.remove_prefix(length)) {
     const std::size_t whole = character_length(text);
@@ -75,9 +75,9 @@ TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header) : f
   line(
       "{\"format\":\"tracecast trace 1\",\"recorder\":%s,\"clock\":%s,\"date\":%s,\"gpu\":%s,\"driver\":%s,\"cuda\":%s,"
       "\"nccl\":%s,\"process\":%" PRId64 ",\"rank\":%d,\"ranks\":%d}",
-      quoted(header.recorder).c_str(), quoted(header.clock).c_str(), quoted(header.date).c_str(),
-      quoted(header.gpu).c_str(), quoted(header.driver).c_str(), quoted(header.cuda).c_str(),
-      quoted(header.nccl).c_str(), header.process, header.rank, header.ranks);
+      json_string(header.recorder).c_str(), json_string(header.clock).c_str(), json_string(header.date).c_str(),
+      json_string(header.gpu).c_str(), json_string(header.driver).c_str(), json_string(header.cuda).c_str(),
+      json_string(header.nccl).c_str(), header.process, header.rank, header.ranks);
   flush();
 }
 
@@ -98,7 +98,7 @@ void TraceWriter::line(const char* format, ...) {
 
 std::int64_t TraceWriter::string_number(std::string_view text) {
   const auto [found, added] = strings_.try_emplace(std::string(text), static_cast<std::int64_t>(strings_.size()));
-  if (added) line("[\"string\",%" PRId64 ",%s]", found->second, quoted(text).c_str());
+  if (added) line("[\"string\",%" PRId64 ",%s]", found->second, json_string(text).c_str());
   return found->second;
 }
 

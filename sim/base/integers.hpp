@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 
 namespace tracecast {
 
@@ -10,5 +11,10 @@ constexpr auto ceil_div(std::integral auto a, std::integral auto b) { return (a 
 
 /// The least multiple of b that is not below a.
 constexpr auto round_up(std::integral auto a, std::integral auto b) { return ceil_div(a, b) * b; }
+
+/// For products of rates, weights and picoseconds.
+__extension__ using Wide = unsigned __int128;
+
+constexpr Wide wide(std::int64_t a) { return static_cast<Wide>(a); }
 
 }  // namespace tracecast

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -15,8 +16,6 @@ constexpr int kRounds = 10;
 
 constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 constexpr std::uint32_t high(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
-
-__extension__ using Wide = unsigned __int128;
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 namespace tracecast {
 namespace {
 
-__extension__ using Wide = __int128;
+__extension__ using SignedWide = __int128;
 
 constexpr std::int64_t kOne = std::int64_t{1} << 20;  ///< fixed point of losses of speed
 
@@ -19,8 +19,8 @@ bool compute_bound(OperatorKind kind) {
 
 /// All runs of one operator of a template.
 struct Loss {
-  Wide lost = 0;   ///< ps x kOne x ranks
-  Wide total = 0;  ///< of their time, the same
+  SignedWide lost = 0;   ///< ps x kOne x ranks
+  SignedWide total = 0;  ///< of their time, the same
 };
 
 class Losses {
@@ -55,7 +55,7 @@ class Losses {
       for (std::size_t o = 0; o < of_op_[t].size(); ++o)
         if (const Loss& loss = of_op_[t][o]; loss.lost > 0) {
           std::int64_t& duration = graph.templates[t].ops[o].duration.picoseconds;
-          const Wide unit = std::max<Wide>(1, loss.total >> 40);  // keeps the product within 128 bits
+          const SignedWide unit = std::max<SignedWide>(1, loss.total >> 40);  // keeps the product within 128 bits
           duration = static_cast<std::int64_t>(duration * (loss.total / unit) / ((loss.total - loss.lost) / unit));
         }
   }
@@ -68,7 +68,7 @@ class Losses {
   /// At each moment the transfer that takes most counts; the ends of transfers cut the span.
   void add(const Span& span, const std::vector<const Span*>& beside, std::int32_t multiplicity) {
     Loss& loss = of_op_[static_cast<std::size_t>(span.template_index)][static_cast<std::size_t>(span.op)];
-    loss.total += static_cast<Wide>((span.end - span.start).picoseconds) * kOne * multiplicity;
+    loss.total += static_cast<SignedWide>((span.end - span.start).picoseconds) * kOne * multiplicity;
     std::vector<std::int64_t> cuts{span.start.picoseconds, span.end.picoseconds};
     for (const Span* transfer : beside)
       for (const Duration cut : {transfer->start, transfer->end})
@@ -79,7 +79,7 @@ class Losses {
       for (const Span* transfer : beside)
         if (transfer->start.picoseconds <= cuts[i] && transfer->end.picoseconds >= cuts[i + 1])
           most = std::max(most, lost(span, *transfer));
-      loss.lost += static_cast<Wide>(cuts[i + 1] - cuts[i]) * most * multiplicity;
+      loss.lost += static_cast<SignedWide>(cuts[i + 1] - cuts[i]) * most * multiplicity;
     }
   }
 

@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class StageLoads {
  public:
@@ -25,7 +25,7 @@ class StageLoads {
 
   std::optional<FoldedLoads> find() {
     if (!one_rank_per_stage()) return std::nullopt;
-    const auto ranks = index(plan_.world_size);
+    const auto ranks = as_index(plan_.world_size);
     users_.reserve(4 * ranks, 16 * ranks);
     user_class_.reserve(4 * ranks);
     together_.reserve(4 * ranks);
@@ -34,7 +34,7 @@ class StageLoads {
     for (int pp = 0; pp < plan_.parallel.pp; ++pp) add_messages(pp);
     users_.leave_unshared_out(links_.count(), together_);
     std::vector<std::int64_t> capacities;
-    capacities.reserve(index(links_.count()));
+    capacities.reserve(as_index(links_.count()));
     for (std::int32_t link = 0; link < links_.count(); ++link)
       capacities.push_back(links_.capacity(link).bytes_per_second);
     std::int32_t count = 0;
@@ -45,7 +45,7 @@ class StageLoads {
 
  private:
   bool one_rank_per_stage() const {
-    return graph_.ranks.size() == index(plan_.parallel.pp) &&
+    return graph_.ranks.size() == as_index(plan_.parallel.pp) &&
            std::all_of(graph_.ranks.begin(), graph_.ranks.end(),
                        [&](const Rank& rank) { return rank.multiplicity == plan_.world_size / plan_.parallel.pp; });
   }
@@ -79,7 +79,7 @@ class StageLoads {
     const std::vector<int> offsets = groups_.block(0, slot);
     std::vector<std::vector<int>> parts(offsets.size());  // what their members lie after the block's first rank
     for (std::size_t i = 0; i < offsets.size(); ++i)
-      parts[index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
+      parts[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
     for (std::size_t part = 0; part < parts.size(); ++part)
       if (parts[part].size() > 1)
         for (const int begin : begins) add_group(slot, static_cast<int>(part), begin, parts[part]);
@@ -87,10 +87,10 @@ class StageLoads {
 
   void add_group(Slot slot, int part, int begin, const std::vector<int>& offsets) {
     const int pp = pp_of(begin + offsets.front());
-    const Rank& rank = graph_.ranks[index(pp)];
+    const Rank& rank = graph_.ranks[as_index(pp)];
     const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(slot)];
-    const auto found = called_[index(rank.program)].find(static_cast<std::int32_t>(slot));
-    if (communicator < 0 || found == called_[index(rank.program)].end()) return;
+    const auto found = called_[as_index(rank.program)].find(static_cast<std::int32_t>(slot));
+    if (communicator < 0 || found == called_[as_index(rank.program)].end()) return;
     std::vector<Pattern>& known = patterns_[{slot, part, found->second}];
     const int first = begin + offsets.front();
     for (const Pattern& pattern : known) {
@@ -99,11 +99,11 @@ class StageLoads {
       moved_.clear();
       for (const LinkUsers::Load& load : pattern.loads)
         moved_.push_back({links_.moved(load.link, domains), load.weights});
-      if (class_shapes_[index(communicator)].empty()) class_shapes_[index(communicator)] = pattern.shapes;
+      if (class_shapes_[as_index(communicator)].empty()) class_shapes_[as_index(communicator)] = pattern.shapes;
       return add_user(communicator, moved_, 1);
     }
     known.push_back(pattern_of(begin, offsets, found->second));
-    if (class_shapes_[index(communicator)].empty()) class_shapes_[index(communicator)] = known.back().shapes;
+    if (class_shapes_[as_index(communicator)].empty()) class_shapes_[as_index(communicator)] = known.back().shapes;
     add_user(communicator, known.back().loads, 1);
   }
 
@@ -122,7 +122,7 @@ class StageLoads {
     Pattern pattern{ranks.front(), ranks.back(), {}, {}};
     std::vector<TransferShape> shapes;
     for (const std::int32_t number : collectives) {
-      const CostedCollective& each = graph_.collectives[index(number)];
+      const CostedCollective& each = graph_.collectives[as_index(number)];
       shapes.emplace_back();
       if (loads_links(each.call, each.cost, ranks.size()))
         shapes.back() = shapes_.shape(each.cost, collective_flows(each.call, each.cost.algorithm, group), group);
@@ -142,13 +142,13 @@ class StageLoads {
   // ---- Messages ----------------------------------------------------------------------------------------------------
 
   void add_messages(int pp) {
-    const Rank& rank = graph_.ranks[index(pp)];
+    const Rank& rank = graph_.ranks[as_index(pp)];
     std::map<std::int32_t, std::vector<FoldedTransfer>> by_receiver;  // messages that load links, by pipeline rank
-    for (const auto& [channel, payload] : sent_messages(graph_, index(rank.program))) {
-      const Message& message = graph_.messages[index(payload)];
+    for (const auto& [channel, payload] : sent_messages(graph_, as_index(rank.program))) {
+      const Message& message = graph_.messages[as_index(payload)];
       if (!loads_links({Collective::send_recv, message.size}, message.cost, 2)) continue;
       const FlowSchedule one{{{{{0, 1, -1, message.size}}, 1}}};
-      by_receiver[rank.channels[index(channel)].rank].push_back(
+      by_receiver[rank.channels[as_index(channel)].rank].push_back(
           {pp,
            channel,
            {message.cost.latency, message.cost.duration - message.cost.latency, rate_alone(message.cost, one), {}}});

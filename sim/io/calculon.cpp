@@ -9,9 +9,10 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
 
-class Reader {
+class CalculonReader {
  public:
-  Reader(const JsonDocument& document) : root_(document.root), reader_(document.root, document.file, "", errors_) {}
+  CalculonReader(const JsonDocument& document)
+      : root_(document.root), reader_(document.root, document.file, "", errors_) {}
 
   Result<CalculonInput> read() {
     if (root_.find("hidden") != nullptr)
@@ -118,7 +119,7 @@ class Reader {
 Result<CalculonInput> read_calculon(std::string_view text, const std::string& file) {
   const Result<JsonDocument> document = parse_json(std::string(text), file);
   if (!document) return tl::unexpected(document.error());
-  return Reader(*document).read();
+  return CalculonReader(*document).read();
 }
 
 }  // namespace tracecast

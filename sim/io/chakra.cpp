@@ -58,9 +58,9 @@ struct Dependencies {
   std::vector<std::int64_t> data;
 };
 
-class Reader {
+class ChakraReader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
+  explicit ChakraReader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
 
   /// Lengths and messages: the metadata, then nodes.
   Result<ForeignStep> read(std::string_view content) {
@@ -203,7 +203,7 @@ Result<ForeignStep> read_chakra(std::string_view content, const std::string& fil
   if (begin == '<')
     return fail({file, 0, "", "", "is XML, as algorithms of custom collectives are, and no execution trace"});
   const bool json = begin == '{';
-  return json ? Reader(file).read_json(content) : Reader(file).read(content);
+  return json ? ChakraReader(file).read_json(content) : ChakraReader(file).read(content);
 }
 
 }  // namespace tracecast

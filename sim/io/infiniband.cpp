@@ -69,9 +69,9 @@ std::int64_t lane_of_rate(double gigabits) {
   return 0;
 }
 
-class Reader {
+class InfinibandReader {
  public:
-  Reader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+  InfinibandReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<IbFabric> read() {
     for (std::string_view line : lines_of(text_)) {
@@ -496,7 +496,7 @@ void tell_switches(IbFabric& fabric) {
 }  // namespace
 
 Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std::string& file) {
-  Reader reader(text, file);
+  InfinibandReader reader(text, file);
   Result<IbFabric> fabric = reader.read();
   if (!fabric) return tl::unexpected(fabric.error());
   if (const auto ok = reader.join_by_name(*fabric); !ok) return tl::unexpected(ok.error());

@@ -14,14 +14,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"AllReduce", Collective::all_reduce},
-                                                                    {"AllGather", Collective::all_gather},
-                                                                    {"ReduceScatter", Collective::reduce_scatter},
-                                                                    {"AlltoAll", Collective::all_to_all},
-                                                                    {"AllToAll", Collective::all_to_all},
-                                                                    {"Broadcast", Collective::broadcast},
-                                                                    {"Send", Collective::send_recv},
-                                                                    {"Recv", Collective::send_recv}};
+constexpr std::pair<std::string_view, Collective> kInspectorCollectives[] = {
+    {"AllReduce", Collective::all_reduce},
+    {"AllGather", Collective::all_gather},
+    {"ReduceScatter", Collective::reduce_scatter},
+    {"AlltoAll", Collective::all_to_all},
+    {"AllToAll", Collective::all_to_all},
+    {"Broadcast", Collective::broadcast},
+    {"Send", Collective::send_recv},
+    {"Recv", Collective::send_recv}};
 
 std::int64_t integer(const Json& object, const char* key, std::int64_t most) {
   const auto found = object.find(key);
@@ -30,9 +31,9 @@ std::int64_t integer(const Json& object, const char* key, std::int64_t most) {
   return value >= 0 && value <= static_cast<double>(most) ? static_cast<std::int64_t>(value) : -1;
 }
 
-class Reader {
+class InspectorReader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+  explicit InspectorReader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
     for (const std::string_view line : lines_of(text)) {
@@ -80,10 +81,10 @@ class Reader {
     if (ranks < 1 || name == perf.end() || !name->is_string() || bytes < 0 || time == perf.end() || !time->is_number())
       return false;
     const auto& text = name->get_ref<const std::string&>();
-    const auto known = std::find_if(std::begin(kCollectives), std::end(kCollectives),
+    const auto known = std::find_if(std::begin(kInspectorCollectives), std::end(kInspectorCollectives),
                                     [&text](const auto& entry) { return entry.first == text; });
     const double us = time->get<double>();
-    if (known == std::end(kCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
+    if (known == std::end(kInspectorCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
     const auto source = perf.find(collective ? "coll_timing_source" : "p2p_timing_source");
     if (source != perf.end() && *source == "collective_cpu") ++host_timed_;
     sums_.add(known->second, known->second == Collective::send_recv ? 2 : static_cast<int>(ranks),
@@ -102,7 +103,7 @@ class Reader {
 }  // namespace
 
 Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const std::string& file) {
-  return Reader(file).read(text);
+  return InspectorReader(file).read(text);
 }
 
 }  // namespace tracecast

@@ -15,7 +15,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::pair<std::string_view, Collective> kCollectives[] = {
+constexpr std::pair<std::string_view, Collective> kLogCollectives[] = {
     {"AllReduce", Collective::all_reduce},         {"AllGather", Collective::all_gather},
     {"ReduceScatter", Collective::reduce_scatter}, {"AllToAll", Collective::all_to_all},
     {"Broadcast", Collective::broadcast},          {"Reduce", Collective::broadcast}};
@@ -40,9 +40,9 @@ std::optional<T> named(const std::pair<std::string_view, T> (&table)[n], std::st
   return std::nullopt;
 }
 
-class Reader {
+class NcclLogReader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+  explicit NcclLogReader(std::string file) : file_(std::move(file)) {}
 
   Result<NcclLog> read(std::string_view text) {
     for (const std::string_view line : lines_of(text)) {
@@ -74,7 +74,7 @@ class Reader {
   }
 
   void read_call(std::string_view sender, std::string_view said) {
-    const auto collective = named(kCollectives, said.substr(0, said.find(':')));
+    const auto collective = named(kLogCollectives, said.substr(0, said.find(':')));
     if (!collective) return;
     ++log_.calls;
     last_[std::string(sender)] = *collective;
@@ -91,7 +91,7 @@ class Reader {
     std::vector<std::string_view> words = words_of(said);
     std::optional<Collective> collective;
     if (words[0].ends_with(':')) {
-      collective = named(kCollectives, words[0].substr(0, words[0].size() - 1));
+      collective = named(kLogCollectives, words[0].substr(0, words[0].size() - 1));
       words.erase(words.begin());
     } else if (const auto last = last_.find(std::string(sender)); last != last_.end()) {
       collective = last->second;
@@ -143,7 +143,7 @@ class Reader {
     const std::string_view name = words_of(cells[0]).front();
     if (name == "Algorithm") algorithms_.assign(cells.begin() + 1, cells.end());
     if (name == "Protocol") protocols_.assign(cells.begin() + 1, cells.end());
-    const auto collective = named(kCollectives, name);
+    const auto collective = named(kLogCollectives, name);
     if (!collective || algorithms_.empty() || name.size() == 1) return;
     for (std::size_t i = 1; i < cells.size() && i - 1 < protocols_.size(); ++i) read_cell(*collective, i - 1, cells[i]);
   }
@@ -172,6 +172,6 @@ class Reader {
 
 }  // namespace
 
-Result<NcclLog> read_nccl_log(std::string_view text, const std::string& file) { return Reader(file).read(text); }
+Result<NcclLog> read_nccl_log(std::string_view text, const std::string& file) { return NcclLogReader(file).read(text); }
 
 }  // namespace tracecast

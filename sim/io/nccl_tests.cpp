@@ -52,7 +52,7 @@ std::string without_tags(std::string_view line) {
 }
 
 /// A row of the table. The last four or five columns of each half are time, algbw, busbw and the check.
-struct Row {
+struct NcclTestsRow {
   std::int64_t bytes = 0;
   bool reduces = false;
   bool rooted = false;
@@ -62,9 +62,9 @@ struct Row {
   double busbw = 0;
 };
 
-class Reader {
+class NcclTestsReader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
+  explicit NcclTestsReader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
     for (const std::string_view line : lines_of(text)) {
@@ -121,7 +121,7 @@ class Reader {
       ++cut_;
       return;
     }
-    Row row;
+    NcclTestsRow row;
     row.bytes = *bytes;
     row.reduces = words[3] != "none";
     row.rooted = has_root_ && number_of<int>(words[4]).value_or(-1) >= 0;
@@ -153,7 +153,7 @@ class Reader {
                        "has a table whose collective is not named and cannot be told from its bandwidths"})
                      .value();
       else
-        for (const Row& row : rows_)
+        for (const NcclTestsRow& row : rows_)
           sums_.add(*collective, ranks_, std::max(1, static_cast<int>(hosts_.size())), row.bytes, row.seconds);
     }
     if (!rows_.empty()) {
@@ -167,8 +167,8 @@ class Reader {
   /// From the fastest row, whose two bandwidths have the most digits.
   std::optional<Collective> concluded() {
     if (ranks_ < 2) return std::nullopt;
-    const auto best =
-        std::max_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) { return a.busbw < b.busbw; });
+    const auto best = std::max_element(rows_.begin(), rows_.end(),
+                                       [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.busbw < b.busbw; });
     const double share = (ranks_ - 1.0) / ranks_;
     const auto is = [&](double factor) { return std::abs(best->factor - factor) < 0.02; };
     if (best->reduces && is(2 * share) && !(ranks_ == 2 && best->rooted))
@@ -188,7 +188,7 @@ class Reader {
   int line_ = 0;
   CollectiveMeasurements result_;
   MeasurementSums sums_;
-  std::vector<Row> rows_;
+  std::vector<NcclTestsRow> rows_;
   int ranks_ = 0;
   std::set<std::string> hosts_;
   std::optional<Collective> collective_;
@@ -244,7 +244,7 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
 Result<CollectiveMeasurements> read_nccl_tests(std::string_view text, const std::string& file) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return read_json_table(text, file);
-  return Reader(file).read(text);
+  return NcclTestsReader(file).read(text);
 }
 
 std::string to_csv(const CollectiveMeasurements& measurements) {

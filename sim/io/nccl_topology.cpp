@@ -46,9 +46,9 @@ struct Net {
   bool infiniband = false;
 };
 
-class Reader {
+class NcclTopologyReader {
  public:
-  Reader(const XmlFile& xml, std::string file) : xml_(xml), file_(std::move(file)) {}
+  NcclTopologyReader(const XmlFile& xml, std::string file) : xml_(xml), file_(std::move(file)) {}
 
   Result<ImportedTopology> read() {
     for (const pugi::xml_node cpu : xml_.root().children("cpu")) {
@@ -275,7 +275,7 @@ class Reader {
 Result<ImportedTopology> read_nccl_topology(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "system");
   if (!xml) return tl::unexpected(xml.error());
-  return Reader(*xml, file).read();
+  return NcclTopologyReader(*xml, file).read();
 }
 
 namespace {

@@ -33,15 +33,15 @@ bool is_numbered(std::string_view word, std::string_view prefix) {
 }
 
 /// A row of the matrix, from its line.
-struct Row {
+struct NvidiaSmiRow {
   int line = 0;
   std::string name;
   std::vector<std::string> cells;
 };
 
-class Reader {
+class NvidiaSmiReader {
  public:
-  Reader(std::string_view text, std::string file) : text_(without_escapes(text)), file_(std::move(file)) {}
+  NvidiaSmiReader(std::string_view text, std::string file) : text_(without_escapes(text)), file_(std::move(file)) {}
 
   Result<ImportedTopology> read() {
     read_lines();
@@ -90,7 +90,7 @@ class Reader {
   }
 
   Result<void> check_row(std::size_t i) const {
-    const Row& row = rows_[i];
+    const NvidiaSmiRow& row = rows_[i];
     if (row.name != columns_[i])
       return wrong(row.line, row.name, "", fmt::format("is not the next GPU of the header ({})", columns_[i]));
     if (row.cells.size() < columns_.size())
@@ -115,7 +115,7 @@ class Reader {
     int near = 0;
     for (std::size_t j = gpus_; j < columns_.size(); ++j)
       near += std::any_of(rows_.begin(), rows_.end(),
-                          [&](const Row& row) { return row.cells[j] == "PIX" || row.cells[j] == "PXB"; })
+                          [&](const NvidiaSmiRow& row) { return row.cells[j] == "PIX" || row.cells[j] == "PXB"; })
                   ? 1
                   : 0;
     return near > 0 ? near : static_cast<int>(columns_.size() - gpus_);
@@ -193,14 +193,14 @@ class Reader {
   int header_line_ = 0;
   std::size_t gpus_ = 0;
   std::vector<std::string> columns_;  ///< GPUs, then NICs
-  std::vector<Row> rows_;
+  std::vector<NvidiaSmiRow> rows_;
   int nic_rows_ = 0;
 };
 
 }  // namespace
 
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {
-  return Reader(text, file).read();
+  return NvidiaSmiReader(text, file).read();
 }
 
 }  // namespace tracecast

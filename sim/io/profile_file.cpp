@@ -1,7 +1,7 @@
 /// Profiles as JSON (docs/formats/profile.md, docs/schema/profile.schema.json).
 ///
 /// The keys of each group stand once, in a function that visits key and value together: `Writer` puts them into JSON,
-/// `Reader` takes them out, so that the two cannot drift apart.
+/// `ProfileReader` takes them out, so that the two cannot drift apart.
 #include <array>
 #include <string>
 #include <type_traits>
@@ -56,35 +56,35 @@ const std::vector<std::pair<std::string, OperatorKind>>& choices(OperatorKind) {
 }
 
 /// What a number must satisfy; the reader says so when it does not.
-enum class Range { any, positive, not_negative, fraction };
+enum class ProfileRange { any, positive, not_negative, fraction };
 
 template <class Io, class T>
 void visit(Io& io, T& fit)
   requires std::is_same_v<std::remove_const_t<T>, Fit>
 {
   io.required("data", fit.data);
-  io.required("samples", fit.samples, Range::not_negative);
-  io.required("residual", fit.residual, Range::not_negative);
+  io.required("samples", fit.samples, ProfileRange::not_negative);
+  io.required("residual", fit.residual, ProfileRange::not_negative);
 }
 
 template <class Io, class T>
 void visit(Io& io, T& model)
   requires std::is_same_v<std::remove_const_t<T>, GemmModel>
 {
-  io.required("t0_s", model.t0, Range::not_negative);
-  io.required("efficiency", model.efficiency, Range::positive);
-  io.required("memory_efficiency", model.memory_efficiency, Range::positive);
-  io.optional("k0", model.k0, Range::not_negative);
-  io.optional("tile_exponent", model.tile_exponent, Range::not_negative);
-  io.optional("split_cost_s", model.split_cost, Range::not_negative);
-  io.optional("reread", model.reread, Range::not_negative);
-  io.optional("norm", model.norm, Range::positive);
-  io.optional("wave_weight", model.wave_weight, Range::fraction);
-  io.optional("dgrad_factor", model.dgrad_factor, Range::positive);
-  io.optional("wgrad_factor", model.wgrad_factor, Range::positive);
-  io.optional("power_knee_flops", model.power_knee, Range::not_negative);
-  io.optional("power_exponent", model.power_exponent, Range::not_negative);
-  io.optional("unaligned_factor", model.unaligned_factor, Range::positive);
+  io.required("t0_s", model.t0, ProfileRange::not_negative);
+  io.required("efficiency", model.efficiency, ProfileRange::positive);
+  io.required("memory_efficiency", model.memory_efficiency, ProfileRange::positive);
+  io.optional("k0", model.k0, ProfileRange::not_negative);
+  io.optional("tile_exponent", model.tile_exponent, ProfileRange::not_negative);
+  io.optional("split_cost_s", model.split_cost, ProfileRange::not_negative);
+  io.optional("reread", model.reread, ProfileRange::not_negative);
+  io.optional("norm", model.norm, ProfileRange::positive);
+  io.optional("wave_weight", model.wave_weight, ProfileRange::fraction);
+  io.optional("dgrad_factor", model.dgrad_factor, ProfileRange::positive);
+  io.optional("wgrad_factor", model.wgrad_factor, ProfileRange::positive);
+  io.optional("power_knee_flops", model.power_knee, ProfileRange::not_negative);
+  io.optional("power_exponent", model.power_exponent, ProfileRange::not_negative);
+  io.optional("unaligned_factor", model.unaligned_factor, ProfileRange::positive);
   io.group("fit", model.fit);
 }
 
@@ -93,13 +93,13 @@ void visit(Io& io, T& model)
   requires std::is_same_v<std::remove_const_t<T>, AttentionModel>
 {
   io.required("kernel", model.kernel);
-  io.required("head_dim", model.head_dim, Range::positive);
+  io.required("head_dim", model.head_dim, ProfileRange::positive);
   io.required("causal", model.causal);
-  io.required("t0_s", model.t0, Range::not_negative);
-  io.required("forward_efficiency", model.forward_efficiency, Range::positive);
-  io.required("forward_s0", model.forward_s0, Range::not_negative);
-  io.required("backward_efficiency", model.backward_efficiency, Range::positive);
-  io.required("backward_s0", model.backward_s0, Range::not_negative);
+  io.required("t0_s", model.t0, ProfileRange::not_negative);
+  io.required("forward_efficiency", model.forward_efficiency, ProfileRange::positive);
+  io.required("forward_s0", model.forward_s0, ProfileRange::not_negative);
+  io.required("backward_efficiency", model.backward_efficiency, ProfileRange::positive);
+  io.required("backward_s0", model.backward_s0, ProfileRange::not_negative);
   io.group("fit", model.fit);
 }
 
@@ -107,8 +107,8 @@ template <class Io, class T>
 void visit(Io& io, T& model)
   requires std::is_same_v<std::remove_const_t<T>, MemoryModel>
 {
-  io.required("t0_s", model.t0, Range::not_negative);
-  io.required("efficiency", model.efficiency, Range::positive);
+  io.required("t0_s", model.t0, ProfileRange::not_negative);
+  io.required("efficiency", model.efficiency, ProfileRange::positive);
   io.group("fit", model.fit);
 }
 
@@ -116,15 +116,15 @@ template <class Io, class T>
 void visit(Io& io, T& factors)
   requires std::is_same_v<std::remove_const_t<T>, InTraining>
 {
-  io.optional("gemm", factors.gemm, Range::positive);
-  io.optional("gemm_fp8", factors.gemm_fp8, Range::positive);
-  io.optional("gemm_fp8_block", factors.gemm_fp8_block, Range::positive);
-  io.optional("gemm_fp4", factors.gemm_fp4, Range::positive);
-  io.optional("weight_gradient", factors.weight_gradient, Range::positive);
-  io.optional("attention", factors.attention, Range::positive);
-  io.optional("scores", factors.scores, Range::positive);
-  io.optional("softmax", factors.softmax, Range::positive);
-  io.optional("memory", factors.memory, Range::positive);
+  io.optional("gemm", factors.gemm, ProfileRange::positive);
+  io.optional("gemm_fp8", factors.gemm_fp8, ProfileRange::positive);
+  io.optional("gemm_fp8_block", factors.gemm_fp8_block, ProfileRange::positive);
+  io.optional("gemm_fp4", factors.gemm_fp4, ProfileRange::positive);
+  io.optional("weight_gradient", factors.weight_gradient, ProfileRange::positive);
+  io.optional("attention", factors.attention, ProfileRange::positive);
+  io.optional("scores", factors.scores, ProfileRange::positive);
+  io.optional("softmax", factors.softmax, ProfileRange::positive);
+  io.optional("memory", factors.memory, ProfileRange::positive);
   io.group("fit", factors.fit);
 }
 
@@ -132,10 +132,10 @@ template <class Io, class T>
 void visit(Io& io, T& host)
   requires std::is_same_v<std::remove_const_t<T>, HostModel>
 {
-  io.required("launch_s", host.launch, Range::not_negative);
-  io.required("graph_launch_s", host.graph_launch, Range::not_negative);
-  io.optional("step_overhead_s", host.step_overhead, Range::not_negative);
-  io.optional("step_overhead_per_rank_s", host.step_overhead_per_rank, Range::not_negative);
+  io.required("launch_s", host.launch, ProfileRange::not_negative);
+  io.required("graph_launch_s", host.graph_launch, ProfileRange::not_negative);
+  io.optional("step_overhead_s", host.step_overhead, ProfileRange::not_negative);
+  io.optional("step_overhead_per_rank_s", host.step_overhead_per_rank, ProfileRange::not_negative);
   io.group("fit", host.fit);
 }
 
@@ -143,10 +143,10 @@ template <class Io, class T>
 void visit(Io& io, T& shape)
   requires std::is_same_v<std::remove_const_t<T>, GemmShape>
 {
-  io.required("m", shape.m, Range::positive);
-  io.required("n", shape.n, Range::positive);
-  io.required("k", shape.k, Range::positive);
-  io.optional("batch", shape.batch, Range::positive);
+  io.required("m", shape.m, ProfileRange::positive);
+  io.required("n", shape.n, ProfileRange::positive);
+  io.required("k", shape.k, ProfileRange::positive);
+  io.optional("batch", shape.batch, ProfileRange::positive);
   io.optional("accumulate_fp32", shape.accumulate_fp32);
 }
 
@@ -154,22 +154,22 @@ template <class Io, class T>
 void visit(Io& io, T& shape)
   requires std::is_same_v<std::remove_const_t<T>, AttentionShape>
 {
-  io.required("batch", shape.batch, Range::positive);
-  io.required("q_len", shape.q_len, Range::positive);
-  io.required("kv_len", shape.kv_len, Range::positive);
-  io.required("heads", shape.heads, Range::positive);
-  io.required("kv_heads", shape.kv_heads, Range::positive);
-  io.required("qk_dim", shape.qk_dim, Range::positive);
-  io.required("v_dim", shape.v_dim, Range::positive);
+  io.required("batch", shape.batch, ProfileRange::positive);
+  io.required("q_len", shape.q_len, ProfileRange::positive);
+  io.required("kv_len", shape.kv_len, ProfileRange::positive);
+  io.required("heads", shape.heads, ProfileRange::positive);
+  io.required("kv_heads", shape.kv_heads, ProfileRange::positive);
+  io.required("qk_dim", shape.qk_dim, ProfileRange::positive);
+  io.required("v_dim", shape.v_dim, ProfileRange::positive);
   io.required("causal", shape.causal);
-  io.optional("window", shape.window, Range::not_negative);
+  io.optional("window", shape.window, ProfileRange::not_negative);
 }
 
 template <class Io, class T>
 void visit(Io& io, T& shape)
   requires std::is_same_v<std::remove_const_t<T>, ElementwiseShape>
 {
-  io.optional("elements", shape.elements, Range::not_negative);
+  io.optional("elements", shape.elements, ProfileRange::not_negative);
   io.required("traffic", shape.traffic);
 }
 
@@ -182,9 +182,9 @@ void visit(Io& io, T& measured)
   io.required("precision", measured.op.precision);
   io.optional("name", measured.op.name);
   io.shape("shape", measured.op.kind, measured.op.shape);
-  io.required("seconds", measured.seconds, Range::positive);
-  io.optional("spread", measured.spread, Range::not_negative);
-  io.optional("samples", measured.samples, Range::not_negative);
+  io.required("seconds", measured.seconds, ProfileRange::positive);
+  io.optional("spread", measured.spread, ProfileRange::not_negative);
+  io.optional("samples", measured.samples, ProfileRange::not_negative);
 }
 
 template <class Io, class T>
@@ -192,11 +192,11 @@ void visit(Io& io, T& measured)
   requires std::is_same_v<std::remove_const_t<T>, MeasuredCollective>
 {
   io.required("collective", measured.collective);
-  io.required("ranks", measured.ranks, Range::positive);
+  io.required("ranks", measured.ranks, ProfileRange::positive);
   io.required("size", measured.size);
-  io.required("seconds", measured.seconds, Range::positive);
-  io.optional("spread", measured.spread, Range::not_negative);
-  io.optional("samples", measured.samples, Range::not_negative);
+  io.required("seconds", measured.seconds, ProfileRange::positive);
+  io.optional("spread", measured.spread, ProfileRange::not_negative);
+  io.optional("samples", measured.samples, ProfileRange::not_negative);
 }
 
 template <class Io, class T>
@@ -207,7 +207,7 @@ void visit(Io& io, T& profile)
   io.required("kind", profile.kind);
   io.required("source", profile.source);
   io.required("architecture", profile.architecture);
-  io.required("sms", profile.sms, Range::positive);
+  io.required("sms", profile.sms, ProfileRange::positive);
   io.by_precision("peak_flops_per_s", profile.peak_flops);
   io.rate("memory_bandwidth", profile.memory_bandwidth);
   io.required("memory", profile.memory);
@@ -238,7 +238,7 @@ class Writer {
   }
 
   template <class T>
-  void required(const char* key, const T& value, Range = Range::any) {
+  void required(const char* key, const T& value, ProfileRange = ProfileRange::any) {
     if constexpr (std::is_enum_v<T>)
       object_[key] = to_string(value);
     else if constexpr (std::is_same_v<T, Bytes>)
@@ -246,7 +246,7 @@ class Writer {
     else
       object_[key] = value;
   }
-  void optional(const char* key, const auto& value, Range = Range::any) { required(key, value); }
+  void optional(const char* key, const auto& value, ProfileRange = ProfileRange::any) { required(key, value); }
   void group(const char* key, const auto& value) { object_[key] = write(value); }
   void rate(const char* key, double bytes_per_second) { object_[key] = text_of_rate(bytes_per_second); }
   void optional_rate(const char* key, double bytes_per_second) {
@@ -297,14 +297,14 @@ class Writer {
   Json object_ = Json::object();
 };
 
-class Reader {
+class ProfileReader {
  public:
-  Reader(ObjectReader& object, std::vector<Diagnostic>& errors) : object_(object), errors_(errors) {}
+  ProfileReader(ObjectReader& object, std::vector<Diagnostic>& errors) : object_(object), errors_(errors) {}
 
-  void required(const char* key, auto& value, Range range = Range::any) {
+  void required(const char* key, auto& value, ProfileRange range = ProfileRange::any) {
     check(key, take<true>(key, value), value, range);
   }
-  void optional(const char* key, auto& value, Range range = Range::any) {
+  void optional(const char* key, auto& value, ProfileRange range = ProfileRange::any) {
     check(key, take<false>(key, value), value, range);
   }
 
@@ -316,7 +316,7 @@ class Reader {
     Bandwidth bandwidth;
     if (!object_.require(key, bandwidth)) return;
     bytes_per_second = static_cast<double>(bandwidth.bytes_per_second);
-    check(key, true, bytes_per_second, Range::positive);
+    check(key, true, bytes_per_second, ProfileRange::positive);
   }
   void optional_rate(const char* key, double& bytes_per_second) {
     if (object_.get_node(key) != nullptr) rate(key, bytes_per_second);
@@ -369,7 +369,7 @@ class Reader {
  private:
   template <class T>
   void read(ObjectReader& object, T& value) {
-    Reader reader(object, errors_);
+    ProfileReader reader(object, errors_);
     visit(reader, value);
     object.finish();
   }
@@ -395,13 +395,14 @@ class Reader {
       return kRequired ? object_.require(key, value) : object_.get(key, value);
   }
   template <class T>
-  void check(const char* key, bool present, const T& value, Range range) {
+  void check(const char* key, bool present, const T& value, ProfileRange range) {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
       if (!present) return;
       const auto number = static_cast<double>(value);
-      if (range == Range::positive && !(number > 0)) object_.error(key, "is not positive");
-      if (range == Range::not_negative && !(number >= 0)) object_.error(key, "is negative");
-      if (range == Range::fraction && !(number >= 0 && number <= 1)) object_.error(key, "is not between 0 and 1");
+      if (range == ProfileRange::positive && !(number > 0)) object_.error(key, "is not positive");
+      if (range == ProfileRange::not_negative && !(number >= 0)) object_.error(key, "is negative");
+      if (range == ProfileRange::fraction && !(number >= 0 && number <= 1))
+        object_.error(key, "is not between 0 and 1");
     }
   }
 
@@ -434,7 +435,7 @@ Result<Profile> read_profile(const std::filesystem::path& path) {
   profile.name = path.stem().string();
   ObjectReader object(document->root, document->file, "", errors);
   object.ignore("$schema");
-  Reader reader(object, errors);
+  ProfileReader reader(object, errors);
   visit(reader, profile);
   check_whole(object, profile);
   object.finish();

@@ -9,15 +9,15 @@ namespace {
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 /// Operators that call others are not work of their own, but the ones that they call.
-constexpr std::pair<std::string_view, Collective> kCollectives[] = {
+constexpr std::pair<std::string_view, Collective> kPytorchCollectives[] = {
     {"allreduce", Collective::all_reduce},          {"all_reduce", Collective::all_reduce},
     {"allgather", Collective::all_gather},          {"all_gather", Collective::all_gather},
     {"reduce_scatter", Collective::reduce_scatter}, {"alltoall", Collective::all_to_all},
     {"all_to_all", Collective::all_to_all},         {"broadcast", Collective::broadcast}};
 
-class Reader {
+class PytorchEtReader {
  public:
-  Reader(const JsonDocument& document, std::string file) : root_(document.root), file_(std::move(file)) {
+  PytorchEtReader(const JsonDocument& document, std::string file) : root_(document.root), file_(std::move(file)) {
     step_.format = "PyTorch execution trace";
   }
 
@@ -63,7 +63,7 @@ class Reader {
       for (const JsonNode& value : (values == nullptr ? *inputs : *values).items)
         if (value.kind == JsonNode::Kind::string) words += ' ' + value.string;
     }
-    for (const auto& [word, kind] : kCollectives) {
+    for (const auto& [word, kind] : kPytorchCollectives) {
       if (!holds(words, word)) continue;
       out.kind = ForeignNode::Kind::collective;
       out.collective = kind;
@@ -84,7 +84,7 @@ class Reader {
 Result<ForeignStep> read_pytorch_et(std::string_view content, const std::string& file) {
   const Result<JsonDocument> document = parse_json(std::string(content), file);
   if (!document) return tl::unexpected(document.error());
-  return Reader(*document, file).read();
+  return PytorchEtReader(*document, file).read();
 }
 
 }  // namespace tracecast

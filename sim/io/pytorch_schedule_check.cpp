@@ -20,10 +20,10 @@ struct Cell {
   std::size_t index = 0;
 };
 /// Kind, stage, micro-batch.
-using Part = std::tuple<StepKind, int, int>;
+using StepPart = std::tuple<StepKind, int, int>;
 
 /// A step as its parts: itself, or the two halves of an overlapped pair.
-std::vector<Part> parts_of(const PipelineStep& step) {
+std::vector<StepPart> parts_of(const PipelineStep& step) {
   if (step.kind != StepKind::overlapped) return {{step.kind, step.stage, step.microbatch}};
   return {{StepKind::forward, step.stage, step.microbatch}, {StepKind::backward, step.stage2, step.microbatch2}};
 }
@@ -269,7 +269,7 @@ class Checker {
 
   const PytorchSchedule& f_;
   std::map<int, std::size_t> holder_;  ///< stage -> rank
-  std::map<Part, Cell> parts_;
+  std::map<StepPart, Cell> parts_;
   int microbatches_ = 0;
 };
 

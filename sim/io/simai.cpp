@@ -16,14 +16,14 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMostNanoseconds = std::int64_t{86'400} * 1'000'000'000;
 constexpr std::size_t kMostLayers = 1'000'000;
 
-constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"ALLREDUCE", Collective::all_reduce},
-                                                                    {"ALLGATHER", Collective::all_gather},
-                                                                    {"REDUCESCATTER", Collective::reduce_scatter},
-                                                                    {"ALLTOALL", Collective::all_to_all},
-                                                                    {"BROADCAST", Collective::broadcast}};
+constexpr std::pair<std::string_view, Collective> kSimaiCollectives[] = {{"ALLREDUCE", Collective::all_reduce},
+                                                                         {"ALLGATHER", Collective::all_gather},
+                                                                         {"REDUCESCATTER", Collective::reduce_scatter},
+                                                                         {"ALLTOALL", Collective::all_to_all},
+                                                                         {"BROADCAST", Collective::broadcast}};
 
 /// One pass of one layer.
-struct Part {
+struct LayerPart {
   std::int64_t nanoseconds = 0;
   std::optional<Collective> collective;
   std::string group;
@@ -32,9 +32,9 @@ struct Part {
 
 struct Layer {
   std::string name;
-  Part forward;
-  Part input_gradient;
-  Part weight_gradient;
+  LayerPart forward;
+  LayerPart input_gradient;
+  LayerPart weight_gradient;
   std::int64_t update_ns = 0;
 };
 
@@ -71,7 +71,7 @@ class Workload {
       return wrong(words[0], fmt::format("begins a layer of {} fields (allowed: 12)", words.size()));
     Layer layer;
     layer.name = shortened(words[0]);
-    Part* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
+    LayerPart* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
     for (std::size_t p = 0; p < 3; ++p) {
       const auto time = number_of<std::int64_t>(words[2 + 3 * p]);
       const auto bytes = number_of<std::int64_t>(words[4 + 3 * p]);
@@ -92,9 +92,9 @@ class Workload {
     return {};
   }
 
-  static bool collective(std::string_view word, Part& part) {
+  static bool collective(std::string_view word, LayerPart& part) {
     if (word == "NONE") return true;
-    for (const auto& [name, kind] : kCollectives) {
+    for (const auto& [name, kind] : kSimaiCollectives) {
       if (!word.starts_with(name)) continue;
       part.collective = kind;
       part.group = word.size() > name.size() ? std::string(word.substr(name.size() + 1)) : "";
@@ -145,7 +145,7 @@ class Workload {
     node.duration = Duration{nanoseconds * 1000};
     return add(step, std::move(node), after);
   }
-  static std::int32_t communicate(ForeignStep& step, std::string name, const Part& part, std::int32_t after) {
+  static std::int32_t communicate(ForeignStep& step, std::string name, const LayerPart& part, std::int32_t after) {
     if (!part.collective) return after;
     ForeignNode node;
     node.name = std::move(name);
@@ -155,7 +155,7 @@ class Workload {
     node.size = Bytes{part.bytes};
     return add(step, std::move(node), after);
   }
-  static std::int32_t run(ForeignStep& step, const std::string& name, const Part& part, std::int32_t after) {
+  static std::int32_t run(ForeignStep& step, const std::string& name, const LayerPart& part, std::int32_t after) {
     return communicate(step, name, part, compute(step, name, part.nanoseconds, after));
   }
 
@@ -175,10 +175,10 @@ Result<ForeignStep> read_log(std::string_view content, const std::string& file) 
     std::string word = table->text(row, "comm_type");
     word.erase(0, word.starts_with("CommType.") ? 9 : 0);
     word.erase(std::remove(word.begin(), word.end(), '_'), word.end());
-    const auto known = std::find_if(std::begin(kCollectives), std::end(kCollectives),
+    const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
                                     [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
     const auto size = number_of<std::int64_t>(table->text(row, "msg_size"));
-    if (known == std::end(kCollectives) || !size || *size < 0 || *size > kMostBytes) {
+    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMostBytes) {
       ++others;
       continue;
     }

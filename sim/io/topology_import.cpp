@@ -54,7 +54,7 @@ bool is_simai(std::string_view text) {
 }
 bool is_nvidia_smi(std::string_view text) { return holds(text, "GPU0") && holds(text, " X "); }
 
-constexpr TopologyFormat kFormats[] = {
+constexpr TopologyFormat kTopologyFormats[] = {
     {"nccl-topology", "NCCL topology XML", is_nccl_topology, read_nccl_topology},
     {"nccl-graph", "NCCL graph XML", is_nccl_graph, read_nccl_graph},
     {"simgrid", "SimGrid platform", is_simgrid, read_simgrid_platform},
@@ -120,11 +120,11 @@ Json fabric_json(const Cluster& cluster) {
 
 }  // namespace
 
-std::span<const TopologyFormat> topology_formats() { return kFormats; }
+std::span<const TopologyFormat> topology_formats() { return kTopologyFormats; }
 
 Result<ImportedTopology> import_topology(std::string_view text, const std::string& file, std::string_view format) {
   std::string names;
-  for (const TopologyFormat& candidate : kFormats) {
+  for (const TopologyFormat& candidate : kTopologyFormats) {
     names += (names.empty() ? "" : " ") + std::string(candidate.name);
     if (format.empty() ? !candidate.matches(text) : candidate.name != format) continue;
     Result<ImportedTopology> imported = candidate.read(text, file);

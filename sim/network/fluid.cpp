@@ -7,10 +7,6 @@
 namespace tracecast {
 namespace {
 
-__extension__ using Wide = unsigned __int128;
-
-Wide wide(std::int64_t a) { return static_cast<Wide>(a); }
-
 /// Picoseconds until `rest` has moved at `rate`, rounded up.
 std::int64_t duration_of(Wide rest, std::int64_t rate) {
   const Wide time = (rest + wide(rate) - 1) / wide(rate);

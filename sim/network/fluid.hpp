@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/radix_heap.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/flow_network.hpp"
@@ -69,8 +70,6 @@ class FluidNetwork final : public FlowNetwork {
   std::int64_t events() const { return events_; }
 
  private:
-  __extension__ using Wide = unsigned __int128;
-
   /// A transfer between its start and its end.
   struct Flight {
     std::int32_t transfer = -1;

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::int64_t kNoShare = std::numeric_limits<std::int64_t>::max();
 
-__extension__ using Wide = unsigned __int128;
-
-Wide wide(std::int64_t a) { return static_cast<Wide>(a); }
-
 /// floor(rest / weight), at most kNoShare - 1. Most rests fit 64 bits, where division is three times faster.
 std::int64_t share_of(Wide rest, std::int64_t weight) {
   if (weight == 0) return kNoShare;

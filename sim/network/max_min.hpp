@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -55,8 +56,6 @@ class MaxMin {
   std::int64_t flows_solved() const { return flows_solved_; }
 
  private:
-  __extension__ using Wide = unsigned __int128;
-
   /// One crossing of a flow and a link, seen from the flow.
   struct Crossing {
     std::int32_t link;

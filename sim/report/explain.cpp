@@ -28,16 +28,18 @@ std::vector<Cause> sorted_causes(const Forecast& forecast) {
   return causes;
 }
 
-std::string time_text(double time_s) { return pad_left(time_s > 0 ? to_text(from_seconds(time_s)) : "-", kTimeWidth); }
+std::string time_cell(double time_s) { return pad_left(time_s > 0 ? to_text(from_seconds(time_s)) : "-", kTimeWidth); }
 
 /// "1.2 %", or a dash for nothing.
-std::string percent(double value) { return pad_left(value < kNothing ? "-" : fmt::format("{:.1f} %", 100 * value), 8); }
+std::string percent_cell(double value) {
+  return pad_left(value < kNothing ? "-" : fmt::format("{:.1f} %", 100 * value), 8);
+}
 
 std::string row(const Forecast& forecast, const Cause& cause, int name_width, const TextStyle& style) {
   const double gain = saved(forecast, cause);
-  const std::string figures =
-      fmt::format("  {} {}{} {}{}  ", pad_right(cause.name, name_width), time_text(cause.on_critical_path_s),
-                  percent(share(forecast, cause.on_critical_path_s)), time_text(cause.step_without_s), percent(gain));
+  const std::string figures = fmt::format(
+      "  {} {}{} {}{}  ", pad_right(cause.name, name_width), time_cell(cause.on_critical_path_s),
+      percent_cell(share(forecast, cause.on_critical_path_s)), time_cell(cause.step_without_s), percent_cell(gain));
   const std::string drawn = without_trailing_blanks(bar(gain, style.width - columns(figures), style));
   return figures + paint(drawn, Colour::cyan, style) + "\n";
 }

@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-constexpr double kDay = 86400;
+constexpr double kRowSeconds = 86400;  ///< a row of the picture is a day
 
 const char* fill_of(Spent spent) {
   switch (spent) {
@@ -56,7 +56,7 @@ std::string document(double width, double height, const std::string& title, cons
       width, height, markup_text(title), body);
 }
 
-std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+std::string share_text(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 }  // namespace
 
@@ -70,33 +70,33 @@ std::string waterfall_svg(const GoodputReport& r) {
     const double share = r.goodput.share[i];
     if (share <= 0) continue;
     body += label(kLeft - 8, y + 14, to_string(what), "end");
-    body += rect(kLeft + before * kWidth, y, share * kWidth, kRow - 5, fill_of(what), percent(share));
-    body += label(kLeft + kWidth + 10, y + 14, percent(share));
+    body += rect(kLeft + before * kWidth, y, share * kWidth, kRow - 5, fill_of(what), share_text(share));
+    body += label(kLeft + kWidth + 10, y + 14, share_text(share));
     before += share;
     y += kRow;
   }
   return document(kLeft + kWidth + 90, y + 12,
-                  fmt::format("{}: goodput {}", r.scenario, percent(r.goodput.goodput.mean)), body);
+                  fmt::format("{}: goodput {}", r.scenario, share_text(r.goodput.goodput.mean)), body);
 }
 
 std::string timeline_svg(const GoodputReport& r) {
   constexpr double kLeft = 60, kWidth = 720, kRow = 8;
   std::string body;
   const auto place = [&](const JobSpan& span, double begin, double end) {
-    const double day = std::floor(begin / kDay);
-    body += rect(kLeft + (begin / kDay - day) * kWidth, 34 + day * kRow, (end - begin) / kDay * kWidth, kRow - 1,
-                 fill_of(span.spent), span.cause.empty() ? "" : span.cause + ": " + to_string(span.spent));
+    const double day = std::floor(begin / kRowSeconds);
+    body += rect(kLeft + (begin / kRowSeconds - day) * kWidth, 34 + day * kRow, (end - begin) / kRowSeconds * kWidth,
+                 kRow - 1, fill_of(span.spent), span.cause.empty() ? "" : span.cause + ": " + to_string(span.spent));
   };
   for (const JobSpan& span : r.sample.spans) {
     double begin = seconds(span.begin);
     const double end = seconds(span.end);
     while (begin < end) {
-      const double midnight = (std::floor(begin / kDay) + 1) * kDay;
+      const double midnight = (std::floor(begin / kRowSeconds) + 1) * kRowSeconds;
       place(span, begin, std::min(end, midnight));
       begin = midnight;
     }
   }
-  const double days = std::ceil(seconds(r.sample.wall) / kDay);
+  const double days = std::ceil(seconds(r.sample.wall) / kRowSeconds);
   for (int d = 0; d < static_cast<int>(days); d += 7)
     body += label(kLeft - 6, 34 + d * kRow + kRow, fmt::format("day {}", d + 1), "end");
   double x = kLeft;
@@ -125,7 +125,7 @@ std::string distribution_svg(const GoodputReport& r) {
     body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(Spent::productive),
                  fmt::format("{} histories", bins[static_cast<std::size_t>(b)]));
   }
-  body += label(kLeft, 58 + kHeight, percent(*low)) + label(kLeft + kWidth, 58 + kHeight, percent(*high), "end");
+  body += label(kLeft, 58 + kHeight, share_text(*low)) + label(kLeft + kWidth, 58 + kHeight, share_text(*high), "end");
   return document(kLeft + kWidth + 40, kHeight + 74,
                   fmt::format("{}: goodput over {} histories", r.scenario, r.goodput.histories), body);
 }
@@ -147,11 +147,12 @@ std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& poi
     line += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
     body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "#444444");
     body += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n", x,
-                        y_of(g.mean), fill_of(Spent::productive), percent(g.mean));
+                        y_of(g.mean), fill_of(Spent::productive), share_text(g.mean));
     body += label(x, kTop + kHeight + 18, points[i].value, "middle");
   }
   body += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(Spent::productive));
-  body += label(kLeft - 8, kTop + 8, percent(high), "end") + label(kLeft - 8, kTop + kHeight, percent(low), "end");
+  body +=
+      label(kLeft - 8, kTop + 8, share_text(high), "end") + label(kLeft - 8, kTop + kHeight, share_text(low), "end");
   return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);
 }
 

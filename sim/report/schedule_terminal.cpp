@@ -48,7 +48,7 @@ std::string on(int background, const std::string& text, const TextStyle& style) 
 }
 
 /// Time to columns, the same for all views.
-struct Axis {
+struct TimeAxis {
   double columns_per_unit = 1;
   int total = 0;  ///< columns of the longest view
   int width = 0;  ///< columns of one block
@@ -78,8 +78,8 @@ std::size_t widest_label(std::span<const ScheduleView> views) {
   return widest;
 }
 
-Axis axis_of(std::span<const ScheduleView> views, int page_width) {
-  Axis axis;
+TimeAxis axis_of(std::span<const ScheduleView> views, int page_width) {
+  TimeAxis axis;
   axis.width = std::max(page_width - kLabelWidth, 16);
   double finest = 1e300;  // units per column at one column per grain
   double longest = 0;
@@ -123,7 +123,7 @@ std::string box(const Action& action, int begin, int end, const TextStyle& style
          on(tone(kBackward, action.chunk2), text.substr(half), style);
 }
 
-std::string row(const ScheduleView& view, std::size_t rank, const Axis& axis, int from, const TextStyle& style) {
+std::string row(const ScheduleView& view, std::size_t rank, const TimeAxis& axis, int from, const TextStyle& style) {
   const int to = std::min(from + axis.width, axis.total);
   const char* idle = style.unicode ? "·" : ".";
   std::string text = pad_right(fmt::format("rank {}", rank), kLabelWidth);
@@ -147,7 +147,7 @@ std::string row(const ScheduleView& view, std::size_t rank, const Axis& axis, in
 }
 
 /// A ruler with times at round distances.
-std::string ruler(const Axis& axis, int from) {
+std::string ruler(const TimeAxis& axis, int from) {
   const int to = std::min(from + axis.width, axis.total);
   double step = 1;
   for (int k = 0; step * axis.columns_per_unit < 10; ++k) step *= k % 3 == 1 ? 2.5 : 2;
@@ -212,7 +212,7 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
 }  // namespace
 
 std::string schedule_terminal(std::span<const ScheduleView> views, const TextStyle& style) {
-  const Axis axis = axis_of(views, style.width);
+  const TimeAxis axis = axis_of(views, style.width);
   std::string text;
   for (const ScheduleView& view : views) {
     const Schedule& s = view.schedule;

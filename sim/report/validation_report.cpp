@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string signed_share(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 std::string plain(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
@@ -50,7 +50,7 @@ std::string group_line(const std::string& name, const std::vector<const RowForec
 }
 
 std::string group_header() {
-  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("percent", kGroupName), pad_left("rows", 4),
+  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("signed_share", kGroupName), pad_left("rows", 4),
                      pad_left("measure", 7), pad_left("mean", 6), pad_left("worst", 6), pad_left("bias", 6),
                      pad_left("inside", 6), pad_left("+-band", 6));
 }
@@ -76,7 +76,7 @@ std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& s
       "  ",
       fmt::format("{} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
                   "fit, {} of {} that ran out of memory are forecast not to",
-                  m.rows, plain(m.mean), percent(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
+                  m.rows, plain(m.mean), signed_share(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
                   m.out_of_memory),
       style);
 }
@@ -268,7 +268,7 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
     svg += fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
         scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
-        percent(r->error()));
+        signed_share(r->error()));
   double y = kMargin;
   for (const auto& [source, index] : sources) {
     svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
@@ -292,7 +292,7 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
   const int width = collectives ? 40 : 33;  // of a group's name
   std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
-  text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
+  text += sample_line(width, {"signed_share", "samples", "mean", "median", "bias", collectives ? "" : "held out",
                               collectives ? "" : "large"});
   std::string aside;
   std::map<std::string, std::string> factors;

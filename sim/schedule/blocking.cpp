@@ -31,10 +31,10 @@ struct Graph {
   std::vector<std::vector<NodeId>> computes;     ///< [rank] its compute steps in order
 };
 
-class GraphBuilder {
+class WaitGraphBuilder {
  public:
-  GraphBuilder(const Schedule& schedule, const PipelineProgram& program, const PipelineTimes& times,
-               const BlockingRules& rules)
+  WaitGraphBuilder(const Schedule& schedule, const PipelineProgram& program, const PipelineTimes& times,
+                   const BlockingRules& rules)
       : schedule_(schedule),
         program_(program),
         times_(times),
@@ -236,7 +236,7 @@ std::string describe(const Graph& graph, const std::vector<NodeId>& circle, cons
 
 Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
                                      const PipelineTimes& times, const BlockingRules& rules) {
-  const Graph graph = GraphBuilder(schedule, program, times, rules).build();
+  const Graph graph = WaitGraphBuilder(schedule, program, times, rules).build();
   const auto starts = starts_of(graph);
   if (std::find(starts.begin(), starts.end(), std::nullopt) != starts.end()) {
     return fail("deadlock: " + describe(graph, circle_of(graph, starts), StageHolders(schedule)));

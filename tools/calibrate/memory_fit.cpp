@@ -5,9 +5,9 @@
 namespace tracecast::calibrate {
 namespace {
 
-using Samples = std::vector<MemorySample>;
+using MemorySamples = std::vector<MemorySample>;
 
-MemoryModel best_model(const Samples& samples, double bandwidth) {
+MemoryModel best_model(const MemorySamples& samples, double bandwidth) {
   const auto model_of = [](const std::vector<double>& x) { return MemoryModel{x[0] * 1e-6, x[1], {}}; };
   const auto loss = [&](const std::vector<double>& x) {
     LogError error;
@@ -35,10 +35,10 @@ std::int64_t vidur_traffic(const Table& table, std::size_t row, const std::strin
 
 }  // namespace
 
-Samples read_vidur_samples(const Table& table, const std::string& column) {
+MemorySamples read_vidur_samples(const Table& table, const std::string& column) {
   constexpr double kTimerLimit = 20e-6;
   const std::size_t time = table.column(column);
-  Samples samples;
+  MemorySamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const double seconds = table.number(row, time) * 1e-3;
     if (!(seconds >= kTimerLimit)) continue;
@@ -47,8 +47,8 @@ Samples read_vidur_samples(const Table& table, const std::string& column) {
   return samples;
 }
 
-Samples read_norm_samples(const Table& table, const std::string& gpu, bool backward) {
-  Samples samples;
+MemorySamples read_norm_samples(const Table& table, const std::string& gpu, bool backward) {
+  MemorySamples samples;
   const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("backend")) != "cudnn") continue;
@@ -60,8 +60,8 @@ Samples read_norm_samples(const Table& table, const std::string& gpu, bool backw
   return samples;
 }
 
-Samples read_quantise_samples(const Table& table, const std::string& gpu) {
-  Samples samples;
+MemorySamples read_quantise_samples(const Table& table, const std::string& gpu) {
+  MemorySamples samples;
   const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, column("gpu")) != gpu || table.text(row, column("kernel_source")) == "sglang") continue;
@@ -72,12 +72,12 @@ Samples read_quantise_samples(const Table& table, const std::string& gpu) {
   return samples;
 }
 
-MemoryModel fit_memory(const Samples& samples, double bandwidth, const std::string& data) {
+MemoryModel fit_memory(const MemorySamples& samples, double bandwidth, const std::string& data) {
   constexpr std::int64_t kFolds = 5;
   LogError error;
   for (std::int64_t fold = 0; fold < kFolds; ++fold) {
-    Samples fitted;
-    Samples held;
+    MemorySamples fitted;
+    MemorySamples held;
     for (const MemorySample& s : samples) (s.group / 128 % kFolds == fold ? held : fitted).push_back(s);
     if (fitted.empty() || held.empty()) continue;
     const MemoryModel model = best_model(fitted, bandwidth);

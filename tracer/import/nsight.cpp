@@ -71,9 +71,9 @@ class Rows {
   int status_ = SQLITE_OK;
 };
 
-class Reader {
+class NsightReader {
  public:
-  Reader(std::string_view content, std::string file) : database_(content), file_(std::move(file)) {}
+  NsightReader(std::string_view content, std::string file) : database_(content), file_(std::move(file)) {}
 
   Result<ImportedTrace> read() {
     if (!database_.good()) return damaged();
@@ -268,7 +268,7 @@ class Reader {
 }  // namespace
 
 Result<ImportedTrace> read_nsight(std::string_view content, const std::string& file) {
-  return Reader(content, file).read();
+  return NsightReader(content, file).read();
 }
 
 }  // namespace tracecast

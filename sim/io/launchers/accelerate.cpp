@@ -23,33 +23,33 @@ constexpr std::array kMeshRows{
     SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
 };
 
-constexpr std::array<Name, 27> kWithoutEffect{"compute_environment",
-                                              "debug",
-                                              "downcast_bf16",
-                                              "enable_cpu_affinity",
-                                              "machine_rank",
-                                              "main_",
-                                              "rdzv_backend",
-                                              "same_network",
-                                              "tpu_",
-                                              "use_cpu",
-                                              "num_machines",
-                                              "command_file",
-                                              "commands",
-                                              "deepspeed_config.zero3_init_flag",
-                                              "deepspeed_config.zero3_save",
-                                              "deepspeed_config.gradient_clipping",
-                                              "megatron_lm_config.megatron_lm_gradient",
-                                              "fsdp_config.fsdp_auto_wrap_policy",
-                                              "fsdp_config.fsdp_backward_prefetch",
-                                              "fsdp_config.fsdp_forward_prefetch",
-                                              "fsdp_config.fsdp_cpu_ram",
-                                              "fsdp_config.fsdp_state_dict",
-                                              "fsdp_config.fsdp_sync",
-                                              "fsdp_config.fsdp_use_orig",
-                                              "fsdp_config.fsdp_transformer_layer",
-                                              "fsdp_config.fsdp_version",
-                                              "gpu_ids"};
+constexpr std::array<Name, 27> kAccelerateWithoutEffect{"compute_environment",
+                                                        "debug",
+                                                        "downcast_bf16",
+                                                        "enable_cpu_affinity",
+                                                        "machine_rank",
+                                                        "main_",
+                                                        "rdzv_backend",
+                                                        "same_network",
+                                                        "tpu_",
+                                                        "use_cpu",
+                                                        "num_machines",
+                                                        "command_file",
+                                                        "commands",
+                                                        "deepspeed_config.zero3_init_flag",
+                                                        "deepspeed_config.zero3_save",
+                                                        "deepspeed_config.gradient_clipping",
+                                                        "megatron_lm_config.megatron_lm_gradient",
+                                                        "fsdp_config.fsdp_auto_wrap_policy",
+                                                        "fsdp_config.fsdp_backward_prefetch",
+                                                        "fsdp_config.fsdp_forward_prefetch",
+                                                        "fsdp_config.fsdp_cpu_ram",
+                                                        "fsdp_config.fsdp_state_dict",
+                                                        "fsdp_config.fsdp_sync",
+                                                        "fsdp_config.fsdp_use_orig",
+                                                        "fsdp_config.fsdp_transformer_layer",
+                                                        "fsdp_config.fsdp_version",
+                                                        "gpu_ids"};
 
 void import_fsdp(RunImport& run) {
   constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
@@ -154,7 +154,7 @@ void import_accelerate(RunImport& run) {
     run.put("cluster.world_size", *processes, "num_processes");
   if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
     run.put("training.dtype", std::string(*precision), "mixed_precision");
-  run.pass_over(kWithoutEffect);
+  run.pass_over(kAccelerateWithoutEffect);
 }
 
 EmittedRun emit_accelerate(const Scenario& scenario) {

@@ -14,7 +14,7 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kRows{
+constexpr std::array kDeepspeedRows{
     SettingRow{"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
     SettingRow{"parallel.pp", "pipeline.stages", Kind::count},
     SettingRow{"parallel.ep", "expert_parallel.autoep_size", Kind::count},
@@ -27,27 +27,27 @@ constexpr std::array kRows{
     SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
-constexpr std::array<Name, 21> kWithoutEffect{"steps_per_print",
-                                              "gradient_clipping",
-                                              "scheduler",
-                                              "wall_clock_breakdown",
-                                              "optimizer.params",
-                                              "fp16.",
-                                              "bf16.",
-                                              "zero_optimization.contiguous_gradients",
-                                              "zero_optimization.reduce_scatter",
-                                              "zero_optimization.allgather_partitions",
-                                              "zero_optimization.stage3_gather",
-                                              "zero_optimization.stage3_max",
-                                              "zero_optimization.sub_group_size",
-                                              "zero_optimization.offload_optimizer.",
-                                              "zero_allow_untested_optimizer",
-                                              "tensorboard",
-                                              "wandb",
-                                              "csv_monitor",
-                                              "comms_logger",
-                                              "flops_profiler",
-                                              "dump_state"};
+constexpr std::array<Name, 21> kDeepspeedWithoutEffect{"steps_per_print",
+                                                       "gradient_clipping",
+                                                       "scheduler",
+                                                       "wall_clock_breakdown",
+                                                       "optimizer.params",
+                                                       "fp16.",
+                                                       "bf16.",
+                                                       "zero_optimization.contiguous_gradients",
+                                                       "zero_optimization.reduce_scatter",
+                                                       "zero_optimization.allgather_partitions",
+                                                       "zero_optimization.stage3_gather",
+                                                       "zero_optimization.stage3_max",
+                                                       "zero_optimization.sub_group_size",
+                                                       "zero_optimization.offload_optimizer.",
+                                                       "zero_allow_untested_optimizer",
+                                                       "tensorboard",
+                                                       "wandb",
+                                                       "csv_monitor",
+                                                       "comms_logger",
+                                                       "flops_profiler",
+                                                       "dump_state"};
 
 void import_precision(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, Name>{"fp32", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
@@ -117,7 +117,7 @@ void import_deepspeed(RunImport& run) {
   run.put("parallel.data_parallel", std::string("deepspeed"));
   import_zero(run);
   import_offload(run);
-  import_rows(run, kRows, AbsentFlag::is_open);
+  import_rows(run, kDeepspeedRows, AbsentFlag::is_open);
   import_groups(run);
   import_precision(run);
   import_optimizer(run);
@@ -125,7 +125,7 @@ void import_deepspeed(RunImport& run) {
     run.accumulation = *steps;
     run.accumulation_key = "gradient_accumulation_steps";
   }
-  run.pass_over(kWithoutEffect);
+  run.pass_over(kDeepspeedWithoutEffect);
 }
 
 EmittedRun emit_deepspeed(const Scenario& scenario) {
@@ -133,7 +133,7 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   const Training& t = scenario.training;
   RunSettings settings(scenario);
   nlohmann::ordered_json root;
-  for (const auto& [key, value] : emit_rows(settings, kRows)) set(root, key, value);
+  for (const auto& [key, value] : emit_rows(settings, kDeepspeedRows)) set(root, key, value);
   const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
   root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
   root["zero_optimization"]["stage"] = settings.take("parallel.zero_stage").integer;

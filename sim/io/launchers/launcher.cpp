@@ -29,7 +29,7 @@ Result<JsonDocument> parse_megatron(const std::string& content, const std::strin
   return JsonDocument{file, JsonNode(*arguments)};  // and nothing of the environment variables beside them
 }
 
-constexpr std::array kFormats{
+constexpr std::array kLauncherFormats{
     LauncherFormat{"megatron", "arguments of Megatron-LM: a launch script, a command line, or YAML (also NeMo's)",
                    parse_megatron, RunImport::Names::flagged, import_megatron, emit_megatron},
     LauncherFormat{"megatron-bridge", "YAML overrides of Megatron-Bridge", parse_yaml, RunImport::Names::flagged,
@@ -45,9 +45,9 @@ constexpr std::array kFormats{
 };
 
 const LauncherFormat& format_named(std::string_view name) {
-  const auto* format =
-      std::find_if(kFormats.begin(), kFormats.end(), [&](const LauncherFormat& each) { return each.name == name; });
-  TRACECAST_ASSERT(format != kFormats.end(), "the format is one of launcher_formats()");
+  const auto* format = std::find_if(kLauncherFormats.begin(), kLauncherFormats.end(),
+                                    [&](const LauncherFormat& each) { return each.name == name; });
+  TRACECAST_ASSERT(format != kLauncherFormats.end(), "the format is one of launcher_formats()");
   return *format;
 }
 
@@ -166,7 +166,7 @@ Error in_their_words(Error error, const RunImport& run) {
 
 }  // namespace
 
-std::span<const LauncherFormat> launcher_formats() { return kFormats; }
+std::span<const LauncherFormat> launcher_formats() { return kLauncherFormats; }
 
 Result<ImportedRun> import_run(std::string_view name, const std::string& content, const std::string& file,
                                const RunGivens& givens, const DataPaths& data) {

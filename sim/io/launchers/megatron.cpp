@@ -16,7 +16,7 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kRows{
+constexpr std::array kMegatronRows{
     SettingRow{"parallel.tp", "tensor-model-parallel-size", Kind::size},
     SettingRow{"parallel.sequence_parallel", "sequence-parallel", Kind::flag},
     SettingRow{"parallel.pp", "pipeline-model-parallel-size", Kind::size},
@@ -45,71 +45,71 @@ constexpr std::array kBridgeRows{
     SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
 
-constexpr std::array<Name, 65> kWithoutEffect{"adam-",
-                                              "apply-layernorm-1p",
-                                              "async-save",
-                                              "attention-dropout",
-                                              "auto-detect",
-                                              "calculate-per-token",
-                                              "check-for",
-                                              "ckpt",
-                                              "clip-grad",
-                                              "cross-entropy",
-                                              "data-",
-                                              "decoupled-",
-                                              "dist-ckpt",
-                                              "distributed-timeout",
-                                              "enable-experimental",
-                                              "eval",
-                                              "exit-",
-                                              "finetune",
-                                              "gradient-accumulation-fusion",
-                                              "init-method",
-                                              "limit-val",
-                                              "load",
-                                              "log",
-                                              "lr",
-                                              "manual-gc",
-                                              "master-",
-                                              "max-steps",
-                                              "merge-file",
-                                              "min-lr",
-                                              "mmap",
-                                              "moe-aux",
-                                              "moe-grouped-gemm",
-                                              "moe-permute-fusion",
-                                              "moe-router-bias",
-                                              "moe-router-dtype",
-                                              "moe-router-load",
-                                              "moe-router-pre",
-                                              "moe-router-score",
-                                              "moe-router-topk-scaling",
-                                              "moe-z",
-                                              "mscale",
-                                              "mtp-loss",
-                                              "no-check-for",
-                                              "no-ckpt",
-                                              "no-create-attention",
-                                              "no-load",
-                                              "no-mmap",
-                                              "no-rope-fusion",
-                                              "no-save",
-                                              "node-rank",
-                                              "norm-epsilon",
-                                              "num-workers",
-                                              "pretrained-checkpoint",
-                                              "rdzv",
-                                              "rotary-",
-                                              "save",
-                                              "seed",
-                                              "split",
-                                              "tensorboard",
-                                              "tokenizer",
-                                              "use-mcore-models",
-                                              "use-persistent-ckpt",
-                                              "val-check",
-                                              "wandb",
-                                              "weight-decay"};
+constexpr std::array<Name, 65> kMegatronWithoutEffect{"adam-",
+                                                      "apply-layernorm-1p",
+                                                      "async-save",
+                                                      "attention-dropout",
+                                                      "auto-detect",
+                                                      "calculate-per-token",
+                                                      "check-for",
+                                                      "ckpt",
+                                                      "clip-grad",
+                                                      "cross-entropy",
+                                                      "data-",
+                                                      "decoupled-",
+                                                      "dist-ckpt",
+                                                      "distributed-timeout",
+                                                      "enable-experimental",
+                                                      "eval",
+                                                      "exit-",
+                                                      "finetune",
+                                                      "gradient-accumulation-fusion",
+                                                      "init-method",
+                                                      "limit-val",
+                                                      "load",
+                                                      "log",
+                                                      "lr",
+                                                      "manual-gc",
+                                                      "master-",
+                                                      "max-steps",
+                                                      "merge-file",
+                                                      "min-lr",
+                                                      "mmap",
+                                                      "moe-aux",
+                                                      "moe-grouped-gemm",
+                                                      "moe-permute-fusion",
+                                                      "moe-router-bias",
+                                                      "moe-router-dtype",
+                                                      "moe-router-load",
+                                                      "moe-router-pre",
+                                                      "moe-router-score",
+                                                      "moe-router-topk-scaling",
+                                                      "moe-z",
+                                                      "mscale",
+                                                      "mtp-loss",
+                                                      "no-check-for",
+                                                      "no-ckpt",
+                                                      "no-create-attention",
+                                                      "no-load",
+                                                      "no-mmap",
+                                                      "no-rope-fusion",
+                                                      "no-save",
+                                                      "node-rank",
+                                                      "norm-epsilon",
+                                                      "num-workers",
+                                                      "pretrained-checkpoint",
+                                                      "rdzv",
+                                                      "rotary-",
+                                                      "save",
+                                                      "seed",
+                                                      "split",
+                                                      "tensorboard",
+                                                      "tokenizer",
+                                                      "use-mcore-models",
+                                                      "use-persistent-ckpt",
+                                                      "val-check",
+                                                      "wandb",
+                                                      "weight-decay"};
 
 // ---- import
 
@@ -250,7 +250,7 @@ void import_precision(RunImport& run, bool bridge) {
   run.flag("first-last-layers-bf16");
 }
 
-void import_recompute(RunImport& run) {
+void import_megatron_recompute(RunImport& run) {
   constexpr std::array kGranularities{std::pair<Name, Name>{"selective", "selective"},
                                       std::pair<Name, Name>{"full", "full"}};
   const Name granularity_key = first_of(run, {"recompute-granularity", "activations-checkpoint-granularity"});
@@ -328,7 +328,7 @@ void import_duration(RunImport& run) {
 
 void import_run(RunImport& run, bool bridge) {
   import_gpus(run);
-  import_rows(run, kRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
+  import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
   if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool from_local = run.word("transformer-impl") == "local";
@@ -340,7 +340,7 @@ void import_run(RunImport& run, bool bridge) {
   import_layout(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
-  import_recompute(run);
+  import_megatron_recompute(run);
   import_dispatcher(run);
   import_context_parallel(run);
   import_duration(run);
@@ -350,7 +350,7 @@ void import_run(RunImport& run, bool bridge) {
   const bool fused = run.flag("use-flash-attn").value_or(!from_local);
   if (!bridge)
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
-  run.pass_over(kWithoutEffect);
+  run.pass_over(kMegatronWithoutEffect);
 }
 
 // ---- emit
@@ -440,7 +440,7 @@ void import_megatron_bridge(RunImport& run) { import_run(run, true); }
 EmittedRun emit_megatron(const Scenario& scenario) {
   RunSettings settings(scenario);
   std::string text = "LAYOUT_ARGS=(\n";
-  for (const auto& [key, value] : emit_rows(settings, kRows))
+  for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
     say(text, key, value.kind == JsonNode::Kind::boolean ? "" : value.text());
   emit_pipeline(text, settings, scenario.parallel);
   emit_sharding(text, settings, scenario);

@@ -21,12 +21,12 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxTomlDepth = 100;
 
 /// False when it is nested too deeply.
 bool convert(const toml::node& node, JsonNode& value, int depth) {
   value.line = static_cast<int>(node.source().begin.line);
-  if (depth > kMaxDepth) return false;
+  if (depth > kMaxTomlDepth) return false;
   if (const toml::table* table = node.as_table()) {
     value.kind = JsonNode::Kind::object;
     for (const auto& [key, member] : *table) {

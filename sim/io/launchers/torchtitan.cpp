@@ -15,7 +15,7 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kRows{
+constexpr std::array kTorchtitanRows{
     SettingRow{"parallel.tp", "parallelism.tensor_parallel_degree", Kind::size},
     SettingRow{"parallel.pp", "parallelism.pipeline_parallel_degree", Kind::size},
     SettingRow{"parallel.cp", "parallelism.context_parallel_degree", Kind::size},
@@ -25,28 +25,28 @@ constexpr std::array kRows{
     SettingRow{"training.seq_length", "training.seq_len", Kind::size},
 };
 
-constexpr std::array<Name, 22> kWithoutEffect{"job.",
-                                              "profiling.",
-                                              "metrics.",
-                                              "comm.",
-                                              "lr_scheduler.",
-                                              "checkpoint.",
-                                              "validation.",
-                                              "debug.",
-                                              "experimental.",
-                                              "compile.components",
-                                              "compile.model",
-                                              "model.hf_assets_path",
-                                              "model.tokenizer_path",
-                                              "optimizer.lr",
-                                              "optimizer.eps",
-                                              "optimizer.beta",
-                                              "optimizer.weight_decay",
-                                              "training.max_norm",
-                                              "training.dataset",
-                                              "training.seed",
-                                              "training.gc_freq",
-                                              "quantize."};
+constexpr std::array<Name, 22> kTorchtitanWithoutEffect{"job.",
+                                                        "profiling.",
+                                                        "metrics.",
+                                                        "comm.",
+                                                        "lr_scheduler.",
+                                                        "checkpoint.",
+                                                        "validation.",
+                                                        "debug.",
+                                                        "experimental.",
+                                                        "compile.components",
+                                                        "compile.model",
+                                                        "model.hf_assets_path",
+                                                        "model.tokenizer_path",
+                                                        "optimizer.lr",
+                                                        "optimizer.eps",
+                                                        "optimizer.beta",
+                                                        "optimizer.weight_decay",
+                                                        "training.max_norm",
+                                                        "training.dataset",
+                                                        "training.seed",
+                                                        "training.gc_freq",
+                                                        "quantize."};
 
 struct Flavour {
   Name model;
@@ -133,7 +133,7 @@ void import_batch(RunImport& run) {
   run.accumulation_key = kLocal;
 }
 
-void import_recompute(RunImport& run) {
+void import_torchtitan_recompute(RunImport& run) {
   constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
                               std::pair<Name, Name>{"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
@@ -190,14 +190,14 @@ void import_others(RunImport& run) {
 void import_torchtitan(RunImport& run) {
   run.put("stack", std::string("torchtitan"));
   import_model(run);
-  import_rows(run, kRows, AbsentFlag::is_false);
+  import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
   import_sharding(run);
   import_pipeline(run);
   import_batch(run);
-  import_recompute(run);
+  import_torchtitan_recompute(run);
   import_precision(run);
   import_others(run);
-  run.pass_over(kWithoutEffect);
+  run.pass_over(kTorchtitanWithoutEffect);
 }
 
 // ---- emit
@@ -268,7 +268,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     toml.set("fsdp_reshard_after_forward", p.reshard_after_forward ? "always" : "never");
   }
   constexpr std::string_view kPrefix = "parallelism.";
-  constexpr auto kDegrees = std::span(kRows).first(6);
+  constexpr auto kDegrees = std::span(kTorchtitanRows).first(6);
   for (const auto& [key, value] : emit_rows(settings, kDegrees)) {
     const std::string name = key.substr(kPrefix.size());
     if (value.kind == JsonNode::Kind::boolean)

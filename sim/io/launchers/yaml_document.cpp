@@ -9,7 +9,7 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxYamlDepth = 100;
 constexpr int kMaxValues = 100'000;
 
 class YamlConverter {
@@ -19,10 +19,10 @@ class YamlConverter {
   JsonNode convert(const YAML::Node& node, const std::string& path, int depth) {
     JsonNode value;
     value.line = line_of(node);
-    if (++values_ > kMaxValues || depth > kMaxDepth) {
+    if (++values_ > kMaxValues || depth > kMaxYamlDepth) {
       complain(value.line, path,
-               depth > kMaxDepth ? "is nested too deeply (allowed: 100 levels)"
-                                 : "is one value too many (allowed: 100,000)");
+               depth > kMaxYamlDepth ? "is nested too deeply (allowed: 100 levels)"
+                                     : "is one value too many (allowed: 100,000)");
     } else if (node.IsSequence()) {
       value.kind = JsonNode::Kind::array;
       for (const YAML::Node& item : node) {
