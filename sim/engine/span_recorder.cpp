@@ -80,23 +80,21 @@ std::int32_t& SpanRecorder::host_cause(std::int32_t rank, std::int32_t segment) 
 }
 
 std::vector<Span> SpanRecorder::sorted() const {
-  std::vector<std::int32_t> order(spans_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  const auto key = [this](std::int32_t i) {
-    const Span& span = spans_[static_cast<std::size_t>(i)];
+  const auto stream_of = [this](const Span& span) {
     const Template& used = state_.graph.templates[static_cast<std::size_t>(span.template_index)];
-    return std::pair(span.rank, used.ops[static_cast<std::size_t>(span.op)].stream);
+    const std::int32_t lane = used.ops[static_cast<std::size_t>(span.op)].stream;
+    return static_cast<std::size_t>(span.rank) * state_.stream_count + static_cast<std::size_t>(lane);
   };
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
-  std::vector<std::int32_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    place[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
-  std::vector<Span> sorted;
-  sorted.reserve(order.size());
-  for (const std::int32_t i : order) {
-    Span span = spans_[static_cast<std::size_t>(i)];
+  std::vector<std::int32_t> next(state_.streams.size() + 1, 0);  // [stream] where its next span goes
+  for (const Span& span : spans_) ++next[stream_of(span) + 1];
+  for (std::size_t stream = 1; stream < next.size(); ++stream) next[stream] += next[stream - 1];
+  std::vector<std::int32_t> place(spans_.size());
+  for (std::size_t i = 0; i < place.size(); ++i) place[i] = next[stream_of(spans_[i])]++;
+  std::vector<Span> sorted(spans_.size());
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    Span& span = sorted[static_cast<std::size_t>(place[i])];
+    span = spans_[i];
     if (span.cause >= 0) span.cause = place[static_cast<std::size_t>(span.cause)];
-    sorted.push_back(span);
   }
   return sorted;
 }
