@@ -13,10 +13,11 @@
 namespace tracecast {
 namespace {
 
-void read_kernels(ObjectReader& reader, const JsonNode& node, Stack& stack) {
-  for (const auto& [architecture, kernel] : node.members) {
-    std::string name;
-    if (reader.get(architecture, name)) stack.attention_kernels[architecture] = name;
+/// An object of any names, each with a text.
+void read_words(ObjectReader& reader, const JsonNode& node, std::map<std::string, std::string>& words) {
+  for (const auto& [name, value] : node.members) {
+    std::string word;
+    if (reader.get(name, word)) words[name] = word;
   }
 }
 
@@ -61,6 +62,7 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
   root.require("source", stack.source);
   root.get("frameworks", stack.frameworks);
   root.get("sources", stack.sources);
+  if (auto rows = root.get_object("rows")) read_words(*rows, *root.get_node("rows"), stack.rows);
   if (auto parallel = root.get_object("parallel")) {
     visit_parallel(FieldReader(*parallel), stack.parallel);
     parallel->finish();
@@ -70,7 +72,7 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
     training->finish();
   }
   if (auto kernels = root.get_object("attention_kernels"))
-    read_kernels(*kernels, *root.get_node("attention_kernels"), stack);
+    read_words(*kernels, *root.get_node("attention_kernels"), stack.attention_kernels);
   root.get("host_launch", stack.host_launch);
   root.get("host_launch_experts", stack.host_launch_experts);
   root.get("launch_blocking", stack.launch_blocking);
@@ -126,20 +128,30 @@ void drop_unfit_precision(const Stack& stack, Training& training) {
   if (!eight_bits && stack.training.fp8_param_gather) training.fp8_param_gather = false;
 }
 
-const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source) {
-  const auto longest = [&stacks](auto names, const std::string& word) {
+const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source,
+                        const ColumnOfRow& column) {
+  const auto answers = [&column](const Stack& stack) {
+    return std::all_of(stack.rows.begin(), stack.rows.end(),
+                       [&](const auto& asked) { return column && column(asked.first).starts_with(asked.second); });
+  };
+  const auto longest = [&](auto names, const std::string& word, bool recipes) {
     const Stack* best = nullptr;
     std::size_t length = 0;
-    for (const Stack& stack : stacks)
+    for (const Stack& stack : stacks) {
+      if (stack.rows.empty() == recipes || !answers(stack)) continue;
       for (const std::string& beginning : stack.*names)
         if (beginning.size() > length && word.starts_with(beginning)) {
           best = &stack;
           length = beginning.size();
         }
+    }
     return best;
   };
-  const Stack* of_source = longest(&Stack::sources, source);
-  return of_source != nullptr ? of_source : longest(&Stack::frameworks, framework);
+  for (const bool recipes : {true, false}) {
+    if (const Stack* of_source = longest(&Stack::sources, source, recipes)) return of_source;
+    if (const Stack* of_framework = longest(&Stack::frameworks, framework, recipes)) return of_framework;
+  }
+  return nullptr;
 }
 
 }  // namespace tracecast

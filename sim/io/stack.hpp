@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Stack {
   std::string source;
   std::vector<std::string> frameworks;  ///< beginnings of the names that published tables use for it
   std::vector<std::string> sources;  ///< beginnings of sources whose runs used it, whatever their framework is called
+  /// A recipe of its own: of all these columns of a table of runs, the value's beginning. Empty: it says nothing of columns.
+  std::map<std::string, std::string> rows;
   Parallel parallel;
   Training training;
   std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
@@ -64,7 +67,12 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 /// are a choice of 8-bit recipes alone (Megatron-Bridge's mixed_precision.py). What differs from the stack's is left.
 void drop_unfit_precision(const Stack& stack, Training& training);
 
-/// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one.
-const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "");
+/// The value of a column of a table's row, by its name.
+using ColumnOfRow = std::function<std::string(const std::string&)>;
+
+/// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one. One whose `rows` the run's
+/// columns answer to goes before all that have none; without columns such stacks are none.
+const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "",
+                        const ColumnOfRow& column = {});
 
 }  // namespace tracecast

@@ -84,7 +84,8 @@ class RowReader {
       : table_(&table), row_(row), library_(&library) {}
 
   Result<RowScenario> read() {
-    stack_ = find_stack(library_->stacks(), text("framework"), text("source"));
+    stack_ = find_stack(library_->stacks(), text("framework"), text("source"),
+                        [this](const std::string& column) { return text(column); });
     result_.stack = stack_ != nullptr ? stack_->name : "";
     if (stack_ != nullptr) result_.stack_spread = stack_->spread;
     if (stack_ != nullptr) result_.memory_report = stack_->memory_report;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include <catch2/catch.hpp>
@@ -207,9 +208,11 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
     return;
   }
   const CsvTable table = CsvTable::read(runs).value();
-  // The rows that print a peak and those that ran out of memory.
+  // The rows that print a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
+  const std::set<std::string> by_recipe{"dgxc-dbfdc513", "nemo2407-a26d705b"};
   const CsvTable printed = rows_where(table, [&](std::size_t row) {
-    return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom";
+    return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom" ||
+           by_recipe.contains(table.text(row, "id"));
   });
   const std::vector<RowForecast> rows = validate(printed, RowLibrary::open(kData).value(), {.threads = 2}).value();
   struct Bound {
@@ -227,7 +230,7 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
     CHECK(m.completed_fit == m.completed);
   }
   CHECK(summarise_memory(rows).out_of_memory == 4);
-  CHECK(summarise_memory(rows).out_of_memory_seen >= 2);
+  CHECK(summarise_memory(rows).out_of_memory_seen == 3);
   // docs/validation/memory.md is written from the same forecasts.
   std::ifstream file(kRoot / "docs/validation/memory.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
