@@ -112,11 +112,11 @@ const std::vector<LeftOut>& effects() {
       {"slowdown",
        "put in: transfers take SMs and memory bandwidth from what computes beside them",
        keep_all,
-       {.record_spans = true, .transfers_slow_compute = true}},
+       {.transfers_slow_compute = true}},
       {"contention",
-       "put in: transfers share links as max-min fair flows",
+       "put in: all transfers in flight share links, as max-min fair flows",
        keep_all,
-       {.record_spans = true, .network = NetworkKind::fluid}},
+       {.network = NetworkKind::fluid}},
   };
   return kEffects;
 }
@@ -132,7 +132,12 @@ Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& li
     if (!rows) return tl::unexpected(rows.error());
     if (lines.empty()) whole = *rows;
     const std::vector<const RowForecast*> dense = dense_rows(*rows);
-    Ablation line{.effect = &effect, .dense = measure(dense), .all = measure(scored(*rows))};
+    const std::vector<const RowForecast*> all = scored(*rows);
+    Ablation line{.effect = &effect,
+                  .dense = measure(dense),
+                  .all = measure(all),
+                  .dense_rows = static_cast<int>(dense.size()),
+                  .all_rows = static_cast<int>(all.size())};
     line.within_10 = summarise(dense).within_10;
     add_shifts(line, dense_rows(whole), dense);
     lines.push_back(line);
@@ -142,14 +147,16 @@ Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& li
 
 std::string ablation_page(const std::vector<Ablation>& lines) {
   std::string text =
-      "| left out | forecast without it | dense | scatter | dense within 10 % | all | median shift | largest of a "
-      "source |\n"
-      "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+      "| left out | forecast without it | dense | scatter | dense within 10 % | all | scatter | median shift | largest "
+      "of a source |\n"
+      "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (const Ablation& line : lines)
-    text +=
-        fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:+.1f} | {:+.1f} |\n", line.effect->name,
-                    line.effect->left_out, 100 * line.dense.mean_of_medians, 100 * line.dense.scatter,
-                    100 * line.within_10, 100 * line.all.mean_of_medians, 100 * line.shift, 100 * line.largest_shift);
+    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:+.1f} | {:+.1f} |\n",
+                        line.effect->name, line.effect->left_out, 100 * line.dense.mean_of_medians,
+                        100 * line.dense.scatter, 100 * line.within_10, 100 * line.all.mean_of_medians,
+                        100 * line.all.scatter, 100 * line.shift, 100 * line.largest_shift);
+  if (!lines.empty())
+    text += fmt::format("\n{} rows, {} of them dense.\n", lines.front().all_rows, lines.front().dense_rows);
   return text;
 }
 

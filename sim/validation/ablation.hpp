@@ -15,8 +15,8 @@ struct LeftOut {
   const char* name;
   const char* left_out;  ///< what the forecast does without it
   void (*change)(RowScenario&);
-  /// Effects that tables of runs are forecast without, put in.
-  ForecastOptions forecast{.record_spans = true};
+  /// Effects that tables of runs are forecast without, put in. No spans: bands are no part of an ablation.
+  ForecastOptions forecast{};
 };
 
 /// All effects that can be left out, the whole model ("none") first; then those that can be put in.
@@ -26,6 +26,8 @@ struct Ablation {
   const LeftOut* effect = nullptr;
   Measure dense;
   Measure all;
+  int dense_rows = 0;
+  int all_rows = 0;
   double within_10 = 0;      ///< share of dense rows
   double shift = 0;          ///< median change of the dense rows' step times against the whole model, signed
   double largest_shift = 0;  ///< largest such change of the median of one source

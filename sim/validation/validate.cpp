@@ -207,7 +207,9 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.stack = row->stack;
   out.architecture = row->scenario.profile.architecture;
   out.moe = row->scenario.model.moe.has_value();
-  const Result<ForecastRun> run = with_least_recompute(*row, !out.out_of_memory, options.forecast);
+  ForecastOptions how = options.forecast;
+  how.record_spans |= row->steps_overlap;  // between_overlapping_steps reads them
+  const Result<ForecastRun> run = with_least_recompute(*row, !out.out_of_memory, how);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;

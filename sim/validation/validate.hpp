@@ -54,7 +54,7 @@ struct ValidateOptions {
   int threads = 1;
   FactorsOf factors{};                               ///< empty: the profiles as they are
   std::function<void(RowScenario&)> change{};        ///< of every scenario before it is forecast: for ablations
-  ForecastOptions forecast{.record_spans = true};    ///< of every row
+  ForecastOptions forecast{.record_spans = true};    ///< of every row; without spans bands have no kernels' part
   std::function<void(int done, int of)> progress{};  ///< from the calling thread's side, now and then
 };
 

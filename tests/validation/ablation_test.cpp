@@ -48,6 +48,7 @@ TEST_CASE("ablation: every effect moves forecasts the way it must", "[validation
   }
   const std::string page = ablation_page(lines);
   CHECK(page.find("| roofline | peak rates") != std::string::npos);
+  CHECK(page.find("\n3 rows, 3 of them dense.\n") != std::string::npos);
 }
 
 TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",
