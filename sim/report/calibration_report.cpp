@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "sim/base/binomial.hpp"
 #include "sim/validation/decisions.hpp"
 
 namespace tracecast {
@@ -189,6 +191,35 @@ std::string source_table(const std::vector<RowForecast>& rows) {
   return text;
 }
 
+/// Bands of every source, and whether chance explains those that hold less than is asked of all.
+std::string band_table(const std::vector<RowForecast>& rows) {
+  constexpr double kAsked = 0.85;
+  constexpr double kSignificant = 0.05;
+  std::map<std::string, Rows> sources;
+  for (const RowForecast* row : scored(rows)) sources[row->source].push_back(row);
+  std::string text =
+      "| source | rows | in band | half-width | so few by chance |\n| --- | ---: | ---: | ---: | ---: |\n";
+  int below = 0;
+  std::vector<std::string> significant;
+  for (const auto& [name, group] : sources) {
+    const ErrorSummary s = summarise(group);
+    const int inside = static_cast<int>(std::lround(s.coverage * s.rows));
+    const double chance = at_most(inside, s.rows, kAsked);
+    below += s.coverage < kAsked ? 1 : 0;
+    if (chance < kSignificant) significant.push_back(name);
+    text += fmt::format("| {} | {} | {} | {} | {:.2f} |\n", name, s.rows, percent(s.coverage), percent(s.half_width),
+                        chance);
+  }
+  return fmt::format(
+             "Measurements inside the 90 % band, and the probability of so few or fewer if each were inside with "
+             "{:.0f} "
+             "% (binomial): of six rows five or six are inside, 83 or 100 %, whatever the bands are like. {} of {} "
+             "sources hold less, significantly (p < {:.2f}) {}.\n\n",
+             100 * kAsked, below, sources.size(), kSignificant,
+             significant.empty() ? "none" : fmt::format("{}", fmt::join(significant, ", "))) +
+         text;
+}
+
 }  // namespace
 
 std::string calibration_page(const CsvTable& table, const CrossValidation& result) {
@@ -196,6 +227,7 @@ std::string calibration_page(const CsvTable& table, const CrossValidation& resul
   std::string text = "## Errors\n\nPercent. Median absolute error of the step time per source, mean over sources.\n\n";
   text += subset_table(table, result);
   text += "\n## Sources, cross-validated\n\n" + source_table(result.held_out);
+  text += "\n## Bands, cross-validated\n\n" + band_table(result.held_out);
   text += "\n## Decisions, cross-validated\n\n" + decision_table(table, result.held_out);
   text += "\n## Tables that peers publish\n\n" + peers_table(table, plain, result.held_out);
   text += "\n## Sources, as shipped\n\n" + source_table(plain);
