@@ -41,10 +41,6 @@ double power_loss(const GemmModel& model, double flops) {
 
 }  // namespace
 
-std::int64_t whole_waves(std::int64_t m, std::int64_t n, std::int64_t tile_m, std::int64_t tile_n, int sms) {
-  return ceil_div(ceil_div(m, tile_m) * ceil_div(n, tile_n), sms);
-}
-
 GemmElements gemm_elements(Precision precision) {
   return {quantised_size(precision), precision == Precision::fp32 ? 4.0 : 2.0};
 }

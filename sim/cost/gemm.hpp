@@ -27,9 +27,6 @@ struct GpuPeak {
   int sms = 0;
 };
 
-/// Thread blocks of a tile size, counted in waves over the SMs.    Test: T-H1.
-std::int64_t whole_waves(std::int64_t m, std::int64_t n, std::int64_t tile_m, std::int64_t tile_n, int sms);
-
 /// Bytes of one element of A, B and C as a GEMM of this precision reads and writes it; block formats include scales.
 struct GemmElements {
   double operand = 2;

@@ -38,7 +38,6 @@ class LinkUsers {
   using Weights = std::vector<std::int64_t>;
 
   std::int32_t count() const { return static_cast<std::int32_t>(first_.size()) - 1; }
-  std::int64_t load_count() const { return static_cast<std::int64_t>(loads_.size()); }
   const Load* begin(std::int32_t user) const { return loads_.data() + first_[static_cast<std::size_t>(user)]; }
   const Load* end(std::int32_t user) const { return loads_.data() + first_[static_cast<std::size_t>(user) + 1]; }
   const Weights& weights(std::int32_t number) const { return weights_[static_cast<std::size_t>(number)]; }

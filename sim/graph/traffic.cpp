@@ -57,19 +57,4 @@ std::vector<TrafficCount> count_traffic(const StepGraph& graph, std::size_t rank
   return counter.take();
 }
 
-TrafficCount total_of(const std::vector<TrafficCount>& counts, Traffic traffic, Collective collective) {
-  TrafficCount sum;
-  sum.traffic = traffic;
-  sum.collective = collective;
-  for (const TrafficCount& each : counts) {
-    if (each.traffic != traffic || each.collective != collective) continue;
-    sum.ranks = each.ranks;
-    sum.nodes = each.nodes;
-    sum.calls += each.calls;
-    sum.size += each.size;
-    sum.sent += each.sent;
-  }
-  return sum;
-}
-
 }  // namespace tracecast

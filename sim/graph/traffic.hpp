@@ -24,7 +24,4 @@ struct TrafficCount {
 /// Of simulated rank `rank`, in the order of first use. Messages are counted where they are sent.
 std::vector<TrafficCount> count_traffic(const StepGraph& graph, std::size_t rank);
 
-/// The sum of those of one traffic and collective.
-TrafficCount total_of(const std::vector<TrafficCount>& counts, Traffic traffic, Collective collective);
-
 }  // namespace tracecast

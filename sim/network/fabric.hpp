@@ -105,7 +105,6 @@ class TreeFabric {
     int units = 1;
     int groups = 1;  ///< planes of a unit
     int devices = 1;
-    int first_plane = 0;
     double up_cables = 0;  ///< of one plane
     Bandwidth up;          ///< the same
     Duration hop_latency;

@@ -36,21 +36,4 @@ double push_s(const ParameterServers& setup, Bytes size) {
   return std::max(service_s(setup, size), lone_push_s(setup, size));
 }
 
-double pipelined_push_pull_s(const ParameterServers& setup, Bytes size) {
-  return std::max(service_s(setup, size), 2 * lone_push_s(setup, size));
-}
-
-double async_updates_per_s(const ParameterServers& setup, std::span<const double> compute_s, Bytes size) {
-  double workers = 0;
-  for (const double compute : compute_s) workers += 1 / (compute + 2 * lone_push_s(setup, size));
-  return std::min(workers, setup.servers * setup.server_rate / bytes(size));
-}
-
-double mean_staleness(int workers) { return workers - 1; }
-
-double server_over_ring(int workers, int servers) {
-  const double w = workers;
-  return w * w / (servers * (w - 1));
-}
-
 }  // namespace tracecast

@@ -2,7 +2,7 @@
 /// links with a rate and a latency.
 ///
 /// Nothing is stored per node: every node is the same, so vertices and links are numbered by arithmetic, and a topology of
-/// a million GPUs costs what its switches cost. sim/network/topology_graph.hpp makes a Boost graph of it.
+/// a million GPUs costs what its switches cost.
 ///
 ///   vertices   node 0, node 1, …, then the switches of the fabric; in a node GPUs, NICs, PCIe switches, hosts, NVSwitch
 ///   links      node 0, node 1, …, then those of the fabric; a NIC's cable belongs to its node

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "sim/base/integers.hpp"
 #include "sim/model/parameters.hpp"
 
@@ -68,27 +66,6 @@ std::vector<Ranges> all_shards(const Model& model, const ShardLayout& layout) {
   return shards;
 }
 
-Result<void> has_plain_layers(const Model& model) {
-  if (model.moe || model.latent_attention || model.encoder_layers > 0 || model.attention_sinks || model.mtp_layers > 0)
-    return fail(
-        fmt::format("{}: tensors of models with experts, latent attention, an encoder, sinks or multi-token "
-                    "prediction are not listed",
-                    model.name));
-  return {};
-}
-
-using Tensors = std::vector<NamedTensor>;
-
-void norm(Tensors& tensors, const Model& model, const std::string& name) {
-  tensors.push_back({name + ".weight", model.hidden_size});
-  if (model.norm_bias) tensors.push_back({name + ".bias", model.hidden_size});
-}
-
-void linear(Tensors& tensors, const std::string& name, std::int64_t rows, std::int64_t columns, bool bias) {
-  tensors.push_back({name + ".weight", rows, columns});
-  if (bias) tensors.push_back({name + ".bias", rows});
-}
-
 }  // namespace
 
 std::vector<ParameterRange> shard(const Model& model, const ShardLayout& layout, int pp_rank, int tp_rank,
@@ -124,64 +101,6 @@ ReshardRead reshard(const Model& model, const ShardLayout& from, const ShardLayo
       if (overlap(fresh, old)) read.whole_shards += count(old);
   }
   return read;
-}
-
-Result<std::vector<NamedTensor>> huggingface_tensors(const Model& model) {
-  if (Result<void> plain = has_plain_layers(model); !plain) return tl::unexpected(plain.error());
-  const std::int64_t h = model.hidden_size;
-  const std::int64_t query = model.num_attention_heads * model.head_dim;
-  const std::int64_t key = model.num_query_groups * model.head_dim;
-  Tensors t = {{"model.embed_tokens.weight", model.vocab_size, h}};
-  if (model.position == Position::learned)
-    t.push_back({"model.embed_positions.weight", model.max_position_embeddings, h});
-  if (model.embedding_norm) norm(t, model, "model.embed_layernorm");
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    const std::string at = fmt::format("model.layers.{}.", layer);
-    norm(t, model, at + "input_layernorm");
-    linear(t, at + "self_attn.q_proj", query, h, model.qkv_bias);
-    linear(t, at + "self_attn.k_proj", key, h, model.qkv_bias);
-    linear(t, at + "self_attn.v_proj", key, h, model.qkv_bias);
-    linear(t, at + "self_attn.o_proj", h, query, model.attention_output_bias);
-    if (model.qk_norm)
-      for (const char* which : {"q_norm", "k_norm"})
-        t.push_back({at + "self_attn." + which + ".weight", model.head_dim});
-    norm(t, model, at + "post_attention_layernorm");
-    if (model.gated()) linear(t, at + "mlp.gate_proj", model.ffn_hidden_size, h, model.mlp_bias);
-    linear(t, at + "mlp.up_proj", model.ffn_hidden_size, h, model.mlp_bias);
-    linear(t, at + "mlp.down_proj", h, model.ffn_hidden_size, model.mlp_bias);
-  }
-  if (model.final_norm) norm(t, model, "model.norm");
-  if (!model.tied_embeddings) t.push_back({"lm_head.weight", model.vocab_size, h});
-  return t;
-}
-
-Result<std::vector<NamedTensor>> megatron_tensors(const Model& model, int tp) {
-  if (Result<void> plain = has_plain_layers(model); !plain) return tl::unexpected(plain.error());
-  const std::int64_t h = model.hidden_size;
-  const std::int64_t query = model.num_attention_heads * model.head_dim;
-  const std::int64_t key = model.num_query_groups * model.head_dim;
-  const std::int64_t multiple = std::int64_t{128} * tp;
-  const std::int64_t vocab = round_up(model.vocab_size, multiple);
-  const std::int64_t padding = vocab - model.vocab_size;
-  Tensors t = {{"embedding.word_embeddings.weight", vocab, h, padding}};
-  if (model.position == Position::learned)
-    t.push_back({"embedding.position_embeddings.weight", model.max_position_embeddings, h});
-  if (model.embedding_norm) norm(t, model, "embedding.layernorm");
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    const std::string at = fmt::format("decoder.layers.{}.", layer);
-    norm(t, model, at + "self_attention.linear_qkv.layer_norm");
-    linear(t, at + "self_attention.linear_qkv", query + 2 * key, h, model.qkv_bias);
-    linear(t, at + "self_attention.linear_proj", h, query, model.attention_output_bias);
-    if (model.qk_norm)
-      for (const char* which : {"q_layernorm", "k_layernorm"})
-        t.push_back({at + "self_attention." + which + ".weight", model.head_dim});
-    norm(t, model, at + "mlp.linear_fc1.layer_norm");
-    linear(t, at + "mlp.linear_fc1", (model.gated() ? 2 : 1) * model.ffn_hidden_size, h, model.mlp_bias);
-    linear(t, at + "mlp.linear_fc2", h, model.ffn_hidden_size, model.mlp_bias);
-  }
-  if (model.final_norm) norm(t, model, "decoder.final_layernorm");
-  if (!model.tied_embeddings) t.push_back({"output_layer.weight", vocab, h, padding});
-  return t;
 }
 
 }  // namespace tracecast

@@ -8,10 +8,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "sim/base/result.hpp"
 #include "sim/model/model.hpp"
 
 namespace tracecast {
@@ -37,27 +35,10 @@ std::int64_t count(const std::vector<ParameterRange>& ranges);
 
 /// What one replica of the new layout reads, in parameters.
 struct ReshardRead {
-  std::int64_t needed = 0;  ///< with reads of slices: every parameter once
-  std::int64_t whole_shards =
-      0;  ///< with reads of whole shards: each new rank reads every old shard it needs a part of
+  std::int64_t needed = 0;        ///< with reads of slices: every parameter once
+  std::int64_t whole_shards = 0;  ///< of whole shards: each new rank reads every old shard that it needs a part of
   double amplification() const { return static_cast<double>(whole_shards) / static_cast<double>(needed); }
 };
 ReshardRead reshard(const Model& model, const ShardLayout& from, const ShardLayout& to);
-
-/// One tensor of a checkpoint as its library names it. A vector has one column.
-struct NamedTensor {
-  std::string name;
-  std::int64_t rows = 0;
-  std::int64_t columns = 1;
-  std::int64_t padding_rows = 0;  ///< of `rows`, beyond the vocabulary
-  std::int64_t parameters() const { return (rows - padding_rows) * columns; }
-  bool operator==(const NamedTensor&) const = default;
-};
-
-/// Decoder-only models with one kind of layer. Errors: experts, latent attention, encoders, sinks: their names differ
-/// from library to library.
-Result<std::vector<NamedTensor>> huggingface_tensors(const Model& model);
-/// Fused query-key-value and gate-up matrices; the vocabulary padded to a multiple of 128 tp.
-Result<std::vector<NamedTensor>> megatron_tensors(const Model& model, int tp);
 
 }  // namespace tracecast

@@ -57,10 +57,14 @@ std::string recomputation(const Training& t) {
   return modules.empty() ? "selective recomputation" : "selective recomputation, and of " + modules;
 }
 
-/// "405.9 B": parameters.
+/// "405.9 B", "46.7 B, 12.88 B active": parameters.
 std::string size_text(const Model& model) {
-  const auto count = static_cast<double>(parameter_count(model).total());
-  return count < 1e9 ? fmt::format("{:.4g} M", count * 1e-6) : fmt::format("{:.4g} B", count * 1e-9);
+  const auto text = [](std::int64_t parameters) {
+    const auto count = static_cast<double>(parameters);
+    return count < 1e9 ? fmt::format("{:.4g} M", count * 1e-6) : fmt::format("{:.4g} B", count * 1e-9);
+  };
+  const std::string all = text(parameter_count(model).total());
+  return model.moe ? fmt::format("{}, {} active", all, text(active_parameters(model))) : all;
 }
 
 std::string training_line(const Plan& plan, const TextStyle& style) {

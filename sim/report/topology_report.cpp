@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/network/bisection.hpp"
 #include "sim/network/routing.hpp"
-#include "sim/network/topology_graph.hpp"
 
 namespace tracecast {
 namespace {

@@ -6,7 +6,7 @@
 
 using namespace tracecast;
 using namespace tracecast::literals;
-using tracecast::testing::schedule_graph;
+using tracecast::test::schedule_graph;
 
 namespace {
 

@@ -83,7 +83,7 @@ TEST_CASE("What a GPU keeps beside a collective: Galvatron's 1.126 on A100", "[o
 }
 
 TEST_CASE("A step whose transfers slow its compute", "[metamorphic][engine]") {
-  Scenario scenario = testing::small_scenario(1, 2, 8);
+  Scenario scenario = test::small_scenario(1, 2, 8);
   scenario.parallel.overlap_grad_reduce = true;
   scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on
   const auto step = [&](bool slowed, bool unfold) {

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-namespace tracecast::testing {
+namespace tracecast::test {
 namespace {
 
 enum Side { kReceiveForward, kSendForward, kReceiveBackward, kSendBackward };
@@ -115,4 +115,4 @@ StepGraph schedule_graph(const Schedule& schedule, const PipelineTimes& times, c
   return Maker(schedule, times, options).make();
 }
 
-}  // namespace tracecast::testing
+}  // namespace tracecast::test

@@ -8,7 +8,7 @@
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 
-namespace tracecast::testing {
+namespace tracecast::test {
 
 struct ScheduleGraphOptions {
   bool eager = true;  ///< senders do not wait for receivers
@@ -18,4 +18,4 @@ struct ScheduleGraphOptions {
 StepGraph schedule_graph(const Schedule& schedule, const PipelineTimes& times,
                          const ScheduleGraphOptions& options = {});
 
-}  // namespace tracecast::testing
+}  // namespace tracecast::test

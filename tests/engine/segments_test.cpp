@@ -193,7 +193,7 @@ TEST_CASE("segments: one that nothing delays takes what it takes alone", "[oracl
 }
 
 TEST_CASE("segments: a collective in which ranks meet, or on links that others use, is a step of its own", "[engine]") {
-  StepGraph graph = forecast(testing::small_scenario(2, 2, 2), {}).value().graph;
+  StepGraph graph = forecast(test::small_scenario(2, 2, 2), {}).value().graph;
   CHECK(engine::find_own_streams(graph, nullptr).own[kTensor]);
   for (Communicator& each : graph.communicators) each.members = {0, 1};
   CHECK_FALSE(engine::find_own_streams(graph, nullptr).own[kTensor]);
@@ -205,7 +205,7 @@ TEST_CASE("segments: steps of models as with spans", "[differential][engine]") {
   for (const auto& [tp, pp, dp] : {std::tuple{8, 1, 2}, std::tuple{2, 4, 2}, std::tuple{4, 2, 4}})
     for (const char* schedule : {"1f1b", "zb-h1"})
       for (const int zero : {0, 1, 3}) {
-        Scenario scenario = testing::small_scenario(tp, pp, dp);
+        Scenario scenario = test::small_scenario(tp, pp, dp);
         scenario.parallel.pp_schedule = schedule;
         scenario.parallel.zero_stage = zero;
         scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;

@@ -16,7 +16,7 @@ namespace {
 ForecastRun whole_job(const Scenario& scenario) { return *forecast(scenario, {.unfold = true}); }
 
 Scenario job(int tp, int pp, int dp) {
-  Scenario scenario = testing::small_scenario(tp, pp, dp);
+  Scenario scenario = test::small_scenario(tp, pp, dp);
   scenario.parallel.zero_stage = 1;
   scenario.parallel.overlap_grad_reduce = true;
   scenario.parallel.overlap_param_gather = true;

@@ -13,7 +13,7 @@
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
-using tracecast::testing::small_scenario;
+using tracecast::test::small_scenario;
 
 namespace {
 

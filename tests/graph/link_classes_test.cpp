@@ -77,7 +77,7 @@ TEST_CASE("Links that one transfer at a time loads are left out", "[graph][foldi
 }
 
 TEST_CASE("Coordinates tell the classes of a healthy job, and do not where a link is another", "[graph][folding]") {
-  Scenario scenario = testing::small_scenario(8, 4, 32);
+  Scenario scenario = test::small_scenario(8, 4, 32);
   scenario.parallel.zero_stage = 1;
   const ForecastRun run = forecast(scenario).value();
   const Groups groups = groups_of(scenario.model, run.plan, run.schedule);

@@ -10,7 +10,7 @@
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;
-using tracecast::testing::small_scenario;
+using tracecast::test::small_scenario;
 
 namespace {
 

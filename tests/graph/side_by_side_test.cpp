@@ -15,7 +15,7 @@ using namespace literals;
 
 /// Pairs of nodes below a leaf of `oversubscription` to 1, so that both jobs cross the same uplinks.
 Scenario job(int tp, int pp, int dp, double oversubscription) {
-  Scenario scenario = testing::small_scenario(tp, pp, dp);
+  Scenario scenario = test::small_scenario(tp, pp, dp);
   scenario.name = "small " + std::to_string(tp);
   scenario.cluster.fabric = "fat-tree";
   scenario.cluster.tiers = {{"leaf", 2, oversubscription, {}}, {"spine", 0, 1, {}}};

@@ -3,7 +3,7 @@
 #include "sim/io/files.hpp"
 #include "tests/support/shipped.hpp"
 
-namespace tracecast::testing {
+namespace tracecast::test {
 
 Scenario small_scenario(int tp, int pp, int dp) {
   Scenario s;
@@ -28,4 +28,4 @@ Scenario small_scenario(int tp, int pp, int dp) {
   return s;
 }
 
-}  // namespace tracecast::testing
+}  // namespace tracecast::test

@@ -3,9 +3,9 @@
 
 #include "sim/io/scenario.hpp"
 
-namespace tracecast::testing {
+namespace tracecast::test {
 
 /// 8 layers of hidden 1024 on H100 nodes of 8: tp x pp x dp ranks, 8 micro-batches of one sequence of 1024 tokens.
 Scenario small_scenario(int tp, int pp, int dp);
 
-}  // namespace tracecast::testing
+}  // namespace tracecast::test

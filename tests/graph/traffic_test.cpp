@@ -8,7 +8,7 @@
 
 using namespace tracecast;
 using tracecast::test::llama3_70b;
-using tracecast::testing::small_scenario;
+using tracecast::test::small_scenario;
 
 TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message (T-C4)", "[oracle][graph]") {
   const Model model = llama3_70b();

@@ -13,7 +13,7 @@ using namespace tracecast;
 namespace {
 
 Scenario on_a_cpu(int tp, int pp, int dp, const std::string& schedule = "") {
-  Scenario scenario = testing::small_scenario(tp, pp, dp);
+  Scenario scenario = test::small_scenario(tp, pp, dp);
   scenario.parallel.pp_schedule = schedule;
   scenario.profile.overlap = false;
   scenario.profile.host = {};

@@ -13,7 +13,7 @@ using namespace tracecast::literals;
 namespace {
 
 StepRecord record(int pp, StepOrigin origin = StepOrigin::simulated) {
-  Scenario scenario = testing::small_scenario(1, pp, 1);
+  Scenario scenario = test::small_scenario(1, pp, 1);
   scenario.profile.host = {};  // no gaps between operators
   const ForecastRun run = forecast(scenario, {.record_spans = true}).value();
   return record_of(run.graph, run.timeline, "small", origin);

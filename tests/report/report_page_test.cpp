@@ -98,7 +98,7 @@ TEST_CASE("page: base64 as RFC 4648 has it", "[report][page]") {
 }
 
 TEST_CASE("page: every span of the step is in it, to the nanosecond", "[report][page]") {
-  const Scenario scenario = testing::small_scenario(2, 2, 2);
+  const Scenario scenario = test::small_scenario(2, 2, 2);
   const ForecastRun run = run_of(scenario);
   const StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated);
   const json data = data_of(predict_html(scenario, run, {"tracecast predict", "test"}));
@@ -120,7 +120,7 @@ TEST_CASE("page: every span of the step is in it, to the nanosecond", "[report][
 }
 
 TEST_CASE("page: durations times their calls are the compute time of the mean rank", "[report][page]") {
-  const Scenario scenario = testing::small_scenario(2, 2, 2);
+  const Scenario scenario = test::small_scenario(2, 2, 2);
   const ForecastRun run = run_of(scenario);
   double of_page = 0;
   for (const json& each : json::parse(durations_json(run.graph))) {
@@ -134,7 +134,7 @@ TEST_CASE("page: durations times their calls are the compute time of the mean ra
 }
 
 TEST_CASE("page: memory begins and ends with what stays, and its peak has the activations", "[report][page]") {
-  const Scenario scenario = testing::small_scenario(2, 2, 2);
+  const Scenario scenario = test::small_scenario(2, 2, 2);
   const ForecastRun run = run_of(scenario);
   for (std::size_t r = 0; r < run.graph.ranks.size(); ++r) {
     const auto index = static_cast<std::int32_t>(r);

@@ -36,7 +36,7 @@ double sum(const std::array<double, kKnobs>& parts) {
 
 TEST_CASE("the critical path has no holes: its kinds sum to the step time", "[property][report]") {
   const auto [tp, pp, dp] = GENERATE(table<int, int, int>({{1, 1, 1}, {2, 1, 4}, {1, 4, 2}, {2, 4, 8}}));
-  const ForecastRun run = run_of(testing::small_scenario(tp, pp, dp));
+  const ForecastRun run = run_of(test::small_scenario(tp, pp, dp));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   CHECK(sum(s.path_s) == Approx(seconds(run.timeline.step_time)).epsilon(1e-12));
   CHECK(s.step_s == seconds(run.timeline.step_time));
@@ -44,7 +44,7 @@ TEST_CASE("the critical path has no holes: its kinds sum to the step time", "[pr
 }
 
 TEST_CASE("a kind's seconds on the critical path are the derivative of the step time", "[differential][report]") {
-  const ForecastRun run = run_of(testing::small_scenario(2, 4, 8));
+  const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   constexpr double kStep = 1e-4;
   for (std::size_t k = 0; k < kKnobs; ++k) {
@@ -60,7 +60,7 @@ TEST_CASE("a kind's seconds on the critical path are the derivative of the step 
 }
 
 TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differential][report]") {
-  const ForecastRun run = run_of(testing::small_scenario(2, 4, 8));
+  const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   // Every kind's factor is drawn on its own, with the deviation that the path's costs have on average.
   std::array<double, kKnobs> deviation{};

@@ -12,7 +12,7 @@
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
-using tracecast::testing::small_scenario;
+using tracecast::test::small_scenario;
 
 namespace {
 

@@ -6,14 +6,14 @@
 
 #include "sim/cost/host_update.hpp"
 #include "sim/graph/template_writer.hpp"
-#include "sim/graph/traffic.hpp"
 #include "sim/network/parameter_server.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/traffic.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
-using tracecast::testing::small_scenario;
+using namespace tracecast::test;
 
 namespace {
 
@@ -91,6 +91,34 @@ TEST_CASE("4-8: asynchronous workers wait for nobody but a busy server", "[seeds
   CHECK(run(scenario).forecast.step_time_s > service);
   scenario.parallel.data_parallel = DataParallelKind::parameter_server;
   CHECK(run(scenario).forecast.step_time_s > 1.3 * service);  // push and pull one after the other
+}
+
+TEST_CASE("4-8: the slowest worker holds back a synchronous step, asynchronous throughput drops less",
+          "[seeds][graph]") {
+  // Updates a second of all workers, one of which computes ten times as long.
+  const auto throughput = [](DataParallelKind kind, double slowness) {
+    Scenario scenario = eight_ranks(kind);
+    scenario.cluster = eight_workers();
+    scenario.cluster.node.nic_rate = Bandwidth{12'500'000'000'000};  // so that computing decides
+    scenario.parallel.servers = 1024;
+    if (slowness > 1) scenario.perturbation.slow_ranks = {{5, 5, slowness}};
+    const ForecastRun result = run(scenario);
+    double sum = 0;
+    for (std::size_t rank = 0; rank < result.graph.ranks.size(); ++rank) {
+      const Duration own =
+          kind == DataParallelKind::parameter_server ? result.timeline.step_time : result.timeline.ends[rank];
+      sum += result.graph.ranks[rank].multiplicity / seconds(own);
+    }
+    return sum;
+  };
+  const double synchronous =
+      throughput(DataParallelKind::parameter_server, 10) / throughput(DataParallelKind::parameter_server, 1);
+  const double asynchronous = throughput(DataParallelKind::async_parameter_server, 10) /
+                              throughput(DataParallelKind::async_parameter_server, 1);
+  CHECK(synchronous < 0.5);
+  // Seven of eight go on as they did.
+  CHECK(asynchronous > 7.0 / 8);
+  CHECK(asynchronous < 1);
 }
 
 TEST_CASE("4-11: DDP's buckets hold 25 MiB of gradients, the first 1 MiB", "[seeds][graph]") {

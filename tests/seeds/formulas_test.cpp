@@ -4,17 +4,16 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
-#include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/traffic.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
-using tracecast::testing::small_scenario;
 
 namespace {
 

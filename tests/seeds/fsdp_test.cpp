@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/template_writer.hpp"
-#include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/report/forecast.hpp"
@@ -10,10 +9,10 @@
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/traffic.hpp"
 
 using namespace tracecast;
-using tracecast::test::llama3_70b;
-using tracecast::testing::small_scenario;
+using namespace tracecast::test;
 
 namespace {
 

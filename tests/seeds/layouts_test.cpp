@@ -3,13 +3,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
-#include "sim/graph/traffic.hpp"
 #include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/traffic.hpp"
 
 using namespace tracecast;
-using tracecast::testing::small_scenario;
+using namespace tracecast::test;
 
 namespace {
 

@@ -66,7 +66,7 @@ TEST_CASE("0-33: the best layout of one model depends on what joins its GPUs", "
 }
 
 TEST_CASE("0-34: every rank is a row of the exported trace, and there is one view of all", "[seeds][report]") {
-  const Scenario scenario = testing::small_scenario(2, 2, 2);
+  const Scenario scenario = test::small_scenario(2, 2, 2);
   const Result<ForecastRun> run = forecast(scenario, {.unfold = true, .record_spans = true});
   REQUIRE(run);
   const std::vector<TracedRank> ranks = traced_ranks(*run, {}).value();

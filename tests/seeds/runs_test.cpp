@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
-#include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
@@ -10,10 +9,10 @@
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/traffic.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
-using tracecast::testing::small_scenario;
 
 namespace {
 

@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/plan/memory_rules.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 

@@ -1,11 +1,9 @@
-#include "sim/network/topology_graph.hpp"
+#include "sim/network/bisection.hpp"
 
 #include <map>
 
 #include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/breadth_first_search.hpp>
 #include <boost/graph/push_relabel_max_flow.hpp>
-#include <boost/graph/visitors.hpp>
 
 #include "sim/base/result.hpp"
 
@@ -112,29 +110,6 @@ std::int64_t fabric_bisection(const Topology& topology) {
 }
 
 }  // namespace
-
-TopologyGraph make_graph(const Topology& topology) {
-  std::vector<std::pair<int, int>> ends;
-  std::vector<TopologyEdge> edges;
-  for (int id = 0; id < topology.link_count(); ++id) {
-    const TopologyLink link = topology.link(id);
-    if (link.capacity.bytes_per_second == 0) continue;
-    ends.emplace_back(link.from, link.to);
-    edges.push_back({id});
-  }
-  return TopologyGraph(boost::edges_are_unsorted_multi_pass, ends.begin(), ends.end(), edges.begin(),
-                       topology.vertex_count());
-}
-
-std::vector<int> link_distances(const TopologyGraph& graph, int from) {
-  const auto count = boost::num_vertices(graph);
-  std::vector<int> distances(static_cast<std::size_t>(count), -1);
-  distances[static_cast<std::size_t>(from)] = 0;
-  const auto distance = boost::make_iterator_property_map(distances.begin(), boost::get(boost::vertex_index, graph));
-  boost::breadth_first_search(
-      graph, from, boost::visitor(boost::make_bfs_visitor(boost::record_distances(distance, boost::on_tree_edge()))));
-  return distances;
-}
 
 Bandwidth bisection_bandwidth(const Topology& topology) {
   TRACECAST_ASSERT(topology.nodes() > 1 || topology.node().gpus > 1, "halves of a topology are not empty");

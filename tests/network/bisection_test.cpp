@@ -1,42 +1,11 @@
-#include "sim/network/topology_graph.hpp"
+#include "sim/network/bisection.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "sim/network/routing.hpp"
 #include "tests/network/fabrics.hpp"
 
 namespace tracecast {
 namespace {
-
-using namespace literals;
-
-/// Links from the first to the last vertex of a route, all of whose ways are as long.
-int links_of_way(const Topology& topology, const FlowRoute& route) {
-  std::int64_t sum = 0;
-  for (const LinkLoad& load : route.loads) sum += load.weight;
-  CHECK(sum % kWholeFlow == 0);
-  (void)topology;
-  return static_cast<int>(sum / kWholeFlow);
-}
-
-TEST_CASE("Routes are as short as a search in the graph finds", "[differential][network]") {
-  Cluster ports = three_tiers("fat-tree", 40);
-  ports.shape.switch_ports = 64;
-  for (const Cluster& cluster : {three_tiers("rail-optimized", 40), ports, torus(60, {5, 4, 3}), frontier_like(100)})
-    for (const auto detail : {FabricDetail::planes, FabricDetail::switches}) {
-      const Topology topology(cluster, detail);
-      const TopologyGraph graph = make_graph(topology);
-      // Over the fabric alone: rails are crossed above the leaves, not over NVLink.
-      const Routing routing(topology, {RoutingPolicy::even, 1, false});
-      const std::vector<int> distances = link_distances(graph, topology.gpu(0));
-      for (int rank = 1; rank < cluster.world_size; rank += 7) {
-        if (rank % cluster.node.gpus != 0) continue;
-        INFO(cluster.name << " to rank " << rank);
-        CHECK(links_of_way(topology, routing.route(0, rank)) ==
-              distances[static_cast<std::size_t>(topology.gpu(rank))]);
-      }
-    }
-}
 
 TEST_CASE("Bisection bandwidth", "[oracle][network]") {
   SECTION("inside a node: half of the GPUs into the switch") {
