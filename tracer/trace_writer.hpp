@@ -56,6 +56,6 @@ class TraceWriter {
 bool write_trace(const std::string& path, const Trace& trace);
 
 /// `text` as a JSON string, quotes included; bytes that are no ASCII characters are written as they are.
-std::string quoted(std::string_view text);
+std::string json_string(std::string_view text);
 
 }  // namespace tracecast

@@ -149,7 +149,7 @@ TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tr
 }
 
 TEST_CASE("trace: names that are no UTF-8 can be read back all the same", "[tracer]") {
-  CHECK(tracecast::quoted("a\"\n\xC3\xA9") == "\"a\\\"\\u000a\xC3\xA9\"");
+  CHECK(tracecast::json_string("a\"\n\xC3\xA9") == "\"a\\\"\\u000a\xC3\xA9\"");
   const std::string unknown = "\xEF\xBF\xBD";  // U+FFFD
   const auto [bytes, written] = GENERATE_COPY(
       table<std::string, std::string>({{"La\x84nch", "La" + unknown + "nch"},  // found by fuzzing an Nsight database
@@ -158,7 +158,7 @@ TEST_CASE("trace: names that are no UTF-8 can be read back all the same", "[trac
                                        {"\xED\xA0\x80", unknown + unknown + unknown},  // half of a surrogate pair
                                        {"\xF4\x90\x80\x80", unknown + unknown + unknown + unknown},  // beyond Unicode
                                        {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"}}));
-  CHECK(tracecast::quoted(bytes) == '"' + written + '"');
+  CHECK(tracecast::json_string(bytes) == '"' + written + '"');
   const TemporaryFolder folder;
   Trace trace;
   trace.kernels.push_back({bytes, 0, 7, 1, 10, 20, 1, 1});
