@@ -85,9 +85,6 @@ class PathSum {
   std::array<double, kKnobs> spread_{};
 };
 
-/// Host times differ from stack to stack by about 30 % (ACCURACY.md A4: 26 and 52 launches at 32 us, 13 us elsewhere).
-constexpr double kHostSpread = 0.3;
-
 }  // namespace
 
 const char* to_string(Knob knob) {

@@ -149,7 +149,7 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
 
 /// How wide a stack's spread is so that, beside the rest of each run's band, this share of its runs lies inside:
 /// below the 90 % of the band, since small stacks are drawn to a prior that is wider than most ask for.
-constexpr double kInside = 0.84;
+constexpr double kInside = 0.86;
 /// No stack is known better than sites differ that run the same configuration (1 to 3 %).
 constexpr double kLeastSpread = 0.03;
 

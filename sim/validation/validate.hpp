@@ -28,7 +28,7 @@ struct RowForecast {
   double predicted_s = 0;
   Band band;
   double deviation = 0;      ///< relative standard deviation that the band was made of
-  double kernel_spread = 0;  ///< its part that belongs to the costs of kernels and collectives
+  double kernel_spread = 0;  ///< its part that belongs to the costs of kernels, collectives and the host
   double stack_spread = 0;   ///< its part that belongs to the software stack
   double layout_spread = 0;  ///< its part for what is not printed, and for unknown dispatchers of experts
   Sensitivities sensitivities;

@@ -119,6 +119,38 @@ TEST_CASE("factors and changes reach the forecasts", "[validation]") {
   }
 }
 
+TEST_CASE("a band takes in what a slower host would do to a step that computes just ahead of it", "[validation]") {
+  const CsvTable table =
+      CsvTable::parse(
+          "layers,hidden,heads,gated_mlp,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,micro_batch,precision,"
+          "recompute,step_time_s\n"
+          "8,12288,96,0,2048,16,A100,8,Megatron-DeepSpeed,8,4,fp16,full,1\n"  // kernels of milliseconds
+          "12,2048,16,0,1024,16,A100,2,Megatron-DeepSpeed,2,2,fp16,full,1\n"  // of about the 80 us of a launch
+          "12,512,8,0,512,16,A100,2,Megatron-DeepSpeed,2,1,fp16,full,1\n",    // far below
+          "t.csv")
+          .value();
+  const FactorsOf slower_host = [](const RowScenario&) {
+    KnobFactors factors = no_factors();
+    factors[static_cast<std::size_t>(Knob::host)] = std::exp(kHostSpread);
+    return factors;
+  };
+  const auto both = validate_each(table, RowLibrary::open(kData).value(), {{}, slower_host});
+  std::vector<double> reaches, derivatives, host_shares;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const RowForecast& row = both[0][i];
+    REQUIRE(row.scored());
+    reaches.push_back(std::log(both[1][i].predicted_s / row.predicted_s) / 1.6449);
+    derivatives.push_back(kKernelsTogether * row.sensitivities.relative_deviation());
+    host_shares.push_back(row.sensitivities.path_s[static_cast<std::size_t>(Knob::host)] / row.predicted_s);
+    CAPTURE(i, host_shares[i]);
+    CHECK(row.kernel_spread == Approx(std::max(reaches[i], derivatives[i])));
+  }
+  CHECK(reaches[0] < 0.1 * derivatives[0]);
+  CHECK(host_shares[1] < 0.1);
+  CHECK(reaches[1] > 1.5 * derivatives[1]);
+  CHECK(host_shares[2] > 0.8);
+}
+
 TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest rank", "[validation]") {
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,source,pp,schedule,"
