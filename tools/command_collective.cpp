@@ -1,6 +1,8 @@
 /// `tracecast collective`: how long one collective takes on a machine, and how NCCL would run it.
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/bandwidth_svg.hpp"
+#include "sim/report/settings_text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/refusal.hpp"
@@ -38,6 +41,8 @@ const std::map<std::string, Protocol> kProtocols{
 const std::map<std::string, NetworkKind> kNetworks{
     {"analytic", NetworkKind::analytic}, {"fluid", NetworkKind::fluid}, {"simgrid", NetworkKind::simgrid}};
 
+const std::map<std::string, RoutingPolicy> kRoutings{{"even", RoutingPolicy::even}, {"ecmp", RoutingPolicy::ecmp}};
+
 struct Options {
   std::string topology;
   std::string op = "all_reduce";
@@ -47,6 +52,8 @@ struct Options {
   std::string algorithm = "automatic";
   std::string protocol = "automatic";
   std::string network = "analytic";
+  std::string routing = "even";
+  std::optional<std::int64_t> seed;
   bool sweep = false;
   std::string svg;
   bool json = false;
@@ -83,6 +90,8 @@ Result<Cluster> sized_cluster(const Options& options) {
                                                    : std::int64_t{1} << 24;
   if (world > most) return wrong("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   cluster->world_size = static_cast<int>(world);
+  cluster->routing = kRoutings.at(options.routing);
+  cluster->routing_seed = options.seed.value_or(cluster->routing_seed);
   return cluster;
 }
 
@@ -105,6 +114,13 @@ void add_siblings(const Options& options, Question& question) {
 }
 
 Result<Question> read_question(const Options& options) {
+  if (options.seed && options.routing != "ecmp")
+    return wrong("--routing-seed", std::to_string(*options.seed),
+                 "is of hashed routing (allowed: beside --routing ecmp)");
+  if (options.routing == "ecmp" && options.network == "analytic")
+    return wrong("--routing", "ecmp",
+                 "needs single cables, which the analytic network does not know (allowed: --network fluid, --network "
+                 "simgrid)");
   const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
@@ -164,10 +180,15 @@ std::string json_row(const Row& row, int ranks) {
 std::string json_answer(const Question& question, const std::vector<Row>& rows) {
   std::string list;
   for (const Row& row : rows) list += (list.empty() ? "    " : ",\n    ") + json_row(row, question.group.ranks);
+  const std::string routing =
+      question.cluster.routing == RoutingPolicy::ecmp
+          ? fmt::format("  \"routing\": {{\"policy\": \"ecmp\", \"seed\": {}}},\n", question.cluster.routing_seed)
+          : "";
   return fmt::format(
-      "{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n  \"results\": [\n{}\n  "
-      "]\n}}\n",
-      question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, list);
+      "{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n{}  \"results\": "
+      "[\n{}\n  ]\n}}\n",
+      question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, routing,
+      list);
 }
 
 std::string place_text(const Question& question) {
@@ -178,19 +199,23 @@ std::string place_text(const Question& question) {
 }
 
 std::string page(const Question& question, const Row& row) {
+  const std::string ways = ways_text(question.cluster);
   return fmt::format(
-      "{} of {}\n\n  group     {}\n  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
+      "{} of {}\n\n  group     {}\n{}  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
       "protocol {}, {} "
       "channels\n",
-      to_string(row.call.collective), to_text(row.call.size), place_text(question), to_text(row.cost.duration),
-      100 * row.cost.spread, to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
+      to_string(row.call.collective), to_text(row.call.size), place_text(question),
+      ways.empty() ? "" : "  routing   " + ways + "\n", to_text(row.cost.duration), 100 * row.cost.spread,
+      to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
       to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
       to_string(row.cost.protocol), row.cost.channels);
 }
 
 /// The columns of nccl-tests, and what was chosen.
 std::string table(const Question& question, const std::vector<Row>& rows) {
-  std::string text = fmt::format("# {}\n# {}\n#\n", to_string(question.call.collective), place_text(question));
+  std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
+  if (const std::string ways = ways_text(question.cluster); !ways.empty()) text += "# " + ways + "\n";
+  text += "#\n";
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
                       "algorithm", "protocol", "channels");
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
@@ -259,6 +284,14 @@ Run add_collective(CLI::App& app) {
                  "analytic: formulas; fluid and simgrid: flows on links, with the siblings of --stride beside them")
       ->check(CLI::IsMember(names_of(kNetworks)))
       ->capture_default_str();
+  app.add_option(
+         "--routing", options->routing,
+         "with fluid and simgrid, over equal-cost ways: even splits each flow over all of them; ecmp gives it one, "
+         "minimal, by a static hash")
+      ->check(CLI::IsMember(names_of(kRoutings)))
+      ->capture_default_str();
+  app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
   app.add_option("--svg", options->svg, "write the curve of a sweep to a file");
   app.add_flag("--json", options->json, "print one JSON object");

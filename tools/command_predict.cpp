@@ -1,8 +1,10 @@
 /// `tracecast predict`: forecasts one training step of a scenario.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -37,6 +39,8 @@ struct Options {
   std::vector<std::string> overrides;
   std::string flops_convention = "model_full_attn";
   std::string network = "analytic";
+  std::string routing;               ///< empty: the scenario's
+  std::optional<std::int64_t> seed;  ///< of its hash
   std::string neighbour;
   bool slow_compute = false;
   bool json = false;
@@ -85,6 +89,14 @@ Result<void> write_results(const Options& options, const Scenario& scenario, con
       });
 }
 
+/// Those of --set, and what options of their own say for them.
+std::vector<std::string> overrides_of(const Options& options) {
+  std::vector<std::string> all = options.overrides;
+  if (!options.routing.empty()) all.push_back("cluster.routing=" + options.routing);
+  if (options.seed) all.push_back(fmt::format("cluster.routing_seed={}", *options.seed));
+  return all;
+}
+
 Result<ExitCode> predict(const Options& options, const Context& context) {
   if (options.explain && options.network != "analytic")
     return fail({.file = "",
@@ -102,10 +114,10 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
   if (!options.sweep.axes.empty()) {
     ForecastOptions one = forecast_options(options);
     one.perturbation_effects = one.record_spans = one.explain = false;
-    return sweep_predict(options.sweep, options.scenario, options.overrides, one, options.json, context);
+    return sweep_predict(options.sweep, options.scenario, overrides_of(options), one, options.json, context);
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Scenario> scenario = read_with_topology(options.scenario, options.overrides);
+  const Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options));
   if (!scenario) return tl::unexpected(scenario.error());
   Result<ForecastRun> run = [&] {
     const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
@@ -150,6 +162,13 @@ Run add_predict(CLI::App& app) {
          "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
       ->check(CLI::IsMember({"analytic", "fluid", "simgrid"}))
       ->capture_default_str();
+  app.add_option(
+         "--routing", options->routing,
+         "with fluid and simgrid, over equal-cost ways: even splits each flow over all of them; ecmp gives it one, "
+         "minimal, by a static hash; default: the scenario's cluster.routing, or even")
+      ->check(CLI::IsMember({"even", "ecmp"}));
+  app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--neighbour", options->neighbour,
                  "another scenario on the nodes between those of this one, whose transfers share the fabric's links")
       ->type_name("SCENARIO");

@@ -50,7 +50,9 @@ class Linker {
       step_.capacities.push_back(links.capacity(link).bytes_per_second);
     std::vector<std::int32_t> together;  // transfers of each user that can be in flight at one time
     for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
-      step_.users.add(loads_of(shapes_of_communicator(static_cast<std::int32_t>(i)), step_.users));
+      const std::vector<TransferShape> shapes = shapes_of_communicator(static_cast<std::int32_t>(i));
+      if (links.hashed()) step_.labels[i] = label_of(step_.labels[i], shapes);
+      step_.users.add(loads_of(shapes, step_.users));
       together.push_back(1);
     }
     for (std::size_t r = 0; r < graph.ranks.size(); ++r) add_senders(static_cast<std::int32_t>(r), together);
@@ -58,6 +60,8 @@ class Linker {
   }
 
   const LinkedStep& step() const { return step_; }
+  /// Transfers may take longer than their cost, each in its own way, also where they share no link.
+  bool hashed() const { return links_.hashed(); }
 
   const std::vector<std::int32_t>& collectives_of(std::int32_t communicator) const {
     static const std::vector<std::int32_t> kNone;
@@ -114,6 +118,14 @@ class Linker {
     return step_.graph.ranks[index(step_.graph.communicators[index(communicator)].members.front())];
   }
 
+  /// Equal for equal `label` and the same times alone: by hash transfers that lie alike collide on cables or do not.
+  std::int32_t label_of(std::int32_t label, const std::vector<TransferShape>& shapes) {
+    std::vector<Duration> times;
+    for (const TransferShape& shape : shapes) times.push_back(shape.moving);
+    return known_labels_.try_emplace({label, std::move(times)}, static_cast<std::int32_t>(known_labels_.size()))
+        .first->second;
+  }
+
   void add_senders(std::int32_t r, std::vector<std::int32_t>& together) {
     const Rank& rank = step_.graph.ranks[index(r)];
     std::vector<Sender> own;
@@ -122,9 +134,11 @@ class Linker {
       if (std::none_of(own.begin(), own.end(), [&](const Sender& each) { return each.to == to; }))
         own.push_back({r, to, channel});
     }
-    for (const Sender& sender : own) {
+    for (Sender& sender : own) {
+      const std::vector<TransferShape> shapes = shapes_of_sender(sender);
+      if (links_.hashed()) sender.label = label_of(0, shapes);
       step_.senders.push_back(sender);
-      step_.users.add(loads_of(shapes_of_sender(sender), step_.users));
+      step_.users.add(loads_of(shapes, step_.users));
       together.push_back(static_cast<std::int32_t>(channels_of(sender).size()));
     }
   }
@@ -134,6 +148,7 @@ class Linker {
   std::vector<CalledCollectives> called_;                   ///< [program]
   std::vector<std::int32_t> slots_;                         ///< [communicator]
   std::vector<std::map<std::int32_t, std::int32_t>> sent_;  ///< [program]
+  std::map<std::pair<std::int32_t, std::vector<Duration>>, std::int32_t> known_labels_;
   LinkedStep step_;
 };
 
@@ -213,14 +228,15 @@ class Folding {
         folded_weights(step.users, classes_.user, classes_.user_count, classes_.link, classes_.links);
     const auto add = [](std::vector<FoldedTransfer>& to, std::int32_t owner, std::int32_t number, TransferShape shape,
                         std::vector<LinkWeight> loads) {
-      if (loads.empty()) return;
+      if (loads.empty() && !shape.collides) return;
       shape.loads = std::move(loads);
       to.push_back({owner, number, std::move(shape)});
     };
     for (std::size_t i = 0; i < communicators_.size(); ++i) {
       auto& own = weights[index(classes_.user[index(communicators_[i])])];
-      if (own.empty()) continue;
+      if (own.empty() && !linker_.hashed()) continue;
       std::vector<TransferShape> shapes = linker_.shapes_of_communicator(communicators_[i]);
+      own.resize(shapes.size());
       const std::vector<std::int32_t>& collectives = linker_.collectives_of(communicators_[i]);
       for (std::size_t k = 0; k < own.size(); ++k)
         add(folded_.loads.collectives, static_cast<std::int32_t>(i), collectives[k], std::move(shapes[k]),
@@ -230,8 +246,9 @@ class Folding {
       const Sender& sender = step.senders[i];
       const std::int32_t rank = classes_.rank[index(sender.rank)];
       auto& own = weights[index(classes_.user[index(step.user_of(i))])];
-      if (first_[index(rank)] != sender.rank || own.empty()) continue;
+      if (first_[index(rank)] != sender.rank || (own.empty() && !linker_.hashed())) continue;
       std::vector<TransferShape> shapes = linker_.shapes_of_sender(sender);
+      own.resize(shapes.size());
       const auto channels = linker_.channels_of(sender);
       for (std::size_t k = 0; k < own.size(); ++k)
         add(folded_.loads.messages, rank, channels[k].first, std::move(shapes[k]), std::move(own[k]));

@@ -54,7 +54,8 @@ Colours first_colours(const LinkedStep& step, ClassColour salt) {
     colours.rank.push_back(combine(salt, static_cast<ClassColour>(seed)));
   for (const std::int32_t label : step.labels) colours.user.push_back(combine(salt, static_cast<ClassColour>(label)));
   for (const Sender& sender : step.senders)
-    colours.user.push_back(combine(~salt, static_cast<ClassColour>(sender.channel)));
+    colours.user.push_back(
+        combine(combine(~salt, static_cast<ClassColour>(sender.label)), static_cast<ClassColour>(sender.channel)));
   for (const std::int64_t capacity : step.capacities)
     colours.link.push_back(combine(salt, static_cast<ClassColour>(capacity)));
   return colours;
@@ -206,6 +207,7 @@ bool members_agree(const LinkedStep& step, const LinkClasses& classes) {
   }
   for (const Sender& sender : step.senders) {
     lists.items.push_back(pair_of(0, sender.channel));
+    lists.items.push_back(pair_of(2, sender.label));
     lists.items.push_back(pair_of(1, class_at(classes.rank, sender.rank)));
     lists.close();
   }

@@ -4,7 +4,8 @@
 ///
 ///   ranks  of a class have one program and speed, users of the same classes (their communicators, and themselves as senders),
 ///          and partners of the same classes
-///   users  of a class have as many members of every class, and cross as many links of every class with the same weights
+///   users  of a class have as many members of every class, transfers that take the same alone, and cross as many links of
+///          every class with the same weights
 ///   links  of a class have one capacity, and are crossed by as many users of every class with the same weights
 ///
 /// In it all copies of a transfer begin together, get one rate and end together (docs/folding.md). Colours are hashes; the
@@ -24,14 +25,15 @@ struct Sender {
   std::int32_t rank = 0;
   std::int32_t to = 0;
   std::int32_t channel = 0;  ///< the first of its channels there
+  std::int32_t label = 0;    ///< equal: its messages take the same alone
 };
 
 /// A step graph of all ranks of a job with its users of links: the communicators of the graph, then the senders.
 struct LinkedStep {
   const StepGraph& graph;
   LinkUsers users;
-  std::vector<Sender> senders;           ///< by rank
-  std::vector<std::int32_t> labels;      ///< [communicator] equal: the same slot and placement
+  std::vector<Sender> senders;       ///< by rank
+  std::vector<std::int32_t> labels;  ///< [communicator] equal: the same slot and placement, calls take the same alone
   std::vector<std::int64_t> capacities;  ///< [link]
   std::int32_t user_of(std::size_t sender) const {
     return static_cast<std::int32_t>(graph.communicators.size() + sender);

@@ -37,7 +37,7 @@ class SharedTransfers::Builder {
     for (Candidate& each : candidates_) {
       std::erase_if(each.shape.loads,
                     [this](const LinkWeight& load) { return users_[static_cast<std::size_t>(load.link)] != kSeveral; });
-      if (each.shape.loads.empty()) continue;
+      if (each.shape.loads.empty() && !each.shape.collides) continue;
       const FlowGroup group = make_flow_group(links_, each.ranks);
       const FlowSchedule schedule = collective_flows(each.call, each.cost->algorithm, group);
       *each.kind = add_kind({*each.cost, schedule, group, each.shape});

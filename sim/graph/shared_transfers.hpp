@@ -2,7 +2,7 @@
 ///
 /// A communicator runs one call at a time, a channel one message at a time; so a link that only one of them ever loads
 /// holds nobody back, and is left out. Transfers whose links are all of that kind take what the graph says, and the engine
-/// never asks anybody about them.
+/// never asks anybody about them, unless their own flows collide on cables (TransferShape::collides).
 #pragma once
 
 #include <cstdint>

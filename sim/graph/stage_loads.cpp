@@ -24,7 +24,7 @@ class StageLoads {
         class_shapes_(graph.communicators.size()) {}
 
   std::optional<FoldedLoads> find() {
-    if (!one_rank_per_stage()) return std::nullopt;
+    if (links_.hashed() || !one_rank_per_stage()) return std::nullopt;  // by hash no two ways are alike
     const auto ranks = as_index(plan_.world_size);
     users_.reserve(4 * ranks, 16 * ranks);
     user_class_.reserve(4 * ranks);

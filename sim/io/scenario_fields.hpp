@@ -45,6 +45,7 @@ inline Names<DataParallelKind> data_parallel_names() {
 inline Names<Backend> backend_names() {
   return {{"nccl", Backend::nccl}, {"gloo", Backend::gloo}, {"mpi", Backend::mpi}};
 }
+inline Names<RoutingPolicy> routing_names() { return {{"even", RoutingPolicy::even}, {"ecmp", RoutingPolicy::ecmp}}; }
 inline Names<Precision> optimizer_state_precision_names() {
   return {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}};
 }

@@ -159,6 +159,10 @@ class ScenarioReader {
       cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
     if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
     cluster->get("backend", scenario_.cluster.backend, backend_names());
+    cluster->get("routing", scenario_.cluster.routing, routing_names());
+    if (cluster->get("routing_seed", scenario_.cluster.routing_seed, 0, INT64_MAX) &&
+        scenario_.cluster.routing != RoutingPolicy::ecmp)
+      cluster->error("routing_seed", "is of hashed routing (allowed: beside cluster.routing = ecmp)");
     scenario_.cluster.world_size = world_size;
     const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
     if (most > 0 && world_size > most)

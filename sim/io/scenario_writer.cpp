@@ -112,6 +112,10 @@ std::string to_json(const Scenario& scenario) {
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
   for (const auto& [name, backend] : backend_names())
     if (backend == scenario.cluster.backend && backend != Backend::nccl) object["cluster"]["backend"] = name;
+  if (scenario.cluster.routing == RoutingPolicy::ecmp) {
+    object["cluster"]["routing"] = "ecmp";
+    object["cluster"]["routing_seed"] = scenario.cluster.routing_seed;
+  }
   if (const ordered_json perturb = perturb_object(scenario); !perturb.empty()) object["perturb"] = perturb;
   if (scenario.measured)
     object["measured"] = {{"step_time_s", scenario.measured->step_time_s}, {"source", scenario.measured->source}};

@@ -118,6 +118,12 @@ struct StorageSpec {
   bool operator==(const StorageSpec&) const = default;
 };
 
+/// How flows choose among equally short ways of the fabric.
+/// even   over all of them alike; keeps symmetry, so that the ranks of a step fold
+/// ecmp   each flow goes one way over single cables, chosen by a hash of (seed, the NICs of its ends, its number), as
+///        switches with static hashing do. One way of a dragonfly is minimal, of a torus in the order of its dimensions
+enum class RoutingPolicy { even, ecmp };
+
 /// The library that runs collectives; see host_collectives.hpp.
 enum class Backend { nccl, gloo, mpi };
 
@@ -131,6 +137,8 @@ struct Cluster {
   CollectiveTuning tuning;
   StorageSpec storage;
   Backend backend = Backend::nccl;
+  RoutingPolicy routing = RoutingPolicy::even;
+  std::int64_t routing_seed = 1;  ///< of ecmp; not negative
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
   NetworkFaults faults;

@@ -29,6 +29,11 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architectu
       rounded(std::max(1.0, 1e9 * nccl_gpu_rate(cluster.node, whole_domain, nccl_architecture(architecture))));
   find_ports();
   tiers_base_ = count_ = cluster.nodes() * 2 * (gpus_ + ports_);
+  if (cluster.routing == RoutingPolicy::ecmp) {
+    hashed_ = std::make_shared<const Topology>(cluster_, FabricDetail::switches);
+    number_cables();
+    return;
+  }
   double wire = kWireEfficiency * static_cast<double>(cluster.node.nic_rate.bytes_per_second) * nics;  // of a domain
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0 || ports_ == 0) break;
@@ -40,6 +45,20 @@ ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architectu
     tiers_.push_back({tier.name, tier.nodes, planes, count_, rounded(wire * tier.nodes / planes * left)});
     count_ += 2 * units * planes;
   }
+}
+
+void ClusterLinks::number_cables() {
+  for (int link = hashed_->first_fabric_link(); link < hashed_->link_count(); ++link) {
+    first_cables_.push_back(count_);
+    count_ += hashed_->link(link).cables;
+  }
+  first_cables_.push_back(count_);
+}
+
+ClusterLinks::Cable ClusterLinks::cable(std::int32_t link) const {
+  const auto behind = std::upper_bound(first_cables_.begin(), first_cables_.end(), link);
+  const auto fabric_link = static_cast<int>(behind - first_cables_.begin()) - 1;
+  return {hashed_->link(hashed_->first_fabric_link() + fabric_link), link - *(behind - 1)};
 }
 
 void ClusterLinks::find_ports() {
@@ -55,26 +74,28 @@ void ClusterLinks::find_ports() {
 
 ClusterLinks::Ports ClusterLinks::ports_at(const Topology& topology, int ports, int domain) {
   const NodeLayout& layout = topology.node();
-  std::vector<int> working(static_cast<std::size_t>(ports));
+  std::vector<std::vector<int>> working(static_cast<std::size_t>(ports));
   std::vector<double> slowest(static_cast<std::size_t>(ports), std::numeric_limits<double>::max());
   for (int nic = 0; nic < layout.nics; ++nic) {
     const TopologyLink cable = topology.link(topology.node_link(domain, layout.nic_cable(nic)));
     if (cable.capacity.bytes_per_second == 0) continue;
     const auto port = static_cast<std::size_t>(nic * ports / layout.nics);
-    ++working[port];
+    working[port].push_back(nic);
     slowest[port] = std::min(slowest[port], static_cast<double>(cable.capacity.bytes_per_second));
   }
   Ports result;
   const int per_host = ports / layout.hosts;
   for (int port = 0; port < ports; ++port) {
-    const auto works = [&](int each) { return working[static_cast<std::size_t>(each)] > 0; };
+    const auto works = [&](int each) { return !working[static_cast<std::size_t>(each)].empty(); };
     const auto own = static_cast<std::size_t>(port);
-    result.capacity.push_back(works(port) ? rounded(kWireEfficiency * slowest[own] * working[own]) : Bandwidth{});
+    const auto nics = static_cast<double>(working[own].size());
+    result.capacity.push_back(works(port) ? rounded(kWireEfficiency * slowest[own] * nics) : Bandwidth{});
     int used = port;
     for (int i = 1; i < per_host && !works(used); ++i) used = port / per_host * per_host + (port + i) % per_host;
     TRACECAST_ASSERT(works(used), "every host keeps a NIC");
     result.in_use.push_back(used);
   }
+  result.nics = std::move(working);
   return result;
 }
 
@@ -90,6 +111,10 @@ Bandwidth ClusterLinks::capacity(std::int32_t link) const {
     if (local < 2 * gpus_) return gpu_capacity_;
     return ports_of(link / (2 * (gpus_ + ports_))).capacity[static_cast<std::size_t>((local - 2 * gpus_) % ports_)];
   }
+  if (hashed()) {
+    const TopologyLink all = cable(link).link;
+    return rounded(kWireEfficiency * static_cast<double>(all.capacity.bytes_per_second) / all.cables);
+  }
   const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
   return std::prev(above)->capacity;
 }
@@ -102,6 +127,11 @@ std::string ClusterLinks::name(std::int32_t link) const {
     if (local < 2 * gpus_) return fmt::format("node {} gpu {} {}", domain, local % gpus_, local < gpus_ ? "out" : "in");
     const std::int32_t port = local - 2 * gpus_;
     return fmt::format("node {} port {} {}", domain, port % ports_, port < ports_ ? "out" : "in");
+  }
+  if (hashed()) {
+    const auto [all, place] = cable(link);
+    const std::string between = fmt::format("{} to {}", hashed_->name(all.from), hashed_->name(all.to));
+    return all.cables == 1 ? between : fmt::format("{} cable {}", between, place);
   }
   const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
   const Tier& tier = *std::prev(above);
@@ -117,14 +147,49 @@ std::int32_t ClusterLinks::up(const Tier& tier, int domain, int port) {
 
 GpuSeat ClusterLinks::home_of(int domain, int port) const { return {domain, (port * gpus_ + ports_ - 1) / ports_}; }
 
-void ClusterLinks::append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const {
-  bool changes_rail = rail_optimized_ && rail_of(from_port) != rail_of(to_port);
+ClusterLinks::Crossing ClusterLinks::crossing(GpuSeat source, GpuSeat target, int rail) const {
+  TRACECAST_ASSERT(ports_ > 0, "domains are joined by NICs");
+  Crossing flow{source, target, rail < 0 ? port_of(source) : rail, rail < 0 ? port_of(target) : rail};
+  flow.from_in_use = port_in_use(source.node, flow.from_port);
+  flow.to_in_use = port_in_use(target.node, flow.to_port);
+  return flow;
+}
+
+void ClusterLinks::append_climb(const Crossing& flow, LinkPath& route) const {
+  bool changes_rail = rail_optimized_ && rail_of(flow.from_in_use) != rail_of(flow.to_in_use);
   for (const Tier& tier : tiers_) {
-    if (from_domain / tier.nodes == to_domain / tier.nodes && !changes_rail) return;
+    if (flow.source.node / tier.nodes == flow.target.node / tier.nodes && !changes_rail) return;
     changes_rail = false;
-    route.push_back(up(tier, from_domain, from_port));
-    route.push_back(up(tier, to_domain, to_port) + 1);
+    route.push_back(up(tier, flow.source.node, flow.from_in_use));
+    route.push_back(up(tier, flow.target.node, flow.to_in_use) + 1);
   }
+}
+
+void ClusterLinks::append_cables(const Crossing& flow, int part, LinkPath& route) const {
+  const auto nic = [part](const std::vector<int>& nics) { return nics[static_cast<std::size_t>(part) % nics.size()]; };
+  const NicSeat from{flow.source.node, nic(nics_of(flow.source.node, flow.from_in_use))};
+  const NicSeat to{flow.target.node, nic(nics_of(flow.target.node, flow.to_in_use))};
+  const int start = hashed_->attached(from.node, from.nic);
+  const int end = hashed_->attached(to.node, to.nic);
+  const WayChoice choice =
+      hashed_choice(static_cast<std::uint64_t>(cluster_.routing_seed), from, to, static_cast<std::uint64_t>(part));
+  const FabricPath path =
+      std::visit([&](const auto& fabric) { return fabric.path(start, end, choice, {}); }, hashed_->fabric());
+  TRACECAST_ASSERT(path.connected, "every two NICs of a fabric are joined");
+  int hop = 1 << 16;  // decisions between switches have smaller numbers
+  for (const LinkLoad& load : path.loads) {
+    const std::int32_t* first = first_cables_.data() + load.link;
+    route.push_back(*first + choice.pick(first[1] - *first, hop++));
+  }
+}
+
+int ClusterLinks::parts(int from, int to, int rail) const {
+  const GpuSeat source = cluster_.seat(from);
+  const GpuSeat target = cluster_.seat(to);
+  if (!hashed() || source.node == target.node) return 1;
+  const Crossing flow = crossing(source, target, rail);
+  return static_cast<int>(
+      std::max(nics_of(source.node, flow.from_in_use).size(), nics_of(target.node, flow.to_in_use).size()));
 }
 
 void ClusterLinks::append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const {
@@ -143,7 +208,7 @@ void ClusterLinks::append_arrival(GpuSeat to, int port, LinkPath& route) const {
   append_forward(home_of(to.node, port), to, route);
 }
 
-void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route) const {
+void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route, int part) const {
   TRACECAST_ASSERT(from != to, "a flow goes from one rank to another");
   const GpuSeat source = cluster_.seat(from);
   const GpuSeat target = cluster_.seat(to);
@@ -152,12 +217,13 @@ void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route) con
     route.push_back(gpu_in(target));
     return;
   }
-  TRACECAST_ASSERT(ports_ > 0, "domains are joined by NICs");
-  const int from_port = rail < 0 ? port_of(source) : rail;
-  const int to_port = rail < 0 ? port_of(target) : rail;
-  append_departure(source, from_port, route);
-  append_climb(source.node, port_in_use(source.node, from_port), target.node, port_in_use(target.node, to_port), route);
-  append_arrival(target, to_port, route);
+  const Crossing flow = crossing(source, target, rail);
+  append_departure(source, flow.from_port, route);
+  if (hashed())
+    append_cables(flow, part, route);
+  else
+    append_climb(flow, route);
+  append_arrival(target, flow.to_port, route);
 }
 
 bool ClusterLinks::moves(int first, int last, int domains) const {
@@ -165,6 +231,7 @@ bool ClusterLinks::moves(int first, int last, int domains) const {
   const int from = cluster_.node_of(first);
   const int to = cluster_.node_of(last);
   if (from == to) return true;
+  if (hashed()) return false;  // no two ways are alike
   for (const Tier& tier : tiers_) {
     if (domains % tier.nodes == 0) continue;
     const bool lowest = &tier == &tiers_.front();

@@ -6,18 +6,25 @@
 /// links of a bundle carry the same, and the bundle is one link of their summed capacity. On a rail-optimised fabric every
 /// port index has a leaf switch of its own; rails meet one tier above.
 ///
+/// With RoutingPolicy::ecmp every single cable of the fabric is a link instead (sim/network/topology.hpp, switch by switch), and
+/// a flow takes one way over them. It is divided evenly among the NICs of its ports, as NCCL's channels are: part i goes
+/// from the i-th working NIC of the one to the i-th of the other, by the switches that Routing finds for flow i; of several cables
+/// between two switches the hash takes one. It knows NICs only, so all flows between two of them go one way, whatever
+/// collective they belong to. Lost uplinks are taken off every cable of their tier alike.
+///
 /// A flow that has to leave by another GPU's port is forwarded over NVLink to that GPU first (PXN).
 ///
 /// Faults of the cluster act here: a port is as many of its NICs as work, at the rate of the slowest of them; a port without any is
 /// the next one of its host; lost uplinks are missing from their bundles; ranks leave out missing GPUs.
 ///
 /// Capacities are what flows can reach: of a GPU's links NCCL's share (nccl_tuning.hpp), of the wire 97.5 % (cluster.hpp).
-/// Leaves out: PCIe between GPU and NIC, the single links of a mesh (their sum is the GPU's link), routes of dragonflies and
-/// tori beyond their tiers.
+/// Leaves out: PCIe between GPU and NIC, the single links of a mesh (their sum is the GPU's link), the single NICs of a port;
+/// with even splitting also routes of dragonflies and tori beyond their tiers.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,17 +46,24 @@ class ClusterLinks {
 
   std::int32_t count() const { return count_; }
   Bandwidth capacity(std::int32_t link) const;
-  /// "node 3 gpu 2 out", "leaf 0 rail 5 up"
+  /// "node 3 gpu 2 out", "leaf 0 rail 5 up", "leaf0.5.0 to spine0.1.3", "leaf0.5.0 to spine0.1.3 cable 2"
   std::string name(std::int32_t link) const;
+
+  /// Flows take one way each over cables of the fabric: links from `first_cable()` on.
+  bool hashed() const { return hashed_ != nullptr; }
+  std::int32_t first_cable() const { return hashed() ? tiers_base_ : count_; }
 
   int gpus() const { return gpus_; }    ///< of one domain
   int ports() const { return ports_; }  ///< of one domain
   int domain_of(int rank) const { return cluster_.node_of(rank); }
   int port_of(int rank) const { return port_of(cluster_.seat(rank)); }
 
-  /// The way from one rank to another; between domains over port `rail` of both, -1: over the ports next to them.
+  /// Parts of a flow from one rank to another that go ways of their own, equally much each: the NICs of its ports where
+  /// routing is hashed, else 1.
+  int parts(int from, int to, int rail) const;
+  /// The way of a part from one rank to another; between domains over port `rail` of both, -1: over the ports next to them.
   /// Requires different ranks, and ports where they lie in different domains
-  void append_route(int from, int to, int rail, LinkPath& route) const;
+  void append_route(int from, int to, int rail, LinkPath& route, int part = 0) const;
   /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
   void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(cluster_.seat(rank))); }
   void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(cluster_.seat(rank))); }
@@ -74,8 +88,19 @@ class ClusterLinks {
 
   /// The ports of one domain.
   struct Ports {
-    std::vector<Bandwidth> capacity;   ///< [port] 0: none of its NICs works
-    std::vector<std::int32_t> in_use;  ///< [port] the port that does its work
+    std::vector<Bandwidth> capacity;     ///< [port] 0: none of its NICs works
+    std::vector<std::int32_t> in_use;    ///< [port] the port that does its work
+    std::vector<std::vector<int>> nics;  ///< [port] those that work, numbers of the domain
+  };
+
+  /// The ports that a flow between two domains leaves and arrives by.
+  struct Crossing {
+    GpuSeat source;
+    GpuSeat target;
+    int from_port = 0;
+    int to_port = 0;
+    int from_in_use = 0;
+    int to_in_use = 0;
   };
 
   std::int32_t gpu_out(GpuSeat seat) const { return domain_base(seat.node) + seat.gpu; }
@@ -91,9 +116,21 @@ class ClusterLinks {
   void find_ports();
   const Ports& ports_of(int domain) const;
   int port_in_use(int domain, int port) const { return ports_of(domain).in_use[static_cast<std::size_t>(port)]; }
+  const std::vector<int>& nics_of(int domain, int port) const {
+    return ports_of(domain).nics[static_cast<std::size_t>(port)];
+  }
   /// The GPU next to a port.
   GpuSeat home_of(int domain, int port) const;
-  void append_climb(int from_domain, int from_port, int to_domain, int to_port, LinkPath& route) const;
+  Crossing crossing(GpuSeat source, GpuSeat target, int rail) const;
+  void append_climb(const Crossing& flow, LinkPath& route) const;
+  void append_cables(const Crossing& flow, int part, LinkPath& route) const;
+  void number_cables();
+  /// One of the cables between two switches.
+  struct Cable {
+    TopologyLink link;  ///< all of them
+    std::int32_t place = 0;
+  };
+  Cable cable(std::int32_t link) const;
   void append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const;
   void append_departure(GpuSeat from, int port, LinkPath& route) const;
   void append_arrival(GpuSeat to, int port, LinkPath& route) const;
@@ -107,8 +144,11 @@ class ClusterLinks {
   std::int32_t count_ = 0;
   Bandwidth gpu_capacity_;
   Ports usual_ports_;
-  std::map<int, Ports> other_ports_;  ///< [domain] where a NIC is slow or gone
-  std::vector<Tier> tiers_;
+  std::map<int, Ports> other_ports_;        ///< [domain] where a NIC is slow or gone
+  std::vector<Tier> tiers_;                 ///< none where routing is hashed
+  std::shared_ptr<const Topology> hashed_;  ///< switch by switch; none where traffic is split evenly
+  std::vector<std::int32_t>
+      first_cables_;  ///< [fabric link] number of its first cable; at last of the first behind all
 };
 
 }  // namespace tracecast

@@ -481,13 +481,24 @@ FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group) {
   return schedule;
 }
 
-void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route) {
+int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow) {
+  if (!links.hashed() || std::max(flow.from, flow.to) >= group.ranks()) return 1;
+  const auto global = [&](std::int32_t member) { return group.global[static_cast<std::size_t>(member)]; };
+  return links.parts(global(flow.from), global(flow.to), flow.rail);
+}
+
+Bytes part_size(Bytes size, int part, int parts) {
+  const std::int64_t rest = size.count % parts;
+  return {size.count / parts + (part < rest ? 1 : 0)};
+}
+
+void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route, int part) {
   const auto global = [&](std::int32_t member) { return group.global[static_cast<std::size_t>(member)]; };
   if (flow.to == group.network()) return links.append_to_network(global(flow.from), flow.rail, route);
   if (flow.from == group.network()) return links.append_from_network(global(flow.to), flow.rail, route);
   if (flow.to >= group.ranks()) return links.append_to_switch(global(flow.from), route);
   if (flow.from >= group.ranks()) return links.append_from_switch(global(flow.to), route);
-  links.append_route(global(flow.from), global(flow.to), flow.rail, route);
+  links.append_route(global(flow.from), global(flow.to), flow.rail, route, part);
 }
 
 }  // namespace tracecast

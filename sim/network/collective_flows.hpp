@@ -84,7 +84,11 @@ FlowSchedule halving_doubling_all_reduce(Bytes size, const FlowGroup& group);
 /// Requires an even group
 FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group);
 
-/// The links that a flow crosses.
-void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route);
+/// Parts of a flow that go ways of their own (ClusterLinks::parts).
+int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow);
+/// Bytes of one of them: all together are the flow's.
+Bytes part_size(Bytes size, int part, int parts);
+/// The links that a part of a flow crosses.
+void append_route(const ClusterLinks& links, const FlowGroup& group, const Flow& flow, LinkPath& route, int part = 0);
 
 }  // namespace tracecast

@@ -2,13 +2,28 @@
 
 namespace tracecast {
 
-int WayChoice::pick(int ways, int hop) const {
-  // SplitMix64's finaliser: every bit of the key and of the hop reaches every bit of the result.
-  std::uint64_t x = key + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(hop) + 1);
+namespace {
+
+/// SplitMix64's step (Steele, Lea, Flood 2014): every bit of what is taken in reaches every bit of the result.
+std::uint64_t stirred(std::uint64_t state, std::uint64_t value) {
+  std::uint64_t x = state + 0x9e3779b97f4a7c15ULL * (value + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  x ^= x >> 31;
-  return static_cast<int>(x % static_cast<std::uint64_t>(ways));
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+int WayChoice::pick(int ways, int hop) const {
+  return static_cast<int>(stirred(key, static_cast<std::uint64_t>(hop)) % static_cast<std::uint64_t>(ways));
+}
+
+WayChoice hashed_choice(std::uint64_t seed, NicSeat from, NicSeat to, std::uint64_t flow) {
+  WayChoice choice{true, seed};
+  for (const int part : {from.node, from.nic, to.node, to.nic})
+    choice.key = stirred(choice.key, static_cast<std::uint64_t>(part));
+  choice.key = stirred(choice.key, flow);
+  return choice;
 }
 
 Fabric make_fabric(const Cluster& cluster, FabricDetail detail) {

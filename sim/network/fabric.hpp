@@ -33,6 +33,16 @@ struct WayChoice {
   int pick(int ways, int hop) const;
 };
 
+/// A NIC of a scale-up domain, as a number of the domain.
+struct NicSeat {
+  int node = 0;
+  int nic = 0;
+};
+
+/// One way by a hash, the same for every flow of this number from one NIC to another: what switches hash are the addresses
+/// of the NICs, and a port number for each of their flows.
+WayChoice hashed_choice(std::uint64_t seed, NicSeat from, NicSeat to, std::uint64_t flow);
+
 /// What a message meets between two NICs.
 struct FabricPath {
   std::vector<LinkLoad> loads;

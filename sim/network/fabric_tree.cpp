@@ -43,6 +43,9 @@ struct Cabling {
   int first(int index) const { return fans_out() ? index * count() : fans_in() ? index / (below / above) : 0; }
   int pairs() const { return below * count(); }
   int pair(int index, int upper) const { return index * count() + upper - first(index); }
+  /// Switches below that one above is joined to, in the same way.
+  int count_below() const { return fans_out() ? 1 : fans_in() ? below / above : below; }
+  int first_below(int upper) const { return fans_out() ? upper / count() : fans_in() ? upper * count_below() : 0; }
 };
 
 template <class List>
@@ -291,6 +294,30 @@ std::vector<LinkLoad> single_way(const Planes& left, const Planes& right) {
   return loads;
 }
 
+/// One way by hash. Leaves are planes of one switch, so every switch that is joined leads on, up and down.
+std::vector<LinkLoad> hashed_way(const Planes& left, const Planes& right, const WayChoice& choice) {
+  const int top = static_cast<int>(left.size()) - 1;
+  const auto cabling = [](const Planes& planes, int i) {
+    return Cabling{at(planes, i)->switches, at(planes, i + 1)->switches};
+  };
+  std::vector<LinkLoad> loads;
+  loads.reserve(2 * static_cast<std::size_t>(top));
+  int reached = 0;
+  for (int i = 0; i < top; ++i) {
+    const Cabling joined = cabling(left, i);
+    const int next = joined.first(reached) + choice.pick(joined.count(), i);
+    loads.push_back({at(left, i)->first_link + 2 * joined.pair(reached, next), kWholeFlow});
+    reached = next;
+  }
+  for (int i = top; i-- > 0;) {
+    const Cabling joined = cabling(right, i);
+    const int next = joined.first_below(reached) + choice.pick(joined.count_below(), 2 * top - i);
+    loads.push_back({at(right, i)->first_link + 2 * joined.pair(next, reached) + 1, kWholeFlow});
+    reached = next;
+  }
+  return loads;
+}
+
 }  // namespace
 
 FabricPath TreeFabric::path(int from, int to, const WayChoice& choice, const IsDead& dead) const {
@@ -309,6 +336,10 @@ FabricPath TreeFabric::path(int from, int to, const WayChoice& choice, const IsD
   const auto single = [](const Plane* plane) { return plane->switches == 1; };
   if (!dead && std::all_of(left.begin(), left.end(), single)) {
     path.loads = single_way(left, right);
+    return path;
+  }
+  if (!dead && choice.hashed) {
+    path.loads = hashed_way(left, right, choice);
     return path;
   }
   Climb climb(left, right, choice, dead);

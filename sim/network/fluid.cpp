@@ -15,24 +15,62 @@ std::int64_t duration_of(Wide rest, std::int64_t rate) {
 
 }  // namespace
 
+namespace {
+
+Bandwidth mean_rate(Bytes bytes, Duration time) {
+  if (time.picoseconds <= 0) return {1};
+  const Wide whole = wide(bytes.count) * wide(1'000'000'000'000) / wide(time.picoseconds);
+  return {std::max<std::int64_t>(1, static_cast<std::int64_t>(whole))};
+}
+
+}  // namespace
+
 Bandwidth rate_alone(const CollectiveCost& cost, const FlowSchedule& schedule) {
-  const Duration moving = cost.duration - cost.latency;
-  if (moving.picoseconds <= 0) return {1};
-  const Wide bytes = wide(schedule.critical().count) * wide(1'000'000'000'000);
-  return {std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes / wide(moving.picoseconds)))};
+  return mean_rate(schedule.critical(), cost.duration - cost.latency);
 }
 
 // ---- Shapes ----------------------------------------------------------------------------------------------------------
 
 TransferShapes::TransferShapes(const ClusterLinks& links, FluidOptions options)
-    : links_(links), options_(options), bytes_(static_cast<std::size_t>(links.count())) {}
+    : links_(links),
+      options_(options),
+      bytes_(static_cast<std::size_t>(links.count())),
+      on_cable_(static_cast<std::size_t>(links.count() - links.first_cable())) {}
 
-void TransferShapes::add(const LinkPath& path, std::int64_t bytes) {
+void TransferShapes::add(const LinkPath& path, std::int64_t bytes, std::int64_t count) {
   for (const std::int32_t link : path) {
     std::int64_t& sum = bytes_[static_cast<std::size_t>(link)];
     if (sum == 0) touched_.push_back(link);
-    sum += bytes;
+    sum += bytes * count;
+    if (link < links_.first_cable()) continue;
+    std::int64_t& now = on_cable_[static_cast<std::size_t>(link - links_.first_cable())];
+    if (now == 0) cables_.push_back(link);
+    now += bytes;
   }
+}
+
+void TransferShapes::add(const Round& round, const FlowGroup& group, Bandwidth limit) {
+  Bytes largest;
+  for (const Flow& flow : round.flows) {
+    if (flow.size.count == 0) continue;
+    largest = std::max(largest, flow.size);
+    const int parts = parts_of(links_, group, flow);
+    for (int part = 0; part < parts; ++part) {
+      path_.clear();
+      append_route(links_, group, flow, path_, part);
+      add(path_, part_size(flow.size, part, parts).count, round.count);
+    }
+  }
+  if (cables_.empty()) return;
+  const std::int64_t own = duration_of(wide(largest.count) * wide(1'000'000'000'000), limit.bytes_per_second);
+  std::int64_t fullest = own;
+  for (const std::int32_t cable : cables_) {
+    const std::int64_t bytes = std::exchange(on_cable_[static_cast<std::size_t>(cable - links_.first_cable())], 0);
+    const Wide rest = wide(bytes) * wide(1'000'000'000'000);
+    fullest = std::max(fullest, duration_of(rest, links_.capacity(cable).bytes_per_second));
+  }
+  cables_.clear();
+  longer_ += Duration{fullest - own} * round.count;
 }
 
 namespace {
@@ -51,14 +89,13 @@ std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
 
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
   TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
-  LinkPath path;
-  for (const Round& round : schedule.rounds)
-    for (const Flow& flow : round.flows) {
-      if (flow.size.count == 0) continue;
-      path.clear();
-      append_route(links_, group, flow, path);
-      add(path, flow.size.count * round.count);
-    }
+  longer_ = {};
+  for (const Round& round : schedule.rounds) add(round, group, shape.limit);
+  if (shape.moving.picoseconds > 0 && longer_.picoseconds > 0) {
+    shape.collides = true;
+    shape.moving += longer_;
+    shape.limit = mean_rate(schedule.critical(), shape.moving);
+  }
   const Wide critical = wide(std::max<std::int64_t>(1, schedule.critical().count));
   std::sort(touched_.begin(), touched_.end());
   for (const std::int32_t link : touched_) {

@@ -7,7 +7,12 @@
 /// rounds of a tree or an all-to-all do to it at single moments is left out.
 ///
 /// Alone, a transfer takes exactly its cost: weights are lowered where its own flows would overload a link, since the cost
-/// of the analytic model knows of that already (FluidOptions::alone_as_costed).
+/// of the analytic model knows of that already (FluidOptions::alone_as_costed). It does not know of single cables that
+/// hashed flows meet on: there a transfer alone takes, round by round,
+///
+///   max(largest flow / rate of flows in its cost, bytes on the fullest cable / its capacity)
+///
+/// and so as much longer; its rate and weights follow from that.
 ///
 /// Exact: rates are integers (max_min.hpp), what is left to move is a 128-bit integer of bytes per second x picoseconds that
 /// does not depend on where time is cut, ends are rounded up to the picosecond, and all events of an instant are taken
@@ -32,6 +37,7 @@ struct TransferShape {
   Duration moving;  ///< alone
   Bandwidth limit;  ///< rate of its flows, alone
   std::vector<LinkWeight> loads;
+  bool collides = false;  ///< its own flows meet on cables: alone it takes longer than its cost
 };
 
 struct FluidOptions {
@@ -48,12 +54,18 @@ class TransferShapes {
   TransferShape shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
 
  private:
-  void add(const LinkPath& path, std::int64_t bytes);
+  /// Sums a round up, whose flows have the rate `limit` where no cable holds them back.
+  void add(const Round& round, const FlowGroup& group, Bandwidth limit);
+  void add(const LinkPath& path, std::int64_t bytes, std::int64_t count);
 
   const ClusterLinks& links_;
   FluidOptions options_;
   std::vector<std::int64_t> bytes_;  ///< [link] of the transfer that is summed; 0 between calls
   std::vector<std::int32_t> touched_;
+  std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the round that is summed; 0 between rounds
+  std::vector<std::int32_t> cables_;    ///< that the round touches
+  Duration longer_;                     ///< what the rounds so far take longer than their cost
+  LinkPath path_;
 };
 
 class FluidNetwork final : public FlowNetwork {

@@ -46,15 +46,12 @@ FlowRoute Routing::route(int from, int to, std::uint64_t flow) const {
   TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < cluster.world_size, "ranks of the cluster");
   FlowRoute route;
   if (from == to) return route;
-  WayChoice choice{options_.policy == RoutingPolicy::ecmp, options_.seed};
-  for (const auto part : {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), flow})
-    choice.key = (choice.key ^ part) * 0xd6e8feb86659fd93ULL + (choice.key >> 29);
   const GpuSeat source = cluster.seat(from);
   const GpuSeat target = cluster.seat(to);
   if (source.node == target.node) {
     inside(source.node, source.gpu, target.gpu, route);
   } else {
-    between(source, target, choice, route);
+    between(source, target, flow, route);
   }
   if (!route.connected) route.loads.clear();
   return route;
@@ -109,7 +106,7 @@ int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) cons
   return gpu;
 }
 
-void Routing::between(GpuSeat from, GpuSeat to, const WayChoice& choice, FlowRoute& route) const {
+void Routing::between(GpuSeat from, GpuSeat to, std::uint64_t flow, FlowRoute& route) const {
   Ends ends;
   ends.from_node = from.node;
   ends.to_node = to.node;
@@ -119,13 +116,11 @@ void Routing::between(GpuSeat from, GpuSeat to, const WayChoice& choice, FlowRou
   ends.from_nics = topology_.nics_of(ends.from_node, ends.from_gpu);
   route.connected = !ends.from_nics.empty() && !ends.to_nics.empty();
   if (!route.connected) return;
-  if (choice.hashed) {
-    const auto one = [&](std::vector<int>& nics, int way) {
-      nics = {nics[static_cast<std::size_t>(way) % nics.size()]};
-    };
-    const int way = choice.pick(1 << 20, -1);
-    one(ends.from_nics, way);
-    one(ends.to_nics, way);
+  WayChoice choice;
+  if (options_.policy == RoutingPolicy::ecmp) {
+    for (std::vector<int>* nics : {&ends.from_nics, &ends.to_nics}) *nics = {(*nics)[flow % nics->size()]};
+    choice = hashed_choice(options_.seed, {ends.from_node, ends.from_nics.front()},
+                           {ends.to_node, ends.to_nics.front()}, flow);
   }
   inside(ends.from_node, from.gpu, ends.from_gpu, route);
   route.latency += topology_.cluster().node.nic_latency;

@@ -17,13 +17,9 @@
 
 namespace tracecast {
 
-/// even   over all equally short ways; folds by symmetry, and planes of switches may be drawn as one
-/// ecmp   each flow goes one way, chosen by a hash of (seed, from, to, flow), as switches with static hashing do; wants
-///        FabricDetail::switches, or there is nothing to choose between
-enum class RoutingPolicy { even, ecmp };
-
 struct RoutingOptions {
-  RoutingPolicy policy = RoutingPolicy::even;
+  RoutingPolicy policy =
+      RoutingPolicy::even;  ///< ecmp wants FabricDetail::switches, or there is nothing to choose between
   std::uint64_t seed = 1;
   bool rail_aware = true;  ///< over NVLink to the rail of the destination, where there are rails and NVLink
 };
@@ -41,7 +37,8 @@ class Routing {
  public:
   explicit Routing(const Topology& topology, RoutingOptions options = {}) : topology_(topology), options_(options) {}
 
-  /// `flow` tells flows of the same pair apart: their hashes differ.
+  /// `flow` tells flows of the same pair apart: by hash, flow i leaves and arrives by the i-th of the NICs beside its ends
+  /// (from the first one again where there are fewer), and has a hash of its own.
   /// Requires two ranks of the cluster. No loads from a rank to itself.
   FlowRoute route(int from, int to, std::uint64_t flow = 0) const;
   const Topology& topology() const { return topology_; }
@@ -50,7 +47,7 @@ class Routing {
   struct Ends;
   void inside(int node, int from, int to, FlowRoute& route) const;
   void over_pcie(int node, int from, int to, FlowRoute& route) const;
-  void between(GpuSeat from, GpuSeat to, const WayChoice& choice, FlowRoute& route) const;
+  void between(GpuSeat from, GpuSeat to, std::uint64_t flow, FlowRoute& route) const;
   int departure(int node, int gpu, const std::vector<int>& rails) const;
   bool rail_aware() const;
   void cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute& route) const;

@@ -33,14 +33,18 @@ std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSche
     Round own{{}, round.count};
     for (const tracecast::Flow& flow : round.flows) {
       if (flow.size.count == 0) continue;
-      const std::int32_t source = host(end_name(links_, group, flow.from, flow.rail, rate));
-      const std::int32_t target = host(end_name(links_, group, flow.to, flow.rail, rate));
-      own.flows.push_back({source, target, flow.size.count});
-      if (!known_ways_.insert({source, target}).second) continue;
-      Way way{source, target, rate, {}};
-      append_route(links_, group, flow, way.links);
-      for (const std::int32_t link : way.links) capacities_.emplace(link, links_.capacity(link).bytes_per_second);
-      ways_.push_back(std::move(way));
+      const int parts = parts_of(links_, group, flow);
+      for (int part = 0; part < parts; ++part) {
+        const std::string name = end_name(links_, group, flow.from, flow.rail, rate);
+        const std::int32_t source = host(parts == 1 ? name : fmt::format("{} part {} of {}", name, part, parts));
+        const std::int32_t target = host(end_name(links_, group, flow.to, flow.rail, rate));
+        own.flows.push_back({source, target, part_size(flow.size, part, parts).count});
+        if (!known_ways_.insert({source, target}).second) continue;
+        Way way{source, target, std::max<std::int64_t>(1, rate / parts), {}};
+        append_route(links_, group, flow, way.links, part);
+        for (const std::int32_t link : way.links) capacities_.emplace(link, links_.capacity(link).bytes_per_second);
+        ways_.push_back(std::move(way));
+      }
     }
     kind.rounds.push_back(std::move(own));
   }

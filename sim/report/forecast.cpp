@@ -286,6 +286,11 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   const auto place_errors = [&scenario](Error error) {
     return tl::unexpected<Error>(located(std::move(error), scenario));
   };
+  if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::analytic)
+    return place_errors(
+        Error{{{"", 0, "cluster.routing", "ecmp",
+                "needs single cables, which the analytic network does not know (allowed: --network fluid, "
+                "--network simgrid; or routing even)"}}});
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
   for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},

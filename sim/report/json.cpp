@@ -119,6 +119,8 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
               {"bandwidth", bandwidth(f)},
               {"provenance", provenance(f)}};
   if (!f.causes.empty()) out["causes"] = causes(f);
+  if (scenario.cluster.routing == RoutingPolicy::ecmp)
+    out["routing"] = {{"policy", "ecmp"}, {"seed", scenario.cluster.routing_seed}};
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);

@@ -140,6 +140,8 @@ Result<Timeline> simulate_folded_beside(StepGraph& graph, const Scenario& job, c
 
 Result<ForecastRun> forecast_beside(Scenario job, Scenario neighbour, ForecastOptions options) {
   if (Result<void> divided = take_nodes_in_turn(job, neighbour); !divided) return tl::unexpected(divided.error());
+  neighbour.cluster.routing = job.cluster.routing;  // of the machine that both run on
+  neighbour.cluster.routing_seed = job.cluster.routing_seed;
   const Result<ForecastRun> alone = forecast(job, {.network = options.network});
   if (!alone) return tl::unexpected(alone.error());
   options.neighbour = &neighbour;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/perturbation_fields.hpp"
+#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {
@@ -65,10 +66,13 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   std::vector<Part> parts;
   add_rank_parts(scenario.perturbation, parts);
   add_network_parts(scenario.cluster.faults, parts);
+  if (const std::string ways = ways_text(scenario.cluster); !ways.empty())
+    parts.push_back({ways, [](Scenario& s) { s.cluster.routing = RoutingPolicy::even; }});
   if (parts.empty()) return {};
   Scenario undisturbed = scenario;
   undisturbed.perturbation = {};
   undisturbed.cluster.faults = {};
+  undisturbed.cluster.routing = RoutingPolicy::even;
   const ForecastOptions plain{.threads = options.threads, .network = options.network};
   const Result<ForecastRun> healthy = forecast(undisturbed, plain);
   if (!healthy) return tl::unexpected(healthy.error());

@@ -1,10 +1,13 @@
 #include "sim/report/settings_text.hpp"
 
+#include <variant>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
+#include "sim/network/fabric.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
@@ -64,6 +67,15 @@ std::string trained_text(const Model& model, const Training& training) {
   if (training.frozen_fraction > 0)
     text += fmt::format("; the first {} layers and the embedding are frozen", frozen_layers(model, training));
   return text;
+}
+
+std::string ways_text(const Cluster& cluster) {
+  if (cluster.routing == RoutingPolicy::even) return "";
+  const std::string text =
+      fmt::format("each flow takes one way through the fabric, by a hash with seed {} (ECMP)", cluster.routing_seed);
+  const int links =
+      std::visit([](const auto& fabric) { return fabric.link_count(); }, make_fabric(cluster, FabricDetail::planes));
+  return links > 0 ? text : text + "; what is known of this fabric is one switch, with nothing to choose";
 }
 
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {

@@ -20,6 +20,9 @@ std::string attention_text(const Scenario& scenario);
 /// Which parameters are trained; empty when all are.
 std::string trained_text(const Model& model, const Training& training);
 
+/// "each flow takes one way through the fabric, by a hash with seed 3 (ECMP)"; empty where traffic is split evenly.
+std::string ways_text(const Cluster& cluster);
+
 /// How tokens are routed and moved; empty for models without experts.
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);
 

@@ -67,6 +67,23 @@ TEST_CASE("collective: siblings on shared NICs by formula and by links", "[e2e][
   CHECK(time_us("fluid") == Approx(time_us("analytic")).epsilon(0.03));
 }
 
+TEST_CASE("collective: flows that take one way each meet on cables", "[e2e][network]") {
+  const Sandbox sandbox;
+  const auto time_us = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run(
+        "tracecast collective --topology meta-24k-h100 --ranks 128 --bytes 1GiB --algorithm ring --json --network " +
+        options);
+    REQUIRE(outcome.code == 0);
+    return nlohmann::json::parse(outcome.out)["results"][0]["time_us"].get<double>();
+  };
+  const double even = time_us("fluid");
+  CHECK(time_us("fluid --routing ecmp") > 1.5 * even);  // two rings on one cable get half of it each
+  CHECK(time_us("fluid --routing ecmp") == time_us("fluid --routing ecmp --routing-seed 1"));
+  const Outcome page = sandbox.run(
+      "tracecast collective --topology meta-24k-h100 --ranks 128 --network fluid --routing ecmp --routing-seed 5");
+  CHECK(page.out.find("by a hash with seed 5 (ECMP)") != std::string::npos);
+}
+
 TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {
@@ -81,5 +98,9 @@ TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2"
   CHECK(error("--topology dgx-a100 --bytes 5").find("--bytes = 5: has no unit") != std::string::npos);
   CHECK(error("--topology dgx-a100 --op send_recv --ranks 4").find("is between two ranks: --ranks 2") !=
         std::string::npos);
+  CHECK(error("--topology dgx-a100 --routing ecmp").find("--routing = ecmp: needs single cables") != std::string::npos);
+  CHECK(
+      error("--topology dgx-a100 --network fluid --routing-seed 2").find("--routing-seed = 2: is of hashed routing") !=
+      std::string::npos);
   CHECK(error("--topology dgx-a10").find("dgx-a100") != std::string::npos);
 }

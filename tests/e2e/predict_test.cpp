@@ -84,6 +84,32 @@ TEST_CASE("predict: the main job takes under a second and under 500 MiB", "[e2e]
 }
 #endif
 
+TEST_CASE("predict: hashed routing is said, costs something, and depends on its seed alone", "[e2e][network]") {
+  const Sandbox sandbox;
+  // Racks of two nodes: all data-parallel traffic crosses cables.
+  const std::string command =
+      "tracecast predict llama3-405b-16k --set cluster.world_size=256 --set parallel.dp=2 "
+      "--set training.global_batch_size=32 --network fluid --routing ecmp";
+  const auto result = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run(command + options + " --json");
+    INFO(outcome.err);
+    REQUIRE(outcome.code == 0);
+    return without_clock(json::parse(outcome.out));
+  };
+  const json first = result("");
+  CHECK(first["routing"]["policy"] == "ecmp");
+  CHECK(first["routing"]["seed"] == 1);
+  CHECK(first["perturbed"]["step_undisturbed_s"] < first["step_time_s"]);
+  CHECK(first.dump() == result(" --routing-seed 1").dump());
+  CHECK(first["step_time_s"] != result(" --routing-seed 2")["step_time_s"]);
+  CHECK(schema_violations(source_dir() / "docs/schema/result.schema.json", first.dump()) == std::vector<std::string>{});
+  const Outcome page = sandbox.run(command + " --routing-seed 7 --out folder");
+  CHECK(page.out.find("by a hash with seed 7 (ECMP)") != std::string::npos);
+  // What was written is the scenario that ran.
+  const json again = json::parse(sandbox.run("tracecast predict folder/scenario.json --network fluid --json").out);
+  CHECK(again["routing"]["seed"] == 7);
+}
+
 TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   const Sandbox sandbox;
   const auto check = [&](const std::string& arguments, int code, const std::string& sentence) {
@@ -98,6 +124,9 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
   check("llama3-405b-16k --network fluid --explain", 2, "--network = fluid: --explain takes causes away one by one");
   check("llama3-405b-16k --neighbour zero-1-7.5b", 2, "--neighbour = zero-1-7.5b: jobs meet on links");
+  check("llama3-405b-16k --routing ecmp", 2, "cluster.routing = ecmp: needs single cables");
+  check("llama3-405b-16k --network fluid --routing-seed 3", 2, "cluster.routing_seed = 3: is of hashed routing");
+  check("llama3-405b-16k --network fluid --routing hashed", 2, "--routing");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");

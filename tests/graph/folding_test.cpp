@@ -226,6 +226,38 @@ TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]
   }
 }
 
+TEST_CASE("folding: flows that take one way each, every layout in every trouble", "[metamorphic][folding][fluid]") {
+  int split = 0;
+  int slower = 0;
+  std::int64_t seed = 0;
+  for (const Layout& layout : layouts())
+    for (const Trouble& trouble : troubles()) {
+      Scenario scenario = with_narrow_links(scenario_of(layout));
+      scenario.cluster.fabric = seed % 2 == 0 ? "fat-tree" : "rail-optimized";
+      scenario.cluster.tiers = {{"leaf", 1, 2, {}}, {"spine", 2, 1, {}}, {"core", 0, 1, {}}};
+      trouble.apply(scenario);
+      const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
+      scenario.cluster.routing = RoutingPolicy::ecmp;
+      scenario.cluster.routing_seed = ++seed;
+      INFO(layout.name << ", " << trouble.name << ", seed " << seed);
+      const std::size_t classes = check_fold(scenario, NetworkKind::fluid);
+      split += classes > even.graph.ranks.size();
+      slower += run(scenario, false, 1, NetworkKind::fluid).timeline.step_time > even.timeline.step_time;
+      CHECK(classes >= even.graph.ranks.size());
+    }
+  CHECK(split > 30);
+  CHECK(slower > 30);
+}
+
+TEST_CASE("folding: flows that take one way each at 1,024 ranks split classes", "[metamorphic][folding][fluid]") {
+  Scenario scenario = with_narrow_links(small_scenario(8, 4, 32));
+  scenario.parallel.zero_stage = 1;
+  scenario.cluster.tiers = {{"leaf", 4, 1, {}}, {"spine", 16, 1, {}}, {"core", 0, 1, {}}};
+  scenario.cluster.routing = RoutingPolicy::ecmp;
+  scenario.cluster.routing_seed = 3;
+  CHECK(check_fold(scenario, NetworkKind::fluid) > 4);
+}
+
 TEST_CASE("folding: two jobs whose transfers meet on links", "[metamorphic][folding][fluid]") {
   Scenario one = with_narrow_links(small_scenario(2, 2, 16));
   Scenario other = with_narrow_links(small_scenario(1, 4, 16));
