@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/adam.hpp"
 #include "kernels/operands.hpp"
 
 namespace tracecast::cpu {
@@ -81,14 +82,6 @@ void embedding_forward(std::int64_t rows, std::int64_t width, const float* table
 void embedding_backward(std::int64_t rows, std::int64_t width, const float* d_y, const std::int32_t* ids,
                         float* d_table);
 
-struct AdamSettings {
-  float learning_rate = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.95F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.1F;
-  std::int64_t step = 1;  ///< from 1: for the correction of the first steps
-};
 /// AdamW in place: moments, then weight -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay weight).
 /// `narrow`: a 16-bit copy of the weights (bf16, rounded to nearest even), nullptr for none.
 void adam(std::int64_t count, const AdamSettings& settings, const float* gradient, float* weight, float* first_moment,

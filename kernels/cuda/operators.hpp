@@ -11,6 +11,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
+#include "kernels/adam.hpp"
 #include "kernels/cuda/limits.hpp"
 
 namespace tracecast::cuda {
@@ -70,15 +71,6 @@ void embedding_backward(std::int64_t rows, std::int64_t width, const Bf16* d_y, 
 void permute_rows(std::int64_t rows, std::int64_t width, const Bf16* x, const std::int32_t* order, Bf16* y,
                   cudaStream_t stream);
 
-struct AdamSettings {
-  float learning_rate = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.95F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.1F;
-  float correction1 = 1;  ///< 1 - beta1^step
-  float correction2 = 1;
-};
 /// AdamW in place, fused over all parameters; `narrow`: the bf16 copy of the weights, nullptr for none.
 void adam(std::int64_t count, const AdamSettings& settings, const float* gradient, float* weight, float* first_moment,
           float* second_moment, Bf16* narrow, cudaStream_t stream);

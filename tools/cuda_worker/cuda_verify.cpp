@@ -475,10 +475,10 @@ class Verification {
     const Doubles w = data_.values(count);
     const Doubles m = data_.values(count);
     const Doubles v = data_.positive(count);
-    cuda::AdamSettings settings;
-    settings.learning_rate = 0.5F;  // large, so that its effect is above the rounding
-    settings.correction1 = 0.3F;
-    settings.correction2 = 0.2F;
+    // A large rate, so that its effect is above the rounding.
+    const AdamSettings settings{.learning_rate = 0.5F, .step = 3};
+    const double correction1 = 1 - 0.9 * 0.9 * 0.9;
+    const double correction2 = 1 - 0.95 * 0.95 * 0.95;
     Doubles new_w;
     Doubles new_m;
     Doubles new_v;
@@ -487,7 +487,7 @@ class Verification {
     for (std::size_t i = 0; i < g.size(); ++i) {
       new_m.push_back(0.9 * m[i] + 0.1 * g[i]);
       new_v.push_back(0.95 * v[i] + 0.05 * g[i] * g[i]);
-      const double step = new_m[i] / 0.3 / (std::sqrt(new_v[i] / 0.2) + 1e-8) + 0.1 * w[i];
+      const double step = new_m[i] / correction1 / (std::sqrt(new_v[i] / correction2) + 1e-8) + 0.1 * w[i];
       new_w.push_back(w[i] - 0.5 * step);
       by_momentum.push_back(w[i] - 0.5 * (0.8 * m[i] + g[i]));
       squares += g[i] * g[i];
