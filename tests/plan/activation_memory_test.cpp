@@ -1,0 +1,270 @@
+// What the layers and the ends of a model keep between forward and backward.
+#include <catch2/catch.hpp>
+
+#include "sim/plan/activations.hpp"
+#include "sim/plan/memory.hpp"
+#include "tests/plan/memory_fixtures.hpp"
+#include "tests/support/models.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+using namespace tracecast::test;
+
+TEST_CASE("T-B5: activations per layer in MiB, Korthikanti's modes", "[oracle][memory]") {
+  struct Row {
+    std::int64_t hidden;
+    int heads;
+    int batch;
+    std::vector<double> mib;
+  };
+  const auto row = GENERATE(
+      Row{6144, 64, 4, {6752, 1264, 844, 624, 204, 96}}, Row{12288, 96, 1, {2736, 552, 342, 312, 102, 48}},
+      Row{20480, 128, 1, {3920, 840, 490, 520, 170, 80}}, Row{25600, 160, 1, {4900, 1050, 612.5, 650, 212.5, 100}});
+  const Model model = gpt(2, row.hidden, row.heads, 51200, 2048);
+  const auto mib = [&](int tp, bool sequence_parallel, Recompute recompute) {
+    Training training = megatron();
+    training.micro_batch_size = row.batch;
+    training.flash_attention = false;
+    training.recompute = recompute;
+    Parallel parallel;
+    parallel.tp = tp;
+    parallel.sequence_parallel = sequence_parallel;
+    const Plan plan = plan_of(model, parallel, training);
+    return static_cast<double>(layer_activation_bytes(model, plan, 0).count) / (1 << 20);
+  };
+  CHECK(mib(1, false, Recompute::none) == row.mib[0]);
+  CHECK(mib(8, false, Recompute::none) == row.mib[1]);
+  CHECK(mib(8, true, Recompute::none) == row.mib[2]);
+  CHECK(mib(8, false, Recompute::selective) == row.mib[3]);
+  CHECK(mib(8, true, Recompute::selective) == row.mib[4]);
+  CHECK(mib(8, false, Recompute::full) == row.mib[5]);
+  CHECK(mib(8, true, Recompute::full) == row.mib[5] / 8);
+}
+
+TEST_CASE("T-B6: Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 8", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 8192;
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.sequence_parallel = true;
+  const Plan plan = plan_of(llama3_70b(), parallel, training);
+  const std::int64_t log_sum_exp = 4 * 64;  // of flash attention, which the 281.0 MB leave out
+  CHECK(layer_activation_bytes(llama3_70b(), plan, 0) == Bytes{281'018'368 + log_sum_exp * 8192 / 8});
+  // Context parallelism divides the sequence.
+  parallel.cp = 2;
+  CHECK(layer_activation_bytes(llama3_70b(), plan_of(llama3_70b(), parallel, training), 0) ==
+        Bytes{(274'432 + log_sum_exp) * 4096 / 8});
+}
+
+TEST_CASE("recompute_modules: results of norms, activation functions and up-projections are not kept",
+          "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 8192;
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.sequence_parallel = true;
+  const Model model = llama3_70b();
+  const auto per_token = [&](const std::vector<std::string>& modules) {
+    training.recompute_modules = modules;
+    return layer_activation_bytes(model, plan_of(model, parallel, training), 0).count / 1024;  // 8192 tokens / t
+  };
+  // [8h + 2(a+2k)d + 2ad + 6f] + 4a: two norms' results are 4h, the activation's 2f.
+  const std::int64_t all = 274'432 + 4 * 64;
+  CHECK(per_token({}) == all);
+  CHECK(per_token({"norm"}) == all - 4 * 8192);
+  CHECK(per_token({"activation"}) == all - 2 * 28672);
+  CHECK(per_token({"norm", "activation"}) == all - 4 * 8192 - 2 * 28672);
+  CHECK(per_token({"mla_up"}) == all);  // no latent attention here
+  // The layer in work has everything again.
+  training.recompute_modules = {"norm", "activation"};
+  const Plan plan = plan_of(model, parallel, training);
+  CHECK(peak_memory(model, plan, schedule_of(plan, "1f1b"))[0].transient >= Bytes{1024 * (4 * 8192 + 2 * 28672)});
+
+  training = megatron();
+  training.seq_length = 1024;
+  training.recompute_modules = {"norm", "activation", "mla_up"};
+  const Model deepseek = deepseek_v3();
+  // Inputs of two norms; latent vectors once, rope 64; output of 128 heads; up and gate.
+  const std::int64_t latent = 4 * 7168 + 2 * (1536 + 512 + 64) + 2 * 128 * 128 + 4 * 128;
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 0) == Bytes{1024 * (latent + 4 * 18432)});
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 3) ==
+        Bytes{1024 * (latent + 4 * 256 + 4 * 2048 + 8 * (2 * 7168 + 4 * 2048))});
+}
+
+TEST_CASE("narrow_activations: fp8 training keeps what multiplications read in fp8", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.dtype = Precision::fp8_block;
+  const Model model = llama3_8b();
+  const auto per_token = [&](const std::vector<std::string>& names, const std::vector<std::string>& wide = {}) {
+    training.narrow_activations = names;
+    training.bf16_linears = wide;
+    return static_cast<double>(layer_activation_bytes(model, plan_of(model, {}, training), 0).count) / 1024;
+  };
+  const double h = 4096;
+  const double f = 14336;
+  const double fp8 = 1 + 4.0 / 128;  // an fp32 scale for 128 elements
+  // Residual stream, QKV (4 + 1 + 1 thousand wide) and log-sum-exp stay; norm results, attention's result, up and gate, fc2's input.
+  const double stays = 4 * h + 2 * (h + 2 * 1024) + 4 * 32;
+  CHECK(per_token({}) == Approx(stays + 4 * h + 2 * h + 6 * f));
+  CHECK(per_token({"linear_inputs"}) == Approx(stays + 2 * fp8 * h + (2 + fp8) * h + (4 + fp8) * f));
+  CHECK(per_token({"linear_inputs", "attention_output"}) == Approx(stays + 2 * fp8 * h + 1.5 * h + (4 + fp8) * f));
+  CHECK(per_token({"linear_inputs", "attention_output", "activation_inputs"}) ==
+        Approx(stays + 2 * fp8 * h + 1.5 * h + 3 * fp8 * f));
+  // A linear layer that multiplies in bf16 reads bf16.
+  CHECK(per_token({"linear_inputs"}, {"attention"}) == Approx(stays + (2 + fp8) * h + 2 * h + (4 + fp8) * f));
+}
+
+TEST_CASE("narrow_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer, and waiting weight gradients in fp8",
+          "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.dtype = Precision::fp8_block;
+  training.recompute_modules = {"norm", "activation", "mla_up"};
+  training.narrow_activations = {"linear_inputs", "attention_output", "activation_inputs"};
+  const Model model = deepseek_v3();
+  const Plan plan = plan_of(model, {}, training);
+  const double fp8 = 1 + 4.0 / 128;
+  // Inputs of two norms, latent vectors, attention's result in 12 bits, log-sum-exp, router; up and gate of the shared
+  // expert; of eight experts the row and both inner results.
+  const double bytes = 4 * 7168 + 2 * (1536 + 512 + 64) + 1.5 * 128 * 128 + 4 * 128 + 4 * 256 + 2 * fp8 * 2048 +
+                       8 * (fp8 * 7168 + 2 * fp8 * 2048);
+  CHECK(static_cast<double>(layer_activation_bytes(model, plan, 3).count) / 1024 == Approx(bytes).epsilon(1e-6));
+  Training wide = training;
+  wide.narrow_activations.clear();
+  const Stage one{.first_layer = 3, .num_layers = 1};
+  const auto waits = [&](const Training& each) {
+    return static_cast<double>(weight_gradient_bytes(model, plan_of(model, {}, each), one).count);
+  };
+  CHECK(waits(training) / waits(wide) == Approx(fp8 / 2));
+}
+
+TEST_CASE("activations of other layers: experts, latent attention, norms over heads", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  const Model mixtral = mixtral_8x7b();
+  // norm inputs 4h, QKV and expert inputs 4h, QKV 2(a+2k)d, projection input 2ad, log-sum-exp 4a, router 4E,
+  // and two experts of 2h + 6f each.
+  const std::int64_t attention = 8 * 4096 + 2 * (32 + 16) * 128 + 2 * 4096 + 4 * 32;
+  CHECK(layer_activation_bytes(mixtral, plan_of(mixtral, {}, training), 0) ==
+        Bytes{1024 * (attention + 4 * 8 + 2 * (2 * 4096 + 6 * 14336))});
+  // Tensor parallelism with sequence parallelism: the ranks of an expert gather its rows and split its width.
+  Parallel parallel;
+  parallel.tp = 2;
+  parallel.sequence_parallel = true;
+  CHECK(layer_activation_bytes(mixtral, plan_of(mixtral, parallel, training), 0) ==
+        Bytes{1024 * (attention + 4 * 8) / 2 + 1024 * 2 * (2 * 4096 + 3 * 14336)});
+
+  const Model deepseek = deepseek_v3();
+  // h: four times; q 1536 and c 512 twice, rope 64; Q and K of 192, V and output of 128, 128 heads.
+  const std::int64_t latent = 8 * 7168 + 2 * (2 * 1536 + 2 * 512 + 64) + 2 * 128 * (2 * 192 + 2 * 128) + 4 * 128;
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 0) == Bytes{1024 * (latent + 6 * 18432)});
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 3) ==
+        Bytes{1024 * (latent + 4 * 256 + 6 * 2048 + 8 * (2 * 7168 + 6 * 2048))});
+
+  Model normed = llama3_8b();
+  const Bytes plain = layer_activation_bytes(normed, plan_of(normed, {}, training), 0);
+  normed.qk_norm = true;
+  CHECK(layer_activation_bytes(normed, plan_of(normed, {}, training), 0) - plain == Bytes{1024 * 2 * (32 + 8) * 128});
+  normed.qk_norm = false;
+  normed.parallel_residual = true;
+  CHECK(plain - layer_activation_bytes(normed, plan_of(normed, {}, training), 0) == Bytes{1024 * 2 * 4096});
+
+  // More ranks than key/value heads: every rank keeps a whole head of each.
+  normed = llama3_8b();
+  parallel.tp = 16;
+  CHECK(layer_activation_bytes(normed, plan_of(normed, parallel, training), 0) ==
+        Bytes{1024 * (8 * 4096 + 2 * (32 + 2 * 16) * 128 + 2 * 4096 + 4 * 32 + 6 * 14336) / 16});
+
+  // Without flash attention and without dropout only the softmax output is kept: 2 a s per token.
+  training.flash_attention = false;
+  CHECK(layer_activation_bytes(llama3_8b(), plan_of(llama3_8b(), {}, training), 0) - plain ==
+        Bytes{1024 * (2 * 32 * 1024 - 4 * 32)});
+}
+
+TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 logits (T-A4)", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 8192;
+  Parallel parallel;
+  parallel.tp = 8;
+  parallel.sequence_parallel = true;
+  const Model model = llama3_70b();
+  const Plan plan = plan_of(model, parallel, training);
+  const Bytes head = activation_bytes(model, plan, {0, 0, false, true});
+  const Bytes logits{525'336'576};
+  CHECK(head == logits + Bytes{4LL * 8192 * 8192 / 8});  // 4sbh(1 + V/h)/t
+  // While a layer works, a gathered tensor and sums that are still to be scattered; the loss's gradient of 16-bit logits, which
+  // is a little less, comes when they have gone, and finds no block of its size.
+  const Bytes whole{2LL * 2 * 8192 * 8192};
+  CHECK(peak(model, plan).transient == whole);
+  CHECK(peak(model, plan).cached == Bytes{logits.count / 2});
+  parallel.tp_comm_overlap = true;  // collectives in pieces: neither is ever whole
+  CHECK(peak(model, plan_of(model, parallel, training)).transient == Bytes{logits.count / 2});
+  CHECK(peak(model, plan_of(model, parallel, training)).cached == Bytes{0});
+  training.loss_mask_fraction = 0.5;
+  CHECK(head - activation_bytes(model, plan_of(model, parallel, training), {0, 0, false, true}) ==
+        Bytes{logits.count / 2});
+
+  const Model with_dropout = gpt(12, 768, 12, 51200, 2048);
+  const Plan gpt_plan = plan_of(with_dropout, {}, megatron());
+  CHECK(activation_bytes(with_dropout, gpt_plan, {0, 0, true, false}) == Bytes{2048 * 768});
+}
+
+TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  const std::int64_t logits = 2048LL * 128256;
+  const auto bytes_per_logit = [&](const char* loss, int zero_stage, int tp) {
+    Training training = megatron();
+    training.cross_entropy = loss;
+    Parallel parallel;
+    parallel.zero_stage = zero_stage;
+    parallel.tp = tp;
+    const Plan plan = plan_of(model, parallel, training);
+    const Bytes kept = activation_bytes(model, plan, {0, 0, false, true}) - Bytes{4LL * 2048 * 4096};
+    Plan alone = plan;  // nothing but the loss works
+    alone.stages = {{0, 0, false, true}};
+    Bytes works = peak(model, alone).transient;
+    if (zero_stage == 2) works -= Bytes{4 * (logits / 2048 * 4096 / tp + 4096)};  // the output layer's gradient
+    return std::pair(static_cast<double>(tp * kept.count) / static_cast<double>(logits),
+                     static_cast<double>(tp * works.count) / static_cast<double>(logits));
+  };
+  CHECK(bytes_per_logit("", 1, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit("vocab_parallel", 2, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit("", 2, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit("pytorch", 0, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit("pytorch", 0, 2).second == 12);
+  CHECK(bytes_per_logit("fused", 2, 1) == std::pair(2.0, 2.0));
+}
+
+TEST_CASE("recompute_modules: experts that run again keep neither rows nor scores", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1024;
+  training.recompute_modules = {"moe"};
+  const Model model = mixtral_8x7b();
+  const Plan plan = plan_of(model, {}, training);
+  const std::int64_t attention =
+      8 * 4096 + 2 * (32 + 16) * 128 + 2 * 4096 + 4 * 32;  // with both norms' inputs and results
+  CHECK(layer_activation_bytes(model, plan, 0) == Bytes{1024 * attention});
+  // The layer in work has them.
+  CHECK(peak_memory(model, plan, schedule_of(plan, "1f1b"))[0].transient ==
+        Bytes{1024 * (4 * 8 + 2 * (2 * 4096 + 6 * 14336))});
+}
+
+TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][memory]") {
+  Training training = megatron();
+  training.recompute = Recompute::full;
+  const Model model = llama3_70b();
+  const auto whole_tensors = [&](int zero_stage, bool overlap) {
+    Parallel parallel;
+    parallel.tp = 8;
+    parallel.zero_stage = zero_stage;
+    parallel.sequence_parallel = true;
+    parallel.tp_comm_overlap = overlap;
+    const TokenBytes bytes = gathered_workspace(model, plan_of(model, parallel, training, 8));
+    return bytes.local / (2 * 8192);
+  };
+  CHECK(whole_tensors(1, false) == 2);  // a gathered one, and sums to scatter
+  CHECK(whole_tensors(1, true) == 0);
+  CHECK(whole_tensors(3, false) == 4);  // and what DTensor keeps: two norms' results, gathered
+  CHECK(whole_tensors(3, true) == 2);
+}

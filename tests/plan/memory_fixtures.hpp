@@ -1,0 +1,60 @@
+/// Plans and schedules to take the memory of.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sim/plan/memory.hpp"
+
+namespace tracecast::test {
+
+/// The settings of DOMAIN.md's "2 + 2 + 12" and "2 + 4 + 12".
+inline Training zero_paper() {
+  Training training;
+  training.grad_reduce_dtype = Precision::bf16;
+  training.seq_length = 2048;
+  training.global_batch_size = 64;
+  return training;
+}
+inline Training megatron() {
+  Training training = zero_paper();
+  training.grad_reduce_dtype = Precision::fp32;
+  return training;
+}
+
+inline Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int dp = 1) {
+  const auto plan = make_plan(model, parallel, training, parallel.tp * parallel.pp * parallel.cp * dp);
+  if (!plan) FAIL(to_string(plan.error()));
+  return *plan;
+}
+
+inline Schedule schedule_of(const Plan& plan, const std::string& name) {
+  ScheduleRequest request;
+  request.ranks = plan.parallel.pp;
+  request.microbatches = plan.num_microbatches;
+  request.chunks = plan.parallel.vpp;
+  const auto schedule = make_schedule(name, request);
+  if (!schedule) FAIL(to_string(schedule.error()));
+  return *schedule;
+}
+
+/// One rank, one chunk, the given actions.
+inline Schedule by_hand(std::vector<Action> actions) {
+  Schedule schedule;
+  schedule.name = "by hand";
+  schedule.ranks = 1;
+  schedule.stage_of = {{0}};
+  schedule.actions = {std::move(actions)};
+  return schedule;
+}
+
+inline Schedule one_microbatch() { return by_hand({{ActionKind::forward}, {ActionKind::backward}}); }
+
+inline MemoryByKind peak(const Model& model, const Plan& plan) {
+  return peak_memory(model, plan, one_microbatch()).at(0);
+}
+
+}  // namespace tracecast::test
