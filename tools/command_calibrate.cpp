@@ -1,6 +1,5 @@
 /// tracecast calibrate: fit factors to published runs with cross-validation, or a scale to one's own runs.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>

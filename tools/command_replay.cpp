@@ -1,6 +1,5 @@
 /// `tracecast replay`: a recorded step, run in the simulator.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
-/// The formats that `tracecast import` reads: a line in the table of command_import.cpp for each, a function in a file of
-/// its own (import_<what>.cpp).
+/// What `tracecast import` makes of a file: a function for each kind of format, in a file of its own (import_<what>.cpp).
+/// command_import.cpp has the table of formats, made of those of the readers.
 #pragma once
 
 #include <string>

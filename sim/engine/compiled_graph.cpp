@@ -37,11 +37,9 @@ class TemplateCompiler {
     result_.host_total = host;
     for (std::size_t stream = 0; stream < out_.streams; ++stream) {
       out_.first_steps.push_back(size32(out_.steps.size()));
-      if (reading_ == nullptr)
-        add_stream(stream);
-      else if (stream == kComputeStream)
+      if (reading_ != nullptr && stream == kComputeStream)
         add_segments();
-      else if (!streams_.own[stream])
+      else if (reading_ == nullptr || !streams_.own[stream])
         add_stream(stream);
     }
     out_.first_steps.push_back(size32(out_.steps.size()));

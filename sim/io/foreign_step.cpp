@@ -71,7 +71,10 @@ std::span<const StepFormat> step_formats() { return kFormats; }
 Result<ForeignStep> import_step(std::string_view content, const std::string& file, std::string_view format) {
   for (const StepFormat& each : kFormats)
     if (format.empty() ? each.matches(content) : each.name == format) return each.read(content, file);
-  return fail({file, 0, "", "", "is no step that can be read (allowed: chakra, pytorch-et, simai)"});
+  std::vector<std::string_view> names;
+  for (const StepFormat& each : kFormats) names.push_back(each.name);
+  std::sort(names.begin(), names.end());
+  return fail({file, 0, "", "", fmt::format("is no step that can be read (allowed: {})", fmt::join(names, ", "))});
 }
 
 Result<void> check_durations(const ForeignStep& step, const std::string& file) {

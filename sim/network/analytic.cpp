@@ -8,7 +8,6 @@
 /// start  one LL ring base (what nccl-tests shows for tiny send_recv), 0.3 us per further peer inside a node, and the
 ///        LL network hop once per message that the NICs of a rank have to post
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "sim/network/cluster.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "sim/base/result.hpp"
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "sim/base/integers.hpp"
 #include "sim/network/fabric.hpp"

@@ -1,7 +1,6 @@
 #include "sim/report/engine_step_times.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "sim/engine/engine.hpp"

@@ -1,6 +1,5 @@
 /// A schedule as SVG: a row of boxes per rank, below it how many activations the rank keeps; all views on one time axis.
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 #include <fmt/format.h>

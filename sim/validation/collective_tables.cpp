@@ -1,7 +1,6 @@
 #include "sim/validation/collective_tables.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "sim/validation/kernel_tables.hpp"

@@ -1,5 +1,4 @@
 /// Histories of 54 days at 16,384 GPUs with the failures of Llama 3. The aim is 10,000 in less than 10 s on two cores.
-#include <filesystem>
 
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,6 @@
 // The shipped profiles are what the calibration finds in the public measurements (../shared/data), where those are.
 
 #include <filesystem>
-#include <functional>
 
 #include <catch2/catch.hpp>
 

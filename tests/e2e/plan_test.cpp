@@ -1,6 +1,5 @@
 #include <set>
 #include <string>
-#include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>

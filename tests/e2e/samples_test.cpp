@@ -1,9 +1,7 @@
 // Every sample of the formats that others write (../shared/data/formats): read, or refused with the sentence that says why.
 // The numbers were counted by a script of its own (EXPECTED.md beside the samples).
 
-#include <cmath>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>

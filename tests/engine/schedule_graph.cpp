@@ -1,6 +1,5 @@
 #include "tests/engine/schedule_graph.hpp"
 
-#include <map>
 #include <utility>
 
 namespace tracecast::test {

@@ -1,5 +1,4 @@
 // Work lists with frozen parameters, multi-token prediction, and encoder-decoder models.
-#include <cmath>
 
 #include <catch2/catch.hpp>
 

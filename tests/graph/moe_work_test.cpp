@@ -1,5 +1,4 @@
 // The work list of a layer with experts: exchanges, grouped multiplications, casts.
-#include <cmath>
 
 #include <catch2/catch.hpp>
 

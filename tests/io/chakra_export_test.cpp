@@ -2,7 +2,6 @@
 
 #include "sim/io/chakra_export.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>

@@ -1,7 +1,6 @@
 #include "sim/io/hugging_face.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,3 @@
-#include <cstdlib>
 
 #include <catch2/catch.hpp>
 

@@ -3,8 +3,6 @@
 
 #include "kernels/executor.hpp"
 
-#include <map>
-
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"

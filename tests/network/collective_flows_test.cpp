@@ -1,7 +1,5 @@
 #include "sim/network/collective_flows.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <catch2/catch.hpp>

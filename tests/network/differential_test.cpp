@@ -1,6 +1,5 @@
 /// The three network models held to each other; SimGrid, which runs every flow, is the judge.
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include <catch2/catch.hpp>

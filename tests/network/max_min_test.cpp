@@ -1,7 +1,6 @@
 #include "sim/network/max_min.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <catch2/catch.hpp>

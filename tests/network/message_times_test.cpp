@@ -1,7 +1,5 @@
 #include "sim/network/message_times.hpp"
 
-#include <algorithm>
-
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"

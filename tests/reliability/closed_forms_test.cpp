@@ -1,8 +1,5 @@
 #include "sim/reliability/closed_forms.hpp"
 
-#include <cmath>
-#include <tuple>
-
 #include <catch2/catch.hpp>
 
 using namespace tracecast;

@@ -1,6 +1,5 @@
 #include "sim/report/perfetto.hpp"
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 #include <sstream>

@@ -2,7 +2,6 @@
 #include "sim/report/sensitivities.hpp"
 
 #include <cmath>
-#include <filesystem>
 
 #include <catch2/catch.hpp>
 

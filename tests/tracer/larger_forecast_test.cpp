@@ -1,7 +1,5 @@
 // The whole way: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
 
-#include <filesystem>
-
 #include <catch2/catch.hpp>
 
 #include "tests/io/temporary_folder.hpp"

@@ -1,7 +1,5 @@
 #include "tools/calibrate/catalogue.hpp"
 
-#include <array>
-
 namespace tracecast::calibrate {
 namespace {
 
@@ -12,7 +10,7 @@ constexpr double kH100With500W = 1.16;
 constexpr double kBlackwellUltra = 0.80;
 
 // Usable memory: 79.6 and 39.4 GiB from DOMAIN.md 2.3; the others are what drivers report for the part, rounded down.
-constexpr std::array<Gpu, 21> kGpus{{
+constexpr Gpu kGpus[] = {
     {"a100", "A100 SXM 80 GB", "A100-SXM-80GB", "Ampere", 79.2, "a100_sxm", "", 1, 1, 1, ""},
     {"a100-40gb", "A100 SXM 40 GB", "A100-SXM-40GB", "Ampere", 39.4, "", "a100", 1, 1, 1, "kernels of a100"},
     {"a100-pcie", "A100 PCIe 80 GB", "A100-PCIe-80GB", "Ampere", 79.2, "", "a100", kPcieOfSxm, 1, 1,
@@ -47,7 +45,7 @@ constexpr std::array<Gpu, 21> kGpus{{
      "GEMM share of peak assumed"},
     {"mi250x-module", "MI250X, both dies as one GPU", "MI250X-GCD", "CDNA2", 127.8, "", "", 0.6, 2, 1,
      "twice the row of one GCD; GEMM share of peak as MI325X (assumed)"},
-}};
+};
 
 }  // namespace
 

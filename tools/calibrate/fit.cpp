@@ -1,7 +1,6 @@
 #include "tools/calibrate/fit.hpp"
 
 #include <cmath>
-#include <cstdint>
 #include <memory>
 
 #include <nlopt.h>

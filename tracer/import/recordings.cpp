@@ -39,7 +39,9 @@ Result<ImportedTrace> import_recording(std::string_view content, const std::stri
     if (format.empty() ? each.matches(content) : each.name == format) return each.read(content, file);
   if (format.empty())
     return fail({file, 0, "", "", "is no recording that can be read (allowed: kineto JSON, an SQLite file of nsys)"});
-  return fail({file, 0, "format", std::string(format), "is no format of recordings (allowed: kineto nsight)"});
+  std::string names;
+  for (const RecordingFormat& each : kFormats) names += (names.empty() ? "" : " ") + std::string(each.name);
+  return fail({file, 0, "format", std::string(format), "is no format of recordings (allowed: " + names + ")"});
 }
 
 }  // namespace tracecast
