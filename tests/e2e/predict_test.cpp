@@ -88,8 +88,8 @@ TEST_CASE("predict: hashed routing is said, costs something, and depends on its 
   const Sandbox sandbox;
   // Racks of two nodes: all data-parallel traffic crosses cables.
   const std::string command =
-      "tracecast predict llama3-405b-16k --set cluster.world_size=256 --set parallel.dp=2 "
-      "--set training.global_batch_size=32 --network fluid --routing ecmp";
+      "tracecast predict llama3-405b-16k --set cluster.world_size=1024 --set parallel.dp=8 "
+      "--set training.global_batch_size=128 --network fluid --routing ecmp";
   const auto result = [&](const std::string& options) {
     const Outcome outcome = sandbox.run(command + options + " --json");
     INFO(outcome.err);
@@ -102,9 +102,10 @@ TEST_CASE("predict: hashed routing is said, costs something, and depends on its 
   CHECK(first["perturbed"]["step_undisturbed_s"] < first["step_time_s"]);
   CHECK(first.dump() == result(" --routing-seed 1").dump());
   CHECK(first["step_time_s"] != result(" --routing-seed 2")["step_time_s"]);
-  CHECK(schema_violations(source_dir() / "docs/schema/result.schema.json", first.dump()) == std::vector<std::string>{});
   const Outcome page = sandbox.run(command + " --routing-seed 7 --out folder");
   CHECK(page.out.find("by a hash with seed 7 (ECMP)") != std::string::npos);
+  const std::string written = content_of(sandbox.path() / "folder" / "result.json");
+  CHECK(schema_violations(source_dir() / "docs/schema/result.schema.json", written) == std::vector<std::string>{});
   // What was written is the scenario that ran.
   const json again = json::parse(sandbox.run("tracecast predict folder/scenario.json --network fluid --json").out);
   CHECK(again["routing"]["seed"] == 7);
