@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sim/base/units.hpp"
+#include "sim/cost/gemm.hpp"
 #include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/model/operators.hpp"
@@ -37,8 +38,8 @@ class Costs {
   /// Requires it to be one of attention_kernels(profile): what a user asks for is checked by its reader.
   explicit Costs(Profile profile, std::string attention_kernel = "");
 
-  /// Requires sizes >= 1. Scores are batched GEMMs, one per operator.
-  OperatorCost of(const Operator& op) const;
+  /// Requires sizes >= 1. Scores are batched GEMMs, one per operator. `loop`: of a multiplication that a benchmark repeats.
+  OperatorCost of(const Operator& op, GemmLoop loop = {}) const;
   const Profile& profile() const { return profile_; }
 
  private:
@@ -46,8 +47,8 @@ class Costs {
     double seconds = 0;  ///< isolated
     const Fit* fit = nullptr;
   };
-  Modelled modelled(const Operator& op) const;
-  Modelled modelled_gemm(const Operator& op) const;
+  Modelled modelled(const Operator& op, GemmLoop loop) const;
+  Modelled modelled_gemm(const Operator& op, GemmLoop loop) const;
   Modelled modelled_attention(const Operator& op) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;

@@ -24,7 +24,9 @@ constexpr std::array<Tile, 10> kTiles{{{256, 128, 0},
                                        {64, 64, 3},
                                        {64, 32, 4},
                                        {32, 64, 4}}};
-constexpr std::array<int, 7> kSplits{1, 2, 3, 4, 6, 8, 16};
+constexpr std::int64_t kStep = 32;  // of k, at a time
+constexpr double kFullWaves = 6;
+constexpr std::array<int, 11> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 
 /// (a^q + b^q)^(1/q), without overflow.
 double power_sum(double a, double b, double q) {
@@ -39,13 +41,41 @@ double power_loss(const GemmModel& model, double flops) {
   return std::pow(flops / model.power_knee, -model.power_exponent);
 }
 
+/// Share of `bytes`, all touched between two uses of the same ones, that L2 still holds: a soft step, since neither its
+/// policy nor its slices are even.
+double share_in_l2(const GemmModel& model, double bytes) {
+  const double cubed = std::pow(bytes / model.l2_bytes, 3);
+  return 1 / (1 + cubed * cubed);
+}
+
+/// Bytes of A, B and C.
+struct OperandBytes {
+  double left;
+  double right;
+  double result;
+  double sum() const { return left + right + result; }
+};
+
+/// Bytes that take as long from memory as these in the loop of a benchmark do.
+double memory_bytes(const GemmModel& model, const OperandBytes& bytes, GemmLoop loop) {
+  if (loop.right == 0 || model.l2_bytes <= 0) return bytes.sum();
+  const double all = loop.left * bytes.left + loop.right * bytes.right + bytes.result;
+  const double left = loop.left == 1 ? bytes.sum() : all;  // a single A is used by every kernel
+  const auto in_memory = [&](double part, double working_set) {
+    const double hit = share_in_l2(model, working_set);
+    return part * (1 - hit + hit / model.l2_speedup);
+  };
+  return in_memory(bytes.left, left) + in_memory(bytes.right + bytes.result, all);
+}
+
 }  // namespace
 
 GemmElements gemm_elements(Precision precision) {
   return {quantised_size(precision), precision == Precision::fp32 ? 4.0 : 2.0};
 }
 
-double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements) {
+double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements,
+                    GemmLoop loop) {
   const auto m = static_cast<double>(shape.m);
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
@@ -54,7 +84,7 @@ double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape&
   const double result_bytes = shape.accumulate_fp32 ? 8 : elements.result;
   const double a_bytes = batch * m * k * elements.operand;
   const double b_bytes = batch * k * n * elements.operand;
-  const double compulsory = a_bytes + b_bytes + batch * m * n * result_bytes;
+  const double compulsory = memory_bytes(model, {a_bytes, b_bytes, batch * m * n * result_bytes}, loop);
   const double sm_rate = gpu.flops / gpu.sms * model.efficiency * power_loss(model, 2 * batch * m * n * k);
   const double byte_rate = gpu.bandwidth * model.memory_efficiency;
   const double halving_loss = std::exp2(-model.tile_exponent);
@@ -78,14 +108,16 @@ double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape&
     const double units = static_cast<double>(shape.batch * rows * columns);
     const double reread =
         model.reread * (static_cast<double>(columns - 1) * a_bytes + static_cast<double>(rows - 1) * b_bytes);
-    const double per_k = 2.0 * tile.m * tile.n / tile_rate[static_cast<std::size_t>(tile.halvings)];
+    const double per_k =
+        std::max(2.0 * tile.m * tile.n / tile_rate[static_cast<std::size_t>(tile.halvings)], model.tile_latency / 64);
     for (const int split : kSplits) {
       if (split > 1 && shape.k < 64 * split) break;
       const double waves = units * split / gpu.sms;
+      if (split > 1 && waves > kFullWaves) break;  // nothing is idle that a further split could put to work
       const double weighted = model.wave_weight * std::ceil(waves) + (1 - model.wave_weight) * std::max(waves, 1.0);
-      const auto depth = static_cast<double>(64 * ceil_div(shape.k, std::int64_t{64} * split));
+      const auto depth = static_cast<double>(kStep * ceil_div(shape.k, kStep * split));
       const double partial_sums = split > 1 ? 4 * batch * m * n * split : 0;
-      const double memory = (compulsory + reread + partial_sums) / (byte_rate * std::sqrt(std::min(1.0, waves)));
+      const double memory = (compulsory + reread + partial_sums) / byte_rate;
       choices[count] = {weighted * per_k * (depth + model.k0), memory, split > 1 ? model.split_cost : 0};
       if (choices[count].bound() < choices[first].bound()) first = count;
       ++count;

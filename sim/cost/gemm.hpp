@@ -1,16 +1,22 @@
 /// Time of a matrix multiplication on a GPU's tensor cores: whole tiles, in waves over the SMs, with split-K.
 ///
-/// For every tile (tm x tn) and split s of k (1 to 16):
+/// For every tile (tm x tn) and split s of k (1 to 64):
 ///   units  = batch ceil(m/tm) ceil(n/tn) s            thread blocks
 ///   waves  = units / SMs,   w = a ceil(waves) + (1-a) max(waves, 1)
-///   tc     = w 2 tm tn (ceil64(k/s) + k0) / (P/SMs e' (tm tn / 32768)^g)
-///   tm     = (compulsory + r re-read + 4 m n s [s > 1]) / (B f sqrt(min(1, waves)))
+///   tk     = max(2 tm tn / (P/SMs e' (tm tn / 32768)^g), l / 64)      one step along k
+///   tc     = w tk (ceil32(k/s) + k0)
+///   tm     = (compulsory + r re-read + 4 m n s [s > 1]) / (B f)
 ///   t      = t0 + (tc^q + tm^q)^(1/q) + c [s > 1]
-/// and the library picks the fastest. e' = e (FLOPs / knee)^-p above the knee: long kernels lose clock to the power limit.
-/// Batched and grouped multiplications fill the waves together.
+/// and the library picks the fastest. l is what 64 of k take at the least, however small the tile: the latency of its operands
+/// over the stages in flight, and of the multiplication itself. e' = e (FLOPs / knee)^-p above the knee: long kernels lose
+/// clock to the power limit. Batched and grouped multiplications fill the waves together.
 ///
-/// Left out: the order of tiles in L2, differences between operand layouts (a factor per pass, see GemmModel).
-/// Source: CALIBRATION.md 1, the third form, with more splits; fitted parameters and residuals are in the profile.
+/// Benchmarks repeat one multiplication, on a few copies of its operands: what fits into L2 stays there (GemmLoop).
+///
+/// Left out: the order of tiles in L2, differences between operand layouts (a factor per pass, see GemmModel), choices of the
+/// library that are not the fastest.
+/// Source: CALIBRATION.md 1, the third form, with more splits and the latency; fitted parameters and residuals are in the
+/// profile.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +40,16 @@ struct GemmElements {
 };
 GemmElements gemm_elements(Precision precision);
 
+/// A benchmark that runs one multiplication again and again, in turn on so many copies of its operands; none: each
+/// comes from memory, as in a training step.
+struct GemmLoop {
+  int left = 0;   ///< copies of A
+  int right = 0;  ///< copies of B
+};
+
 /// Seconds of one isolated kernel in the forward layout (`batch` multiplications together).
 /// Requires m, n, k, batch >= 1.
-double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements);
+double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements,
+                    GemmLoop loop = {});
 
 }  // namespace tracecast

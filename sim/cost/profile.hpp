@@ -43,6 +43,11 @@ struct GemmModel {
   /// Time of unfused attention's multiplications when n or k is no multiple of 16 bytes, relative to when they are:
   /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, ACCURACY.md A3).
   double unaligned_factor = 1;
+  double tile_latency =
+      0;  ///< s, at least, for each 64 of k: until its operands are there and its multiplication is done
+  /// Of benchmarks that repeat one multiplication: bytes that stay in L2, and how much faster than from memory they are read.
+  double l2_bytes = 0;
+  double l2_speedup = 1;
   Fit fit;
   bool operator==(const GemmModel&) const = default;
 };

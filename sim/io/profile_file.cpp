@@ -85,6 +85,9 @@ void visit(Io& io, T& model)
   io.optional("power_knee_flops", model.power_knee, ProfileRange::not_negative);
   io.optional("power_exponent", model.power_exponent, ProfileRange::not_negative);
   io.optional("unaligned_factor", model.unaligned_factor, ProfileRange::positive);
+  io.optional("tile_latency_s", model.tile_latency, ProfileRange::not_negative);
+  io.optional("l2_bytes", model.l2_bytes, ProfileRange::not_negative);
+  io.optional("l2_speedup", model.l2_speedup, ProfileRange::positive);
   io.group("fit", model.fit);
 }
 

@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "sim/cost/gemm.hpp"
 
 namespace tracecast {
 
 /// True for one in five keys, the same ones on every machine: measurements with such keys are never fitted to.
 bool held_out(std::int64_t key);
+
+/// How aiconfigurator's collectors repeat a multiplication, by the framework in `src`: sglang's on six sets of operands,
+/// TensorRT-LLM's on up to five weights and one activation (collect_gemm.py of each; fewer only where L2 cannot hold them).
+GemmLoop aiconfigurator_loop(const std::string& src);
 
 /// GEMMs are held out by their weight, (n, k), with all m.
 bool held_out_weight(std::int64_t n, std::int64_t k);

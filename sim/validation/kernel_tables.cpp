@@ -62,6 +62,7 @@ void read_aiconfigurator_gemm(TableFields& fields, Kernels& out) {
   kernel.held_out = held_out_weight(shape.n, shape.k);
   // Its bf16 weights were never written to, and zeros draw less power: 5 to 12 % faster (CALIBRATION.md 8).
   if (fields.text("src").starts_with("vllm")) kernel.aside = "operands of zeros";
+  kernel.loop = aiconfigurator_loop(fields.text("src"));
   out.push_back(std::move(kernel));
 }
 

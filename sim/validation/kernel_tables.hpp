@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
+#include "sim/cost/gemm.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/model/operators.hpp"
 
@@ -22,6 +23,7 @@ struct MeasuredKernel {
   double seconds = 0;
   bool quantises = false;    ///< the time includes quantising the left operand from 16 bit
   bool in_training = false;  ///< measured inside a training step
+  GemmLoop loop;             ///< of a multiplication that was timed by repeating it
   bool held_out = false;     ///< of a table that profiles were fitted to, but never fitted to
   std::string aside;         ///< why it is shown apart and does not count ("operands of zeros"); "" it counts
 };

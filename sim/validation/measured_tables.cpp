@@ -106,7 +106,7 @@ MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile
   MeasuredSample sample;
   sample.group = group_of(measured, profile, costs.kernel);
   const Costs& used = measured.in_training ? costs.in_training : costs.isolated;
-  sample.predicted_s = seconds(used.of(measured.op).duration);
+  sample.predicted_s = seconds(used.of(measured.op, measured.loop).duration);
   if (measured.quantises) sample.predicted_s += quantisation(used, measured.op);
   sample.factor = factor_of(measured.op);
   sample.in_training =

@@ -89,6 +89,21 @@ TEST_CASE("calibrate: parameters that made the measurements are found again", "[
     const AttentionShape shape{2, s, s, 32, 32, 128, 128, true, 0};
     kernels.push_back({shape, false, attention_seconds(truth, gpu, shape, false)});
   }
+  // A server: 12 us per call, and two passes over queries, keys and values.
+  std::vector<AttentionSample> served;
+  truth.t0 = 12e-6;
+  for (const std::int64_t s : {256, 512, 1024, 2048, 4096, 8192}) {
+    for (const std::int64_t kv_heads : {2, 8, 32}) {
+      const AttentionShape shape{2, s, s, 32, kv_heads, 128, 128, true, 0};
+      const double pass = 2.0 * 2 * static_cast<double>(s * (32 + 2 * kv_heads)) * 128 / gpu.bandwidth;
+      served.push_back({shape, false, attention_seconds(truth, gpu, shape, false) + 2 * pass});
+    }
+  }
+  const AttentionCurve server = fit_attention(served, false, gpu, -1);
+  CHECK(server.efficiency == Approx(0.7).epsilon(0.02));
+  CHECK(server.s0 == Approx(900).epsilon(0.1));
+  CHECK(server.residual < 0.02);
+
   const AttentionCurve curve = fit_attention(kernels, false, gpu, 4e-6);
   CHECK(curve.efficiency == Approx(0.7).epsilon(0.005));
   CHECK(curve.s0 == Approx(900).epsilon(0.02));

@@ -88,6 +88,7 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
   model.tile_exponent = 0.1;
   model.reread = 0.01;
   model.t0 = 3e-6;
+  model.split_cost = 1;  // a deeper product may be split once more, and gain by it
   const GpuPeak gpu{312e12, 2.039e12, 108};
   const std::int64_t size = GENERATE(100, 777, 1792, 4096);
   double last = 0;
@@ -102,13 +103,53 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
 }
 
 TEST_CASE("gemm: a deep product with few tiles is split along k, at a price", "[oracle][cost]") {
-  // 128 x 128 with k = 65536: eight tiles of 64 x 32, on as many of 100 SMs; split in eight, on 64 of them.
+  // 128 x 128 with k = 65536: eight tiles of 64 x 32, on as many of 100 SMs; split in twelve, on 96 of them, each with
+  // 171 steps of 32 (65536 / 12 = 5461.3).
   GemmModel model = ideal();
-  const double unsplit = 2.0 * 64 * 32 * 65536 / 1e12;
+  const double per_k = 2.0 * 64 * 32 / 1e12;
   model.split_cost = 2e-6;
-  CHECK(bf16(model, {128, 128, 65536}) == Approx(unsplit / 8 + 2e-6).epsilon(1e-3));
+  CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 171 * 32 + 2e-6).epsilon(1e-6));
   model.split_cost = 1;  // nobody would pay a second
-  CHECK(bf16(model, {128, 128, 65536}) == Approx(unsplit).epsilon(1e-3));
+  CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 65536).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: a tile cannot be faster than the latency of its steps", "[oracle][cost]") {
+  // 64 x 32 with k = 6400 is one tile: 2 x 64 x 32 x 64 FLOPs at 1e12 FLOP/s are 0.26 us, below 1 us for each 64 of k.
+  GemmModel model = ideal();
+  model.split_cost = 1;
+  model.tile_latency = 1e-6;
+  CHECK(bf16(model, {64, 32, 6400}) == Approx(100e-6).epsilon(1e-6));
+  // Tiles of 256 x 128 take 4.2 us for as much.
+  GemmModel large = one_tile_size();
+  const double without = bf16(large, {2560, 1280, 4096});
+  large.tile_latency = 1e-6;
+  CHECK(bf16(large, {2560, 1280, 4096}) == without);
+}
+
+TEST_CASE("gemm: what a benchmark's copies leave in L2 is read faster", "[oracle][cost]") {
+  GemmModel model = ideal();
+  const GpuPeak slow{1e18, 1e9, 1};  // only bytes count
+  const GemmShape shape{1024, 2048, 512};
+  const double a = 2.0 * 1024 * 512;
+  const double b = 2.0 * 2048 * 512;
+  const double c = 2.0 * 1024 * 2048;
+  const auto seconds = [&](GemmLoop loop) {
+    return gemm_seconds(model, slow, shape, gemm_elements(Precision::bf16), loop);
+  };
+  const double from_memory = (a + b + c) / 1e9;
+  model.l2_speedup = 4;
+  CHECK(seconds({1, 1}) == Approx(from_memory));  // no cache
+  // Exactly as much as the cache holds: half of it is there, and takes a quarter of the time.
+  model.l2_bytes = a + b + c;
+  CHECK(seconds({1, 1}) == Approx(from_memory * (0.5 + 0.5 / 4)));
+  CHECK(seconds({}) == Approx(from_memory));
+  // Twice as much: 1 / (1 + 2^6) of it is there.
+  model.l2_bytes = (3 * a + 3 * b + c) / 2;
+  CHECK(seconds({3, 3}) == Approx(from_memory * (1 - 0.75 / 65)));
+  // One A, which every multiplication reads, and five B in turn.
+  model.l2_bytes = a + b + c;
+  const double share = 1 / (1 + std::pow((a + 5 * b + c) / model.l2_bytes, 6));
+  CHECK(seconds({1, 5}) == Approx((a * 0.625 + (b + c) * (1 - 0.75 * share)) / 1e9));
 }
 
 TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {

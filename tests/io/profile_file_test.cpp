@@ -29,8 +29,8 @@ Profile full_profile() {
   profile.memory_bandwidth = 3350e9;
   profile.host_bandwidth = 15750e6;
   profile.memory = 79_GiB;
-  GemmModel gemm{
-      1e-6, 0.11, 0.12, 13, 0.14, 1.5e-6, 0.16, 1.7, 0.18, 1.19, 1.20, 2.1e11, 0.22, 2.3, {"gemms", 24, 0.25}};
+  GemmModel gemm{1e-6, 0.11, 0.12,   13,   0.14, 1.5e-6, 0.16,  1.7, 0.18,
+                 1.19, 1.20, 2.1e11, 0.22, 2.3,  2.4e-7, 2.5e7, 2.6, {"gemms", 24, 0.25}};
   profile.gemm = {{Precision::bf16, gemm}};
   gemm.t0 = 2e-6;
   profile.grouped_gemm = gemm;

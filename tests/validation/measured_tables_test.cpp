@@ -74,6 +74,24 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   CHECK(errors.back().aside == "operands of zeros");
 }
 
+TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[oracle][validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const char* text =
+      "gpu,src,dtype,m,n,k,latency_us\nRTX-PRO-6000-Server,sglang-0.5,bfloat16,64,2048,2048,8\n"
+      "RTX-PRO-6000-Server,trtllm-1,bfloat16,64,2048,2048,8\nRTX-PRO-6000-Server,vllm-0.2,bfloat16,64,2048,2048,8\n";
+  const CsvTable table = CsvTable::parse(text, "g.csv").value();
+  const std::vector<MeasuredKernel> kernels = read_kernels(table).value();
+  REQUIRE(kernels.size() == 3);
+  CHECK(kernels[0].loop.left == 6);
+  CHECK(kernels[0].loop.right == 6);
+  CHECK(kernels[1].loop.left == 1);
+  CHECK(kernels[1].loop.right == 5);
+  CHECK(kernels[2].loop.right == 0);
+  // Six times 8 MB stay in 128 MB of L2: faster than from memory.
+  const std::vector<MeasuredSample> samples = validate_kernels(table, library).value();
+  CHECK(samples[0].predicted_s < 0.9 * samples[2].predicted_s);
+}
+
 TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside training steps",
           "[oracle][validation]") {
   const RowLibrary library = RowLibrary::open(kData).value();

@@ -223,6 +223,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   model.memory_efficiency = 0.8;
   model.k0 = 100;
   model.tile_exponent = 0.1;
+  model.tile_latency = 0.2e-6;  // between those of Ampere and Hopper
   model.wgrad_factor = 1.05;
   model.fit = {"specification; " + std::string(gpu.note), 0, 0.25};
   for (const auto& [precision, peak] : profile.peak_flops) profile.gemm[precision] = model;
@@ -250,12 +251,13 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
 void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
   const std::string name = fmt::format("gemm_{}", gpu.gemm_table);
   const Table& gemms = table(fmt::format("kernels/aiconfigurator/{}.csv.gz", name));
+  const double l2 = l2_cache(table("gpu-specs/gpu_specs.csv"), gpu.row);
   for (const auto& [precision, dtype] : kFormats) {
     const GemmSamples samples = read_gemm_samples(gemms, dtype);
     if (samples.fitted.empty()) continue;
     const std::string data =
         fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
-    const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), precision,
+    const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), l2, precision,
                                  *find_memory_model(profile, OperatorKind::cast, Pass::forward), data);
     profile.gemm[precision] = fit.model;
     fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(),

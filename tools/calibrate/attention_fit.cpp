@@ -6,27 +6,48 @@
 namespace tracecast::calibrate {
 namespace {
 
-AttentionModel model_of(const std::vector<double>& x, double t0) {
-  AttentionModel model;
-  model.t0 = t0 >= 0 ? t0 : x[2] * 1e-6;
-  model.forward_efficiency = model.backward_efficiency = x[0];
-  model.forward_s0 = model.backward_s0 = x[1];
-  return model;
-}
-
 using Samples = std::vector<AttentionSample>;
 
-LogError error_of(const AttentionModel& model, const GpuPeak& gpu, const Samples& samples) {
+/// What is fitted: the kernel and, where a server was measured, what it does with each token besides.
+struct Candidate {
+  AttentionModel model;
+  double server_passes = 0;  ///< of the memory over queries, keys and values: rotation, writing of the cache
+};
+
+double predicted(const Candidate& candidate, const GpuPeak& gpu, const AttentionSample& sample) {
+  constexpr double kElementBytes = 2;
+  const AttentionShape& shape = sample.shape;
+  const auto vectors = static_cast<double>(shape.batch * shape.q_len * (shape.heads + 2 * shape.kv_heads));
+  const double pass = vectors * static_cast<double>(shape.qk_dim) * kElementBytes / gpu.bandwidth;
+  return attention_seconds(candidate.model, gpu, shape, sample.backward) + candidate.server_passes * pass;
+}
+
+Candidate candidate_of(const std::vector<double>& x, double t0) {
+  Candidate candidate;
+  candidate.model.t0 = t0 >= 0 ? t0 : x[2] * 1e-6;
+  candidate.model.forward_efficiency = candidate.model.backward_efficiency = x[0];
+  candidate.model.forward_s0 = candidate.model.backward_s0 = x[1];
+  if (t0 < 0) candidate.server_passes = x[3];
+  return candidate;
+}
+
+LogError error_of(const Candidate& candidate, const GpuPeak& gpu, const Samples& samples) {
   LogError error;
-  for (const AttentionSample& s : samples) error.add(attention_seconds(model, gpu, s.shape, s.backward), s.seconds);
+  for (const AttentionSample& s : samples) error.add(predicted(candidate, gpu, s), s.seconds);
   return error;
 }
 
-AttentionModel best_model(const Samples& samples, const GpuPeak& gpu, double t0) {
-  std::vector<Parameter> parameters{{0.6, 0.05, 1}, {500, 0, 3000}};
-  if (t0 < 0) parameters.push_back({10, 0, 40});
-  const auto loss = [&](const std::vector<double>& x) { return error_of(model_of(x, t0), gpu, samples).mean(); };
-  return model_of(minimize(parameters, loss, 600), t0);
+Candidate best_candidate(const Samples& samples, const GpuPeak& gpu, double t0) {
+  // Serving is causal: half of a tile on the diagonal, of 64 queries at the least, is computed in vain. What a server does
+  // with each token grows with the length as this does; without the bound the fit would take one for the other.
+  constexpr double kDiagonalTile = 64;
+  std::vector<Parameter> parameters{{0.6, 0.05, 1}, {500, t0 < 0 ? kDiagonalTile : 0, 3000}};
+  if (t0 < 0) {
+    parameters.push_back({10, 0, 40});  // t0 us
+    parameters.push_back({1, 0, 10});   // passes of the server
+  }
+  const auto loss = [&](const std::vector<double>& x) { return error_of(candidate_of(x, t0), gpu, samples).mean(); };
+  return candidate_of(minimize(parameters, loss, 600), t0);
 }
 
 /// Which part of the cross-validation a sample belongs to.
@@ -44,8 +65,8 @@ double cross_validated(const Samples& samples, const GpuPeak& gpu, double t0) {
     Samples held;
     for (std::size_t i = 0; i < samples.size(); ++i)
       (fold(samples[i], i, samples.size()) == left_out ? held : fitted).push_back(samples[i]);
-    const AttentionModel model = best_model(fitted, gpu, t0);
-    for (const AttentionSample& s : held) error.add(attention_seconds(model, gpu, s.shape, s.backward), s.seconds);
+    const Candidate candidate = best_candidate(fitted, gpu, t0);
+    for (const AttentionSample& s : held) error.add(predicted(candidate, gpu, s), s.seconds);
   }
   return error.mean();
 }
@@ -127,7 +148,7 @@ AttentionCurve fit_attention(const Samples& all, bool backward, const GpuPeak& g
   for (const AttentionSample& s : all)
     if (s.backward == backward) samples.push_back(s);
   if (samples.empty()) return {};
-  const AttentionModel model = best_model(samples, gpu, t0);
+  const AttentionModel model = best_candidate(samples, gpu, t0).model;
   return {model.t0, model.forward_efficiency, model.forward_s0, static_cast<int>(samples.size()),
           cross_validated(samples, gpu, t0)};
 }

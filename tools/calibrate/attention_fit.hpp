@@ -30,7 +30,9 @@ std::vector<AttentionSample> read_serving_samples(const Table& table, const std:
 /// The samples of one head size and mask.
 std::vector<AttentionSample> select(const std::vector<AttentionSample>& samples, std::int64_t head_dim, bool causal);
 
-/// e and s0 of one direction; t0 is fixed, or fitted when it is negative. The residual is that of leaving out each
+/// e and s0 of one direction; t0 is fixed. When it is negative the samples are a server's: it is fitted, and with it what the
+/// server does to each token (rotary embedding, writing of the cache), in passes over queries, keys and values at the memory's
+/// rate. The residual is that of leaving out each
 /// sequence length in turn (each fifth sample when there are more than 100).
 struct AttentionCurve {
   double t0 = 0;

@@ -51,7 +51,7 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
   return model;
 }
 
-/// Forward curve of vLLM's prefill, whose fixed cost is fitted along: it holds the writing of the KV cache.
+/// Forward curve of a server's prefill, whose fixed cost and work on each token are fitted along.
 AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim,
                              const GpuPeak& gpu) {
   return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, -1);

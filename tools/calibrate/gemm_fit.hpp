@@ -13,6 +13,7 @@ namespace tracecast::calibrate {
 struct GemmSample {
   GemmShape shape;
   double seconds = 0;
+  GemmLoop loop;  ///< in which it was timed
 };
 
 struct GemmSamples {
@@ -33,9 +34,9 @@ struct GemmFit {
   LogError large;     ///< over the large ones of them
 };
 
-/// `precision` fp8, fp8_block and nvfp4: the rows include the quantisation of the activations; its time by `quantise` is
+/// `l2_bytes`: the cache that the search starts from. `precision` fp8, fp8_block and nvfp4: the rows include the quantisation of the activations; its time by `quantise` is
 /// added to the model's while fitting, since a step graph has casts as operators of their own.
-GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, Precision precision, const MemoryModel& quantise,
-                 const std::string& data);
+GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, double l2_bytes, Precision precision,
+                 const MemoryModel& quantise, const std::string& data);
 
 }  // namespace tracecast::calibrate

@@ -2,11 +2,22 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace tracecast::calibrate {
+namespace {
+
+std::optional<std::size_t> row_of(const Table& table, const std::string& name) {
+  const std::size_t column = table.column("name");
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (table.text(row, column) == name) return row;
+  return std::nullopt;
+}
+
+}  // namespace
 
 Result<Profile> read_specification(const Table& table, const std::string& row_name, const std::string& architecture,
                                    double usable_gib) {
@@ -18,9 +29,8 @@ Result<Profile> read_specification(const Table& table, const std::string& row_na
                                                                      {"fp8", Precision::fp8_block},
                                                                      {"fp8", Precision::mxfp8},
                                                                      {"fp4", Precision::nvfp4}}};
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, table.column("name")) != row_name) continue;
-    const auto number = [&](const char* column) { return table.number(row, table.column(column)); };
+  if (const std::optional<std::size_t> row = row_of(table, row_name)) {
+    const auto number = [&](const char* column) { return table.number(*row, table.column(column)); };
     Profile profile;
     profile.gpu = row_name;
     profile.kind = "specification";
@@ -35,6 +45,12 @@ Result<Profile> read_specification(const Table& table, const std::string& row_na
     return profile;
   }
   return fail({table.name(), 0, "", row_name, "is not a row of the table"});
+}
+
+double l2_cache(const Table& table, const std::string& row_name) {
+  const std::optional<std::size_t> row = row_of(table, row_name);
+  TRACECAST_ASSERT(row, "the row was read before");
+  return table.number(*row, table.column("l2_MB")) * 1e6;
 }
 
 GpuPeak peak_of(const Profile& profile, Precision precision) {

@@ -14,6 +14,9 @@ namespace tracecast::calibrate {
 Result<Profile> read_specification(const Table& table, const std::string& row, const std::string& architecture,
                                    double usable_gib);
 
+/// Bytes of a GPU's L2, by the same table.   Requires the row, which read_specification looks for.
+double l2_cache(const Table& table, const std::string& row);
+
 /// The peaks that kernels of a precision run against.
 GpuPeak peak_of(const Profile& profile, Precision precision);
 
