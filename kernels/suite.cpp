@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
 namespace {

@@ -10,36 +10,24 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/forecast/settings_text.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/bandwidth_svg.hpp"
-#include "sim/report/settings_text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/named_values.hpp"
 #include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
 
-const std::map<std::string, Collective> kCollectives{
-    {"all_reduce", Collective::all_reduce},         {"all_gather", Collective::all_gather},
-    {"reduce_scatter", Collective::reduce_scatter}, {"all_to_all", Collective::all_to_all},
-    {"broadcast", Collective::broadcast},           {"send_recv", Collective::send_recv}};
-const std::map<std::string, Algorithm> kAlgorithms{{"automatic", Algorithm::automatic},
-                                                   {"ring", Algorithm::ring},
-                                                   {"tree", Algorithm::tree},
-                                                   {"nvls", Algorithm::nvls},
-                                                   {"nvls_tree", Algorithm::nvls_tree},
-                                                   {"collnet_direct", Algorithm::collnet_direct},
-                                                   {"collnet_chain", Algorithm::collnet_chain},
-                                                   {"pat", Algorithm::pat},
-                                                   {"direct", Algorithm::direct}};
-const std::map<std::string, Protocol> kProtocols{
-    {"automatic", Protocol::automatic}, {"ll", Protocol::ll}, {"ll128", Protocol::ll128}, {"simple", Protocol::simple}};
-const std::map<std::string, NetworkKind> kNetworks{
-    {"analytic", NetworkKind::analytic}, {"fluid", NetworkKind::fluid}, {"simgrid", NetworkKind::simgrid}};
+const auto kCollectiveNames = values_by_name(Collective::send_recv);
+const auto kAlgorithmNames = values_by_name(Algorithm::direct);
+const auto kProtocolNames = values_by_name(Protocol::simple);
+const auto kNetworkNames = values_by_name(NetworkKind::simgrid);
 
 const std::map<std::string, RoutingPolicy> kRoutings{{"even", RoutingPolicy::even}, {"ecmp", RoutingPolicy::ecmp}};
 
@@ -125,13 +113,13 @@ Result<Question> read_question(const Options& options) {
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
   if (!size) return wrong("--bytes", options.bytes, size.error().diagnostics.front().message);
-  Question question{
-      *cluster,
-      architecture_of(*cluster),
-      group_of(*cluster, options),
-      {kCollectives.at(options.op), *size, kAlgorithms.at(options.algorithm), kProtocols.at(options.protocol)},
-      kNetworks.at(options.network),
-      {}};
+  Question question{*cluster,
+                    architecture_of(*cluster),
+                    group_of(*cluster, options),
+                    {kCollectiveNames.at(options.op), *size, kAlgorithmNames.at(options.algorithm),
+                     kProtocolNames.at(options.protocol)},
+                    kNetworkNames.at(options.network),
+                    {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
   const std::string why = refusal(question.cluster, question.architecture, question.call, question.group);
@@ -252,20 +240,13 @@ Result<ExitCode> collective(const Options& options, const Context&) {
   return ExitCode::done;
 }
 
-template <class T>
-std::vector<std::string> names_of(const std::map<std::string, T>& table) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : table) names.push_back(name);
-  return names;
-}
-
 }  // namespace
 
 Run add_collective(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
   app.add_option("--op", options->op, "what is done")
-      ->check(CLI::IsMember(names_of(kCollectives)))
+      ->check(CLI::IsMember(names_of(kCollectiveNames)))
       ->capture_default_str();
   app.add_option("--ranks", options->ranks, "GPUs that take part; default: one node")->check(CLI::Range(1, 1 << 24));
   app.add_option("--stride", options->stride,
@@ -275,14 +256,14 @@ Run add_collective(CLI::App& app) {
   app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")
       ->capture_default_str();
   app.add_option("--algorithm", options->algorithm, "as NCCL_ALGO")
-      ->check(CLI::IsMember(names_of(kAlgorithms)))
+      ->check(CLI::IsMember(names_of(kAlgorithmNames)))
       ->capture_default_str();
   app.add_option("--protocol", options->protocol, "as NCCL_PROTO")
-      ->check(CLI::IsMember(names_of(kProtocols)))
+      ->check(CLI::IsMember(names_of(kProtocolNames)))
       ->capture_default_str();
   app.add_option("--network", options->network,
                  "analytic: formulas; fluid and simgrid: flows on links, with the siblings of --stride beside them")
-      ->check(CLI::IsMember(names_of(kNetworks)))
+      ->check(CLI::IsMember(names_of(kNetworkNames)))
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,

@@ -76,11 +76,6 @@ std::string page(const StepRecord& record, const TextStyle& style) {
   return text;
 }
 
-Result<ExitCode> missing(const std::string& sentence) {
-  fmt::print(stderr, "{}\n", sentence);
-  return ExitCode::missing;
-}
-
 Result<ExitCode> execute(const Options& options, const Context& context) {
   const bool gpus = options.device == "cuda";
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/chakra_export.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 

@@ -13,10 +13,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/neighbour.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/json.hpp"
-#include "sim/report/neighbour.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/report/step_record.hpp"
@@ -25,6 +25,7 @@
 #include "tools/command_list.hpp"
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
+#include "tools/named_values.hpp"
 #include "tools/progress.hpp"
 #include "tools/refusal.hpp"
 #include "tools/sweep_predict.hpp"
@@ -62,9 +63,7 @@ ForecastOptions forecast_options(const Options& options) {
           .explain = options.explain,
           .perturbation_effects = options.network != "simgrid" && !options.slow_compute && options.neighbour.empty(),
           .threads = options.threads,
-          .network = options.network == "fluid"     ? NetworkKind::fluid
-                     : options.network == "simgrid" ? NetworkKind::simgrid
-                                                    : NetworkKind::analytic,
+          .network = values_by_name(NetworkKind::simgrid).at(options.network),
           .transfers_slow_compute = options.slow_compute};
 }
 
@@ -160,7 +159,7 @@ Run add_predict(CLI::App& app) {
   app.add_option(
          "--network", options->network,
          "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
-      ->check(CLI::IsMember({"analytic", "fluid", "simgrid"}))
+      ->check(CLI::IsMember(names_of(values_by_name(NetworkKind::simgrid))))
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/worker_process.hpp"
@@ -98,11 +98,6 @@ std::string summary(const Profile& profile, const std::string& path) {
         "  nothing was timed beside anything else: on this device one thing runs at a time\n",
         100 * profile.grouped_gemm.fit.residual);
   return text + fmt::format("  written to {}; use it with --set cluster.profile={}\n", path, path);
-}
-
-Result<ExitCode> missing(const std::string& sentence) {
-  fmt::print(stderr, "{}\n", sentence);
-  return ExitCode::missing;
 }
 
 std::string summary(const MeasuredProfile& measured, const std::string& path) {

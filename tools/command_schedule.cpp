@@ -9,10 +9,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/timed_schedule.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/pytorch_schedule.hpp"
 #include "sim/report/schedule_view.hpp"
-#include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/blocking.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/program.hpp"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "tools/command_list.hpp"
 
 namespace tracecast::cli {

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/scenario_fields.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"

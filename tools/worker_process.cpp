@@ -45,6 +45,11 @@ std::vector<std::string> mpirun(int ranks) {
 
 }  // namespace
 
+ExitCode missing(const std::string& sentence) {
+  fmt::print(stderr, "{}\n", sentence);
+  return ExitCode::missing;
+}
+
 std::string missing_for_workers() {
   if (!is_program(worker_path()))
     return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";

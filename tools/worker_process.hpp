@@ -24,6 +24,9 @@ std::string missing_for_cuda_workers(int ranks);
 /// no GPU can be used.   Requires missing_for_cuda_workers(ranks) to be empty.
 ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments);
 
+/// Says on standard error what is missing.
+ExitCode missing(const std::string& sentence);
+
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);
 

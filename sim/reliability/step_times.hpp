@@ -1,7 +1,7 @@
 /// Where the job simulation takes its step times from: the state of the machine in, time and tokens of one step out.
 ///
 /// The job simulation knows no slowdown factors; what a slow GPU or a lost rail does to a step, the step engine says
-/// (sim/report/engine_step_times.hpp). Answers are cached per distinct state.
+/// (sim/forecast/engine_step_times.hpp). Answers are cached per distinct state.
 #pragma once
 
 #include <compare>

@@ -52,7 +52,7 @@ std::string comparison_json(const Comparison& comparison);
 /// Both timelines on one axis: for every rank a row of the forecast and one of what happened.
 std::string comparison_svg(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual);
 
-/// Rank of `record` that stands for global rank `number` of pipeline rank `pp_rank`; the first rank when there is none.
+/// The rank of `record` that stands for another record's `rank`, by number, else by pipeline rank; the first when there is none.
 const StepRank& rank_for(const StepRecord& record, const StepRank& rank);
 
 }  // namespace tracecast

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/report/text.hpp"
 
 namespace tracecast {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/forecast/engine_step_times.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/reliability/closed_forms.hpp"
-#include "sim/report/engine_step_times.hpp"
 
 namespace tracecast {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast {
 

@@ -25,8 +25,8 @@
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/timeline.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast {
 

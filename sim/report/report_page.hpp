@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/report/compare.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/page_facts.hpp"
 #include "sim/report/plan_report.hpp"

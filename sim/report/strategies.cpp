@@ -4,8 +4,8 @@
 #include <array>
 #include <set>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/traffic.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast {
 namespace {

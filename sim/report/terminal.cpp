@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/forecast/settings_text.hpp"
 #include "sim/report/explain.hpp"
 #include "sim/report/perfetto.hpp"
-#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/text.hpp"
 
 namespace tracecast {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/search/bound.hpp"
 #include "sim/search/space.hpp"
 

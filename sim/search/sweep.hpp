@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast {
 

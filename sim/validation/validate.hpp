@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/forecast.hpp"
-#include "sim/report/sensitivities.hpp"
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/sensitivities.hpp"
 #include "sim/validation/row_scenario.hpp"
 
 namespace tracecast {

@@ -4,10 +4,10 @@
 #include <benchmark/benchmark.h>
 
 #include "sim/engine/engine.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/classes.hpp"
 #include "sim/network/network_model.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/support/shipped.hpp"
 

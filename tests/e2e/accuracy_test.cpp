@@ -1,7 +1,7 @@
 // Published step times, forecast from the shipped scenario and profile files without any setting per run.
 #include <catch2/catch.hpp>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tests/e2e/shell.hpp"

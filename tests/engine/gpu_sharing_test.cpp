@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

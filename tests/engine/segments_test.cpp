@@ -7,7 +7,7 @@
 
 #include "sim/engine/compiled_graph.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

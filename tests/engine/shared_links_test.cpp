@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/costs.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/network/simgrid.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/neighbour.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
-#include "sim/report/neighbour.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/paths.hpp"

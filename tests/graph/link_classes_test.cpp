@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/stage_loads.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

@@ -1,8 +1,8 @@
 // Activations and parameters that wait on the host (DOMAIN.md 2.2).
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/search/bound.hpp"
 #include "tests/graph/small_scenario.hpp"
 

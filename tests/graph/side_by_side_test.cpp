@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
+#include "sim/forecast/neighbour.hpp"
 #include "sim/network/simgrid.hpp"
-#include "sim/report/neighbour.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

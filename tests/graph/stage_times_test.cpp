@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/builder.hpp"
-#include "sim/report/timed_schedule.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

@@ -1,8 +1,8 @@
 // Bytes that each strategy moves, on the step graph itself. Worked examples of DOMAIN.md 3 by their ids.
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

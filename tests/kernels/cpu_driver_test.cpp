@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

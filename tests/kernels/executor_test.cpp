@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/without_overlap.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

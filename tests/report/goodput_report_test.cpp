@@ -7,9 +7,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/engine_step_times.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/engine_step_times.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/goodput_svg.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"

@@ -1,8 +1,8 @@
 /// A forecast made by hand, with round numbers: what the tests of the reports draw.
 #pragma once
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast::sample {
 

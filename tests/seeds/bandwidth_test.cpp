@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/report/axis_bandwidth.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/axis_bandwidth.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
 

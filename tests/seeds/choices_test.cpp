@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/model/scaling.hpp"
-#include "sim/report/forecast.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"

@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/host_update.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/network/parameter_server.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 

@@ -3,10 +3,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"

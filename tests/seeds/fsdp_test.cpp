@@ -1,10 +1,10 @@
 // Statements of the seed documents about FSDP and ZeRO, by the ids of SEEDS.md; DOMAIN.md 2.1, 2.2, 3.1.
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"

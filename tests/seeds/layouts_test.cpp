@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/traffic.hpp"

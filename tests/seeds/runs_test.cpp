@@ -1,11 +1,11 @@
 // Statements of the seed documents about runs, machines and formulas, by the ids of SEEDS.md.
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/shipped.hpp"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/random.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

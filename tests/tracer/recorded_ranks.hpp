@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace tracecast::test {
 

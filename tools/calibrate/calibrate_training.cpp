@@ -10,8 +10,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "tools/calibrate/training_fit.hpp"
 
 namespace {

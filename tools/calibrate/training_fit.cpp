@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "sim/base/result.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tools/calibrate/fit.hpp"
 
 namespace tracecast::calibrate {

@@ -10,7 +10,7 @@
 #include "kernels/cuda/device_info.hpp"
 #include "kernels/cuda/step_runner.hpp"
 #include "kernels/executor.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tools/cuda_worker/cuda_worker.hpp"
 #include "tools/worker/inputs.hpp"
 #include "tools/worker/outputs.hpp"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
-#include "sim/report/forecast.hpp"
 #include "tools/worker/worker.hpp"
 
 namespace tracecast::worker {

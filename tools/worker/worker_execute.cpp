@@ -8,7 +8,7 @@
 #include "kernels/cpu_driver.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/mpi_device.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tools/worker/inputs.hpp"
 #include "tools/worker/outputs.hpp"
 #include "tools/worker/worker.hpp"

@@ -1,7 +1,7 @@
 /// What each part of a scenario's `perturb` does to its step.
 #pragma once
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
 

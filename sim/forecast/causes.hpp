@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "sim/engine/timeline.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "sim/report/forecast.hpp"
 
 namespace tracecast {
 

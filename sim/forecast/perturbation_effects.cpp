@@ -1,12 +1,12 @@
-#include "sim/report/perturbation_effects.hpp"
+#include "sim/forecast/perturbation_effects.hpp"
 
 #include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/forecast/settings_text.hpp"
 #include "sim/io/perturbation_fields.hpp"
-#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "sim/base/result.hpp"
 #include "sim/engine/timeline.hpp"
+#include "sim/forecast/axis_bandwidth.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/report/axis_bandwidth.hpp"
 
 namespace tracecast {
 

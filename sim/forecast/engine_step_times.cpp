@@ -1,10 +1,10 @@
-#include "sim/report/engine_step_times.hpp"
+#include "sim/forecast/engine_step_times.hpp"
 
 #include <algorithm>
 #include <map>
 
 #include "sim/engine/engine.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/io/search_store.hpp"
+#include "sim/search/search_store.hpp"
 
 #include <array>
 #include <utility>

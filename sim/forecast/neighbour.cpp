@@ -1,4 +1,4 @@
-#include "sim/report/neighbour.hpp"
+#include "sim/forecast/neighbour.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "sim/report/axis_bandwidth.hpp"
+#include "sim/forecast/axis_bandwidth.hpp"
 
 #include <array>
 #include <cstddef>

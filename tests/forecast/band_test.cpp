@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/forecast.hpp"
+#include "sim/forecast/sensitivities.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
-#include "sim/report/sensitivities.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;

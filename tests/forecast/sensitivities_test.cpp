@@ -1,5 +1,5 @@
 /// Derivatives along the critical path against steps that are simulated anew.
-#include "sim/report/sensitivities.hpp"
+#include "sim/forecast/sensitivities.hpp"
 
 #include <cmath>
 
@@ -7,8 +7,8 @@
 
 #include "sim/base/random.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;

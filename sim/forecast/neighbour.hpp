@@ -7,7 +7,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
 

@@ -1,7 +1,7 @@
 /// What a slow GPU, a halved rail and a lost spine do to the step of a published run: docs/folding.md explains each.
 #include <catch2/catch.hpp>
 
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

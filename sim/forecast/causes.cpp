@@ -1,4 +1,4 @@
-#include "sim/report/causes.hpp"
+#include "sim/forecast/causes.hpp"
 
 #include <algorithm>
 #include <map>

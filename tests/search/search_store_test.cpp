@@ -1,5 +1,5 @@
 // Results in a database: given back as they were, for the problem they were made for, and from no other file.
-#include "sim/io/search_store.hpp"
+#include "sim/search/search_store.hpp"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "sim/report/sensitivities.hpp"
+#include "sim/forecast/sensitivities.hpp"
 
 #include <algorithm>
 #include <cmath>

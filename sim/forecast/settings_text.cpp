@@ -1,4 +1,4 @@
-#include "sim/report/settings_text.hpp"
+#include "sim/forecast/settings_text.hpp"
 
 #include <variant>
 

@@ -1,4 +1,4 @@
-#include "sim/report/forecast.hpp"
+#include "sim/forecast/forecast.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,17 +10,17 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
+#include "sim/forecast/causes.hpp"
+#include "sim/forecast/neighbour.hpp"
+#include "sim/forecast/perturbation_effects.hpp"
+#include "sim/forecast/sensitivities.hpp"
+#include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "sim/report/causes.hpp"
-#include "sim/report/neighbour.hpp"
-#include "sim/report/perturbation_effects.hpp"
-#include "sim/report/sensitivities.hpp"
-#include "sim/report/timed_schedule.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {

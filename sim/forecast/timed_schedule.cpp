@@ -1,4 +1,4 @@
-#include "sim/report/timed_schedule.hpp"
+#include "sim/forecast/timed_schedule.hpp"
 
 #include <memory>
 #include <utility>
