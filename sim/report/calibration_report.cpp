@@ -212,9 +212,10 @@ std::string band_table(const std::vector<RowForecast>& rows) {
   }
   return fmt::format(
              "Measurements inside the 90 % band, and the probability of so few or fewer if each were inside with "
-             "{:.0f} "
-             "% (binomial): of six rows five or six are inside, 83 or 100 %, whatever the bands are like. {} of {} "
-             "sources hold less, significantly (p < {:.2f}) {}.\n\n",
+             "{:.0f} %\n"
+             "(binomial): of six rows five or six are inside, 83 or 100 %, whatever the bands are like. {} of {} "
+             "sources hold\n"
+             "less than that; significantly less (p < {:.2f}): {}.\n\n",
              100 * kAsked, below, sources.size(), kSignificant,
              significant.empty() ? "none" : fmt::format("{}", fmt::join(significant, ", "))) +
          text;
