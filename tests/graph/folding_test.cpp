@@ -249,6 +249,37 @@ TEST_CASE("folding: flows that take one way each, every layout in every trouble"
   CHECK(slower > 30);
 }
 
+TEST_CASE("folding: a lone group whose own flows collide takes longer", "[metamorphic][folding][fluid]") {
+  // Nobody else is on its links, so that they are left out: what it takes alone is all that there is to know.
+  for (std::int64_t seed = 1; seed <= 4; ++seed) {
+    INFO("seed " << seed);
+    Scenario scenario = with_narrow_links(small_scenario(1, 1, 32));
+    scenario.parallel.overlap_grad_reduce = false;
+    scenario.cluster.fabric = "fat-tree";
+    scenario.cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
+    const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
+    scenario.cluster.routing = RoutingPolicy::ecmp;
+    scenario.cluster.routing_seed = seed;
+    check_fold(scenario, NetworkKind::fluid);
+    const ForecastRun hashed = run(scenario, false, 1, NetworkKind::fluid);
+    CHECK(hashed.timeline.step_time > even.timeline.step_time);
+  }
+}
+
+TEST_CASE("folding: flows divided among the NICs of a port, one way each", "[metamorphic][folding][fluid]") {
+  Scenario scenario = with_narrow_links(small_scenario(8, 1, 16));
+  scenario.parallel.overlap_grad_reduce = false;
+  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.node.nics = 16;
+  scenario.cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
+  scenario.cluster.routing = RoutingPolicy::ecmp;
+  for (std::int64_t seed = 1; seed <= 4; ++seed) {
+    INFO("seed " << seed);
+    scenario.cluster.routing_seed = seed;
+    CHECK(check_fold(scenario, NetworkKind::fluid) > 1);
+  }
+}
+
 TEST_CASE("folding: flows that take one way each at 1,024 ranks split classes", "[metamorphic][folding][fluid]") {
   Scenario scenario = with_narrow_links(small_scenario(8, 4, 32));
   scenario.parallel.zero_stage = 1;

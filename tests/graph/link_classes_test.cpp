@@ -76,6 +76,26 @@ TEST_CASE("Links that one transfer at a time loads are left out", "[graph][foldi
   CHECK(std::vector(users.begin(2), users.end(2)) == std::vector<LinkUsers::Load>{{3, weights}});
 }
 
+/// Classes of four alike ranks in two communicators, of which 0 and 2 send; nobody shares links with anybody.
+std::vector<std::int32_t> classes_with(std::vector<std::int32_t> labels, std::int32_t first, std::int32_t second) {
+  StepGraph graph;
+  graph.ranks.resize(4);
+  graph.communicators.resize(2);
+  for (std::int32_t rank = 0; rank < 4; ++rank) {
+    graph.ranks[static_cast<std::size_t>(rank)].communicators = {rank / 2};
+    graph.communicators[static_cast<std::size_t>(rank / 2)].members.push_back(rank);
+  }
+  LinkedStep step{graph, {}, {{0, 1, 0, first}, {2, 3, 0, second}}, std::move(labels), {100}};
+  for (int user = 0; user < 4; ++user) step.users.add({});
+  return refine(step).rank;
+}
+
+TEST_CASE("Ranks whose transfers take unequally long alone are of two classes", "[graph][folding]") {
+  CHECK(classes_with({0, 0}, 0, 0) == std::vector<std::int32_t>{0, 1, 0, 1});
+  CHECK(classes_with({0, 1}, 0, 0) == std::vector<std::int32_t>{0, 1, 2, 3});
+  CHECK(classes_with({0, 0}, 0, 1) == std::vector<std::int32_t>{0, 1, 2, 3});
+}
+
 TEST_CASE("Coordinates tell the classes of a healthy job, and do not where a link is another", "[graph][folding]") {
   Scenario scenario = test::small_scenario(8, 4, 32);
   scenario.parallel.zero_stage = 1;
@@ -91,6 +111,9 @@ TEST_CASE("Coordinates tell the classes of a healthy job, and do not where a lin
   Cluster damaged = scenario.cluster;
   damaged.faults.slow_nics = {{3, 3, 0.5}};
   CHECK_FALSE(loads(damaged));
+  Cluster hashed = scenario.cluster;
+  hashed.routing = RoutingPolicy::ecmp;
+  CHECK_FALSE(loads(hashed));
   CHECK_FALSE(loads_by_stage(forecast(scenario, {.unfold = true})->graph, run.plan, groups,
                              ClusterLinks(scenario.cluster, scenario.profile.architecture)));
 }
