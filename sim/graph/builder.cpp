@@ -153,6 +153,18 @@ class GraphBuilder {
     });
   }
 
+  /// Before a pass that needs a message for which the host waits.
+  void await_message(const Chunk& chunk, ChannelSide side, std::int32_t message, std::int32_t microbatch,
+                     std::vector<ProgramItem>& program) {
+    if (message < 0 || !messages_.host_waits()) return;
+    const bool forward = side == ChannelSide::receive_forward;
+    const auto write = [&](TemplateWriter& writer, Template&) { messages_.await(writer, chunk.index, side, message); };
+    program.push_back(
+        {context_.find_template(context_.signature(forward ? "receive F" : "receive B", chunk, false), "receive",
+                                forward ? Phase::forward : Phase::backward, chunk.index, write),
+         microbatch});
+  }
+
   std::int32_t forward_template(const Chunk& chunk, bool first) {
     const bool waits_for_parameters = first && data_.gathers_during_forward();
     return context_.find_template(
@@ -289,12 +301,15 @@ class GraphBuilder {
     const auto forward = [&](int chunk, int microbatch, std::size_t at) {
       const auto c = static_cast<std::size_t>(chunk);
       const bool first = points[c].first_forward == at;
+      await_message(chunks[c], ChannelSide::receive_forward, chunks[c].receive_forward, microbatch, program);
       const auto find = [&] { return forward_template(chunks[c], first); };
       program.push_back({known.number(chunk, KnownTemplates::forward, first, find), microbatch});
     };
     const auto backward = [&](int chunk, int microbatch, std::size_t at, BackwardPart part) {
       const auto c = static_cast<std::size_t>(chunk);
       const bool last = points[c].last_backward == at;
+      if (part != BackwardPart::weight_gradients)
+        await_message(chunks[c], ChannelSide::receive_backward, chunks[c].receive_backward, microbatch, program);
       const auto find = [&] { return backward_template(chunks[c], part, last); };
       program.push_back({known.number(chunk, known_kind(part), last, find), microbatch});
     };

@@ -5,6 +5,17 @@
 #include <fmt/format.h>
 
 namespace tracecast {
+namespace {
+
+/// Those of Megatron-LM and DeepSpeed; others post their messages ahead (Zero Bubble's runtime, DualPipe).
+bool host_waits_for_messages(const Parallel& parallel) {
+  return !parallel.overlap_p2p && (parallel.pp_schedule == "1f1b" || parallel.pp_schedule == "interleaved-1f1b");
+}
+
+}  // namespace
+
+PipelineMessages::PipelineMessages(BuildContext& context)
+    : context_(context), looped_(context.seats.looped()), host_waits_(host_waits_for_messages(context.plan.parallel)) {}
 
 void PipelineMessages::add_streams() {
   for (int chunk = 0; chunk < (looped_ ? 1 : context_.schedule.chunks); ++chunk)
@@ -72,11 +83,19 @@ Chunk PipelineMessages::chunk(const RankKinds& kinds, int index) {
   return chunk;
 }
 
-void PipelineMessages::receive(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
-  if (message < 0) return;
+EventRef PipelineMessages::post(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
   const EventRef arrived = event(chunk, side);
   writer.transfer(OpType::receive, stream(chunk, side), message, {}, arrived);
-  writer.wait(arrived);
+  return arrived;
+}
+
+void PipelineMessages::await(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
+  writer.host_sync(post(writer, chunk, side, message));
+}
+
+void PipelineMessages::receive(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {
+  if (message < 0) return;
+  writer.wait(host_waits_ ? event(chunk, side) : post(writer, chunk, side, message));
   const Parallel& parallel = context_.plan.parallel;
   if (parallel.sequence_parallel || !parallel.scatter_gather_p2p || parallel.tp == 1) return;
   const CollectiveCall gather{Collective::all_gather, boundary_tensor(), Algorithm::automatic, Protocol::automatic};

@@ -1,5 +1,8 @@
 #include "sim/graph/builder.hpp"
 
+#include <array>
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -59,8 +62,11 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
       Scenario scenario = small_scenario(2, 2, 2);
       scenario.parallel.vpp = vpp;
       scenario.parallel.pp_schedule = std::string(variant.name);
-      INFO(variant.name << " vpp " << vpp);
-      CHECK(run(scenario).timeline.step_time > Duration{});
+      for (const bool overlap : {true, false}) {
+        scenario.parallel.overlap_p2p = overlap;
+        INFO(variant.name << " vpp " << vpp << " overlap " << overlap);
+        CHECK(run(scenario).timeline.step_time > Duration{});
+      }
     }
 }
 
@@ -129,4 +135,44 @@ TEST_CASE("builder: the same input gives the same graph and the same spans", "[g
   const ForecastRun b = run(scenario);
   CHECK(a.graph.templates == b.graph.templates);
   CHECK(a.timeline.ranks == b.timeline.ranks);
+}
+
+TEST_CASE("builder: a host that waits for its messages cannot issue ahead while the pipeline fills",
+          "[oracle][graph]") {
+  const auto step = [](bool overlap, int microbatches, const char* schedule) {
+    Scenario scenario = small_scenario(1, 2, 1);
+    scenario.profile.host = {.launch = 1e-3, .graph_launch = 0, .fit = {}};  // kernels take next to nothing beside it
+    scenario.parallel.overlap_p2p = overlap;
+    scenario.parallel.pp_schedule = schedule;
+    scenario.training.global_batch_size = microbatches;
+    return seconds(run(scenario).timeline.step_time);
+  };
+  // 1F1B on two stages where the host bounds both: (m + 1) (f + b). If it issues ahead, the second stage's host works while
+  // the first stage's does: m (f + b), and next to nothing for what is still under way.
+  const double pass = (step(false, 8, "1f1b") - step(false, 4, "1f1b")) / 4;
+  CHECK((step(true, 8, "1f1b") - step(true, 4, "1f1b")) / 4 == Approx(pass).epsilon(0.02));
+  const double hidden = step(false, 4, "1f1b") - step(true, 4, "1f1b");
+  CHECK(hidden == Approx(pass).epsilon(0.1));
+  // Zero Bubble's runtime waits for nothing.
+  CHECK(step(false, 4, "zb-h1") - step(true, 4, "zb-h1") < 0.1 * pass);
+}
+
+TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator costs it", "[graph]") {
+  const auto host_times = [](double launch, bool sequence_parallel) {
+    Scenario scenario = small_scenario(2, 1, 2);
+    scenario.profile.host.launch = launch;
+    scenario.parallel.sequence_parallel = sequence_parallel;
+    const StepGraph graph = run(scenario).graph;
+    std::array<std::set<std::int64_t>, 2> times;  // of others, of all-reduces
+    for (const Template& each : graph.templates)
+      for (const Op& op : each.ops)
+        if (op.type == OpType::collective)
+          times[graph.collectives[static_cast<std::size_t>(op.payload)].call.collective == Collective::all_reduce]
+              .insert(op.host.picoseconds);
+    return times;
+  };
+  using Times = std::set<std::int64_t>;
+  CHECK(host_times(80e-6, false)[1] == Times{25'000'000});
+  CHECK(host_times(80e-6, true)[0] == Times{80'000'000});  // gathers and scatters of the sequence
+  CHECK(host_times(10e-6, false)[1] == Times{10'000'000});
 }
