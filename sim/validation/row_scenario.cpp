@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/cost/slowest_rank.hpp"
 
 namespace tracecast {
 namespace {
@@ -215,6 +216,7 @@ class RowReader {
     if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not printed: {}", fabric->topology));
     apply_stack(s);
+    wait_for_slowest(s.profile, s.cluster.world_size);
   }
 
   /// The stack's age is that of its release where the framework is called by one: "NeMo 24.07".

@@ -1,0 +1,28 @@
+#include "sim/cost/slowest_rank.hpp"
+
+#include <cmath>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kSpread = 0.02;
+constexpr double kFittedTo = 64;
+
+/// Standard deviations by which the largest of `count` normal deviates exceeds their mean, for many of them.
+double largest_of(double count) { return std::sqrt(2 * std::log(count)); }
+
+}  // namespace
+
+void wait_for_slowest(Profile& profile, int ranks) {
+  TRACECAST_ASSERT(ranks >= 1, "a job has a rank");
+  if (profile.kind == "recorded") return;
+  const double slower = 1 + kSpread * (largest_of(ranks) - largest_of(kFittedTo));
+  InTraining& f = profile.in_training;
+  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax,
+                         &f.memory, &profile.host.launch})
+    *factor *= slower;
+}
+
+}  // namespace tracecast
