@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "sim/cost/attention.hpp"
-#include "sim/cost/slowest_rank.hpp"
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -172,10 +171,7 @@ class ScenarioReader {
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
-    if (stack_) {
-      apply_to_profile(*stack_, scenario_.profile, scenario_.model.moe.has_value());
-      wait_for_slowest(scenario_.profile, std::max(1, world_size));
-    }
+    if (stack_) apply_to_profile(*stack_, scenario_.profile, scenario_.model.moe.has_value());
     cluster->finish();
   }
 
