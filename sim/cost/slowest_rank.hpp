@@ -17,8 +17,11 @@
 
 namespace tracecast {
 
+/// One standard deviation between GPUs of one kind, relative.
+inline constexpr double kGpuSpread = 0.02;
+
 /// Kernels and host of `profile` as the slowest of `ranks` has them. Recorded profiles stay: their GPU is what it is.
-/// Requires   ranks >= 1
-void wait_for_slowest(Profile& profile, int ranks);
+/// Requires   ranks >= 1, spread from 0 to 0.2
+void wait_for_slowest(Profile& profile, int ranks, double spread);
 
 }  // namespace tracecast

@@ -42,6 +42,7 @@ struct Scenario {
   std::string topology;       ///< as the scenario names it
   std::string stack;          ///< software stack it begins with; empty: none
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
+  double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
 };

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/cost/attention.hpp"
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -172,6 +173,10 @@ class ScenarioReader {
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
     if (stack_) apply_to_profile(*stack_, scenario_.profile, scenario_.model.moe.has_value());
+    if (cluster->get("gpu_spread", scenario_.gpu_spread) && !(scenario_.gpu_spread >= 0 && scenario_.gpu_spread <= 0.2))
+      cluster->error("gpu_spread", "is out of range (allowed: 0 to 0.2)");
+    else if (scenario_.gpu_spread > 0)
+      wait_for_slowest(scenario_.profile, std::max(1, world_size), scenario_.gpu_spread);
     cluster->finish();
   }
 

@@ -112,6 +112,7 @@ std::string to_json(const Scenario& scenario) {
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
   for (const auto& [name, backend] : backend_names())
     if (backend == scenario.cluster.backend && backend != Backend::nccl) object["cluster"]["backend"] = name;
+  if (scenario.gpu_spread > 0) object["cluster"]["gpu_spread"] = scenario.gpu_spread;
   if (scenario.cluster.routing == RoutingPolicy::ecmp) {
     object["cluster"]["routing"] = "ecmp";
     object["cluster"]["routing_seed"] = scenario.cluster.routing_seed;

@@ -14,7 +14,7 @@ constexpr int kIterations = 30;
 
 /// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of ACCURACY.md A4; what
 /// overlaps or waits on other software is known least. Half of them, since they count on top of profiles that were fitted to
-/// measured kernels, collectives and A4 already: held out, 0.3 gives dense sources 5.0 % and scatter 3.6, a half 5.1 and 3.5,
+/// measured kernels, collectives and A4 already: held out, 0.3 gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5,
 /// more is worse in both.
 using Priors = std::array<double, kKnobs>;
 constexpr Priors kPriors{

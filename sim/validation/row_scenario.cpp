@@ -216,7 +216,8 @@ class RowReader {
     if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not printed: {}", fabric->topology));
     apply_stack(s);
-    wait_for_slowest(s.profile, s.cluster.world_size);
+    s.gpu_spread = kGpuSpread;
+    wait_for_slowest(s.profile, s.cluster.world_size, s.gpu_spread);
   }
 
   /// The stack's age is that of its release where the framework is called by one: "NeMo 24.07".

@@ -13,7 +13,7 @@ TEST_CASE("slowest rank: everything a rank does itself slows with the size of th
     profile.in_training.gemm = 1.2;
     profile.in_training.memory = 1.5;
     profile.host.launch = 1e-4;
-    wait_for_slowest(profile, ranks);
+    wait_for_slowest(profile, ranks, kGpuSpread);
     return profile;
   };
   CHECK(slowed(64).in_training.gemm == Approx(1.2));  // the factors are of such jobs

@@ -53,6 +53,23 @@ TEST_CASE("scenario: the main job is read as published", "[io]") {
   CHECK(scenario.places.at("parallel.tp").value == "8");
 }
 
+TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of the slowest", "[io]") {
+  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const Scenario alike = read(file);
+  const Scenario spread = read(file, {"cluster.gpu_spread=0.02"});
+  CHECK(alike.gpu_spread == 0);
+  CHECK(spread.gpu_spread == 0.02);
+  // 2 % x (sqrt(2 ln 16384) - sqrt(2 ln 64))
+  CHECK(spread.profile.in_training.gemm == Approx(alike.profile.in_training.gemm * 1.030428).epsilon(1e-5));
+  CHECK(spread.profile.host.launch == Approx(alike.profile.host.launch * 1.030428).epsilon(1e-5));
+  for (const char* beyond : {"cluster.gpu_spread=0.3", "cluster.gpu_spread=-0.1"}) {
+    const Result<Scenario> refused = read_scenario(file, kData, {beyond});
+    REQUIRE_FALSE(refused);
+    CHECK(to_string(refused.error()).find("gpu_spread") != std::string::npos);
+    CHECK(to_string(refused.error()).find("allowed: 0 to 0.2") != std::string::npos);
+  }
+}
+
 TEST_CASE("scenario: every shipped one can be read and planned", "[io]") {
   for (const fs::path& file : shipped()) {
     INFO(file.string());
