@@ -62,6 +62,10 @@ TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of th
   // 2 % x (sqrt(2 ln 16384) - sqrt(2 ln 64))
   CHECK(spread.profile.in_training.gemm == Approx(alike.profile.in_training.gemm * 1.030428).epsilon(1e-5));
   CHECK(spread.profile.host.launch == Approx(alike.profile.host.launch * 1.030428).epsilon(1e-5));
+  const TemporaryFolder folder;
+  const fs::path copy = folder.path() / "copy.json";
+  REQUIRE(write_file(copy, to_json(spread)));
+  CHECK(read(copy).profile.in_training == spread.profile.in_training);
   for (const char* beyond : {"cluster.gpu_spread=0.3", "cluster.gpu_spread=-0.1"}) {
     const Result<Scenario> refused = read_scenario(file, kData, {beyond});
     REQUIRE_FALSE(refused);
