@@ -147,8 +147,7 @@ class ClusterLinks {
   std::map<int, Ports> other_ports_;        ///< [domain] where a NIC is slow or gone
   std::vector<Tier> tiers_;                 ///< none where routing is hashed
   std::shared_ptr<const Topology> hashed_;  ///< switch by switch; none where traffic is split evenly
-  std::vector<std::int32_t>
-      first_cables_;  ///< [fabric link] number of its first cable; at last of the first behind all
+  std::vector<std::int32_t> first_cables_;  ///< [fabric link] number of its first cable; last: count()
 };
 
 }  // namespace tracecast

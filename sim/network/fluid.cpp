@@ -13,10 +13,7 @@ std::int64_t duration_of(Wide rest, std::int64_t rate) {
   return static_cast<std::int64_t>(std::min<Wide>(time, wide(std::numeric_limits<std::int64_t>::max() / 4)));
 }
 
-}  // namespace
-
-namespace {
-
+/// At least one byte per second.
 Bandwidth mean_rate(Bytes bytes, Duration time) {
   if (time.picoseconds <= 0) return {1};
   const Wide whole = wide(bytes.count) * wide(1'000'000'000'000) / wide(time.picoseconds);

@@ -88,15 +88,25 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
   model.tile_exponent = 0.1;
   model.reread = 0.01;
   model.t0 = 3e-6;
-  model.split_cost = 1;  // a deeper product may be split once more, and gain by it
   const GpuPeak gpu{312e12, 2.039e12, 108};
   const std::int64_t size = GENERATE(100, 777, 1792, 4096);
-  double last = 0;
-  for (std::int64_t k = 16; k < 20000; k = k * 5 / 4 + 1) {
-    const double seconds = bf16(model, square(size, k), gpu);
-    CHECK(seconds >= last);
-    last = seconds;
-  }
+  const auto grows = [&](const GemmModel& with, std::int64_t first, std::int64_t end, const auto& next) {
+    double last = 0;
+    for (std::int64_t k = first; k < end; k = next(k)) {
+      const double seconds = bf16(with, square(size, k), gpu);
+      CAPTURE(k);
+      CHECK(seconds >= last);
+      last = seconds;
+    }
+  };
+  const auto quarter_more = [](std::int64_t k) { return k * 5 / 4 + 1; };
+  GemmModel whole = model;
+  whole.split_cost = 1;  // nobody would pay a second
+  grows(whole, 16, 20000, quarter_more);
+  // At s x 64 the product may be split in s parts, up to 64, and gain by it; never in between, nor above.
+  for (std::int64_t parts = 1; parts < 64; ++parts)
+    grows(model, 64 * parts, 64 * (parts + 1), [](std::int64_t k) { return k + 7; });
+  grows(model, 64 * 64, 20000, quarter_more);
   for (std::int64_t batch = 1; batch < 300; batch += 7) {
     CHECK(bf16(model, {size, 128, 512, batch + 7, false}, gpu) >= bf16(model, {size, 128, 512, batch, false}, gpu));
   }
