@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -12,6 +13,13 @@
 
 namespace tracecast {
 namespace {
+
+/// Begins with it, or, of names that no stack's begins, holds it as a word: "NVIDIA NeMo 25.04", "Primus (torchtitan)".
+bool is_called(const std::string& text, const std::string& name, bool anywhere) {
+  if (!anywhere) return text.starts_with(name);
+  const std::size_t at = text.find(name);
+  return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
+}
 
 /// An object of any names, each with a text.
 void read_words(ObjectReader& reader, const JsonNode& node, std::map<std::string, std::string>& words) {
@@ -134,13 +142,13 @@ const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& fra
     return std::all_of(stack.rows.begin(), stack.rows.end(),
                        [&](const auto& asked) { return column && column(asked.first).starts_with(asked.second); });
   };
-  const auto longest = [&](auto names, const std::string& word, bool recipes) {
+  const auto longest = [&](auto names, const std::string& word, bool recipes, bool anywhere = false) {
     const Stack* best = nullptr;
     std::size_t length = 0;
     for (const Stack& stack : stacks) {
       if (stack.rows.empty() == recipes || !answers(stack)) continue;
       for (const std::string& beginning : stack.*names)
-        if (beginning.size() > length && word.starts_with(beginning)) {
+        if (beginning.size() > length && is_called(word, beginning, anywhere)) {
           best = &stack;
           length = beginning.size();
         }
@@ -151,6 +159,8 @@ const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& fra
     if (const Stack* of_source = longest(&Stack::sources, source, recipes)) return of_source;
     if (const Stack* of_framework = longest(&Stack::frameworks, framework, recipes)) return of_framework;
   }
+  for (const bool recipes : {true, false})
+    if (const Stack* inside = longest(&Stack::frameworks, framework, recipes, true)) return inside;
   return nullptr;
 }
 

@@ -70,7 +70,8 @@ void drop_unfit_precision(const Stack& stack, Training& training);
 /// The value of a column of a table's row, by its name.
 using ColumnOfRow = std::function<std::string(const std::string&)>;
 
-/// The stack with the longest beginning of `source`, else of `framework`; nullptr: none has one. One whose `rows` the run's
+/// The stack with the longest beginning of `source`, else of `framework`, else with a name that `framework` holds as a word
+/// ("NVIDIA NeMo", "Primus (torchtitan)"); nullptr: none has one. One whose `rows` the run's
 /// columns answer to goes before all that have none; without columns such stacks are none.
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "",
                         const ColumnOfRow& column = {});

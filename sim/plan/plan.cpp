@@ -209,6 +209,8 @@ void check_tensor_parallel(PlanCheck& check, const Model& model, const Parallel&
 void check_expert_parallel(PlanCheck& check, const Model& model, const Parallel& p) {
   if (!model.moe) {
     if (p.ep > 1) check.fault("parallel.ep", fmt::to_string(p.ep), "needs a model with experts (allowed: 1)");
+    if (p.etp > 1 && p.etp != p.tp)
+      check.fault("parallel.etp", fmt::to_string(p.etp), "needs a model with experts (allowed: 1, or as parallel.tp)");
     return;
   }
   check.divides("parallel.ep", p.ep, "model.moe.experts", model.moe->experts);
@@ -244,8 +246,18 @@ void check_context_parallel(PlanCheck& check, const Model& model, const Parallel
   }
 }
 
+/// A step graph of more passes through stages would not fit the memory of a usual machine (some 30 kB each).
+constexpr std::int64_t kMostPasses = 1 << 20;
+
 void check_batch(PlanCheck& check, const Parallel& p, const Training& t) {
   const std::int64_t unit = t.micro_batch_size * p.dp;
+  const std::int64_t stages = std::max<std::int64_t>(1, std::int64_t{p.pp} * p.vpp);
+  if (t.global_batch_size / unit > kMostPasses / stages) {
+    check.fault("training.global_batch_size", fmt::to_string(t.global_batch_size),
+                fmt::format("is {} micro-batches on {} stages (allowed: at most {} of both multiplied)",
+                            t.global_batch_size / unit, stages, kMostPasses));
+    return;
+  }
   if (t.global_batch_size % unit == 0) return;
   const std::int64_t below = t.global_batch_size / unit * unit;
   const std::string nearest = below > 0 ? fmt::format("{} or {}", below, below + unit) : fmt::to_string(unit);

@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/validation/row_machine.hpp"
 
 namespace tracecast {
 namespace {
@@ -20,43 +22,6 @@ constexpr std::int64_t kPackedSpan = 400;  ///< tokens that a token of packed fi
 /// 6,420 tokens/s with the one and 7,190 with the other (torchtitan, commit 7a04053), 12 % of a step of which these
 /// multiplications are 40 %.
 constexpr double kScalesByRow = 1.3;
-
-/// The machine of a row: the first line whose GPU is the row's and whose words are all in its network and framework.
-struct Fabric {
-  const char* gpu;
-  const char* network;    ///< part of inter_node_link; "" any
-  const char* framework;  ///< beginning of framework; "" any
-  double memory_gb;       ///< 0 any
-  const char* topology;
-  const char* profile;  ///< "" the topology's
-};
-constexpr std::array kFabrics{
-    Fabric{"A100", "Omni-Path", "", 0, "jean-zay", ""},
-    Fabric{"A100", "4x 100Gb/s RoCE", "", 0, "internevo-a100", ""},
-    Fabric{"A100", "4x HDR", "", 80, "a100-4hdr", ""},
-    Fabric{"A100", "4x HDR", "", 40, "a100-4hdr", "a100-40gb"},
-    Fabric{"A100", "1600Gb/s RoCE", "", 40, "hgx-a100-8x200g", ""},
-    Fabric{"A100", "1600Gb/s RoCE", "", 0, "hgx-a100-8x200g", "a100"},
-    Fabric{"A100", "8x HDR", "", 80, "selene", ""},
-    Fabric{"A100", "", "", 40, "dgx-a100", "a100-40gb"},
-    Fabric{"A100", "", "", 0, "dgx-a100", ""},
-    Fabric{"H100", "pods of 3072", "", 0, "meta-24k-h100", ""},
-    Fabric{"H100", "", "torchtitan", 96, "grand-teton", "h100-96gb-500w"},
-    Fabric{"H100", "", "torchtitan", 0, "grand-teton", ""},
-    Fabric{"H100", "", "", 96, "dgx-h100", "h100-96gb-500w"},
-    Fabric{"H100", "", "", 0, "dgx-h100", ""},
-    Fabric{"H800", "", "", 0, "dgx-h800", ""},
-    Fabric{"H200", "", "", 0, "dgx-h200", ""},
-    Fabric{"B200", "", "", 0, "dgx-b200", ""},
-    Fabric{"B300", "", "", 0, "hgx-b300", ""},
-    Fabric{"GB200", "", "", 0, "gb200-nvl72", ""},
-    Fabric{"GB300", "", "", 0, "gb300-nvl72", ""},
-    Fabric{"V100", "", "", 0, "dgx-2h", ""},
-    Fabric{"MI250X-GCD", "", "", 0, "frontier", ""},
-    Fabric{"MI300X", "", "", 0, "hgx-mi300x", ""},
-    Fabric{"MI325X", "", "", 0, "hgx-mi300x", "mi325x"},
-    Fabric{"MI355X", "", "", 0, "hgx-mi300x", "mi355x"},
-};
 
 /// A word of a table and ours.
 struct Word {
@@ -193,28 +158,35 @@ class RowReader {
 
   void read_machine() {
     Scenario& s = result_.scenario;
-    const std::string& gpu = text("gpu");
-    const double memory = number("gpu_mem_gb", 0);
-    const auto fits = [&](const Fabric& f) {
-      return gpu == f.gpu && text("inter_node_link").find(f.network) != std::string::npos &&
-             text("framework").starts_with(f.framework) && (f.memory_gb == 0 || f.memory_gb == memory);
-    };
-    const auto fabric = std::find_if(kFabrics.begin(), kFabrics.end(), fits);
-    if (fabric == kFabrics.end()) return refuse("gpu", "is no GPU that a fabric is known for");
-    Result<Cluster> cluster = library_->topology(fabric->topology);
+    const PrintedMachine printed{text("gpu"),
+                                 number("gpu_mem_gb", 0),
+                                 small("gpus_per_node", 0),
+                                 text("intra_node_link"),
+                                 text("inter_node_link"),
+                                 text("framework")};
+    const std::int64_t ranks = needed("gpu_count");
+    const MachineClass* machine = find_machine(printed);
+    if (machine == nullptr) refuse("gpu", "is no GPU that a machine is known for");
+    if (problem_) return;
+    Result<Cluster> cluster = library_->topology(machine->topology);
     if (!cluster) return refuse("gpu", "names a machine whose topology cannot be read");
-    s.topology = fabric->topology;
+    s.topology = machine->topology;
     s.cluster = std::move(*cluster);
-    s.profile_name = fabric->profile;
+    s.profile_name = machine->profile;
     Result<Profile> profile = library_->profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
     if (!profile) return refuse("gpu", "names a GPU whose profile cannot be read");
     s.profile = std::move(*profile);
-    s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(needed("gpu_count"), 16'777'216));
+    s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // the machine's class, not its size
+    plug_in(s.cluster.node, s.profile);
+    if (std::string changed = fit_node(s.cluster, printed); !changed.empty()) assume(std::move(changed));
+    if (s.cluster.node.nics == 0 && s.cluster.world_size > s.cluster.node.gpus)
+      return refuse("inter_node_link",
+                    fmt::format("does not say how nodes of {} GPUs are connected", s.cluster.node.gpus));
     leave_idle(s.cluster);
     const std::string& network = text("inter_node_link");
-    if (*fabric->network == '\0' && (network.empty() || network.find("not printed") != std::string::npos))
-      assume(fmt::format("network between nodes not printed: {}", fabric->topology));
+    if (!machine->by_network && (network.empty() || network.find("not printed") != std::string::npos))
+      assume(fmt::format("network between nodes not printed: {}", machine->topology));
     apply_stack(s);
     s.gpu_spread = kGpuSpread;
     wait_for_slowest(s.profile, s.cluster.world_size, s.gpu_spread);
@@ -228,13 +200,15 @@ class RowReader {
     apply_to_profile(stack, s.profile, s.model.moe.has_value());
   }
 
-  /// Of a name whose last word begins with a year and a month, "26.02.01": the middle of the month; 0: none.
+  /// Of a name with a word that begins with a year and a month, "NeMo 26.02.01": the middle of the month; 0: none.
   static double year_of_release(const std::string& framework) {
-    const std::string word = framework.substr(framework.rfind(' ') + 1);
-    const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
-    if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) return 0;
-    const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';
-    return year >= 18 && month >= 1 && month <= 12 ? 2000 + year + (month - 0.5) / 12 : 0;
+    for (const std::string_view word : words_of(framework, " ()/:,")) {
+      const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
+      if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) continue;
+      const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';
+      if (year >= 18 && month >= 1 && month <= 12) return 2000 + year + (month - 0.5) / 12;
+    }
+    return 0;
   }
 
   /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs: jobs leave the trays idle that do not divide.
@@ -258,7 +232,7 @@ class RowReader {
     p.ep = std::max(1, small("ep", 1));
     // Every run of Megatron-Core's stacks that prints it leaves experts uncut.
     const bool uncut = stack_ != nullptr && (stack_->name == "megatron-core" || stack_->name == "megatron-bridge");
-    p.etp = small("etp", uncut && p.ep > 1 ? 1 : 0);
+    p.etp = result_.scenario.model.moe ? small("etp", uncut && p.ep > 1 ? 1 : 0) : 0;
     p.vpp = std::max(1, small("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
       return refuse("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
@@ -351,7 +325,7 @@ class RowReader {
     Training& t = s.training;
     if (stack_ != nullptr) t = stack_->training;
     t.seq_length = needed("seq_len");
-    t.global_batch_size = needed("global_batch_seqs");
+    t.global_batch_size = global_batch();
     read_precision(t);
     const int dp =
         s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
@@ -368,11 +342,24 @@ class RowReader {
     read_recompute(t);
   }
 
+  /// As printed, else what the micro-batches make.
+  std::int64_t global_batch() {
+    const std::int64_t size = small("micro_batch", 0), rounds = small("num_microbatches", 0);
+    if (printed("global_batch_seqs") || size == 0 || rounds == 0) return needed("global_batch_seqs");
+    const Scenario& s = result_.scenario;
+    const int dp =
+        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
+    assume("global batch not printed: micro-batch x micro-batches x dp");
+    return size * rounds * dp;
+  }
+
   void read_precision(Training& t) {
     static const std::map<std::string, Precision> kPrecisions{
-        {"fp32", Precision::fp32},   {"fp16", Precision::fp16},   {"bf16", Precision::bf16}, {"fp8", Precision::fp8},
-        {"mxfp8", Precision::mxfp8}, {"nvfp4", Precision::nvfp4}, {"", Precision::bf16}};
-    const auto found = kPrecisions.find(text("precision"));
+        {"fp32", Precision::fp32},           {"fp16", Precision::fp16},
+        {"bf16", Precision::bf16},           {"fp8", Precision::fp8},
+        {"fp8_block", Precision::fp8_block}, {"mxfp8", Precision::mxfp8},
+        {"nvfp4", Precision::nvfp4},         {"", Precision::bf16}};
+    const auto found = kPrecisions.find(lower_case(text("precision")));
     if (found == kPrecisions.end()) return refuse("precision", "is no precision that is known");
     t.dtype = found->second;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;

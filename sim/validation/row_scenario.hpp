@@ -19,7 +19,8 @@
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
 ///   dropout             of GPT-like models: the stack's
 ///   nodes               as many GPUs of each as divide the job: of a rack of 72, 64 where the job is 256
-///   fabric              by GPU and the words for the network between nodes, else the vendor's reference system
+///   machine             sim/validation/row_machine.hpp
+///   global batch        micro-batch x micro-batches x dp
 ///
 /// What was filled in is listed for each row.
 #pragma once
@@ -70,7 +71,7 @@ class RowLibrary {
 };
 
 /// Errors: a field that is needed and absent (model shape, GPU, GPU count, sequence length, global batch) or out of range;
-/// a GPU without a fabric. One sentence, which names the column.
+/// a GPU without a machine. One sentence, which names the column.
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library);
 
 }  // namespace tracecast

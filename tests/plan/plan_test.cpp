@@ -223,6 +223,11 @@ TEST_CASE("expert parallelism: E divides the experts, E t_e divides t C D", "[er
   parallel.ep = 8;
   CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
   CHECK(message(llama3_8b(), parallel, settings, 64) == "parallel.ep = 8: needs a model with experts (allowed: 1)");
+  parallel.ep = 1;
+  parallel.etp = 64;
+  CHECK(message(llama3_8b(), parallel, settings, 64) ==
+        "parallel.etp = 64: needs a model with experts (allowed: 1, or as parallel.tp)");
+  parallel.etp = 0;
   parallel.ep = 3;
   CHECK(message(mixtral_8x7b(), parallel, settings, 64) ==
         "parallel.ep = 3: does not divide model.moe.experts = 8 (allowed: 1 2 4 8)\n"
@@ -303,6 +308,10 @@ TEST_CASE("sharding, batches, context and positions are checked", "[error][plan]
         "training.global_batch_size = 100: is not a multiple of micro_batch_size 1 x dp 64 = 64 (nearest: 64 or 128)");
   CHECK(message(llama3_8b(), Parallel{}, training(1024, 10), 64) ==
         "training.global_batch_size = 10: is not a multiple of micro_batch_size 1 x dp 64 = 64 (nearest: 64)");
+  CHECK(
+      message(llama3_8b(), Parallel{}, training(4096, 128 << 20), 64) ==
+      "training.global_batch_size = 134217728: is 2097152 micro-batches on 1 stages (allowed: at most 1048576 of both "
+      "multiplied)");
 
   parallel = Parallel{};
   parallel.cp = 8;

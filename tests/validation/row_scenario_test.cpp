@@ -117,6 +117,41 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
         "t.csv:2: hidden: is not printed");
 }
 
+TEST_CASE("row: machines that lack something say what", "[error][validation]") {
+  const auto message = [](const std::string& gpu_and_count, const std::string& more) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,intra_node_link,inter_node_link\n32,4096,32,4096,"
+        "64," +
+        gpu_and_count + "," + more + "\n";
+    const auto read = scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value());
+    return read ? read->scenario.topology : to_string(read.error());
+  };
+  CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not printed");
+  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: is no GPU that a machine is known for");
+  CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: does not say how nodes of 8 GPUs are connected");
+  CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
+}
+
+TEST_CASE("row: a node as printed, and told", "[validation]") {
+  const RowScenario r =
+      row(",gpus_per_node,inter_node_link,framework", ",4,4x NDR200 per node,NVIDIA NeMo (25.02)").value();
+  CHECK(r.scenario.cluster.node.gpus == 4);
+  CHECK(r.scenario.cluster.node.nics == 4);
+  CHECK(r.scenario.cluster.nodes() == 4);
+  CHECK(assumes(r, "nodes of 4 GPUs and 4 NICs of 200 Gb/s"));
+  CHECK(r.stack == "megatron-core");
+}
+
+TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[validation]") {
+  const std::string text =
+      "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"
+      "2,5,BF16\n";
+  const RowScenario r =
+      scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value();
+  CHECK(r.scenario.training.global_batch_size == 2 * 5 * 8);
+  CHECK(r.scenario.training.dtype == Precision::bf16);
+}
+
 TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[validation]") {
   const auto gpus_of_rack = [](const char* gpu, const char* count) {
     const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count\n4,1024,16,1024,512," +

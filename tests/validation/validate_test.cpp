@@ -294,7 +294,7 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(rows[1].predicted_s == rows[4].predicted_s);  // nothing to score it by
   CHECK_FALSE(rows[1].scored());
   CHECK(rows[2].skipped == "heads is not printed");
-  CHECK(rows[3].skipped == "gpu is no GPU that a fabric is known for");
+  CHECK(rows[3].skipped == "gpu is no GPU that a machine is known for");
   CHECK(rows[4].scored());
   CHECK(rows[5].skipped == "step_time_s is not a positive number");
   const std::string page = validation_page(table, rows, "", {.width = 80});
