@@ -28,6 +28,12 @@ double traffic(const AttentionShape& shape, bool backward) {
   return backward ? 2 * once : once;
 }
 
+/// Efficiency left above the power knee.
+double power_loss(const AttentionModel& model, double flops) {
+  if (model.power_knee <= 0 || flops <= model.power_knee) return 1;
+  return std::pow(flops / model.power_knee, -model.power_exponent);
+}
+
 }  // namespace
 
 double attention_pairs(const AttentionShape& shape) {
@@ -61,10 +67,12 @@ const AttentionModel* nearest_attention_model(std::span<const AttentionModel> mo
 }
 
 double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward) {
-  const double efficiency = backward ? model.backward_efficiency : model.forward_efficiency;
+  const double flops = attention_flops(shape, backward);
+  const double efficiency =
+      (backward ? model.backward_efficiency : model.forward_efficiency) * power_loss(model, flops);
   const double s0 = backward ? model.backward_s0 : model.forward_s0;
   const double keys = keys_in_reach(shape);
-  const double spread_over_gpu = attention_flops(shape, backward) / (gpu.flops * efficiency * keys / (keys + s0));
+  const double spread_over_gpu = flops / (gpu.flops * efficiency * keys / (keys + s0));
   const double keys_of_last_row =
       shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
   const double longest_cta = 2 * std::min(kQueryTile, as_double(shape.q_len)) * keys_of_last_row *

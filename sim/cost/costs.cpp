@@ -62,10 +62,8 @@ constexpr double kSustainedFlops = 2.0 * 8192 * 8192 * 8192;
 /// In training the GPU is at its power limit all the time: long kernels do not lose more clock than short ones, as they do
 /// where one shape is measured at a time. Runs say so: with the loss by length, MosaicML's micro-batches of 8 to 16 on
 /// H100 come out 10 to 20 % slower than those of 1 to 3, and torchtitan's 70B (1.5e13 FLOPs at once) than its 8B.
-GpuPeak at_sustained_clock(GpuPeak gpu, const GemmModel& model, const GemmShape& shape) {
+GpuPeak at_sustained_clock(GpuPeak gpu, const auto& model, double flops) {
   if (model.power_knee <= 0) return gpu;
-  const double flops = 2.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
-                       static_cast<double>(shape.n) * static_cast<double>(shape.k);
   gpu.flops *= std::pow(kSustainedFlops / std::max(flops, model.power_knee), -model.power_exponent);
   return gpu;
 }
@@ -131,7 +129,8 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op, GemmLoop loop) const {
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   GpuPeak gpu = peak(profile_, op.precision);
-  if (in_training(op) != 1) gpu = at_sustained_clock(gpu, *model, shape);  // 1: isolated, or measured inside a step
+  if (in_training(op) != 1)
+    gpu = at_sustained_clock(gpu, *model, flops(op).count);  // 1: isolated, or measured inside a step
   double seconds = gemm_seconds(*model, gpu, shape, gemm_elements(op.precision), loop);
   // Measured on scores only; linear layers and vocabularies are padded to multiples of 8 where it matters.
   if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand))
@@ -147,8 +146,9 @@ Costs::Modelled Costs::modelled_attention(const Operator& op) const {
   if (model == nullptr) model = &kUnknownAttention;
   const bool backward = op.pass != Pass::forward;
   // Attention stays in 16 bit where the linear layers are narrower.
-  const Precision precision = op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16;
-  return {attention_seconds(*model, peak(profile_, precision), shape, backward), &model->fit};
+  GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16);
+  if (in_training(op) != 1) gpu = at_sustained_clock(gpu, *model, attention_flops(shape, backward));
+  return {attention_seconds(*model, gpu, shape, backward), &model->fit};
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {

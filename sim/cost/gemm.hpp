@@ -9,7 +9,13 @@
 ///   t      = t0 + (tc^q + tm^q)^(1/q) + c [s > 1]
 /// and the library picks the fastest. l is what 64 of k take at the least, however small the tile: the latency of its operands
 /// over the stages in flight, and of the multiplication itself. e' = e (FLOPs / knee)^-p above the knee: long kernels lose
-/// clock to the power limit. Batched and grouped multiplications fill the waves together.
+/// clock to the power limit. Batched and grouped multiplications fill the waves together. Bytes of the result, among the
+/// compulsory ones, have a weight of their own.
+///
+/// A library whose kernels are picked from a list by the rows of A (GemmModel::tiles) neither takes the fastest tile nor
+/// splits k; there
+///   units  = batch roundup(ceil(m/tm), tiles that run together) ceil(n/tn),   g = 0,   l of the tile
+/// and rows that are no multiple of 16 take tc a factor longer.
 ///
 /// Benchmarks repeat one multiplication, on a few copies of its operands: what fits into L2 stays there (GemmLoop).
 ///
@@ -45,11 +51,16 @@ GemmElements gemm_elements(Precision precision);
 struct GemmLoop {
   int left = 0;   ///< copies of A
   int right = 0;  ///< copies of B
+  int node = 0;   ///< 1 and -1: the first and the second of two nodes (GemmModel::node_rate)
 };
 
 /// Seconds of one isolated kernel in the forward layout (`batch` multiplications together).
 /// Requires m, n, k, batch >= 1.
 double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements,
                     GemmLoop loop = {});
+
+/// Seconds that a benchmark of the model's precision quantises A in: read in 16 bit, written as an operand. In a step graph
+/// casts are operators of their own.
+double quantisation_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements);
 
 }  // namespace tracecast

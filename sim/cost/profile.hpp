@@ -24,6 +24,16 @@ struct Fit {
   bool operator==(const Fit&) const = default;
 };
 
+/// The tile of a kernel that is chosen by the rows of A alone, as by a library whose kernels are picked from a list.
+struct GemmTile {
+  std::int64_t rows = 0;  ///< up to so many, 0: any
+  int m = 128;
+  int n = 128;
+  int together = 1;    ///< neighbours along m that run at once (a cluster, a pair of SMs): their number is rounded up
+  double latency = 0;  ///< s, at least, for each 64 of k
+  bool operator==(const GemmTile&) const = default;
+};
+
 /// GEMM time by tiles, waves and split-K (CALIBRATION.md 1, the third form).
 struct GemmModel {
   double t0 = 0;                 ///< s, fixed cost of one kernel
@@ -48,11 +58,21 @@ struct GemmModel {
   /// Of benchmarks that repeat one multiplication: bytes that stay in L2, and how much faster than from memory they are read.
   double l2_bytes = 0;
   double l2_speedup = 1;
+  double result_weight = 1;          ///< bytes of the result count as so many: writing is slower than reading
+  bool splits = true;                ///< may k be split
+  std::vector<GemmTile> tiles = {};  ///< the first whose rows suffice; empty: the fastest of all
+  double ragged_factor = 1;          ///< with `tiles`: of computing where m is above 128 and no multiple of 16
+  /// Of benchmarks that ran on two nodes: how much faster than the model the first one computed, and the second one slower.
+  double node_rate = 1;
+  /// Of benchmarks whose times include quantising A, from 16 bit: a kernel of t0 + bytes / (efficiency x memory bandwidth).
+  double quantise_t0 = 0;
+  double quantise_efficiency = 0;  ///< 0: none was measured
   Fit fit;
   bool operator==(const GemmModel&) const = default;
 };
 
-/// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction.
+/// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction; long kernels lose
+/// clock to the power limit as long multiplications do (GemmModel::power_knee).
 struct AttentionModel {
   std::string kernel;         ///< "cudnn", "fa2", …; the kernel listed first is the default
   std::int64_t head_dim = 0;  ///< of query and key
@@ -63,6 +83,8 @@ struct AttentionModel {
   double backward_efficiency = 0;
   double backward_s0 = 0;
   Fit fit;
+  double power_knee = 0;  ///< FLOPs, 0: no loss
+  double power_exponent = 0;
   bool operator==(const AttentionModel&) const = default;
 };
 

@@ -68,6 +68,17 @@ void visit(Io& io, T& fit)
 }
 
 template <class Io, class T>
+void visit(Io& io, T& tile)
+  requires std::is_same_v<std::remove_const_t<T>, GemmTile>
+{
+  io.optional("up_to_rows", tile.rows, ProfileRange::not_negative);
+  io.required("m", tile.m, ProfileRange::positive);
+  io.required("n", tile.n, ProfileRange::positive);
+  io.optional("together", tile.together, ProfileRange::positive);
+  io.optional("latency_s", tile.latency, ProfileRange::not_negative);
+}
+
+template <class Io, class T>
 void visit(Io& io, T& model)
   requires std::is_same_v<std::remove_const_t<T>, GemmModel>
 {
@@ -88,6 +99,13 @@ void visit(Io& io, T& model)
   io.optional("tile_latency_s", model.tile_latency, ProfileRange::not_negative);
   io.optional("l2_bytes", model.l2_bytes, ProfileRange::not_negative);
   io.optional("l2_speedup", model.l2_speedup, ProfileRange::positive);
+  io.unless_usual("result_weight", model.result_weight, 1, ProfileRange::positive);
+  io.true_unless_given("splits", model.splits);
+  io.list_if_any("tiles", model.tiles);
+  io.unless_usual("ragged_factor", model.ragged_factor, 1, ProfileRange::positive);
+  io.unless_usual("node_rate", model.node_rate, 1, ProfileRange::positive);
+  io.unless_usual("quantise_t0_s", model.quantise_t0, 0, ProfileRange::not_negative);
+  io.unless_usual("quantise_efficiency", model.quantise_efficiency, 0, ProfileRange::not_negative);
   io.group("fit", model.fit);
 }
 
@@ -103,6 +121,8 @@ void visit(Io& io, T& model)
   io.required("forward_s0", model.forward_s0, ProfileRange::not_negative);
   io.required("backward_efficiency", model.backward_efficiency, ProfileRange::positive);
   io.required("backward_s0", model.backward_s0, ProfileRange::not_negative);
+  io.unless_usual("power_knee_flops", model.power_knee, 0, ProfileRange::not_negative);
+  io.unless_usual("power_exponent", model.power_exponent, 0, ProfileRange::not_negative);
   io.group("fit", model.fit);
 }
 
@@ -276,6 +296,9 @@ class Writer {
   void true_unless_given(const char* key, bool value) {
     if (!value) object_[key] = value;
   }
+  void unless_usual(const char* key, double value, double usual, ProfileRange) {
+    if (value != usual) object_[key] = value;
+  }
   void memory_models(const char* key, const std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     Json& array = object_[key] = Json::array();
     for (const auto& [kind_and_pass, model] : models) {
@@ -348,6 +371,7 @@ class ProfileReader {
   }
   void list_if_any(const char* key, auto& values) { list(key, values); }
   void true_unless_given(const char* key, bool& value) { optional(key, value); }
+  void unless_usual(const char* key, double& value, double, ProfileRange range) { optional(key, value, range); }
   void memory_models(const char* key, std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     each_item(key, [&](ObjectReader& item) {
       OperatorKind kind{};
@@ -425,6 +449,12 @@ void check_whole(ObjectReader& object, const Profile& profile) {
     object.error("kind", fmt::format("is unknown (allowed: {})", fmt::join(kinds, " ")));
   if (object.get_node("peak_flops_per_s") != nullptr && profile.peak_flops.empty())
     object.error("peak_flops_per_s", "has no precision");
+  const auto check_tiles = [&](const std::string& key, const GemmModel& model) {
+    if (!model.tiles.empty() && model.tiles.back().rows != 0)
+      object.error(key, "has no tile for any number of rows (the last one without up_to_rows)");
+  };
+  for (const auto& [precision, model] : profile.gemm) check_tiles("gemm", model);
+  check_tiles("grouped_gemm", profile.grouped_gemm);
   if (object.get_node("memory") != nullptr && profile.memory.count <= 0) object.error("memory", "is not positive");
 }
 

@@ -11,8 +11,8 @@ bool held_out(std::int64_t key) {
 }
 
 GemmLoop aiconfigurator_loop(const std::string& src) {
-  if (src.starts_with("sglang")) return {6, 6};
-  if (src.starts_with("trtllm")) return {1, 5};
+  if (src.starts_with("sglang")) return {6, 6, 1};
+  if (src.starts_with("trtllm")) return {1, 5, -1};
   return {};
 }
 

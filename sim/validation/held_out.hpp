@@ -12,7 +12,8 @@ namespace tracecast {
 bool held_out(std::int64_t key);
 
 /// How aiconfigurator's collectors repeat a multiplication, by the framework in `src`: sglang's on six sets of operands,
-/// TensorRT-LLM's on up to five weights and one activation (collect_gemm.py of each; fewer only where L2 cannot hold them).
+/// TensorRT-LLM's on up to five weights and one activation (collect_gemm.py of each; fewer only where L2 cannot hold them). Each ran
+/// on a node of its own.
 GemmLoop aiconfigurator_loop(const std::string& src);
 
 /// GEMMs are held out by their weight, (n, k), with all m.

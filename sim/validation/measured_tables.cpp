@@ -82,14 +82,13 @@ class Pricing {
   std::set<std::string> missing_;
 };
 
-/// Seconds of reading the m x k operand in 16 bit and writing it in 8.
-double quantisation(const Costs& costs, const Operator& op) {
-  const auto& shape = std::get<GemmShape>(op.shape);
-  Operator cast;
-  cast.kind = OperatorKind::cast;
-  cast.precision = op.precision;
-  cast.shape = ElementwiseShape{shape.m * shape.k, Bytes{3 * shape.m * shape.k}};
-  return seconds(costs.of(cast).duration);
+/// Seconds of quantising the left operand, as the profile's benchmarks did; 0 where the profile has no such benchmark.
+double quantisation(const Profile& profile, const Operator& op) {
+  const auto model = profile.gemm.find(op.precision);
+  if (model == profile.gemm.end()) return 0;
+  const GpuPeak bandwidth_only{0, profile.memory_bandwidth, profile.sms};
+  return quantisation_seconds(model->second, bandwidth_only, std::get<GemmShape>(op.shape),
+                              gemm_elements(op.precision));
 }
 
 std::string group_of(const MeasuredKernel& measured, const std::string& profile, const std::string& kernel) {
@@ -107,7 +106,7 @@ MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile
   sample.group = group_of(measured, profile, costs.kernel);
   const Costs& used = measured.in_training ? costs.in_training : costs.isolated;
   sample.predicted_s = seconds(used.of(measured.op, measured.loop).duration);
-  if (measured.quantises) sample.predicted_s += quantisation(used, measured.op);
+  if (measured.quantises) sample.predicted_s += quantisation(used.profile(), measured.op);
   sample.factor = factor_of(measured.op);
   sample.in_training =
       seconds(costs.in_training.of(measured.op).duration) / seconds(costs.isolated.of(measured.op).duration);

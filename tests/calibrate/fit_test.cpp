@@ -99,13 +99,41 @@ TEST_CASE("calibrate: parameters that made the measurements are found again", "[
       served.push_back({shape, false, attention_seconds(truth, gpu, shape, false) + 2 * pass});
     }
   }
-  const AttentionCurve server = fit_attention(served, false, gpu, -1);
+  const AttentionCurve server = fit_attention(served, false, gpu, {-1});
   CHECK(server.efficiency == Approx(0.7).epsilon(0.02));
   CHECK(server.s0 == Approx(900).epsilon(0.1));
   CHECK(server.residual < 0.02);
 
-  const AttentionCurve curve = fit_attention(kernels, false, gpu, 4e-6);
+  const AttentionCurve curve = fit_attention(kernels, false, gpu, {4e-6});
   CHECK(curve.efficiency == Approx(0.7).epsilon(0.005));
   CHECK(curve.s0 == Approx(900).epsilon(0.02));
   CHECK(curve.residual < 0.005);
+  // s0 that is given stays, and the efficiency makes up for it in the middle.
+  const AttentionCurve given = fit_attention(kernels, false, gpu, {.t0 = 4e-6, .s0 = 300});
+  CHECK(given.s0 == 300);
+  CHECK(given.efficiency < 0.7);
+  CHECK(given.efficiency > 0.5);
+}
+
+TEST_CASE("calibrate: the clock that long kernels lose is found from their lengths", "[property][calibrate]") {
+  const GpuPeak gpu{2500e12, 8e12, 148};
+  AttentionModel truth;
+  truth.t0 = 4e-6;
+  truth.forward_efficiency = truth.backward_efficiency = 0.7;
+  truth.forward_s0 = truth.backward_s0 = 900;
+  truth.power_knee = kAttentionPowerKnee;
+  truth.power_exponent = 0.04;
+  std::vector<AttentionSample> kernels;
+  for (const std::int64_t s : {2048, 4096, 8192, 16384, 32768, 65536}) {
+    const AttentionShape shape{2, s, s, 64, 64, 128, 128, false, 0};
+    for (const bool backward : {false, true})
+      kernels.push_back({shape, backward, attention_seconds(truth, gpu, shape, backward)});
+  }
+  CHECK(fit_power_exponent(kernels, gpu, 4e-6) == Approx(0.04).margin(1e-9));
+  for (AttentionSample& kernel : kernels) {
+    AttentionModel even = truth;
+    even.power_exponent = 0;
+    kernel.seconds = attention_seconds(even, gpu, kernel.shape, kernel.backward);
+  }
+  CHECK(fit_power_exponent(kernels, gpu, 4e-6) < 0.006);
 }

@@ -93,7 +93,7 @@ TEST_CASE("calibrate: fitting H100's GEMMs again gives the shipped parameters", 
   const Result<Table> specifications = Table::read(kData / "gpu-specs/gpu_specs.csv");
   REQUIRE(specifications);
   const GemmFit fit = fit_gemm(read_gemm_samples(*table, "bfloat16"), peak_of(profile, Precision::bf16),
-                               l2_cache(*specifications, "H100-SXM-80GB"), Precision::bf16, {}, "");
+                               {.l2_bytes = l2_cache(*specifications, "H100-SXM-80GB")}, {}, "");
   const GemmModel& model = profile.gemm.at(Precision::bf16);
   CHECK(fit.model.efficiency == Approx(model.efficiency).epsilon(1e-6));
   CHECK(fit.model.t0 == Approx(model.t0).epsilon(1e-6));

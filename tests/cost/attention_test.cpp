@@ -1,5 +1,7 @@
 #include "sim/cost/attention.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 using namespace tracecast;
@@ -46,6 +48,17 @@ TEST_CASE("attention: eff(s) = e s / (s + s0) by direction", "[oracle][cost]") {
   const double backward = 2.5 * 2.748779069e11 / (1000e12 * 0.4 * 8192 / 10192);
   CHECK(attention_seconds(model, kGpu, llama70b(false), false) == Approx(forward).epsilon(1e-6));
   CHECK(attention_seconds(model, kGpu, llama70b(false), true) == Approx(backward).epsilon(1e-6));
+}
+
+TEST_CASE("attention: long kernels lose clock to the power limit above the knee only", "[oracle][cost]") {
+  AttentionModel model = half_of_peak();
+  const double forward = attention_seconds(model, kGpu, llama70b(false), false);
+  const double backward = attention_seconds(model, kGpu, llama70b(false), true);
+  // The backward pass has 2.5 times the FLOPs of the forward one, which is the knee.
+  model.power_knee = attention_flops(llama70b(false), false);
+  model.power_exponent = 0.1;
+  CHECK(attention_seconds(model, kGpu, llama70b(false), false) == forward);
+  CHECK(attention_seconds(model, kGpu, llama70b(false), true) == Approx(backward * std::pow(2.5, 0.1)).epsilon(1e-9));
 }
 
 TEST_CASE("attention: with few heads the longest thread block decides", "[oracle][cost]") {

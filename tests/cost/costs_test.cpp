@@ -128,6 +128,24 @@ TEST_CASE("costs: in training multiplications of every length run at the sustain
   CHECK(ratio(1 << 20) == Approx(sustained).epsilon(0.02));
 }
 
+TEST_CASE("costs: in training attention of every length runs at the sustained clock", "[oracle][cost]") {
+  Profile profile = small_profile();
+  profile.attention = {{"flash", 128, false, 0, 0.5, 0, 0.5, 0, {"made", 1, 0.1}}};
+  const auto ratio = [&](std::int64_t length) {
+    const Operator op{OperatorKind::attention, Pass::forward, Precision::bf16, "",
+                      AttentionShape{8, length, length, 32, 32, 128, 128, false, 0}};
+    Profile limited = profile;
+    limited.attention.front().power_knee = 1e11;
+    limited.attention.front().power_exponent = 0.1;
+    return seconds(Costs(limited).of(op).duration) / seconds(Costs(profile).of(op).duration);
+  };
+  CHECK(ratio(32768) == Approx(ratio(8192) * std::pow(16, 0.1)).epsilon(1e-3));  // alone
+  profile.in_training.attention = 1.2;
+  const double sustained = std::pow(2.0 * 8192 * 8192 * 8192 / 1e11, 0.1);
+  CHECK(ratio(8192) == Approx(sustained).epsilon(1e-3));
+  CHECK(ratio(32768) == Approx(sustained).epsilon(1e-3));
+}
+
 TEST_CASE("costs: memory-bound work is t0 and traffic at its kind's efficiency", "[oracle][cost]") {
   const Costs costs(small_profile());
   // 1e9 bytes at 0.5 TB/s, and 1 us.

@@ -162,6 +162,76 @@ TEST_CASE("gemm: what a benchmark's copies leave in L2 is read faster", "[oracle
   CHECK(seconds({1, 5}) == Approx((a * 0.625 + (b + c) * (1 - 0.75 * share)) / 1e9));
 }
 
+TEST_CASE("gemm: a library with a list of kernels takes the one that its rows select", "[oracle][cost]") {
+  // Up to 64 rows a tile of 64 x 64; from there on 128 x 128 in pairs along m. Neither is the fastest for 65 rows.
+  GemmModel model = ideal();
+  model.tiles = {{64, 64, 64, 1, 0}, {0, 128, 128, 2, 0}};
+  const double small = 2.0 * 64 * 64 * 4096 / 1e12;
+  const double large = 2.0 * 128 * 128 * 4096 / 1e12;
+  CHECK(bf16(model, {64, 6400, 4096}) == Approx(small).epsilon(1e-6));  // 100 tiles on 100 SMs
+  CHECK(bf16(model, {64, 6401, 4096}) == Approx(2 * small).epsilon(1e-6));
+  CHECK(bf16(model, {65, 6400, 4096}) == Approx(large).epsilon(1e-6));  // 2 x 50: the second of a pair is idle
+  CHECK(bf16(model, {256, 6400, 4096}) == Approx(large).epsilon(1e-6));
+  CHECK(bf16(model, {257, 6400, 4096}) == Approx(2 * large).epsilon(1e-6));
+  // k is not split, however deep: one tile takes all of it. 2 us for each 64 of k are then the tile's own least time.
+  CHECK(bf16(model, {64, 64, 65536}) == Approx(16 * small).epsilon(1e-6));
+  model.tiles[0].latency = 2e-6;
+  CHECK(bf16(model, {64, 64, 65536}) == Approx(1024 * 2e-6).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: rows that are no multiple of 16 take a listed kernel longer, above 128 of them", "[oracle][cost]") {
+  GemmModel model = ideal();
+  model.tiles = {{0, 128, 128}};
+  const double whole = bf16(model, {256, 1024, 4096});
+  const double few = bf16(model, {100, 1024, 4096});
+  model.ragged_factor = 1.25;
+  CHECK(bf16(model, {256, 1024, 4096}) == whole);
+  CHECK(bf16(model, {240, 1024, 4096}) == whole);
+  CHECK(bf16(model, {241, 1024, 4096}) == Approx(1.25 * whole).epsilon(1e-6));
+  CHECK(bf16(model, {100, 1024, 4096}) == few);
+}
+
+TEST_CASE("gemm: a library that does not split k leaves SMs idle", "[oracle][cost]") {
+  GemmModel model = ideal();
+  model.splits = false;
+  // Eight tiles of 64 x 32 on 100 SMs, each with all of k.
+  CHECK(bf16(model, {128, 128, 65536}) == Approx(2.0 * 64 * 32 * 65536 / 1e12).epsilon(1e-6));
+  model.splits = true;
+  CHECK(bf16(model, {128, 128, 65536}) < 2.0 * 64 * 32 * 65536 / 1e12 / 10);
+}
+
+TEST_CASE("gemm: bytes of the result have a weight", "[oracle][cost]") {
+  GemmModel model = ideal();
+  const GpuPeak slow{1e18, 1e9, 1};
+  model.result_weight = 1.5;
+  CHECK(bf16(model, {1024, 2048, 64}, slow) == Approx((2.0 * 64 * (1024 + 2048) + 1.5 * 2 * 1024 * 2048) / 1e9));
+}
+
+TEST_CASE("gemm: two nodes of a benchmark compute at rates around the model's", "[oracle][cost]") {
+  GemmModel model = ideal();
+  model.node_rate = 1.1;
+  const GemmShape shape{2560, 1280, 4096};
+  const auto on_node = [&](int node) {
+    return gemm_seconds(model, kGpu, shape, gemm_elements(Precision::bf16), {6, 6, node});
+  };
+  CHECK(on_node(0) == Approx(bf16(ideal(), shape)).epsilon(1e-9));
+  CHECK(on_node(1) == Approx(on_node(0) / 1.1).epsilon(1e-6));
+  CHECK(on_node(-1) == Approx(on_node(0) * 1.1).epsilon(1e-6));
+}
+
+TEST_CASE("gemm: quantising reads 16 bit and writes an operand", "[oracle][cost]") {
+  GemmModel model = ideal();
+  const GemmShape shape{1024, 512, 2048};
+  const auto quantised = [&](Precision precision) {
+    return quantisation_seconds(model, {1, 1e12, 1}, shape, gemm_elements(precision));
+  };
+  CHECK(quantised(Precision::fp8) == 0);  // none was measured
+  model.quantise_t0 = 2e-6;
+  model.quantise_efficiency = 0.5;
+  CHECK(quantised(Precision::fp8) == Approx(2e-6 + 1024 * 2048 * 3 / 0.5e12));
+  CHECK(quantised(Precision::nvfp4) == Approx(2e-6 + 1024 * 2048 * 2.5625 / 0.5e12));
+}
+
 TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {
   // m = 1: the n x k weights are read once, 2 bytes each. Enough tiles to use every SM's share of the bandwidth.
   GemmModel model = ideal();

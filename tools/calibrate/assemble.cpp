@@ -257,8 +257,14 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
     if (samples.fitted.empty()) continue;
     const std::string data =
         fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
-    const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), l2, precision,
-                                 *find_memory_model(profile, OperatorKind::cast, Pass::forward), data);
+    // bf16 is the first of the formats. B200's and B300's two sources differ by more than those of the other GPUs.
+    GemmTask task{.precision = precision, .l2_bytes = l2};
+    if (precision != Precision::bf16)
+      task.t0 = profile.gemm.at(Precision::bf16).t0;
+    else
+      task.nodes = profile.name == "b200" || profile.name == "b300";
+    const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), task,
+                                 measured_library(profile.name, profile.architecture, precision), data);
     profile.gemm[precision] = fit.model;
     fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(),
                      fit.held_out.mean(), fit.large.mean(), fit.large.bias()});

@@ -15,12 +15,21 @@ constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
 
 using Samples = std::vector<AttentionSample>;
 
+/// What is known of both directions before they are searched.
+struct Known {
+  double power_exponent = 0;
+  double forward_s0 = -1;  ///< below 0: fitted
+  double backward_s0 = -1;
+};
+
 /// Both directions fitted to training kernels.
 AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::int64_t head_dim, bool causal,
-                        const GpuPeak& gpu, const std::string& data) {
+                        const GpuPeak& gpu, const std::string& data, const Known& known = {}) {
   const Samples selected = select(samples, head_dim, causal);
-  const AttentionCurve forward = fit_attention(selected, false, gpu, kAttentionT0);
-  const AttentionCurve backward = fit_attention(selected, true, gpu, kAttentionT0);
+  const AttentionCurve forward =
+      fit_attention(selected, false, gpu, {kAttentionT0, known.power_exponent, known.forward_s0});
+  const AttentionCurve backward =
+      fit_attention(selected, true, gpu, {kAttentionT0, known.power_exponent, known.backward_s0});
   return {kernel,
           head_dim,
           causal,
@@ -29,7 +38,20 @@ AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::
           forward.s0,
           backward.efficiency,
           backward.s0,
-          {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)}};
+          {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)},
+          known.power_exponent > 0 ? kAttentionPowerKnee : 0,
+          known.power_exponent};
+}
+
+/// FlashAttention 2 on Hopper, without mask. With head size 128 there are three lengths, and one kernel measured twice differs by
+/// 4 %: what it loses per row is taken from the five lengths of head size 64.
+AttentionModel fa2_on_hopper(const Table& published, std::int64_t head_dim) {
+  const Samples samples = read_published_samples(published, "H100-class(Hopper)", "FA2");
+  const std::string data = "published-tables flash_attention_tflops, Hopper, FA2";
+  const AttentionModel narrow = fit_both("fa2", samples, 64, false, kH100, data);
+  if (head_dim == 64) return narrow;
+  return fit_both("fa2", samples, head_dim, false, kH100, data + "; s0 of head size 64",
+                  {.forward_s0 = narrow.forward_s0, .backward_s0 = narrow.backward_s0});
 }
 
 /// Another head size of the same kernel, by the ratio of two forward curves measured elsewhere.
@@ -54,14 +76,13 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
 /// Forward curve of a server's prefill, whose fixed cost and work on each token are fitted along.
 AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim,
                              const GpuPeak& gpu) {
-  return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, -1);
+  return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, {-1});
 }
 
 /// FlashAttention-2's backward from a forward curve, by what the two are to each other on Hopper.
 AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables,
                                  const std::string& data) {
-  const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
-  const AttentionModel hopper = fit_both("fa2", fa2, 128, false, kH100, "");
+  const AttentionModel hopper = fa2_on_hopper(*tables.published, 128);
   return {"fa2",
           head_dim,
           true,
@@ -108,13 +129,17 @@ std::vector<AttentionModel> with_older_cudnn(std::vector<AttentionModel> models)
 }
 
 std::vector<AttentionModel> ampere(const AttentionTables& tables) {
-  const Samples fa2 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
-  const AttentionCurve narrow = fit_attention(select(fa2, 64, false), false, kH100, kAttentionT0);
-  const AttentionCurve wide = fit_attention(select(fa2, 128, false), false, kH100, kAttentionT0);
   const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class)";
   const AttentionModel causal =
       with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
-  return {causal, scaled(causal, 64, narrow, wide, causal.fit.data + ", head size 64 too")};
+  AttentionModel narrow = causal;
+  narrow.head_dim = 64;
+  const AttentionModel measured = fa2_on_hopper(*tables.published, 64);
+  const double ratio = measured.forward_efficiency / fa2_on_hopper(*tables.published, 128).forward_efficiency;
+  narrow.forward_efficiency *= ratio;
+  narrow.backward_efficiency *= ratio;
+  narrow.fit = {causal.fit.data + ", head size 64 too", measured.fit.samples, measured.fit.residual};
+  return {causal, narrow};
 }
 
 std::vector<AttentionModel> rtx_pro(const AttentionTables& tables) {
@@ -130,7 +155,6 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const std::string cudnn_data = "cudnn-frontend sdpa_training_fwd_bwd, H200 bf16";
   const std::string scaled_data =
       cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
-  const std::string published_data = "published-tables flash_attention_tflops, Hopper";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA H200");
   const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, kH200, cudnn_data);
   const AttentionModel full = fit_both("cudnn", cudnn, 128, false, kH200, cudnn_data);
@@ -142,16 +166,13 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
     for (const AttentionModel& model : {causal, full})
       models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
   }
-  for (const auto& [kernel, implementation] : {std::pair{"fa3", "FA3"}, std::pair{"fa2", "FA2"}}) {
-    const Samples samples = read_published_samples(*tables.published, "H100-class(Hopper)", implementation);
-    for (const std::int64_t head_dim : {128, 64}) {
-      if (select(samples, head_dim, false).empty()) continue;
-      const AttentionModel model =
-          fit_both(kernel, samples, head_dim, false, kH100, published_data + ", " + implementation);
-      models.push_back(with_mask(model, true, full, causal));
-      models.push_back(model);
-    }
-  }
+  const auto put = [&](const AttentionModel& model) {
+    models.push_back(with_mask(model, true, full, causal));
+    models.push_back(model);
+  };
+  const Samples fa3 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA3");
+  put(fit_both("fa3", fa3, 128, false, kH100, "published-tables flash_attention_tflops, Hopper, FA3"));
+  for (const std::int64_t head_dim : {128, 64}) put(fa2_on_hopper(*tables.published, head_dim));
   return models;
 }
 
@@ -159,15 +180,17 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   const std::string data = "cudnn-frontend sdpa_training_fwd_bwd, GB200 bf16";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA GB200");
   const Samples fa4 = read_published_samples(*tables.published, "B200-class(Blackwell)", "FA4");
+  const double exponent = fit_power_exponent(cudnn, kGB200, kAttentionT0);
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 192})
-    for (const bool causal : {true, false}) models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data));
+    for (const bool causal : {true, false})
+      models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data, {.power_exponent = exponent}));
   const AttentionCurve reference = serving_curve(*tables.serving_b200, "vllm", 128, kB200);
   const AttentionCurve wide = serving_curve(*tables.serving_b200, "vllm", 256, kB200);
   for (const std::size_t i : {0, 1}) {
     const AttentionModel model = models[i];
-    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, kAttentionT0);
-    const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, kAttentionT0);
+    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
+    const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
     models.push_back(scaled(model, 64, narrow, usual, data + "; head size by the ratio of FA4 (published-tables)"));
     models.push_back(scaled(model, 256, wide, reference,
                             data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));

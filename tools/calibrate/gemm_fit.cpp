@@ -1,9 +1,9 @@
 #include "tools/calibrate/gemm_fit.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <future>
 
-#include "sim/cost/memory_bound.hpp"
 #include "sim/validation/held_out.hpp"
 
 namespace tracecast::calibrate {
@@ -21,48 +21,59 @@ struct Start {
 };
 constexpr Start kStarts[] = {{0.08, 1}, {0.25, 1}, {0.08, 0.6}, {0.25, 0.6}};
 
-/// The fitted parameters in the order of `model_of`: microseconds where the model has seconds, shares of L2 where it has bytes.
-std::vector<Parameter> parameters(const Start& start) {
-  return {
-      {2.6, 0.5, 30},                 // t0 us
-      {0.8, 0.2, 0.98},               // efficiency
-      {0.8, 0.4, 1},                  // memory efficiency
-      {100, 0, 400},                  // k0
-      {0.1, 0, 0.6},                  // tile exponent
-      {1.7, 0.1, 6},                  // split cost us
-      {0.01, 0, 0.2},                 // re-read
-      {3, 1, 8},                      // norm
-      {0.8, 0, 1},                    // wave weight
-      {0.01, 0, 0.1},                 // power exponent
-      {start.latency_us, 0.01, 0.6},  // tile latency us
-      {start.l2_share, 0.2, 1.5},     // share of L2
-      {2, 1, 8},                      // speed-up by L2
-  };
+/// One parameter: where it is searched, and what it is in the model.
+struct Searched {
+  Parameter range;
+  std::function<void(GemmModel&, double)> set;
+};
+
+/// A member that is searched in units of `unit`.
+Searched member(double GemmModel::*parameter, const Parameter& range, double unit = 1) {
+  return {range, [=](GemmModel& model, double x) { model.*parameter = x * unit; }};
 }
 
-GemmModel model_of(const std::vector<double>& x, double l2_bytes) {
+constexpr double kMicroseconds = 1e-6;
+
+std::vector<Searched> searched(const GemmTask& task, const GemmLibrary& library, const Start& start) {
+  const bool narrow = task.precision != Precision::bf16;
+  std::vector<Searched> all;
+  if (task.t0 <= 0) all.push_back(member(&GemmModel::t0, {2.6, 0.5, 30}, kMicroseconds));
+  all.push_back(member(&GemmModel::efficiency, {0.8, 0.2, 0.98}));
+  all.push_back(member(&GemmModel::memory_efficiency, {0.8, 0.4, 1}));
+  all.push_back(member(&GemmModel::k0, {100, 0, narrow ? 600.0 : 400.0}));
+  if (library.tiles.empty()) all.push_back(member(&GemmModel::tile_exponent, {0.1, 0, 0.6}));
+  if (library.splits) all.push_back(member(&GemmModel::split_cost, {1.7, 0.1, 6}, kMicroseconds));
+  all.push_back(member(&GemmModel::reread, {0.01, 0, 0.2}));
+  all.push_back(member(&GemmModel::norm, {3, 1, 8}));
+  all.push_back(member(&GemmModel::wave_weight, {0.8, 0, 1}));
+  all.push_back(member(&GemmModel::power_exponent, {0.01, 0, narrow ? 0.2 : 0.1}));
+  if (library.tiles.empty())
+    all.push_back(member(&GemmModel::tile_latency, {start.latency_us, 0.01, 0.6}, kMicroseconds));
+  all.push_back(member(&GemmModel::l2_bytes, {start.l2_share, 0.2, 1.5}, task.l2_bytes));
+  all.push_back(member(&GemmModel::l2_speedup, {2, 1, 8}));
+  if (task.nodes) all.push_back(member(&GemmModel::node_rate, {1, 0.8, 1.25}));
+  if (task.nodes || narrow) all.push_back(member(&GemmModel::result_weight, {1.2, 0.5, 3}));
+  if (narrow) {
+    all.push_back(member(&GemmModel::quantise_t0, {3, 0, 20}, kMicroseconds));
+    all.push_back(member(&GemmModel::quantise_efficiency, {0.6, 0.1, 2}));
+  }
+  if (library.tiles.empty()) return all;
+  all.push_back(member(&GemmModel::ragged_factor, {1.05, 1, 2}));
+  for (std::size_t i = 0; i < library.tiles.size(); ++i)
+    all.push_back({{start.latency_us, 0.001, 0.8},
+                   [i](GemmModel& model, double x) { model.tiles[i].latency = x * kMicroseconds; }});
+  return all;
+}
+
+GemmModel model_of(const std::vector<Searched>& searched, const std::vector<double>& x, const GemmTask& task,
+                   const GemmLibrary& library) {
   GemmModel model;
-  model.t0 = x[0] * 1e-6;
-  model.efficiency = x[1];
-  model.memory_efficiency = x[2];
-  model.k0 = x[3];
-  model.tile_exponent = x[4];
-  model.split_cost = x[5] * 1e-6;
-  model.reread = x[6];
-  model.norm = x[7];
-  model.wave_weight = x[8];
+  model.t0 = task.t0;
   model.power_knee = kPowerKnee;
-  model.power_exponent = x[9];
-  model.tile_latency = x[10] * 1e-6;
-  model.l2_bytes = x[11] * l2_bytes;
-  model.l2_speedup = x[12];
+  model.splits = library.splits;
+  model.tiles = library.tiles;
+  for (std::size_t i = 0; i < x.size(); ++i) searched[i].set(model, x[i]);
   return model;
-}
-
-/// Seconds of quantising the m x k activations, read in 16 bit and written in 8; 0 for 16-bit multiplications.
-double quantisation(const GemmShape& shape, const GpuPeak& gpu, Precision precision, const MemoryModel& quantise) {
-  if (precision == Precision::bf16) return 0;
-  return memory_bound_seconds(quantise, gpu.bandwidth, Bytes{3 * shape.m * shape.k});
 }
 
 /// Every seventh sample: 74 rows of m to a weight, so that each m is met in turn.
@@ -94,31 +105,57 @@ GemmSamples read_gemm_samples(const Table& table, const std::string& dtype) {
   return samples;
 }
 
-GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, double l2_bytes, Precision precision,
-                 const MemoryModel& quantise, const std::string& data) {
-  const GemmElements elements = gemm_elements(precision);
+GemmLibrary measured_library(const std::string& profile, const std::string& architecture, Precision precision) {
+  GemmLibrary library;
+  library.splits = precision == Precision::bf16;
+  if (precision == Precision::bf16 || precision == Precision::fp8_block) return library;
+  // RTX PRO 6000, k = 4096: 31 us for any m and n up to 188 tiles of 128 x 128, one per SM, and 63 from there on. H100 and B200,
+  // k = 65536 and 16384: steps of the time at 64, 128 and at 256 rows, and at 1024 rows of nvfp4.
+  if (profile == "rtx-pro-6000")
+    library.tiles = {{0, 128, 128}};
+  else if (precision == Precision::nvfp4)
+    library.tiles = {{1023, 128, 64}, {0, 128, 128, 2}};
+  else if (architecture == "Hopper")
+    library.tiles = {{64, 64, 64}, {128, 64, 64}, {0, 128, 128, 2}};
+  else
+    library.tiles = {{256, 128, 64}, {0, 128, 128, 2}};
+  return library;
+}
+
+GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask& task, const GemmLibrary& library,
+                 const std::string& data) {
+  const GemmElements elements = gemm_elements(task.precision);
   const auto predict = [&](const GemmModel& model, const GemmSample& sample) {
     return gemm_seconds(model, gpu, sample.shape, elements, sample.loop) +
-           quantisation(sample.shape, gpu, precision, quantise);
+           quantisation_seconds(model, gpu, sample.shape, elements);
   };
   // Training runs on the large ones; the small ones of narrow formats are quantising kernels for the most part.
-  const double large_weight = precision == Precision::bf16 ? 2 : 5;
+  const double large_weight = task.precision == Precision::bf16 ? 2 : 3;
   const std::vector<GemmSample> fitted = thinned(samples.fitted);
-  const auto loss = [&](const std::vector<double>& x) {
-    const GemmModel model = model_of(x, l2_bytes);
-    LogError error;
-    for (const GemmSample& sample : fitted)
-      error.add(predict(model, sample), sample.seconds, is_large(sample.shape) ? large_weight : 1);
-    return error.mean();
+  struct Found {
+    GemmModel model;
+    double loss;
   };
-  std::vector<std::future<std::vector<double>>> searches;
-  for (const Start& start : kStarts)
-    searches.push_back(
-        std::async(std::launch::async, [&loss, start] { return minimize(parameters(start), loss, kEvaluations); }));
-  std::vector<double> best = searches.front().get();
+  const auto search = [&](const Start& start) {
+    const std::vector<Searched> all = searched(task, library, start);
+    std::vector<Parameter> ranges;
+    for (const Searched& parameter : all) ranges.push_back(parameter.range);
+    const auto loss = [&](const std::vector<double>& x) {
+      const GemmModel model = model_of(all, x, task, library);
+      LogError error;
+      for (const GemmSample& sample : fitted)
+        error.add(predict(model, sample), sample.seconds, is_large(sample.shape) ? large_weight : 1);
+      return error.mean();
+    };
+    const std::vector<double> x = minimize(ranges, loss, kEvaluations);
+    return Found{model_of(all, x, task, library), loss(x)};
+  };
+  std::vector<std::future<Found>> searches;
+  for (const Start& start : kStarts) searches.push_back(std::async(std::launch::async, search, start));
+  Found best = searches.front().get();
   for (std::size_t i = 1; i < searches.size(); ++i)
-    if (std::vector<double> found = searches[i].get(); loss(found) < loss(best)) best = std::move(found);
-  GemmFit fit{model_of(best, l2_bytes), {}, {}};
+    if (Found found = searches[i].get(); found.loss < best.loss) best = std::move(found);
+  GemmFit fit{best.model, {}, {}};
   for (const GemmSample& sample : samples.held_out) {
     const double predicted = predict(fit.model, sample);
     fit.held_out.add(predicted, sample.seconds);

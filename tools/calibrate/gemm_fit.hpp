@@ -34,9 +34,25 @@ struct GemmFit {
   LogError large;     ///< over the large ones of them
 };
 
-/// `l2_bytes`: the cache that the search starts from. `precision` fp8, fp8_block and nvfp4: the rows include the quantisation of the activations; its time by `quantise` is
-/// added to the model's while fitting, since a step graph has casts as operators of their own.
-GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, double l2_bytes, Precision precision,
-                 const MemoryModel& quantise, const std::string& data);
+/// What is known of a multiplication before its parameters are searched.
+struct GemmTask {
+  Precision precision = Precision::bf16;
+  double l2_bytes = 0;  ///< the cache that the search starts from
+  double t0 = 0;        ///< s, of narrow formats: a kernel's fixed cost, 16-bit ones' (0: it is searched)
+  bool nodes = false;   ///< search the weight of the result and by how much the nodes of the two sources differ
+};
+
+/// How the libraries that the tables were measured with choose a kernel, as the times show: sglang's per-tensor fp8 and its
+/// nvfp4 from a list by the rows of A, without split-K; DeepGEMM (fp8_block) the fastest, without split-K.
+struct GemmLibrary {
+  bool splits = true;
+  std::vector<GemmTile> tiles;
+};
+GemmLibrary measured_library(const std::string& profile, const std::string& architecture, Precision precision);
+
+/// Rows of narrow formats include the quantisation of A: its kernel is fitted along (GemmModel::quantise_t0), since a step
+/// graph has casts as operators of their own.
+GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask& task, const GemmLibrary& library,
+                 const std::string& data);
 
 }  // namespace tracecast::calibrate
