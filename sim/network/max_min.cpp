@@ -50,12 +50,13 @@ std::int32_t MaxMin::add_flow(Bandwidth limit, std::span<const LinkWeight> loads
   added.limit = limit.bytes_per_second;
   added.rate = 0;
   added.active = true;
+  added.holder = kNone;
   added.crossings.clear();
   for (const LinkWeight& load : loads) {
     TRACECAST_ASSERT(load.weight > 0, "a flow loads the links it names");
     Link& crossed = link(load.link);
     added.crossings.push_back({load.link, static_cast<std::int32_t>(crossed.flows.size()), load.weight});
-    crossed.flows.push_back({index, static_cast<std::int32_t>(added.crossings.size()) - 1});
+    crossed.flows.push_back({index, static_cast<std::int32_t>(added.crossings.size()) - 1, load.weight});
     crossed.demand += wide(load.weight) * wide(added.limit);
     touch(load.link);
   }
@@ -84,104 +85,165 @@ void MaxMin::remove_flow(std::int32_t index) {
   free_.push_back(index);
 }
 
-void MaxMin::reach_flow(std::int32_t index) {
-  Flow& reached = flow(index);
-  if (reached.mark == solves_) return;
-  reached.mark = solves_;
-  reached.fixed = false;
-  part_flows_.push_back(index);
-}
-
-void MaxMin::reach_link(std::int32_t index) {
-  Link& reached = link(index);
-  if (reached.mark == solves_ || !reached.binds()) return;
-  reached.mark = solves_;
-  reached.local = static_cast<std::int32_t>(fillings_.size());
-  fillings_.push_back({index, 0, reached.capacity});
-  for (const Passenger& passenger : reached.flows) reach_flow(passenger.flow);
-}
-
-/// The flows and links that the changes since the last solve can reach: over links that bind, or did so.
-void MaxMin::collect_part() {
-  part_flows_.clear();
-  fillings_.clear();
-  for (const std::int32_t index : new_flows_)
-    if (flow(index).active) reach_flow(index);
-  for (const std::int32_t index : touched_links_) {
-    Link& changed = link(index);
-    changed.touched = false;
-    if (changed.bound)
-      for (const Passenger& passenger : changed.flows) reach_flow(passenger.flow);
-    changed.bound = changed.binds();
-  }
-  new_flows_.clear();
-  touched_links_.clear();
-  for (std::size_t i = 0; i < part_flows_.size(); ++i)
-    for (const Crossing& crossing : flow(part_flows_[i]).crossings) reach_link(crossing.link);
-}
+// ---- The sweep -------------------------------------------------------------------------------------------------------
 
 const std::vector<std::int32_t>& MaxMin::solve() {
   ++solves_;
-  collect_part();
-  flows_solved_ += static_cast<std::int64_t>(part_flows_.size());
-  changed_ = part_flows_;
+  reached_.clear();
   old_rates_.clear();
-  for (const std::int32_t index : changed_) old_rates_.push_back(flow(index).rate);
-  fill_part();
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < changed_.size(); ++i)
-    if (flow(changed_[i]).rate != old_rates_[i]) changed_[kept++] = changed_[i];
-  changed_.resize(kept);
+  waits_.clear();
+  begin_sweep();
+  while (!due_.empty()) {
+    const std::int64_t level = due_.front().level;
+    collect_due(level);
+    for (const std::int32_t index : due_links_) fill(index, level);
+    for (const std::int32_t index : due_flows_) {
+      Flow& asked = flow(index);
+      if (asked.fixed) continue;
+      if (held(asked, level)) {
+        fix(index, level);
+      } else {
+        expect(asked.limit, index);
+        join_links_of(asked, level);
+      }
+    }
+  }
+  flows_solved_ += static_cast<std::int64_t>(reached_.size());
+  return changed();
+}
+
+/// In the order in which the sweep reached them: who waits for equal flows goes on in the order in which they began.
+const std::vector<std::int32_t>& MaxMin::changed() {
+  changed_.clear();
+  for (std::size_t i = 0; i < reached_.size(); ++i)
+    if (flow(reached_[i]).rate != old_rates_[i]) changed_.push_back(reached_[i]);
   return changed_;
 }
 
-void MaxMin::fill_part() {
-  for (const std::int32_t index : part_flows_)
-    for (const Crossing& crossing : flow(index).crossings)
-      if (link(crossing.link).mark == solves_)
-        fillings_[static_cast<std::size_t>(link(crossing.link).local)].weight += crossing.weight;
-  shares_.clear();
-  for (const Filling& filling : fillings_) shares_.push_back(share_of(filling.rest, filling.weight));
-  std::sort(part_flows_.begin(), part_flows_.end(),
-            [this](std::int32_t a, std::int32_t b) { return flow(a).limit < flow(b).limit; });
-
-  for (std::size_t next = 0;;) {
-    while (next < part_flows_.size() && flow(part_flows_[next]).fixed) ++next;
-    if (next == part_flows_.size()) return;
-    std::int64_t share = flow(part_flows_[next]).limit;
-    for (const std::int64_t each : shares_) share = std::min(share, each);
-    smallest_.clear();
-    for (std::size_t i = 0; i < shares_.size(); ++i)
-      if (shares_[i] == share) smallest_.push_back(static_cast<std::int32_t>(i));
-    for (; next < part_flows_.size() && flow(part_flows_[next]).limit == share; ++next) fix(part_flows_[next], share);
-    for (const std::int32_t local : smallest_) fix_flows_of(local, share);
-    for (const std::int32_t local : dirty_) {
-      const Filling& filling = fillings_[static_cast<std::size_t>(local)];
-      shares_[static_cast<std::size_t>(local)] = share_of(filling.rest, filling.weight);
+void MaxMin::begin_sweep() {
+  for (const std::int32_t index : new_flows_)
+    if (flow(index).active && reach(index)) expect(flow(index).limit, index);
+  for (const std::int32_t index : touched_links_) {
+    Link& changed = link(index);
+    changed.touched = false;
+    if (changed.binds()) {
+      join(index, 0);
+    } else if (changed.level != kNone) {
+      changed.level = kNone;
+      for (const Passenger& passenger : changed.flows) reach_at_old_rate(passenger.flow);
     }
-    dirty_.clear();
+  }
+  new_flows_.clear();
+  touched_links_.clear();
+}
+
+void MaxMin::expect(std::int64_t level, std::int32_t index) {
+  due_.push_back({level, index});
+  std::push_heap(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.level > b.level; });
+}
+
+/// False: the sweep has reached it before.
+bool MaxMin::reach(std::int32_t index) {
+  Flow& reached = flow(index);
+  if (reached.mark == solves_) return false;
+  reached.mark = solves_;
+  reached.fixed = false;
+  reached.waiting = kNone;
+  reached_.push_back(index);
+  old_rates_.push_back(reached.rate);
+  return true;
+}
+
+void MaxMin::reach_at_old_rate(std::int32_t index) {
+  if (reach(index)) expect(flow(index).rate, index);
+}
+
+/// The link takes part from `level` on: its flows of smaller rates are those that it has had.
+void MaxMin::join(std::int32_t index, std::int64_t level) {
+  Link& joined = link(index);
+  joined.mark = solves_;
+  joined.level = kNone;
+  joined.rest = joined.capacity;
+  joined.weight = 0;
+  for (const Passenger& passenger : joined.flows) {
+    Flow& crossing = flow(passenger.flow);
+    const bool reached = crossing.mark == solves_;
+    if (reached ? crossing.fixed : crossing.rate < level) {
+      joined.rest -= wide(passenger.weight) * wide(crossing.rate);
+      continue;
+    }
+    if (!reached) reach_at_old_rate(passenger.flow);
+    joined.weight += passenger.weight;
+    waits_.push_back({index, crossing.waiting, passenger.weight});
+    crossing.waiting = static_cast<std::int32_t>(waits_.size()) - 1;
+  }
+  if (joined.weight > 0) expect(share_of(joined.rest, joined.weight), ~index);
+}
+
+void MaxMin::join_links_of(const Flow& moved, std::int64_t level) {
+  for (const Crossing& crossing : moved.crossings) {
+    const Link& crossed = link(crossing.link);
+    if (crossed.mark != solves_ && crossed.binds()) join(crossing.link, level);
   }
 }
 
-void MaxMin::fix_flows_of(std::int32_t local, std::int64_t share) {
-  const Link& full = link(fillings_[static_cast<std::size_t>(local)].link);
-  for (const Passenger& passenger : full.flows) fix(passenger.flow, share);
+/// Flows without a rate that are to be looked at on this level, and links whose share it is.
+void MaxMin::collect_due(std::int64_t level) {
+  due_links_.clear();
+  due_flows_.clear();
+  while (!due_.empty() && due_.front().level == level) {
+    std::pop_heap(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.level > b.level; });
+    const std::int32_t index = due_.back().index;
+    due_.pop_back();
+    if (index >= 0) {
+      due_flows_.push_back(index);
+      continue;
+    }
+    const Link& asked = link(~index);
+    if (asked.weight == 0) continue;
+    const std::int64_t share = share_of(asked.rest, asked.weight);
+    if (share == level)
+      due_links_.push_back(~index);
+    else
+      expect(share, index);
+  }
 }
 
-void MaxMin::fix(std::int32_t index, std::int64_t share) {
+/// Gives the link's share to all of its flows that have none yet.
+void MaxMin::fill(std::int32_t index, std::int64_t level) {
+  link(index).level = level;
+  for (const Passenger& passenger : link(index).flows) {
+    Flow& crossing = flow(passenger.flow);
+    if (crossing.mark != solves_ || crossing.fixed) continue;
+    crossing.holder = index;
+    fix(passenger.flow, level);
+  }
+}
+
+/// By its limit, or by a link outside of the sweep: one that joined has no level until it is filled, which fixes its flows.
+bool MaxMin::held(Flow& asked, std::int64_t level) {
+  if (asked.limit == level) return true;
+  const auto holds = [&](std::int32_t index) { return link(index).level == level; };
+  if (asked.holder != kNone && holds(asked.holder)) return true;
+  for (const Crossing& crossing : asked.crossings) {
+    if (!holds(crossing.link)) continue;
+    asked.holder = crossing.link;
+    return true;
+  }
+  return false;
+}
+
+void MaxMin::fix(std::int32_t index, std::int64_t level) {
   Flow& fixed = flow(index);
-  if (fixed.fixed) return;
   fixed.fixed = true;
-  fixed.rate = share;
-  for (const Crossing& crossing : fixed.crossings)
-    if (link(crossing.link).mark == solves_) take(link(crossing.link).local, crossing.weight, share);
-}
-
-void MaxMin::take(std::int32_t local, std::int64_t weight, std::int64_t share) {
-  Filling& filling = fillings_[static_cast<std::size_t>(local)];
-  filling.rest -= wide(weight) * wide(share);
-  filling.weight -= weight;
-  dirty_.push_back(local);
+  for (std::int32_t wait = fixed.waiting; wait != kNone; wait = waits_[static_cast<std::size_t>(wait)].next) {
+    const Wait& at = waits_[static_cast<std::size_t>(wait)];
+    link(at.link).rest -= wide(at.weight) * wide(level);
+    link(at.link).weight -= at.weight;
+  }
+  if (fixed.rate == level) return;
+  fixed.rate = level;
+  join_links_of(fixed, level);
 }
 
 }  // namespace tracecast

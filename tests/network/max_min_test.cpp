@@ -56,6 +56,70 @@ std::vector<std::int64_t> rates(const Problem& problem) {
   return result;
 }
 
+/// The rounds as max_min.hpp states them: each looks at every link and every flow.
+std::vector<std::int64_t> rates_by_rounds(const Problem& problem) {
+  constexpr std::int64_t kUnknown = -1;
+  struct Link {
+    Wide demand = 0;
+    Wide rest = 0;
+    std::int64_t weight = 0;
+    bool binds = false;
+  };
+  std::vector<Link> links(problem.capacities.size());
+  for (const Demand& flow : problem.flows)
+    for (const LinkWeight& load : flow.loads) {
+      Link& link = links[static_cast<std::size_t>(load.link)];
+      link.demand += wide(load.weight) * wide(flow.limit);
+      link.weight += load.weight;
+    }
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    links[l].rest = wide(problem.capacities[l]) * wide(kWeightOne);
+    links[l].binds = links[l].demand > links[l].rest;
+  }
+  std::vector<std::int64_t> rate(problem.flows.size(), kUnknown);
+  while (std::find(rate.begin(), rate.end(), kUnknown) != rate.end()) {
+    std::vector<std::int64_t> shares;
+    for (const Link& link : links)
+      shares.push_back(link.binds && link.weight > 0 ? static_cast<std::int64_t>(link.rest / wide(link.weight))
+                                                     : std::int64_t{1} << 60);
+    std::int64_t share = *std::min_element(shares.begin(), shares.end());
+    for (std::size_t f = 0; f < rate.size(); ++f)
+      if (rate[f] == kUnknown) share = std::min(share, problem.flows[f].limit);
+    for (std::size_t f = 0; f < rate.size(); ++f) {
+      if (rate[f] != kUnknown) continue;
+      const Demand& flow = problem.flows[f];
+      const bool on_fullest = std::any_of(flow.loads.begin(), flow.loads.end(), [&](const LinkWeight& load) {
+        return shares[static_cast<std::size_t>(load.link)] == share;
+      });
+      if (flow.limit != share && !on_fullest) continue;
+      rate[f] = share;
+      for (const LinkWeight& load : flow.loads) {
+        Link& link = links[static_cast<std::size_t>(load.link)];
+        link.rest -= wide(load.weight) * wide(share);
+        link.weight -= load.weight;
+      }
+    }
+  }
+  return rate;
+}
+
+/// A problem of one component, mostly: each flow crosses one to four of many links. Few bytes per second, so that roundings
+/// and equal shares are everywhere.
+Problem sparse_problem(RandomStream& random, std::int64_t links, std::int64_t flows) {
+  Problem problem;
+  for (std::int64_t l = 0; l < links; ++l) problem.capacities.push_back(4 + below(random, 40));
+  for (std::int64_t f = 0; f < flows; ++f) {
+    Demand demand{1 + below(random, 30), {}};
+    for (std::int64_t i = below(random, 4); i >= 0; --i) {
+      const auto link = static_cast<std::int32_t>(below(random, links));
+      if (std::none_of(demand.loads.begin(), demand.loads.end(), [&](const auto& each) { return each.link == link; }))
+        demand.loads.push_back({link, (1 + below(random, 12)) * kWeightOne / 8});
+    }
+    problem.flows.push_back(demand);
+  }
+  return problem;
+}
+
 double weight(const LinkWeight& load) { return static_cast<double>(load.weight) / static_cast<double>(kWeightOne); }
 
 /// Another way to the same rates: all flows that still grow do so together, in doubles, one bottleneck after the other.
@@ -235,37 +299,98 @@ TEST_CASE("Max-min: copies have the rates of the classes they are folded into", 
   }
 }
 
+TEST_CASE("Max-min: the rounds as stated, bit for bit", "[property][differential][network]") {
+  RandomStream random(16, 0, 0);
+  for (int trial = 0; trial < 400; ++trial) {
+    INFO("trial " << trial);
+    const Problem problem = trial % 2 == 0 ? random_problem(random) : sparse_problem(random, 60, 100);
+    CHECK(rates(problem) == rates_by_rounds(problem));
+  }
+}
+
+/// Takes flows away and adds others, one or several at a time, and compares with solving all anew.
+void change_and_compare(RandomStream& random, Problem problem, const std::vector<Demand>& supply, int changes) {
+  MaxMin solver = links_of(problem);
+  std::vector<std::int32_t> index;
+  for (const Demand& demand : problem.flows) index.push_back(solver.add_flow({demand.limit}, demand.loads));
+  solver.solve();
+  std::vector<std::int64_t> before = rates_by_rounds(problem);  // 0: of a flow that was not there
+  for (int change = 0; change < changes; ++change) {
+    if (!problem.flows.empty() && below(random, 2) == 0) {
+      const std::size_t gone = random.below(problem.flows.size());
+      const auto place = static_cast<std::ptrdiff_t>(gone);
+      solver.remove_flow(index[gone]);
+      index.erase(index.begin() + place);
+      before.erase(before.begin() + place);
+      problem.flows.erase(problem.flows.begin() + place);
+    } else {
+      const Demand& demand = supply[random.below(supply.size())];
+      index.push_back(solver.add_flow({demand.limit}, demand.loads));
+      before.push_back(0);
+      problem.flows.push_back(demand);
+    }
+    if (below(random, 3) == 0) continue;  // several changes at once
+    std::vector<std::int32_t> changed = solver.solve();
+    const std::vector<std::int64_t> anew = rates_by_rounds(problem);
+    std::vector<std::int32_t> expected;
+    for (std::size_t f = 0; f < index.size(); ++f) {
+      CHECK(solver.rate(index[f]).bytes_per_second == anew[f]);
+      if (anew[f] != before[f]) expected.push_back(index[f]);
+    }
+    std::sort(changed.begin(), changed.end());
+    std::sort(expected.begin(), expected.end());
+    CHECK(changed == expected);
+    before = anew;
+  }
+}
+
 TEST_CASE("Max-min: solving after each change gives the bits of solving all anew",
           "[property][differential][network]") {
   RandomStream random(15, 0, 0);
   for (int trial = 0; trial < 40; ++trial) {
-    INFO("trial " << trial);
-    Problem problem = random_problem(random);
-    const std::vector<Demand> supply = random_problem(random).flows;
-    MaxMin solver = links_of(problem);
-    std::vector<std::int32_t> index;
-    for (const Demand& demand : problem.flows) index.push_back(solver.add_flow({demand.limit}, demand.loads));
-    solver.solve();
-    for (int change = 0; change < 60; ++change) {
-      if (!problem.flows.empty() && below(random, 2) == 0) {
-        const std::size_t gone = random.below(problem.flows.size());
-        solver.remove_flow(index[gone]);
-        index.erase(index.begin() + static_cast<std::ptrdiff_t>(gone));
-        problem.flows.erase(problem.flows.begin() + static_cast<std::ptrdiff_t>(gone));
-      } else {
-        Demand demand = supply[random.below(supply.size())];
-        std::erase_if(demand.loads, [&](const LinkWeight& load) {
-          return load.link >= static_cast<std::int32_t>(problem.capacities.size());
-        });
-        index.push_back(solver.add_flow({demand.limit}, demand.loads));
-        problem.flows.push_back(demand);
-      }
-      if (below(random, 3) == 0) continue;  // several changes at once
-      solver.solve();
-      const std::vector<std::int64_t> anew = rates(problem);
-      for (std::size_t f = 0; f < index.size(); ++f) CHECK(solver.rate(index[f]).bytes_per_second == anew[f]);
-    }
+    INFO("dense trial " << trial);
+    const Problem problem = random_problem(random);
+    std::vector<Demand> supply = random_problem(random).flows;
+    for (Demand& demand : supply)
+      std::erase_if(demand.loads, [&](const LinkWeight& load) {
+        return load.link >= static_cast<std::int32_t>(problem.capacities.size());
+      });
+    change_and_compare(random, problem, supply, 60);
   }
+  for (int trial = 0; trial < 40; ++trial) {
+    INFO("sparse trial " << trial);
+    const std::int64_t links = 20 + below(random, 80);
+    const Problem problem = sparse_problem(random, links, links + below(random, links));
+    change_and_compare(random, problem, sparse_problem(random, links, 100).flows, 120);
+  }
+}
+
+TEST_CASE("Max-min: a change looks at those whom it could move, not at all who are connected", "[property][network]") {
+  // A circle of 1,000 links of 9 GB/s; each is crossed by a flow of its own, and by one that crosses the next link too: three
+  // flows of 3 GB/s on every link, all of them connected.
+  MaxMin solver;
+  constexpr std::int32_t kLinks = 1000;
+  for (std::int32_t l = 0; l < kLinks; ++l) solver.add_link(9_GBps);
+  std::vector<std::int32_t> own;
+  std::vector<std::int32_t> crossing;
+  for (std::int32_t l = 0; l < kLinks; ++l) {
+    own.push_back(solver.add_flow(20_GBps, std::vector<LinkWeight>{{l}}));
+    crossing.push_back(solver.add_flow(20_GBps, std::vector<LinkWeight>{{l}, {(l + 1) % kLinks}}));
+  }
+  CHECK(solver.solve().size() == 2 * kLinks);
+  std::int64_t before = solver.flows_solved();
+  // The two that stay on link 0 are held by the links on its sides.
+  solver.remove_flow(own[0]);
+  CHECK(solver.solve().empty());
+  CHECK(solver.flows_solved() == before + 2);
+  // Now those that are alone with one other get 6 GB/s. Each change reaches the flows of two links.
+  before = solver.flows_solved();
+  solver.remove_flow(crossing[500]);
+  CHECK(solver.solve().size() == 2);
+  CHECK(solver.rate(own[500]) == 6_GBps);
+  CHECK(solver.rate(own[501]) == 6_GBps);
+  CHECK(solver.rate(crossing[499]) == 3_GBps);
+  CHECK(solver.flows_solved() == before + 4);
 }
 
 TEST_CASE("Max-min: a change elsewhere costs nothing", "[property][network]") {
