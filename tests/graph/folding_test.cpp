@@ -1,4 +1,5 @@
 /// A folded run gives what simulating every rank gives, to the picosecond: step time and the account of every rank.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/neighbour.hpp"
+#include "sim/graph/folded_step.hpp"
 #include "sim/io/files.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
@@ -278,6 +280,36 @@ TEST_CASE("folding: flows divided among the NICs of a port, one way each", "[met
     scenario.cluster.routing_seed = seed;
     CHECK(check_fold(scenario, NetworkKind::fluid) > 1);
   }
+}
+
+TEST_CASE("folding: transfers that share no link, of which one collides with itself", "[metamorphic][folding][fluid]") {
+  // Two nodes of two GPUs, with two NICs for each: the halves of a flow take one cable or two of the eight of their leaf. Where
+  // no two transfers meet, what each takes alone is all that tells the GPUs of a node apart.
+  const bool messages = GENERATE(false, true);  // between stages; else gradients, of two ranks each
+  Scenario scenario = with_narrow_links(messages ? small_scenario(1, 2, 2) : small_scenario(2, 1, 2));
+  scenario.model.tied_embeddings = false;
+  NodeSpec& node = scenario.cluster.node;
+  node.gpus = node.gpus_per_host = 2;
+  node.nics = 4;
+  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.tiers = {{"leaf", 1, 0.5, {}}, {"spine", 0, 1, {}}};
+  const std::size_t even = check_fold(scenario, NetworkKind::fluid);
+  CHECK(even == (messages ? 2 : 1));
+  scenario.cluster.routing = RoutingPolicy::ecmp;
+  int told_apart = 0;
+  for (std::int64_t seed = 1; seed <= 60; ++seed) {
+    INFO((messages ? "messages" : "gradients") << ", seed " << seed);
+    scenario.cluster.routing_seed = seed;
+    check_fold(scenario, NetworkKind::fluid);
+    const ForecastRun unfolded = run(scenario, true, 1, NetworkKind::fluid);
+    const FoldedStep folded = fold(unfolded.graph, ClusterLinks(scenario.cluster, scenario.profile.architecture));
+    const std::vector<FoldedTransfer>& transfers = messages ? folded.loads.messages : folded.loads.collectives;
+    // Transfers that load no shared link are listed if they collide with themselves.
+    told_apart += folded.graph.ranks.size() > even && !transfers.empty() &&
+                  std::all_of(transfers.begin(), transfers.end(),
+                              [](const FoldedTransfer& each) { return each.shape.loads.empty(); });
+  }
+  CHECK(told_apart > 0);
 }
 
 TEST_CASE("folding: flows that take one way each at 1,024 ranks split classes", "[metamorphic][folding][fluid]") {
