@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/slowest_rank.hpp"
 #include "tracer/alignment.hpp"
 #include "tracer/import/kernel_names.hpp"
 #include "tracer/recorded_work.hpp"
@@ -357,6 +358,7 @@ class Measurer {
   Result<MeasuredProfile> finish(Profile base, const std::string& file) {
     if (result_.kernels == 0) return fail({file, 0, "", "", "has no kernel that computes"});
     base.kind = "recorded";
+    wait_for_slowest(base, 1, 0);  // the launch time of the profile, not of the recorded job's slowest host
     base.in_training = {};
     base.in_training.fit.data = "recorded inside a training step";
     for (auto& [key, samples] : samples_) write(base, samples);

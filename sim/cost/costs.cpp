@@ -99,7 +99,7 @@ Costs::Costs(Profile profile, std::string attention_kernel)
 }
 
 OperatorCost Costs::of(const Operator& op, GemmLoop loop) const {
-  const double factor = in_training(op);
+  const double factor = in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
     return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),

@@ -129,6 +129,8 @@ struct InTraining {
   double scores = 1;           ///< the batched multiplications of unfused attention
   double softmax = 1;          ///< of unfused attention
   double memory = 1;           ///< all other memory-bound work
+  /// On top of all the above: the slowest GPU of the job at hand (slowest_rank.hpp). Of a job, so in no profile's file.
+  double slowest_gpu = 1;
   Fit fit;
   bool operator==(const InTraining&) const = default;
 };

@@ -1,28 +1,42 @@
 #include "sim/cost/slowest_rank.hpp"
 
-#include <cmath>
+#include <algorithm>
+#include <utility>
+
+#include <boost/math/distributions/normal.hpp>
 
 #include "sim/base/result.hpp"
 
 namespace tracecast {
 namespace {
 
-constexpr double kFittedTo = 64;
+constexpr int kFittedTo = 64;
 
-/// Standard deviations by which the largest of `count` normal deviates exceeds their mean, for many of them.
-double largest_of(double count) { return std::sqrt(2 * std::log(count)); }
+/// Standard deviations by which the largest of `count` normal deviates is expected to exceed their mean.
+double largest_of(int count) { return quantile(boost::math::normal(), (count - 0.375) / (count + 0.25)); }
+
+/// Collectives are recorded on all GPUs at hand.
+int recorded_on(const Profile& profile) {
+  int gpus = 1;
+  for (const MeasuredCollective& each : profile.measured_collectives) gpus = std::max(gpus, each.ranks);
+  return gpus;
+}
+
+double slower(const Profile& profile, int ranks, double spread) {
+  const bool cpu = !profile.overlap;
+  if (cpu) return 1;
+  const bool own_kernels = !profile.measured.empty();
+  if (!own_kernels) return 1 + spread * (largest_of(ranks) - largest_of(kFittedTo));
+  return 1 + spread * std::max(0.0, largest_of(ranks) - largest_of(recorded_on(profile)));
+}
 
 }  // namespace
 
 void wait_for_slowest(Profile& profile, int ranks, double spread) {
   TRACECAST_ASSERT(ranks >= 1, "a job has a rank");
   TRACECAST_ASSERT(spread >= 0 && spread <= 0.2, "the fastest GPU takes some time");
-  if (profile.kind == "recorded") return;
-  const double slower = 1 + spread * (largest_of(ranks) - largest_of(kFittedTo));
-  InTraining& f = profile.in_training;
-  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax,
-                         &f.memory, &profile.host.launch})
-    *factor *= slower;
+  const double before = std::exchange(profile.in_training.slowest_gpu, slower(profile, ranks, spread));
+  profile.host.launch *= profile.in_training.slowest_gpu / before;
 }
 
 }  // namespace tracecast

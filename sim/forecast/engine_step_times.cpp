@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/forecast/forecast.hpp"
 
@@ -34,6 +35,7 @@ void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
   const std::int64_t batch = scenario.training.global_batch_size;
   const std::int64_t per_round = scenario.training.micro_batch_size * left;
   scenario.cluster.world_size = static_cast<int>(std::int64_t{scenario.cluster.world_size} * left / dp);
+  wait_for_slowest(scenario.profile, scenario.cluster.world_size, scenario.gpu_spread);
   scenario.parallel.dp = left;
   scenario.training.global_batch_size =
       keep_batch ? (batch + per_round - 1) / per_round * per_round : batch / dp * left;

@@ -104,17 +104,17 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
 constexpr double kRunSpread = 0.08;
 
 /// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and that of
-/// the whole run is common to all; each counts by its share of the mean rank's time.
+/// the whole run is common to all; each counts by its share of the mean rank's time. Those of kernels partly cancel.
 Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
-  for (const double spread : mean.spread_s) variance += spread * spread;
+  for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
   for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
     const double own =
         traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
     variance += own * own;
   }
   const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
-  const double sigma = std::hypot(kKernelsTogether * std::sqrt(variance) / busy, kRunSpread);
+  const double sigma = std::hypot(std::sqrt(variance) / busy, kRunSpread);
   constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
   return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
           forecast.step_time_s * std::exp(kNinetyPercent * sigma)};

@@ -101,6 +101,16 @@ double Sensitivities::relative_deviation() const {
   return step_s > 0 ? std::sqrt(variance) / step_s : 0;
 }
 
+double Sensitivities::run_deviation() const {
+  double variance = 0;
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    const bool transfers = k >= static_cast<std::size_t>(Knob::tensor_parallel);
+    const double own = (transfers ? 1 : kKernelsTogether) * spread_s[k];
+    variance += own * own;
+  }
+  return step_s > 0 ? std::sqrt(variance) / step_s : 0;
+}
+
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline) {
   PathSum sum;
   std::int64_t until = timeline.step_time.picoseconds;

@@ -52,6 +52,7 @@ class ScenarioReader {
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
+    if (errors_->empty()) prepare_profiles();
     check_attention_kernel();
   }
 
@@ -172,12 +173,22 @@ class ScenarioReader {
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
-    if (stack_) apply_to_profile(*stack_, scenario_.profile, scenario_.model.moe.has_value());
-    if (cluster->get("gpu_spread", scenario_.gpu_spread) && !(scenario_.gpu_spread >= 0 && scenario_.gpu_spread <= 0.2))
+    has_gpu_spread_ = cluster->get("gpu_spread", scenario_.gpu_spread);
+    if (has_gpu_spread_ && !(scenario_.gpu_spread >= 0 && scenario_.gpu_spread <= 0.2))
       cluster->error("gpu_spread", "is out of range (allowed: 0 to 0.2)");
-    else if (scenario_.gpu_spread > 0)
-      wait_for_slowest(scenario_.profile, std::max(1, world_size), scenario_.gpu_spread);
     cluster->finish();
+  }
+
+  /// Of every GPU of the job. Where ranks have speeds of their own, the slowest is one of them already.
+  void prepare_profiles() {
+    Scenario& s = scenario_;
+    if (!has_gpu_spread_) s.gpu_spread = s.perturbation.speed_spread > 0 ? 0 : kGpuSpread;
+    const auto prepare = [&](Profile& profile) {
+      prepare_profile(profile, stack_ ? &*stack_ : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
+                      s.gpu_spread);
+    };
+    prepare(s.profile);
+    for (Perturbation::OtherGpus& other : s.perturbation.gpus) prepare(other.profile);
   }
 
   void read_perturb(ObjectReader& perturb) {
@@ -235,6 +246,7 @@ class ScenarioReader {
   const DataPaths* data_;
   std::vector<Diagnostic>* errors_;
   std::optional<Stack> stack_;
+  bool has_gpu_spread_ = false;
   Scenario scenario_;
 };
 

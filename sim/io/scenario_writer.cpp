@@ -1,6 +1,7 @@
 /// Writes scenarios and models with our own keys. Values that are the default are left out, as people leave them out.
 #include <nlohmann/json.hpp>
 
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/model_fields.hpp"
 #include "sim/io/perturbation_fields.hpp"
@@ -112,7 +113,8 @@ std::string to_json(const Scenario& scenario) {
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
   for (const auto& [name, backend] : backend_names())
     if (backend == scenario.cluster.backend && backend != Backend::nccl) object["cluster"]["backend"] = name;
-  if (scenario.gpu_spread > 0) object["cluster"]["gpu_spread"] = scenario.gpu_spread;
+  if (scenario.gpu_spread != kGpuSpread || scenario.perturbation.speed_spread > 0)
+    object["cluster"]["gpu_spread"] = scenario.gpu_spread;
   if (scenario.cluster.routing == RoutingPolicy::ecmp) {
     object["cluster"]["routing"] = "ecmp";
     object["cluster"]["routing_seed"] = scenario.cluster.routing_seed;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/cost/attention.hpp"
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/io/field_reader.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/scenario_fields.hpp"
@@ -127,6 +128,11 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
   if (std::find(known.begin(), known.end(), kernel->second) == known.end()) return;
   std::stable_partition(profile.attention.begin(), profile.attention.end(),
                         [&](const AttentionModel& model) { return model.kernel == kernel->second; });
+}
+
+void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ranks, double gpu_spread) {
+  if (stack != nullptr) apply_to_profile(*stack, profile, experts);
+  wait_for_slowest(profile, ranks, gpu_spread);
 }
 
 void drop_unfit_precision(const Stack& stack, Training& training) {

@@ -63,6 +63,10 @@ inline constexpr double kFasterPerYear = 0.05;
 /// kernel's.   experts: of the model
 void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 
+/// A profile as one job has it: its stack's part (nullptr: no stack), and the pace of the slowest of its `ranks` GPUs
+/// (sim/cost/slowest_rank.hpp).   experts: of the model
+void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ranks, double gpu_spread);
+
 /// What a stack chooses for its 8- and 4-bit recipes gives way where `training` computes in more bits; quantised parameters
 /// are a choice of 8-bit recipes alone (Megatron-Bridge's mixed_precision.py). What differs from the stack's is left.
 void drop_unfit_precision(const Stack& stack, Training& training);

@@ -352,6 +352,10 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(fmt::format(
       "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
       in.gemm, in.attention, in.memory, fitted(in.fit)));
+  if (in.slowest_gpu != 1)
+    lines.push_back(
+        fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
+                    in.slowest_gpu, number(s.cluster.world_size, 1), s.gpu_spread));
   lines.push_back(precision_text(s.model, s.training));
   if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
   lines.push_back(attention_text(s));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -187,17 +188,17 @@ class RowReader {
     const std::string& network = text("inter_node_link");
     if (!machine->by_network && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not printed: {}", machine->topology));
-    apply_stack(s);
-    s.gpu_spread = kGpuSpread;
-    wait_for_slowest(s.profile, s.cluster.world_size, s.gpu_spread);
+    prepare(s);
   }
 
   /// The stack's age is that of its release where the framework is called by one: "NeMo 24.07".
-  void apply_stack(Scenario& s) {
-    if (stack_ == nullptr) return;
-    Stack stack = *stack_;
-    if (const double year = year_of_release(text("framework")); year > 0) stack.released = year;
-    apply_to_profile(stack, s.profile, s.model.moe.has_value());
+  void prepare(Scenario& s) {
+    s.gpu_spread = kGpuSpread;
+    std::optional<Stack> stack;
+    if (stack_ != nullptr) stack = *stack_;
+    if (const double year = year_of_release(text("framework")); stack && year > 0) stack->released = year;
+    prepare_profile(s.profile, stack ? &*stack : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
+                    s.gpu_spread);
   }
 
   /// Of a name with a word that begins with a year and a month, "NeMo 26.02.01": the middle of the month; 0: none.
@@ -376,8 +377,8 @@ class RowReader {
     const std::int64_t rounds = count("num_microbatches", 0);
     t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
     if (rounds > 0) return;
-    result_.guessed_layout = true;
-    assume("micro-batch not printed: 1");
+    result_.guessed_layout = result_.guess_micro_batch = true;
+    assume("micro-batch not printed: of 1, 2, 4 and 8 the one that is forecast to be fastest, of those that fit");
   }
 
   void read_recompute(Training& t) {

@@ -46,6 +46,7 @@ struct RowScenario {
   MemoryReport memory_report = MemoryReport::allocated;
   bool steps_overlap = false;            ///< the stack's, of runs without data parallelism
   bool guessed_layout = false;           ///< micro-batch or virtual stages were not printed
+  bool guess_micro_batch = false;        ///< to be chosen by time; 1 until then
   bool guess_recompute = false;          ///< to be chosen by memory
   std::vector<std::string> assumptions;  ///< sentences
 };

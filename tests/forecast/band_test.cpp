@@ -69,8 +69,12 @@ TEST_CASE("band: a kind of kernels counts by its share of the step, its errors a
 TEST_CASE("band: links count by what they expose", "[band]") {
   Scenario wide = certain();
   wide.cluster.tuning.residual = 0.5;
-  const double tensor_parallel = sigma(forecast_of(wide));
-  CHECK(tensor_parallel > kRuns);
+  const Forecast f = forecast_of(wide);
+  const double busy = f.step_time_s * (1 - f.bubble_fraction);
+  double variance = 0;  // a kind of traffic errs as a whole, and no part of it cancels
+  for (const double exposed_s : f.exposed_s) variance += 0.25 * exposed_s * exposed_s / busy / busy;
+  CHECK(variance > 1e-4);
+  CHECK(sigma(f) == Approx(std::hypot(std::sqrt(variance), kRuns)).epsilon(1e-6));
   wide.parallel.tp = 1;  // no exchange at all
   wide.parallel.sequence_parallel = false;
   wide.cluster.world_size = 1;

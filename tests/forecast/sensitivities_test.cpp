@@ -58,6 +58,20 @@ TEST_CASE("a kind's seconds on the critical path are the derivative of the step 
   }
 }
 
+TEST_CASE("a run's deviation has half of what kernels and host scatter, and all of what transfers do",
+          "[oracle][report]") {
+  Sensitivities s;
+  s.step_s = 100;
+  s.spread_s[static_cast<std::size_t>(Knob::gemm)] = 6;
+  s.spread_s[static_cast<std::size_t>(Knob::host)] = 8;
+  CHECK(s.run_deviation() == Approx(0.05));  // half of (6, 8)'s 10
+  s.spread_s[static_cast<std::size_t>(Knob::tensor_parallel)] = 12;
+  CHECK(s.run_deviation() == Approx(0.13));  // 5 and 12
+  s.spread_s = {};
+  s.spread_s[static_cast<std::size_t>(Knob::data_parallel)] = 7;
+  CHECK(s.run_deviation() == Approx(0.07));
+}
+
 TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differential][report]") {
   const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);

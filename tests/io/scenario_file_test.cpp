@@ -1,6 +1,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
@@ -55,23 +56,45 @@ TEST_CASE("scenario: the main job is read as published", "[io]") {
 
 TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of the slowest", "[io]") {
   const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
-  const Scenario alike = read(file);
-  const Scenario spread = read(file, {"cluster.gpu_spread=0.02"});
-  CHECK(alike.gpu_spread == 0);
-  CHECK(spread.gpu_spread == 0.02);
-  // 2 % x (sqrt(2 ln 16384) - sqrt(2 ln 64))
-  CHECK(spread.profile.in_training.gemm == Approx(alike.profile.in_training.gemm * 1.030428).epsilon(1e-5));
-  CHECK(spread.profile.host.launch == Approx(alike.profile.host.launch * 1.030428).epsilon(1e-5));
+  const Scenario alike = read(file, {"cluster.gpu_spread=0"});
+  const Scenario usual = read(file);
+  const Scenario spread = read(file, {"cluster.gpu_spread=0.01"});
+  CHECK(usual.gpu_spread == kGpuSpread);
+  CHECK(alike.profile.in_training.slowest_gpu == 1);
+  // 2 % x (3.95576 - 2.33669) at 16,384 and 64 GPUs (tests/cost/slowest_rank_test.cpp)
+  CHECK(usual.profile.in_training.slowest_gpu == Approx(1.032381).epsilon(1e-5));
+  CHECK(usual.profile.host.launch == Approx(alike.profile.host.launch * 1.032381).epsilon(1e-5));
+  CHECK(spread.profile.in_training.slowest_gpu == Approx(1.016191).epsilon(1e-5));
   const TemporaryFolder folder;
   const fs::path copy = folder.path() / "copy.json";
-  REQUIRE(write_file(copy, to_json(spread)));
-  CHECK(read(copy).profile.in_training == spread.profile.in_training);
+  for (const Scenario& each : {alike, usual, spread}) {
+    REQUIRE(write_file(copy, to_json(each)));
+    CHECK(read(copy).profile == each.profile);
+  }
+  // Planning and sweeps read the scenario anew for every size.
+  CHECK(read(file, {"cluster.world_size=8192"}).profile.in_training.slowest_gpu <
+        usual.profile.in_training.slowest_gpu);
   for (const char* beyond : {"cluster.gpu_spread=0.3", "cluster.gpu_spread=-0.1"}) {
     const Result<Scenario> refused = read_scenario(file, kData, {beyond});
     REQUIRE_FALSE(refused);
     CHECK(to_string(refused.error()).find("gpu_spread") != std::string::npos);
     CHECK(to_string(refused.error()).find("allowed: 0 to 0.2") != std::string::npos);
   }
+}
+
+TEST_CASE("scenario: where ranks have speeds of their own, the slowest is one of them", "[io]") {
+  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  CHECK(read(file, {"perturb.speed_spread=0.02"}).profile.in_training.slowest_gpu == 1);
+  CHECK(read(file, {"perturb.speed_spread=0.02", "cluster.gpu_spread=0.02"}).profile.in_training.slowest_gpu > 1.03);
+}
+
+TEST_CASE("scenario: GPUs of another kind have the stack's host and wait for the slowest as well", "[io]") {
+  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const Scenario mixed = read(file, {"perturb.gpus.0-7=a100", "stack=megatron-deepspeed"});
+  REQUIRE(mixed.perturbation.gpus.size() == 1);
+  const Profile& other = mixed.perturbation.gpus.front().profile;
+  CHECK(other.in_training.slowest_gpu == mixed.profile.in_training.slowest_gpu);
+  CHECK(other.host.launch == mixed.profile.host.launch);
 }
 
 TEST_CASE("scenario: every shipped one can be read and planned", "[io]") {

@@ -61,6 +61,7 @@ TEST_CASE("row: what is not printed is filled in and told", "[validation]") {
   CHECK(r.stack.empty());
   CHECK(r.scenario.training.micro_batch_size == 1);
   CHECK(r.guessed_layout);
+  CHECK(r.guess_micro_batch);
   CHECK(r.guess_recompute);
   CHECK(assumes(r, "micro-batch not printed"));
   CHECK(assumes(r, "no software stack"));

@@ -140,7 +140,7 @@ TEST_CASE("a band takes in what a slower host would do to a step that computes j
     const RowForecast& row = both[0][i];
     REQUIRE(row.scored());
     reaches.push_back(std::log(both[1][i].predicted_s / row.predicted_s) / 1.6449);
-    derivatives.push_back(kKernelsTogether * row.sensitivities.relative_deviation());
+    derivatives.push_back(row.sensitivities.run_deviation());
     host_shares.push_back(row.sensitivities.path_s[static_cast<std::size_t>(Knob::host)] / row.predicted_s);
     CAPTURE(i, host_shares[i]);
     CHECK(row.kernel_spread == Approx(std::max(reaches[i], derivatives[i])));
@@ -168,6 +168,31 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
   CHECK(rows[0].predicted_s > (1 - 7.0 / 79 - 0.01) * rows[1].predicted_s);
   CHECK(rows[2].predicted_s == Approx(rows[3].predicted_s).epsilon(0.02));
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
+}
+
+TEST_CASE("a micro-batch that is not printed is the fastest of those that fit and divide the batch", "[validation]") {
+  // 16 layers of 6144, four samples per replica: 8 do not divide them. One sample at a time is the slowest: small multiplications.
+  const std::string header =
+      "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,recompute,flash_attention,step_time_s,"
+      "gated_mlp,micro_batch\n";
+  const std::string model = "16,6144,48,4096,16,H100,32,Megatron-Core,8,none,1,1,0,";
+  const std::string large = "16,6144,48,4096,256,H100,32,Megatron-Core,8,none,1,1,0,";
+  std::string rows;
+  for (const char* size : {"", "1", "2", "4"}) rows += model + size + "\n";
+  for (const char* size : {"", "1", "2", "4", "8"}) rows += large + size + "\n";
+  const CsvTable table = CsvTable::parse(header + rows, "t.csv").value();
+  const std::vector<RowForecast> f = validate(table, RowLibrary::open(kData).value()).value();
+  for (const RowForecast& row : f) REQUIRE(row.scored());
+  CHECK(f[0].predicted_s == std::min({f[1].predicted_s, f[2].predicted_s, f[3].predicted_s}));
+  CHECK(f[0].predicted_s < f[1].predicted_s);
+  CHECK(f[0].assumptions.back() == "micro-batch taken: 4");
+  CHECK(f[0].layout_spread > 0);
+  // More samples keep more activations: the fastest is told, or what fits.
+  double fastest = f[5].predicted_s;
+  for (std::size_t i = 5; i < f.size(); ++i)
+    if (f[i].fits) fastest = std::min(fastest, f[i].predicted_s);
+  CHECK(f[4].predicted_s == fastest);
+  CHECK(f[4].fits);
 }
 
 TEST_CASE("recomputation that is not printed is the least that fits", "[validation]") {
