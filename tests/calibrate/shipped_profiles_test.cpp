@@ -48,6 +48,20 @@ TEST_CASE("calibrate: every GPU of the catalogue has a profile of its kind", "[c
   }
 }
 
+TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less certain", "[calibrate]") {
+  const InTraining ampere = shipped("a100").in_training;
+  CHECK(ampere.fit.samples > 0);
+  CHECK(ampere.fit.residual >= 0.05);
+  CHECK(shipped("b200").in_training.fit.residual == 0.07);  // A4's
+  CHECK(shipped("v100").in_training.gemm == ampere.gemm);
+  for (const char* name : {"v100", "mi300x", "mi355x", "pvc", "a64fx"}) {
+    INFO(name);
+    const InTraining borrowed = shipped(name).in_training;
+    CHECK(borrowed.fit.samples == 0);
+    CHECK(borrowed.fit.residual == 0.10);
+  }
+}
+
 TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better",
           "[calibrate]") {
   if (!std::filesystem::exists(kData)) {

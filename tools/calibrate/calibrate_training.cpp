@@ -61,19 +61,21 @@ void apply(const TrainingFit& fit, Profile& profile) {
       std::max(0.05, fit.residual);  // never below what releases and sites differ by (ACCURACY.md A5)
 }
 
-/// What no scenario's run tells of an architecture. Where ACCURACY.md A4 has nothing either, calibrate starts from Ampere's factor
-/// on multiplications: here that factor as it was fitted since. How far such factors may be off: A4's of Blackwell by 7 %
-/// (1.12 to 1.30 around 1.25, by bootstrap); borrowed ones by a tenth, since A4's architectures differ by 4 % in
-/// multiplications and by 20 to 30 in attention and memory.
+/// What no scenario's run tells of an architecture. Volta's multiplications, of the same libraries, take Ampere's factor as it was
+/// fitted since calibrate gave both that of ACCURACY.md A4. How far such factors may be off: A4's of Blackwell by 7 % (1.12 to
+/// 1.30 around 1.25, by bootstrap); all others by a tenth, since A4's architectures differ by 4 % in multiplications and by 20
+/// to 30 in attention and memory.
 void borrow(const InTraining& ampere, const Gpu& gpu, InTraining& factors) {
   constexpr double kFoundByA4 = 0.07;
   constexpr double kBorrowed = 0.10;
   const bool found = achieved(gpu.architecture).attention > 0;
   factors.fit.residual = found ? kFoundByA4 : kBorrowed;
   if (found) return;
-  factors.gemm = factors.gemm_fp8 = factors.gemm_fp8_block = factors.gemm_fp4 = ampere.gemm;
   factors.fit.samples = 0;
-  factors.fit.data = "no run of this architecture: multiplications as fitted on Ampere, the rest by ACCURACY.md A4";
+  factors.fit.data = "no run of this architecture: ACCURACY.md A4's of Ampere";
+  if (gpu.architecture != std::string("Volta")) return;
+  factors.fit.data += ", multiplications as fitted since";
+  factors.gemm = factors.gemm_fp8 = factors.gemm_fp8_block = factors.gemm_fp4 = ampere.gemm;
 }
 
 Result<void> borrow_all(const fs::path& folder, const std::map<std::string, std::vector<Scenario>>& runs) {
