@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
@@ -164,6 +165,23 @@ double fastest(const Work& work) {
   return best;
 }
 
+constexpr std::array<double, 6> kRowNodes{0, 4, 7, 9, 12, 15};
+constexpr std::array<double, 6> kColumnNodes{5, 8, 10, 12, 14, 16};
+constexpr std::array<double, 5> kDepthNodes{5, 8, 11, 13, 16};
+static_assert(kRowNodes.size() * kColumnNodes.size() * kDepthNodes.size() == kChoiceNodes);
+
+/// Between which nodes a size lies, and how far from the first one.
+struct Place {
+  std::size_t first;
+  double share;
+};
+Place place_of(std::span<const double> nodes, std::int64_t size) {
+  const double x = std::clamp(std::log2(static_cast<double>(size)), nodes.front(), nodes.back());
+  std::size_t first = 0;
+  while (first + 2 < nodes.size() && x > nodes[first + 1]) ++first;
+  return {first, (x - nodes[first]) / (nodes[first + 1] - nodes[first])};
+}
+
 }  // namespace
 
 GemmElements gemm_elements(Precision precision) {
@@ -181,6 +199,28 @@ double quantisation_seconds(const GemmModel& model, const GpuPeak& gpu, const Ge
   constexpr double kWide = 2;  // bytes
   const auto activations = static_cast<double>(shape.batch * shape.m * shape.k);
   return model.quantise_t0 + activations * (kWide + elements.operand) / (model.quantise_efficiency * gpu.bandwidth);
+}
+
+std::array<ChoiceNode, 8> choice_nodes(const GemmShape& shape) {
+  const Place m = place_of(kRowNodes, shape.m);
+  const Place n = place_of(kColumnNodes, shape.n);
+  const Place k = place_of(kDepthNodes, shape.k);
+  std::array<ChoiceNode, 8> nodes;
+  for (std::size_t corner = 0; corner < nodes.size(); ++corner) {
+    const std::size_t up[] = {corner / 4, corner / 2 % 2, corner % 2};
+    nodes[corner] = {((m.first + up[0]) * kColumnNodes.size() + n.first + up[1]) * kDepthNodes.size() + k.first + up[2],
+                     (up[0] == 1 ? m.share : 1 - m.share) * (up[1] == 1 ? n.share : 1 - n.share) *
+                         (up[2] == 1 ? k.share : 1 - k.share)};
+  }
+  return nodes;
+}
+
+double choice_factor(const GemmModel& model, const GemmShape& shape) {
+  if (model.choices.empty()) return 1;
+  TRACECAST_ASSERT(model.choices.size() == kChoiceNodes, "every node of the grid has a value");
+  double thousandths = 0;
+  for (const ChoiceNode& node : choice_nodes(shape)) thousandths += node.share * model.choices[node.index];
+  return std::exp(thousandths / 1000);
 }
 
 }  // namespace tracecast

@@ -25,6 +25,8 @@
 /// profile.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "sim/cost/profile.hpp"
@@ -62,5 +64,20 @@ double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape&
 /// Seconds that a benchmark of the model's precision quantises A in: read in 16 bit, written as an operand. In a step graph
 /// casts are operators of their own.
 double quantisation_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements);
+
+/// A node of the grid that GemmModel::choices is given on, and its share in a shape.
+struct ChoiceNode {
+  std::size_t index = 0;
+  double share = 0;
+};
+/// Nodes of `choices`: m of 1 to 32 thousand, n and k of 32 to 65 thousand, in steps of 4 to 16 times.
+inline constexpr std::size_t kChoiceNodes = std::size_t{6} * 6 * 5;
+/// The eight nodes around a shape, linear in log2 m, n and k; shapes outside the grid have those of its edge. Shares add up to 1.
+std::array<ChoiceNode, 8> choice_nodes(const GemmShape& shape);
+
+/// Time of a benchmark relative to what gemm_seconds and quantisation_seconds say: a library picks its kernels by rules that have
+/// little to do with which is the fastest, and differently for small shapes. 1 where the model has no `choices`.
+/// Not part of a step: what trains is another library, or release, and in-training factors are defined without it.
+double choice_factor(const GemmModel& model, const GemmShape& shape);
 
 }  // namespace tracecast

@@ -67,6 +67,9 @@ struct GemmModel {
   /// Of benchmarks whose times include quantising A, from 16 bit: a kernel of t0 + bytes / (efficiency x memory bandwidth).
   double quantise_t0 = 0;
   double quantise_efficiency = 0;  ///< 0: none was measured
+  /// Of benchmarks: logarithm of measured over modelled time, in thousandths, at the nodes of a grid (gemm.hpp, choice_factor):
+  /// which kernels the measured library chose. Empty: none.
+  std::vector<int> choices = {};
   Fit fit;
   bool operator==(const GemmModel&) const = default;
 };

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/cost/gemm.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -106,6 +107,7 @@ void visit(Io& io, T& model)
   io.unless_usual("node_rate", model.node_rate, 1, ProfileRange::positive);
   io.unless_usual("quantise_t0_s", model.quantise_t0, 0, ProfileRange::not_negative);
   io.unless_usual("quantise_efficiency", model.quantise_efficiency, 0, ProfileRange::not_negative);
+  io.numbers("choices", model.choices);
   io.group("fit", model.fit);
 }
 
@@ -299,6 +301,9 @@ class Writer {
   void unless_usual(const char* key, double value, double usual, ProfileRange) {
     if (value != usual) object_[key] = value;
   }
+  void numbers(const char* key, const std::vector<int>& values) {
+    if (!values.empty()) object_[key] = values;
+  }
   void memory_models(const char* key, const std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     Json& array = object_[key] = Json::array();
     for (const auto& [kind_and_pass, model] : models) {
@@ -372,6 +377,7 @@ class ProfileReader {
   void list_if_any(const char* key, auto& values) { list(key, values); }
   void true_unless_given(const char* key, bool& value) { optional(key, value); }
   void unless_usual(const char* key, double& value, double, ProfileRange range) { optional(key, value, range); }
+  void numbers(const char* key, std::vector<int>& values) { take<false>(key, values); }
   void memory_models(const char* key, std::map<std::pair<OperatorKind, Pass>, MemoryModel>& models) {
     each_item(key, [&](ObjectReader& item) {
       OperatorKind kind{};
@@ -452,6 +458,9 @@ void check_whole(ObjectReader& object, const Profile& profile) {
   const auto check_tiles = [&](const std::string& key, const GemmModel& model) {
     if (!model.tiles.empty() && model.tiles.back().rows != 0)
       object.error(key, "has no tile for any number of rows (the last one without up_to_rows)");
+    if (!model.choices.empty() && model.choices.size() != kChoiceNodes)
+      object.error(key,
+                   fmt::format("has choices at {} nodes (allowed: none or {})", model.choices.size(), kChoiceNodes));
   };
   for (const auto& [precision, model] : profile.gemm) check_tiles("gemm", model);
   check_tiles("grouped_gemm", profile.grouped_gemm);

@@ -129,7 +129,7 @@ void read_flash_rates(TableFields& fields, Kernels& out) {
     kernel.kernel = known->second;
   else
     kernel.aside = "no model of " + implementation;
-  if (fields.text("deterministic") == "True") kernel.aside = "deterministic";
+  if (kernel.op.pass == Pass::backward && fields.text("deterministic") == "True") kernel.aside = "deterministic";
   out.push_back(std::move(kernel));
 }
 

@@ -82,13 +82,16 @@ class Pricing {
   std::set<std::string> missing_;
 };
 
-/// Seconds of quantising the left operand, as the profile's benchmarks did; 0 where the profile has no such benchmark.
-double quantisation(const Profile& profile, const Operator& op) {
-  const auto model = profile.gemm.find(op.precision);
-  if (model == profile.gemm.end()) return 0;
+/// Seconds of a benchmark's multiplication that takes `kernel_s` by itself: with the quantisation of its left operand where the
+/// time includes it, by the library that the profile's parameters were fitted to.
+double benchmarked(const Profile& profile, const MeasuredKernel& measured, double kernel_s) {
+  const auto model = profile.gemm.find(measured.op.precision);
+  if (measured.loop.right == 0 || model == profile.gemm.end()) return kernel_s;
+  const GemmShape& shape = std::get<GemmShape>(measured.op.shape);
   const GpuPeak bandwidth_only{0, profile.memory_bandwidth, profile.sms};
-  return quantisation_seconds(model->second, bandwidth_only, std::get<GemmShape>(op.shape),
-                              gemm_elements(op.precision));
+  if (measured.quantises)
+    kernel_s += quantisation_seconds(model->second, bandwidth_only, shape, gemm_elements(measured.op.precision));
+  return kernel_s * choice_factor(model->second, shape);
 }
 
 std::string group_of(const MeasuredKernel& measured, const std::string& profile, const std::string& kernel) {
@@ -106,7 +109,7 @@ MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile
   sample.group = group_of(measured, profile, costs.kernel);
   const Costs& used = measured.in_training ? costs.in_training : costs.isolated;
   sample.predicted_s = seconds(used.of(measured.op, measured.loop).duration);
-  if (measured.quantises) sample.predicted_s += quantisation(used.profile(), measured.op);
+  sample.predicted_s = benchmarked(used.profile(), measured, sample.predicted_s);
   sample.factor = factor_of(measured.op);
   sample.in_training =
       seconds(costs.in_training.of(measured.op).duration) / seconds(costs.isolated.of(measured.op).duration);

@@ -8,6 +8,7 @@
 #include "sim/validation/held_out.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tools/calibrate/attention_fit.hpp"
+#include "tools/calibrate/gemm_fit.hpp"
 #include "tools/calibrate/memory_fit.hpp"
 #include "tools/calibrate/table.hpp"
 
@@ -113,6 +114,40 @@ TEST_CASE("calibrate: parameters that made the measurements are found again", "[
   CHECK(given.s0 == 300);
   CHECK(given.efficiency < 0.7);
   CHECK(given.efficiency > 0.5);
+}
+
+TEST_CASE("calibrate: a library's choices are found where there are samples, and nowhere else",
+          "[property][calibrate]") {
+  GemmModel truth;
+  truth.choices.assign(kChoiceNodes, 0);
+  for (std::size_t i = 0; i < kChoiceNodes; ++i) truth.choices[i] = static_cast<int>(i * 37 % 401) - 200;
+  std::vector<ChoiceSample> samples;
+  const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const GemmShape shape{m, n, k};
+    samples.push_back({shape, 1e-5, 1e-5 * choice_factor(truth, shape)});
+  };
+  for (int m = 0; m <= 30; ++m)
+    for (int n = 10; n <= 32; ++n)
+      for (int k = 10; k <= 26; ++k)  // k up to 2^13: the last plane of nodes has no sample
+        add(std::llround(std::exp2(m / 2.0)), std::llround(std::exp2(n / 2.0)), std::llround(std::exp2(k / 2.0)));
+  const std::vector<int> found = fit_choices(samples);
+  REQUIRE(found.size() == kChoiceNodes);
+  for (std::size_t i = 0; i < kChoiceNodes; ++i) {
+    CAPTURE(i);
+    if (i % 5 == 4)
+      CHECK(found[i] == 0);
+    else
+      CHECK(found[i] == Approx(truth.choices[i]).margin(60));
+  }
+  double error = 0;
+  double before = 0;
+  GemmModel model;
+  model.choices = found;
+  for (const ChoiceSample& s : samples) {
+    error += std::abs(std::log(s.predicted * choice_factor(model, s.shape) / s.seconds));
+    before += std::abs(std::log(s.predicted / s.seconds));
+  }
+  CHECK(error < before / 10);
 }
 
 TEST_CASE("calibrate: the clock that long kernels lose is found from their lengths", "[property][calibrate]") {

@@ -232,6 +232,33 @@ TEST_CASE("gemm: quantising reads 16 bit and writes an operand", "[oracle][cost]
   CHECK(quantised(Precision::nvfp4) == Approx(2e-6 + 1024 * 2048 * 2.5625 / 0.5e12));
 }
 
+TEST_CASE("gemm: a benchmark's choices are read between the nodes of their grid", "[oracle][cost]") {
+  GemmModel model = ideal();
+  CHECK(choice_factor(model, {7, 7, 7}) == 1);
+  // 512 rows (the fourth node), 1024 columns (the third), k = 2048 (the third), and the next node along m, 4096 rows.
+  model.choices.assign(kChoiceNodes, 0);
+  model.choices[(3 * 6 + 2) * 5 + 2] = 200;
+  model.choices[(4 * 6 + 2) * 5 + 2] = -400;
+  CHECK(choice_factor(model, {512, 1024, 2048}) == Approx(std::exp(0.2)));
+  CHECK(choice_factor(model, {4096, 1024, 2048}) == Approx(std::exp(-0.4)));
+  CHECK(choice_factor(model, {1024, 1024, 2048}) == Approx(std::exp((2 * 0.2 - 0.4) / 3)));  // a third of the way
+  CHECK(choice_factor(model, {512, 2048, 4096}) == Approx(std::exp(0.2 / 4)));  // half of the way along n and k
+  CHECK(choice_factor(model, {128, 1024, 2048}) == 1);
+  // Beyond the last node its value holds.
+  model.choices.assign(kChoiceNodes, 0);
+  model.choices.back() = 100;
+  CHECK(choice_factor(model, {1 << 20, 1 << 17, 1 << 18}) == Approx(std::exp(0.1)));
+  for (const GemmShape& shape : {GemmShape{1, 32, 32}, GemmShape{77, 5000, 300}, GemmShape{100000, 7, 1 << 20}}) {
+    double sum = 0;
+    for (const ChoiceNode& node : choice_nodes(shape)) {
+      CHECK(node.index < kChoiceNodes);
+      CHECK(node.share >= 0);
+      sum += node.share;
+    }
+    CHECK(sum == Approx(1));
+  }
+}
+
 TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {
   // m = 1: the n x k weights are read once, 2 bytes each. Enough tiles to use every SM's share of the bandwidth.
   GemmModel model = ideal();

@@ -29,11 +29,32 @@ Profile full_profile() {
   profile.memory_bandwidth = 3350e9;
   profile.host_bandwidth = 15750e6;
   profile.memory = 79_GiB;
-  GemmModel gemm{1e-6,   0.11,   0.12,   13,    0.14,
-                 1.5e-6, 0.16,   1.7,    0.18,  1.19,
-                 1.20,   2.1e11, 0.22,   2.3,   2.4e-7,
-                 2.5e7,  2.6,    1.25,   false, {{64, 32, 16, 2, 2.7e-8}, {0, 48, 24, 4, 2.8e-8}},
-                 1.27,   1.28,   2.9e-6, 0.29,  {"gemms", 24, 0.25}};
+  GemmModel gemm{1e-6,
+                 0.11,
+                 0.12,
+                 13,
+                 0.14,
+                 1.5e-6,
+                 0.16,
+                 1.7,
+                 0.18,
+                 1.19,
+                 1.20,
+                 2.1e11,
+                 0.22,
+                 2.3,
+                 2.4e-7,
+                 2.5e7,
+                 2.6,
+                 1.25,
+                 false,
+                 {{64, 32, 16, 2, 2.7e-8}, {0, 48, 24, 4, 2.8e-8}},
+                 1.27,
+                 1.28,
+                 2.9e-6,
+                 0.29,
+                 std::vector<int>(180, -30),
+                 {"gemms", 24, 0.25}};
   profile.gemm = {{Precision::bf16, gemm}};
   gemm.t0 = 2e-6;
   profile.grouped_gemm = gemm;
@@ -113,6 +134,7 @@ TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
         std::string::npos);
   CHECK(complaint("\"up_to_rows\": 0,", "\"up_to_rows\": 128,") ==
         "full.json:14: gemm = {1 key}: has no tile for any number of rows (the last one without up_to_rows)");
+  CHECK(complaint("-30,", "") == "full.json:14: gemm = {1 key}: has choices at 179 nodes (allowed: none or 180)");
   CHECK(complaint("\"together\": 2", "\"together\": 0").find("gemm.bf16.tiles[0].together = 0: is not positive") !=
         std::string::npos);
   CHECK(complaint("\"m\": 70,", "").find("measured[0].shape.m: is missing") != std::string::npos);

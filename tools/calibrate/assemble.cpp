@@ -207,6 +207,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.in_training.attention *= gpu.in_training_gemm;
   for (auto& [precision, model] : profile.gemm) {
     model.efficiency *= gpu.efficiency;
+    model.choices.clear();
     model.fit = transferred(model.fit, base.name);
   }
   profile.grouped_gemm.efficiency *= gpu.efficiency;
@@ -267,9 +268,10 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
                                  measured_library(profile.name, profile.architecture, precision), data);
     profile.gemm[precision] = fit.model;
     fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(),
-                     fit.held_out.mean(), fit.large.mean(), fit.large.bias()});
+                     fit.chosen.mean(), fit.large.mean(), fit.large.bias()});
   }
   profile.gemm[Precision::fp16] = profile.gemm.at(Precision::bf16);
+  profile.gemm[Precision::fp16].choices.clear();  // bf16's benchmarks have them
 }
 
 void Assembler::fit_layouts(Profile& profile) {
@@ -288,7 +290,7 @@ void Assembler::fit_layouts(Profile& profile) {
     model.wgrad_factor = layouts.wgrad;
     model.unaligned_factor = kUnaligned;
   }
-  profile.grouped_gemm = profile.gemm.at(Precision::bf16);
+  profile.grouped_gemm = profile.gemm.at(Precision::fp16);
   profile.grouped_gemm.efficiency /= layouts.grouped;
   profile.grouped_gemm.wgrad_factor = layouts.grouped_wgrad;
   profile.grouped_gemm.fit = {"SimuMax op_efficiency group_matmul against matmul" +

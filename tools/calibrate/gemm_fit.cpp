@@ -1,6 +1,7 @@
 #include "tools/calibrate/gemm_fit.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <future>
 
@@ -122,6 +123,31 @@ GemmLibrary measured_library(const std::string& profile, const std::string& arch
   return library;
 }
 
+std::vector<int> fit_choices(const std::vector<ChoiceSample>& samples) {
+  constexpr int kIterations = 60;
+  constexpr double kSmallest = 0.03;  // residuals below it weigh alike
+  constexpr double kHold = 20;        // as four samples at the node that are off by 20 %
+  std::vector<double> values(kChoiceNodes, 0);
+  for (int i = 0; i < kIterations; ++i) {
+    std::vector<double> pull(kChoiceNodes, 0);
+    std::vector<double> weight(kChoiceNodes, kHold);
+    for (const ChoiceSample& sample : samples) {
+      const auto nodes = choice_nodes(sample.shape);
+      double rest = std::log(sample.seconds / sample.predicted);
+      for (const ChoiceNode& node : nodes) rest -= node.share * values[node.index];
+      const double w = 1 / std::max(std::abs(rest), kSmallest);
+      for (const ChoiceNode& node : nodes) {
+        pull[node.index] += w * node.share * rest;
+        weight[node.index] += w * node.share;
+      }
+    }
+    for (std::size_t n = 0; n < values.size(); ++n) values[n] += (pull[n] - kHold * values[n]) / weight[n];
+  }
+  std::vector<int> thousandths;
+  for (const double value : values) thousandths.push_back(static_cast<int>(std::lround(1000 * value)));
+  return thousandths;
+}
+
 GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask& task, const GemmLibrary& library,
                  const std::string& data) {
   const GemmElements elements = gemm_elements(task.precision);
@@ -155,10 +181,15 @@ GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask&
   Found best = searches.front().get();
   for (std::size_t i = 1; i < searches.size(); ++i)
     if (Found found = searches[i].get(); found.loss < best.loss) best = std::move(found);
-  GemmFit fit{best.model, {}, {}};
+  GemmFit fit{best.model, {}, {}, {}};
+  std::vector<ChoiceSample> choices;
+  for (const GemmSample& sample : samples.fitted)
+    choices.push_back({sample.shape, predict(fit.model, sample), sample.seconds});
+  fit.model.choices = fit_choices(choices);
   for (const GemmSample& sample : samples.held_out) {
     const double predicted = predict(fit.model, sample);
     fit.held_out.add(predicted, sample.seconds);
+    fit.chosen.add(predicted * choice_factor(fit.model, sample.shape), sample.seconds);
     if (is_large(sample.shape)) fit.large.add(predicted, sample.seconds);
   }
   fit.model.fit = {data, static_cast<int>(samples.fitted.size()), fit.large.mean()};

@@ -30,8 +30,9 @@ bool is_large(const GemmShape& shape);
 
 struct GemmFit {
   GemmModel model;    ///< model.fit.residual: held-out error over the large shapes
-  LogError held_out;  ///< over all held-out samples
+  LogError held_out;  ///< over all held-out samples, by the form alone
   LogError large;     ///< over the large ones of them
+  LogError chosen;    ///< over all, with what is known of the library's choices
 };
 
 /// What is known of a multiplication before its parameters are searched.
@@ -52,6 +53,15 @@ GemmLibrary measured_library(const std::string& profile, const std::string& arch
 
 /// Rows of narrow formats include the quantisation of A: its kernel is fitted along (GemmModel::quantise_t0), since a step
 /// graph has casts as operators of their own.
+/// GemmModel::choices that lead from `predicted` to the seconds of the samples: absolute logarithms by iterated reweighting, held to 0
+/// where few samples are.
+struct ChoiceSample {
+  GemmShape shape;
+  double predicted = 0;  ///< s
+  double seconds = 0;
+};
+std::vector<int> fit_choices(const std::vector<ChoiceSample>& samples);
+
 GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask& task, const GemmLibrary& library,
                  const std::string& data);
 
