@@ -18,7 +18,7 @@ std::int64_t norm_size(const Model& model) { return model.hidden_size * (model.n
 /// Multi-head or grouped-query attention: h x (a + 2k)d and ad x h.
 void add_attention(Groups& groups, const Model& model) {
   const std::int64_t query = model.num_attention_heads * model.head_dim;
-  const std::int64_t key_value = 2 * model.num_query_groups * model.head_dim;
+  const std::int64_t key_value = std::int64_t{2} * model.num_query_groups * model.head_dim;
   matrix(groups, Part::attention, Split::tensor, model.hidden_size * query);
   matrix(groups, Part::attention, Split::query_groups, model.hidden_size * key_value);
   matrix(groups, Part::attention, Split::tensor, query * model.hidden_size);

@@ -420,7 +420,8 @@ FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, c
   switch (algorithm) {
     case Algorithm::ring:
       if (call.collective == Collective::broadcast) return ring_broadcast(call.size, group, how);
-      return ring_rounds(call.size, group, (call.collective == Collective::all_reduce ? 2 : 1) * (group.ranks() - 1));
+      return ring_rounds(call.size, group,
+                         std::int64_t{call.collective == Collective::all_reduce ? 2 : 1} * (group.ranks() - 1));
     case Algorithm::tree:
       return tree_all_reduce(call.size, group, how);
     case Algorithm::nvls:

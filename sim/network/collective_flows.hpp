@@ -68,7 +68,7 @@ struct FlowSchedule {
 enum class Pipelining { stream, segments };
 
 /// Segments that a pipelined buffer is cut into: of kSegment bytes each, at most kMostSegments.
-inline constexpr std::int64_t kSegment = 512 * 1024;  ///< a slot of NCCL's Simple buffer
+inline constexpr std::int64_t kSegment = std::int64_t{512} * 1024;  ///< a slot of NCCL's Simple buffer
 inline constexpr std::int64_t kMostSegments = 64;
 
 /// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "sim/base/integers.hpp"
 #include "sim/network/fabric.hpp"
@@ -22,7 +23,8 @@ DragonflyFabric::DragonflyFabric(const Cluster& cluster) {
   // As many cables to every other group of the machine, built or not, as its taper leaves.
   const int others = std::max(1, ceil_div(std::max(cluster.max_nodes, nodes), group_nodes_) - 1);
   const double cables = group_nics / group.oversubscription / others;
-  global_ = cluster.shape.global_links > 0 ? cluster.shape.global_links : std::max(1, static_cast<int>(cables + 0.5));
+  global_ =
+      cluster.shape.global_links > 0 ? cluster.shape.global_links : std::max(1, static_cast<int>(std::lround(cables)));
   rate_ = cluster.node.nic_rate;
   local_latency_ = {group.hop_latency.picoseconds / 4};
   global_latency_ = group.hop_latency - local_latency_ * 2;

@@ -38,8 +38,8 @@ class MeasuredNetwork final : public NetworkModel {
  public:
   MeasuredNetwork(std::unique_ptr<NetworkModel> model, std::vector<MeasuredCollective> measured)
       : model_(std::move(model)) {
-    for (MeasuredCollective& each : measured)
-      curves_[{each.collective, each.ranks}].insert_or_assign(each.size.count, std::move(each));
+    for (const MeasuredCollective& each : measured)
+      curves_[{each.collective, each.ranks}].insert_or_assign(each.size.count, each);
   }
 
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {

@@ -20,7 +20,7 @@ void add_attention(std::vector<Target>& targets, const Model& model) {
   const std::int64_t h = model.hidden_size;
   const std::int64_t heads = model.num_attention_heads;
   if (!model.latent_attention) {
-    const std::int64_t width = (heads + 2 * model.num_query_groups) * model.head_dim;
+    const std::int64_t width = (heads + std::int64_t{2} * model.num_query_groups) * model.head_dim;
     targets.push_back({"qkv", h, width, Target::column});
     targets.push_back({"proj", heads * model.head_dim, h, Target::row});
     return;
@@ -44,7 +44,8 @@ std::vector<Target> targets_of(const Model& model, int layer) {
   if (model.encoder_layers > 0 && layer >= model.encoder_layers) {
     const std::int64_t width = model.num_attention_heads * model.head_dim;
     targets.push_back({"qkv", model.hidden_size, width, Target::column});
-    targets.push_back({"qkv", model.hidden_size, 2 * model.num_query_groups * model.head_dim, Target::column});
+    targets.push_back(
+        {"qkv", model.hidden_size, std::int64_t{2} * model.num_query_groups * model.head_dim, Target::column});
     targets.push_back({"proj", width, model.hidden_size, Target::row});
   }
   const std::int64_t ffn = model.is_moe_layer(layer) ? model.moe->shared_ffn_hidden : model.ffn_hidden_size;

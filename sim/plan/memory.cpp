@@ -15,7 +15,7 @@ namespace tracecast {
 namespace {
 
 /// More than any machine has; sums of a few of them still fit into 64 bits.
-constexpr double kMostBytes = 1LL << 58;
+constexpr double kMostBytes = 0x1p58;
 
 Bytes to_bytes(double bytes) { return {std::llround(std::ceil(std::min(bytes, kMostBytes)))}; }
 

@@ -118,9 +118,11 @@ std::string heat_map(const Sweep& sweep) {
     picture.text(kLeft + kCellWidth * (static_cast<double>(c) + 0.5), kTop - 8, columns.values[c], "mid");
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const GridPoint& p = sweep.points[i];
-    const double x = kLeft + kCellWidth * static_cast<double>(i % columns.values.size());
-    const double y = kTop + kCellHeight * static_cast<double>(i / columns.values.size());
-    if (i % columns.values.size() == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
+    const std::size_t row = i / columns.values.size();
+    const std::size_t column = i % columns.values.size();
+    const double x = kLeft + kCellWidth * static_cast<double>(column);
+    const double y = kTop + kCellHeight * static_cast<double>(row);
+    if (column == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
     draw_cell(picture, x, y, p, range);
   }
   const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());

@@ -58,14 +58,18 @@ class Best {
  public:
   Best(const ScheduleRequest& request, int limit) : request_(request), limit_(limit) {}
   void offer(Schedule schedule) {
-    const PipelineRun run = *simulate_pipeline(schedule, uniform_times(schedule, request_.times));
-    const auto& peaks = run.peak_inflight_until_weight;
+    const Result<PipelineRun> run = simulate_pipeline(schedule, uniform_times(schedule, request_.times));
+    TRACECAST_ASSERT(run.has_value(), "the orders that are tried do not wait in a circle");
+    const auto& peaks = run->peak_inflight_until_weight;
     if (*std::max_element(peaks.begin(), peaks.end()) > limit_) return;
-    if (best_ && makespan_ <= run.makespan) return;
+    if (best_ && makespan_ <= run->makespan) return;
     best_ = std::move(schedule);
-    makespan_ = run.makespan;
+    makespan_ = run->makespan;
   }
-  Schedule take() { return std::move(*best_); }
+  Schedule take() {
+    TRACECAST_ASSERT(best_.has_value(), "one forward at a time keeps to every limit");
+    return std::move(*best_);
+  }
 
  private:
   const ScheduleRequest& request_;
