@@ -4,7 +4,7 @@
 ///   tm = (q + k + v + o, and their gradients backward) / B
 ///   t  = t0 + max(tc, tm)
 ///
-/// e' = e (FLOPs / knee)^-p above the knee: long kernels lose clock to the power limit. GB200's cuDNN falls from 1574 TFLOP/s at
+/// e' = e (FLOPs / knee)^-p above the knee: long kernels lose clock to the power limit. GB200's cuDNN falls from 1332 TFLOP/s at
 /// 8 thousand tokens to 1226 at 32 thousand backward, with 28 and 111 waves of tiles: neither s0 nor whole waves explain it.
 /// FLOPs forward: 2 b a (d_qk + d_v) pairs, halved when causal; backward 2.5 times that (scores again, dV, dP, dQ, dK).
 /// The longest CTA is a tile of 128 queries over all the keys it sees: with few heads and short sequences it, and not the
