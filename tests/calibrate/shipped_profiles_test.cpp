@@ -62,6 +62,25 @@ TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less
   }
 }
 
+TEST_CASE("calibrate: a GPU that runs another's kernels has its factors, and is the less certain at other peaks",
+          "[calibrate]") {
+  int borrowing = 0;
+  for (const Gpu& gpu : catalogue()) {
+    if (*gpu.based_on == '\0') continue;
+    INFO(gpu.name << " of " << gpu.based_on);
+    const Profile profile = shipped(gpu.name);
+    const Profile base = shipped(gpu.based_on);
+    // What is fitted to runs later than a profile was made must reach it, too.
+    CHECK(profile.in_training.memory == base.in_training.memory);
+    CHECK(profile.in_training.softmax == base.in_training.softmax);
+    CHECK(profile.in_training.gemm == Approx(base.in_training.gemm * gpu.in_training_gemm).epsilon(0.001));
+    const double peaks = profile.peak_flops.at(Precision::fp16) / base.peak_flops.at(Precision::fp16);
+    if (peaks < 0.8) CHECK(profile.in_training.fit.residual >= 0.10);
+    ++borrowing;
+  }
+  CHECK(borrowing >= 9);
+}
+
 TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better",
           "[calibrate]") {
   if (!std::filesystem::exists(kData)) {
