@@ -5,10 +5,8 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "sim/io/compressed.hpp"
-#include "sim/io/files.hpp"
 #include "sim/io/foreign_step.hpp"
 #include "sim/io/launchers/launcher.hpp"
 #include "sim/io/topology_import.hpp"
@@ -53,16 +51,6 @@ std::vector<std::string> format_names() {
 }
 
 }  // namespace
-
-Result<ExitCode> deliver(const ImportOptions& options, const std::string& text, const std::string& summary) {
-  if (options.output.empty()) {
-    fmt::print("{}", text);
-    return ExitCode::done;
-  }
-  if (const Result<void> ok = write_file(options.output, text); !ok) return tl::unexpected(ok.error());
-  fmt::print("{}", summary);
-  return ExitCode::done;
-}
 
 Run add_import(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
