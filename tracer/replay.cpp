@@ -79,7 +79,7 @@ Traffic traffic_of(Collective collective) {
 class DeviceNodes {
  public:
   /// `host_end`: how long the step lasts on the host; 0: until its last launch.
-  DeviceNodes(const Trace& trace, std::vector<RecordedWork> works, std::int64_t origin, std::int64_t host_end) {
+  DeviceNodes(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t origin, std::int64_t host_end) {
     for (const RecordedWork& work : works) {
       Node node;
       node.work = work;
