@@ -16,9 +16,14 @@ endif()
 
 # Parses headers of other libraries once per target instead of once per file. Every file still includes what it uses:
 # TRACECAST_PRECOMPILE=OFF builds the same without.
+#   precompile(TARGET HEADER...)              precompile(TARGET REUSE_FROM OTHER)  where both compile with the same options
 function(precompile target)
   if(TRACECAST_PRECOMPILE)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
+    if(ARGV1 STREQUAL REUSE_FROM)
+      target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+    else()
+      target_precompile_headers(${target} PRIVATE ${ARGN})
+    endif()
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
 endfunction()
