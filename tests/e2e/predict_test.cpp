@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/sanitized.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/json.hpp"
@@ -68,7 +69,7 @@ TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
   CHECK(result("first") == result("second"));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(NDEBUG)
+#if !defined(TRACECAST_SANITIZED) && defined(NDEBUG)
 TEST_CASE("predict: the main job takes under a second and under 500 MiB", "[e2e]") {
   const Sandbox sandbox;
   double fastest_s = 1e9;  // of three: other work on the machine is not our time

@@ -20,7 +20,7 @@ TEST_CASE("csv: quotes, line breaks inside them, carriage returns and a byte ord
 TEST_CASE("csv: what is not a number is none", "[io]") {
   const CsvTable table = CsvTable::parse("x\n1e3\n1e999\nnan\n3 apples\n", "t.csv").value();
   CHECK(table.number(0, "x") == 1000);
-  for (const std::size_t row : {1, 2, 3}) CHECK_FALSE(table.number(row, "x"));
+  for (const std::size_t row : {1U, 2U, 3U}) CHECK_FALSE(table.number(row, "x"));
 }
 
 TEST_CASE("csv: mistakes are told with file and line", "[error][io]") {

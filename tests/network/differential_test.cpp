@@ -275,7 +275,7 @@ TEST_CASE("Max-min: ends of flows as SimGrid's solver gives them", "[differentia
       fluid.add_kind(cost, schedule, group);
       simgrid.add_kind(cost, schedule, group);
     }
-    const auto run = [flows](FlowNetwork& network) {
+    const auto run = [](FlowNetwork& network) {
       std::map<std::int32_t, double> ends;
       for (std::int32_t i = 0; i < flows; ++i) network.start(i, i, {});
       Duration now;

@@ -4,13 +4,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/sanitized.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 
 using namespace tracecast;
 
 TEST_CASE("P=64, M=1024, V=4 is built and simulated in under 200 ms", "[schedule][speed]") {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TRACECAST_SANITIZED
   WARN("skipped: sanitizers slow everything down");
 #else
   const std::string name = GENERATE("interleaved-1f1b", "looped-bfs", "interleaved-zb", "hanayo");

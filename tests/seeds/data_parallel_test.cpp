@@ -101,7 +101,7 @@ TEST_CASE("4-8: the slowest worker holds back a synchronous step, asynchronous t
     scenario.cluster = eight_workers();
     scenario.cluster.node.nic_rate = Bandwidth{12'500'000'000'000};  // so that computing decides
     scenario.parallel.servers = 1024;
-    if (slowness > 1) scenario.perturbation.slow_ranks = {{5, 5, slowness}};
+    if (slowness > 1) scenario.perturbation.slow_ranks = {{{5, 5}, slowness}};
     const ForecastRun result = run(scenario);
     double sum = 0;
     for (std::size_t rank = 0; rank < result.graph.ranks.size(); ++rank) {

@@ -187,7 +187,7 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
       models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data, {.power_exponent = exponent}));
   const AttentionCurve reference = serving_curve(*tables.serving_b200, "vllm", 128, kB200);
   const AttentionCurve wide = serving_curve(*tables.serving_b200, "vllm", 256, kB200);
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {0U, 1U}) {
     const AttentionModel model = models[i];
     const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
     const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "sim/base/sanitized.hpp"
 #include "sim/report/page_sources.hpp"
 #include "tools/environment.hpp"
 #include "tools/serve/worker_pool.hpp"
@@ -35,7 +36,7 @@ constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
 
 /// A request that asks for more ends its worker, not the machine.
 void limit_memory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow alone is larger
+#ifndef TRACECAST_SANITIZED  // their shadow alone is larger
   const rlimit memory{kWorkerMemory, kWorkerMemory};
   setrlimit(RLIMIT_AS, &memory);
 #endif

@@ -12,11 +12,12 @@
 #include <malloc.h>
 #include <mpi.h>
 
+#include "sim/base/sanitized.hpp"
 #include "tools/commands.hpp"
 #include "tools/worker/inputs.hpp"
 
 // Open MPI keeps memory until the process ends; with sanitizers that is no mistake of ours.
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef TRACECAST_SANITIZED
 extern "C" int __lsan_is_turned_off() { return 1; }
 #endif
 
