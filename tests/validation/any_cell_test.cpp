@@ -83,7 +83,7 @@ constexpr std::array kCells{"",
                             "v_half",
                             "interleaved_1f1b"};
 
-/// Rows like the usual one, but for one to three of its cells.
+/// Rows like the usual one, but for one or two of its cells.
 std::string rows_of_any_cells(int rows) {
   RandomStream random(1, 0, 0);
   const auto pick = [&](std::size_t count) { return static_cast<std::size_t>(random.below(count)); };
@@ -92,7 +92,7 @@ std::string rows_of_any_cells(int rows) {
   for (int row = 0; row < rows; ++row) {
     std::vector<std::string> cells;
     for (const Column& column : kColumns) cells.emplace_back(column.usual);
-    for (std::size_t changes = 1 + pick(3); changes > 0; --changes)
+    for (std::size_t changes = 1 + pick(2); changes > 0; --changes)
       cells[pick(cells.size())] = kCells[pick(kCells.size())];
     std::string line;
     for (const std::string& cell : cells) line += (line.empty() ? "\n" : ",") + cell;
