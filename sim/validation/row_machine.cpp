@@ -159,13 +159,18 @@ void connect_nodes(Cluster& cluster) {
   cluster.node.nic_latency = Duration{1'500'000};
 }
 
+/// A rate above a NIC's, of which nobody says what it is of, is the node's: "EFA 3200Gb/s".
+bool of_whole_node(const PrintedNetwork& network, const NodeSpec& node) {
+  if (network.nics > 0 || network.of == PrintedNetwork::Rate::gpu) return false;
+  return network.of == PrintedNetwork::Rate::node || (node.nics > 0 && network.rate > node.nic_rate);
+}
+
 void fit_network(Cluster& cluster, const PrintedNetwork& network) {
   NodeSpec& node = cluster.node;
   const bool of_gpu = network.of == PrintedNetwork::Rate::gpu;
-  const int nics = network.nics > 0 ? network.nics : of_gpu || node.nics == 0 ? node.gpus_per_host : node.nics;
+  const int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
   std::int64_t rate = network.rate.bytes_per_second;
-  if (rate == 0) rate = node.nic_rate.bytes_per_second;
-  if (network.of == PrintedNetwork::Rate::node && network.nics == 0) rate /= nics;
+  if (of_whole_node(network, node)) rate /= nics;
   if (rate < 1) return;
   const double before = static_cast<double>(node.nics) * static_cast<double>(node.nic_rate.bytes_per_second);
   const double now = static_cast<double>(nics) * static_cast<double>(rate);

@@ -6,7 +6,8 @@
 ///              node has no link but PCIe is the PCIe board
 ///   machine    the one that GPU, network and framework name, else the vendor's reference system
 ///   node       as many GPUs as printed, with their share of the reference system's NICs; a rack stays one
-///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR": what it says
+///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR": what it says; a
+///              bare rate is each NIC's, the node's where no NIC of the reference system is as fast ("EFA 3200Gb/s")
 ///
 /// Figures that a source calls "not printed", "about" or "assumed" are not taken.
 #pragma once

@@ -86,6 +86,9 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its sh
   CHECK(fitted(eight(), 4, "4x HDR 200Gb/s per node") == "4/4 4 x 200 told");
   CHECK(fitted(eight(), 8, "1600Gb/s RoCE per node") == "8/8 8 x 200 told");
   CHECK(fitted(eight(), 4, "200Gb/s per GPU") == "4/4 4 x 200 told");
+  CHECK(fitted(eight(), 8, "200Gb/s InfiniBand") == "8/8 8 x 200 told");
+  CHECK(fitted(eight(), 8, "EFA 3200Gb/s") == "8/8 8 x 400");
+  CHECK(fitted(eight(), 8, "EFA 800 Gb/s") == "8/8 8 x 100 told");
   CHECK(fitted(eight(), 16, "8x 400Gb/s") == "16/16 8 x 400 told");
   CHECK(fitted(eight(), 1000, "") == "8/8 8 x 400");  // a misprint
   Cluster rack = eight();
@@ -98,6 +101,8 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its sh
   alone.node.nics = 0;
   CHECK(fitted(alone, 8, "") == "8/8 0 x 400");
   CHECK(fitted(alone, 8, "2x 100Gb/s") == "8/8 2 x 100 told");
+  CHECK(fitted(alone, 8, "100GbE") == "8/8 1 x 100 told");
+  CHECK(fitted(alone, 8, "200Gb/s per node") == "8/8 1 x 200 told");
 }
 
 TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[validation]") {
