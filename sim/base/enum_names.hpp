@@ -59,8 +59,7 @@ std::vector<std::pair<std::string, E>> named_values() {
 template <class E>
 std::string all_names() {
   std::string names;
-  for (const NamedValue<E>& each : EnumNames<E>::table)
-    names.append(names.empty() ? "" : " ").append(each.name);
+  for (const NamedValue<E>& each : EnumNames<E>::table) names.append(names.empty() ? "" : " ").append(each.name);
   return names;
 }
 

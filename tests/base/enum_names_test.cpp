@@ -18,5 +18,6 @@ TEST_CASE("enum names: a name and its value find each other", "[base]") {
   static_assert(parse_enum<Fruit>("apple") == Fruit::apple);
   CHECK(parse_enum<Fruit>("pear") == std::nullopt);
   CHECK(all_names<Fruit>() == "apple green-pear");
-  CHECK(named_values<Fruit>() == std::vector<std::pair<std::string, Fruit>>{{"apple", Fruit::apple}, {"green-pear", Fruit::pear}});
+  CHECK(named_values<Fruit>() ==
+        std::vector<std::pair<std::string, Fruit>>{{"apple", Fruit::apple}, {"green-pear", Fruit::pear}});
 }
