@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "sim/io/files.hpp"
-#include "sim/report/calibration_report.hpp"
-#include "sim/validation/decisions.hpp"
+#include "tools/accuracy/calibration_report.hpp"
+#include "tools/accuracy/decisions.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -22,6 +22,7 @@ namespace tracecast::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace accuracy;
 
 struct Options {
   std::string published;

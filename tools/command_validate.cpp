@@ -11,11 +11,11 @@
 #include <fmt/ranges.h>
 
 #include "sim/io/files.hpp"
-#include "sim/report/memory_page.hpp"
-#include "sim/report/validation_report.hpp"
-#include "sim/validation/ablation.hpp"
-#include "sim/validation/collective_tables.hpp"
-#include "sim/validation/kernel_tables.hpp"
+#include "tools/accuracy/ablation.hpp"
+#include "tools/accuracy/collective_tables.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
+#include "tools/accuracy/memory_page.hpp"
+#include "tools/accuracy/validation_report.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
@@ -26,6 +26,7 @@ namespace tracecast::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace accuracy;
 
 struct Options {
   std::string table;

@@ -56,7 +56,7 @@ bool runs_wide(const Profile& profile, Precision precision) {
 }
 
 /// The multiplication whose clock all have in training: that which the in-training factors are defined on
-/// (tools/calibrate, 8192 cubed).
+/// (tools/accuracy/fit, 8192 cubed).
 constexpr double kSustainedFlops = 2.0 * 8192 * 8192 * 8192;
 
 /// In training the GPU is at its power limit all the time: long kernels do not lose more clock than short ones, as they do

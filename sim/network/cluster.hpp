@@ -48,7 +48,7 @@ struct FabricShape {
   bool operator==(const FabricShape&) const = default;
 };
 
-/// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/calibrate_collectives).
+/// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/accuracy/fit).
 /// NCCL chooses by its uncorrected numbers; the duration of what it chose is then
 ///
 ///   base_latency base + hop_latency inside + net latency between + size / bandwidth + fill + copy

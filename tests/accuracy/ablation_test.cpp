@@ -1,0 +1,73 @@
+#include "tools/accuracy/ablation.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const DataPaths kData = shipped_data();
+
+/// Three small runs of one source: tensor parallel, pipelined and recomputed, data parallel.
+CsvTable table() {
+  return CsvTable::parse(
+             "source,layers,hidden,heads,gated_mlp,seq_len,global_batch_seqs,gpu,gpu_count,tp,pp,micro_batch,recompute,"
+             "framework,zero_stage,step_time_s\n"
+             "a,8,4096,32,0,2048,16,A100,8,8,1,1,none,Megatron-LM,0,1\n"
+             "a,8,4096,32,0,2048,16,A100,8,2,4,1,full,Megatron-LM,0,1\n"
+             "a,8,4096,32,0,2048,16,A100,16,1,1,1,none,Composer,1,1\n",
+             "t.csv")
+      .value();
+}
+
+}  // namespace
+
+TEST_CASE("ablation: every effect moves forecasts the way it must", "[validation]") {
+  const std::vector<Ablation> lines = ablate(table(), RowLibrary::open(kData).value(), {}).value();
+  REQUIRE(lines.size() == effects().size());
+  std::set<std::string> names;
+  for (const Ablation& line : lines) {
+    const std::string name = line.effect->name;
+    CAPTURE(name, line.shift, line.largest_shift);
+    CHECK(names.insert(name).second);
+    if (name == "none") CHECK(line.shift == 0);
+    if (name == "overlap" || name == "slowdown") CHECK(line.shift >= 0);
+    if (name == "slowdown") CHECK(line.largest_shift > 0);
+    if (name == "contention") CHECK(line.shift > -1e-9);
+    if (name == "roofline") CHECK(line.shift < -0.1);
+    for (const char* faster : {"waves", "host", "protocols", "training"})
+      if (name == faster) CHECK(line.shift < 0);
+  }
+  const std::string page = ablation_page(lines);
+  CHECK(page.find("| roofline | peak rates") != std::string::npos);
+  CHECK(page.find("\n3 rows, 3 of them dense.\n") != std::string::npos);
+}
+
+TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",
+          "[validation][docs]") {
+  const auto page = [](const char* name) {
+    std::ifstream file(source_dir() / "docs/validation" / name);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string text = page("ablation.md");
+  for (const LeftOut& effect : effects())
+    CHECK(text.find(std::string("| ") + effect.name + " | " + effect.left_out + " |") != std::string::npos);
+  // Dense rows as shipped: behind two cells in both, with a count of rows and one of sources on the one page.
+  const auto cell = [](const std::string& table, const std::string& line, int skip) {
+    std::size_t at = table.find(line);
+    REQUIRE(at != std::string::npos);
+    for (at += line.size(); skip > 0; --skip) at = table.find('|', at) + 1;
+    return std::stod(table.substr(at));
+  };
+  const double accuracy = cell(page("accuracy.md"), "\n| dense |", 2);
+  CHECK(cell(text, "\n| none | the whole model |", 0) == Approx(accuracy).margin(1.5));
+}

@@ -1,0 +1,99 @@
+#include "tools/accuracy/decisions.hpp"
+
+#include <cmath>
+#include <tuple>
+
+#include <catch2/catch.hpp>
+
+#include "sim/base/random.hpp"
+#include "tools/accuracy/calibration.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+/// Rows as if they had been forecast, for a table with these lines.
+struct Sample {
+  CsvTable table;
+  std::vector<RowForecast> rows;
+};
+Sample sample(const std::string& text, const std::vector<std::pair<double, double>>& predicted_measured) {
+  Sample s{CsvTable::parse(text, "t.csv").value(), {}};
+  for (std::size_t i = 0; i < predicted_measured.size(); ++i) {
+    RowForecast row;
+    row.row = i;
+    row.source = s.table.text(i, "source");
+    std::tie(row.predicted_s, row.measured_s) = predicted_measured[i];
+    s.rows.push_back(row);
+  }
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("scaling and schedules: ratios, in which a common bias cancels", "[oracle][validation]") {
+  const Sample scaling = sample("source,model_name,gpu,gpu_count\na,m,A100,8\na,m,A100,16\n", {{12, 10}, {6.6, 5}});
+  CHECK(scaling_ratios(scaling.table, scored(scaling.rows)).pairs == 1);
+  CHECK(scaling_ratios(scaling.table, scored(scaling.rows)).mean == Approx(1 - 1.2 / 1.32));
+  const Sample schedules =
+      sample("source,model_name,gpu,gpu_count,schedule\na,m,A100,16,1f1b\na,m,A100,16,zb_1p\n", {{6.6, 5}, {6, 5}});
+  CHECK(schedule_ratios(schedules.table, scored(schedules.rows)).mean == Approx(0.1));
+}
+
+TEST_CASE("order of pairs and the cost of choosing the forecast's best", "[oracle][validation]") {
+  const Sample s =
+      sample("source,model_name,gpu,gpu_count\na,m,A100,8\na,m,A100,8\na,m,A100,8\n", {{10, 10}, {9, 12}, {20, 20}});
+  const OrderOfPairs order = order_of_pairs(s.table, scored(s.rows), 0.15);
+  CHECK(order.pairs == 3);
+  CHECK(order.right == 2);  // 10 against 12 is the wrong way round
+  const CostOfChoice cost = cost_of_choice(s.table, scored(s.rows));
+  CHECK(cost.groups == 1);
+  CHECK(cost.best == 0);
+  CHECK(cost.mean == Approx(0.2));
+}
+
+TEST_CASE("own cluster: a scale from three runs alike, refused where there are not three", "[oracle][validation]") {
+  std::string text = "source,gpu,params_b,gpu_count,precision\n";
+  std::vector<std::pair<double, double>> times;
+  for (int i = 0; i < 9; ++i) {
+    text += "a,H100,7," + std::to_string(8 << (i % 3)) + ",bf16\n";
+    times.emplace_back(1.0, 1.25);
+  }
+  text += "a,H100,175,1024,fp8\n";
+  times.emplace_back(1.0, 0.8);
+  const Sample s = sample(text, times);
+  const std::vector<const RowForecast*> rows = scored(s.rows);
+  CHECK(own_scale(s.table, s.rows[0], rows).value() == Approx(1.25));
+  CHECK_FALSE(own_scale(s.table, s.rows[9], rows));
+  const OwnCluster own = own_cluster(s.table, rows);
+  CHECK(own.refused == 1);
+  CHECK(own.before == Approx(0.2));
+  CHECK(own.after == Approx(0).margin(1e-12));
+}
+
+TEST_CASE("the fit finds the factors that made the data", "[oracle][validation]") {
+  // 60 runs of six sources on one architecture: gemm 6 % slower, attention 8 % faster than forecast.
+  RandomStream random(3, 0, 0);
+  std::vector<RowForecast> rows;
+  for (int i = 0; i < 60; ++i) {
+    RowForecast row;
+    row.source = std::string(1, static_cast<char>('a' + i % 6));
+    row.architecture = "Hopper";
+    const double gemm = 1 + 4 * random.uniform(), attention = 3 * random.uniform();
+    row.sensitivities.path_s[static_cast<std::size_t>(Knob::gemm)] = gemm;
+    row.sensitivities.path_s[static_cast<std::size_t>(Knob::attention)] = attention;
+    row.predicted_s = gemm + attention;
+    row.measured_s = 1.06 * gemm + 0.92 * attention;
+    rows.push_back(row);
+  }
+  const CalibrationFit fit = fit_factors(scored(rows));
+  const KnobFactors& factors = fit.factors.at("Hopper");
+  // The priors (3 and 6 %) and the offsets of the six sources keep it short.
+  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] == Approx(1.06).epsilon(0.04));
+  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] > 1.015);
+  CHECK(factors[static_cast<std::size_t>(Knob::attention)] == Approx(0.92).epsilon(0.05));
+  CHECK(factors[static_cast<std::size_t>(Knob::attention)] < 0.97);
+  CHECK(factors[static_cast<std::size_t>(Knob::host)] == Approx(1));  // nothing is known of it
+  for (const auto& [source, offset] : fit.source_offset) CHECK(std::abs(offset) < 0.06);
+}

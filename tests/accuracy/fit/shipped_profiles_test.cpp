@@ -1,0 +1,136 @@
+// The shipped profiles are what the calibration finds in the public measurements (../shared/data), where those are.
+
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
+#include "tools/accuracy/fit/catalogue.hpp"
+#include "tools/accuracy/fit/gemm_fit.hpp"
+#include "tools/accuracy/fit/specification.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const std::filesystem::path kRoot = source_dir();
+const std::filesystem::path kData = kRoot / "../shared/data";
+
+Profile shipped(const std::string& name) {
+  const Result<Profile> profile = read_profile(kRoot / "kernels/profiles" / (name + ".json"));
+  if (!profile) FAIL(to_string(profile.error()));
+  return *profile;
+}
+
+double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<GemmSample>& samples, bool large_only) {
+  LogError error;
+  for (const GemmSample& s : samples)
+    if (!large_only || is_large(s.shape))
+      error.add(gemm_seconds(model, gpu, s.shape, gemm_elements(Precision::bf16), s.loop), s.seconds);
+  return error.mean();
+}
+
+}  // namespace
+
+TEST_CASE("calibrate: every GPU of the catalogue has a profile of its kind", "[calibrate]") {
+  for (const Gpu& gpu : catalogue()) {
+    INFO(gpu.name);
+    const Profile profile = shipped(gpu.name);
+    CHECK(profile.gpu == gpu.title);
+    CHECK(profile.architecture == gpu.architecture);
+    CHECK(profile.kind == (*gpu.gemm_table != '\0' ? "fitted" : "specification"));
+    CHECK_FALSE(profile.gemm.empty());
+    CHECK_FALSE(profile.attention.empty());
+    CHECK_FALSE(profile.peak_flops.empty());
+    CHECK(profile.memory_bandwidth > 0);
+  }
+}
+
+TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less certain", "[calibrate]") {
+  const InTraining ampere = shipped("a100").in_training;
+  CHECK(ampere.fit.samples > 0);
+  CHECK(ampere.fit.residual >= 0.05);
+  CHECK(shipped("b200").in_training.fit.residual == 0.07);  // A4's
+  CHECK(shipped("v100").in_training.gemm == ampere.gemm);
+  for (const char* name : {"v100", "mi300x", "mi355x", "pvc", "a64fx"}) {
+    INFO(name);
+    const InTraining borrowed = shipped(name).in_training;
+    CHECK(borrowed.fit.samples == 0);
+    CHECK(borrowed.fit.residual == 0.10);
+  }
+}
+
+TEST_CASE("calibrate: a GPU that runs another's kernels has its factors, and is the less certain at other peaks",
+          "[calibrate]") {
+  int borrowing = 0;
+  for (const Gpu& gpu : catalogue()) {
+    if (*gpu.based_on == '\0') continue;
+    INFO(gpu.name << " of " << gpu.based_on);
+    const Profile profile = shipped(gpu.name);
+    const Profile base = shipped(gpu.based_on);
+    // What is fitted to runs later than a profile was made must reach it, too.
+    CHECK(profile.in_training.memory == base.in_training.memory);
+    CHECK(profile.in_training.softmax == base.in_training.softmax);
+    CHECK(profile.in_training.gemm == Approx(base.in_training.gemm * gpu.in_training_gemm).epsilon(0.001));
+    const double peaks = profile.peak_flops.at(Precision::fp16) / base.peak_flops.at(Precision::fp16);
+    if (peaks < 0.8) CHECK(profile.in_training.fit.residual >= 0.10);
+    ++borrowing;
+  }
+  CHECK(borrowing >= 9);
+}
+
+TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better",
+          "[calibrate]") {
+  if (!std::filesystem::exists(kData)) {
+    WARN("skipped: " << kData << " is not there");
+    return;
+  }
+  const std::string name = GENERATE("h100", "a100");
+  const Profile profile = shipped(name);
+  const Result<Table> table = Table::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
+  REQUIRE(table);
+  const GemmSamples samples = read_gemm_samples(*table, "bfloat16");
+  const GemmModel model = profile.gemm.at(Precision::bf16);
+  const GpuPeak gpu = peak_of(profile, Precision::bf16);
+  CHECK(mean_error(model, gpu, samples.held_out, true) == Approx(model.fit.residual).epsilon(1e-9));
+  CHECK(static_cast<int>(samples.fitted.size()) == model.fit.samples);
+  // CALIBRATION.md 1: 4.5 and 4.6 % over shapes with all sides >= 1024. What two frameworks differ by is 5 %.
+  CHECK(model.fit.residual < 0.055);
+  // Issue 'Validation': at most 8 % over everything that was held out, single rows and launch-bound kernels included.
+  CHECK(mean_error(model, gpu, samples.held_out, false) < 0.08);
+  // Moving a parameter that matters by 5 % makes the fit worse on what it was fitted to.
+  const double best = mean_error(model, gpu, samples.fitted, true);
+  for (double GemmModel::*parameter : {&GemmModel::efficiency}) {
+    for (const double factor : {0.95, 1.05}) {
+      GemmModel moved = model;
+      moved.*parameter *= factor;
+      CHECK(mean_error(moved, gpu, samples.fitted, true) > best * 1.02);
+    }
+  }
+  GemmModel whole_waves_only = model;
+  whole_waves_only.t0 *= 1.2;
+  CHECK(mean_error(whole_waves_only, gpu, samples.fitted, false) > mean_error(model, gpu, samples.fitted, false));
+}
+
+// Takes a minute: tracecast_tests "[refit]".
+TEST_CASE("calibrate: fitting H100's GEMMs again gives the shipped parameters", "[.][refit]") {
+  if (!std::filesystem::exists(kData)) {
+    WARN("skipped: " << kData << " is not there");
+    return;
+  }
+  const Profile profile = shipped("h100");
+  const Result<Table> table = Table::read(kData / "kernels/aiconfigurator/gemm_h100_sxm.csv.gz");
+  REQUIRE(table);
+  const Result<Table> specifications = Table::read(kData / "gpu-specs/gpu_specs.csv");
+  REQUIRE(specifications);
+  const GemmFit fit = fit_gemm(read_gemm_samples(*table, "bfloat16"), peak_of(profile, Precision::bf16),
+                               {.l2_bytes = l2_cache(*specifications, "H100-SXM-80GB")}, {}, "");
+  const GemmModel& model = profile.gemm.at(Precision::bf16);
+  CHECK(fit.model.efficiency == Approx(model.efficiency).epsilon(1e-6));
+  CHECK(fit.model.t0 == Approx(model.t0).epsilon(1e-6));
+  CHECK(fit.model.norm == Approx(model.norm).epsilon(1e-6));
+  CHECK(fit.model.power_exponent == Approx(model.power_exponent).epsilon(1e-6));
+  CHECK(fit.model.fit.residual == Approx(model.fit.residual).epsilon(1e-6));
+}

@@ -1,0 +1,75 @@
+// docs/validation/kernels.md and collectives.md say what `validate --kernels` and `--collectives` give: some of their
+// tables are forecast anew.
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+#include "tools/accuracy/measured_tables.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const std::filesystem::path kRoot = source_dir();
+const std::filesystem::path kShared = kRoot / "../shared/data";
+const DataPaths kData = shipped_data();
+
+std::string page(const char* name) {
+  std::ifstream file(kRoot / "docs/validation" / name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A number in the page's line of a group: cell 0 is its first one.
+double printed(const std::string& text, const std::string& group, int cell) {
+  std::size_t at = text.find("| " + group + " |");
+  if (at == std::string::npos) return -1;
+  at += group.size() + 3;
+  for (; cell >= 0; --cell) at = text.find('|', at) + 1;
+  return std::stod(text.substr(at));
+}
+
+}  // namespace
+
+TEST_CASE("the page of operators has not drifted from what the profiles say", "[validation][docs]") {
+  if (!std::filesystem::exists(kShared)) {
+    WARN("skipped: no measurements at " + kShared.string());
+    return;
+  }
+  const std::string text = page("kernels.md");
+  const RowLibrary library = RowLibrary::open(kData).value();
+  for (const char* file : {"aiconfigurator/gemm_a100_sxm.csv.gz", "cudnn-frontend/sdpa_training_fwd_bwd.csv",
+                           "simumax/op_efficiency_b200.csv", "vidur/layer_ops_h100.csv.gz"}) {
+    const CsvTable table = CsvTable::read(kShared / "kernels" / file).value();
+    const std::vector<MeasuredSample> samples = validate_kernels(table, library).value();
+    REQUIRE(samples.size() > 50);
+    for (const SampleErrors& e : sample_errors(samples, false)) {
+      if (e.group == "all" || !e.aside.empty()) continue;
+      CAPTURE(file, e.group);
+      CHECK(printed(text, e.group, 0) >= e.samples);  // other tables have samples of the same group
+      if (printed(text, e.group, 0) == e.samples) CHECK(printed(text, e.group, 1) == Approx(100 * e.mean).margin(0.3));
+    }
+  }
+}
+
+TEST_CASE("the page of collectives has not drifted from what the topologies say", "[validation][docs]") {
+  if (!std::filesystem::exists(kShared)) {
+    WARN("skipped: no measurements at " + kShared.string());
+    return;
+  }
+  const std::string text = page("collectives.md");
+  const CsvTable table = CsvTable::read(kShared / "collectives/aiconfigurator/nccl_intranode.csv.gz").value();
+  const std::vector<MeasuredSample> samples = validate_collectives(table, RowLibrary::open(kData).value()).value();
+  const std::vector<SampleErrors> errors = sample_errors(samples, true);
+  REQUIRE(errors.size() > 10);
+  for (const SampleErrors& e : errors) {
+    if (e.group == "all" || !e.aside.empty()) continue;
+    CAPTURE(e.group);
+    CHECK(printed(text, e.group, 0) == e.samples);
+    CHECK(printed(text, e.group, 1) == Approx(100 * e.mean).margin(0.3));
+  }
+}

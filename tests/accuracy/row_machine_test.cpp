@@ -1,0 +1,139 @@
+#include "tools/accuracy/row_machine.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+std::string part(const char* printed) {
+  const GpuName name = gpu_name(printed);
+  return name.part + " " + std::to_string(static_cast<int>(name.memory_gb));
+}
+
+/// "8 x 400 nic"
+std::string network(const char* words) {
+  const auto printed = printed_network(words);
+  if (!printed) return "nothing";
+  const char* of = printed->of == PrintedNetwork::Rate::nic   ? "nic"
+                   : printed->of == PrintedNetwork::Rate::gpu ? "gpu"
+                                                              : "node";
+  return std::to_string(printed->nics) + " x " + std::to_string(printed->rate.bytes_per_second / 125'000'000) + " " +
+         of;
+}
+
+std::string machine(PrintedMachine printed) {
+  const MachineClass* found = find_machine(printed);
+  return found == nullptr ? "none" : std::string(found->topology) + " " + found->profile;
+}
+
+/// Eight GPUs with eight NICs of 400 Gb/s.
+Cluster eight() {
+  Cluster cluster;
+  cluster.name = "eight";
+  cluster.node.nic_rate = Bandwidth{50'000'000'000};
+  cluster.node.nvls = true;
+  return cluster;
+}
+
+std::string fitted(Cluster cluster, int gpus, const char* words) {
+  PrintedMachine printed;
+  printed.gpus_per_node = gpus;
+  printed.links_between_nodes = words;
+  const bool told = !fit_node(cluster, printed).empty();
+  return std::to_string(cluster.node.gpus) + "/" + std::to_string(cluster.node.gpus_per_host) + " " +
+         std::to_string(cluster.node.nics) + " x " +
+         std::to_string(cluster.node.nic_rate.bytes_per_second / 125'000'000) + (told ? " told" : "");
+}
+
+}  // namespace
+
+TEST_CASE("row machine: a GPU's name without maker, board and memory", "[validation]") {
+  CHECK(part("A100") == "A100 0");
+  CHECK(part("NVIDIA A100-SXM4-80GB") == "A100 80");
+  CHECK(part("NVIDIA H100 80GB HBM3") == "H100 80");
+  CHECK(part("a100 40 GB") == "A100 40");
+  CHECK(part("H100 PCIe") == "H100-PCIE 0");
+  CHECK(part("AMD Instinct MI300X") == "MI300X 0");
+  CHECK(part("MI250X-GCD") == "MI250X-GCD 0");
+  CHECK(part("GB200 NVL72") == "GB200 0");
+  CHECK(part("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "RTX-PRO-6000 0");
+  CHECK(part("") == " 0");
+}
+
+TEST_CASE("row machine: the network between nodes, as sources print it", "[validation]") {
+  CHECK(network("8x NDR InfiniBand 400Gb/s per node") == "8 x 400 node");
+  CHECK(network("4x HDR 200Gb/s per node (repo config: 800 Gb/s total)") == "4 x 200 node");
+  CHECK(network("8 x 200 Gbps RoCE") == "8 x 200 nic");
+  CHECK(network("RDMA 400Gb/s per GPU (CX-7)") == "0 x 400 gpu");
+  CHECK(network("1600Gb/s RoCE per node") == "0 x 1600 node");
+  CHECK(network("2Tb/s RoCE per node") == "0 x 2000 node");
+  CHECK(network("EFA 50 GB/s per node") == "0 x 400 node");
+  CHECK(network("100GbE") == "0 x 100 nic");
+  CHECK(network("4x Slingshot-11") == "4 x 200 nic");
+  CHECK(network("8x HDR100") == "8 x 100 nic");
+  CHECK(network("8x InfiniBand per node (400Gb/s class)") == "8 x 400 node");
+  for (const char* unsure : {"", "not printed (DGX H100 class, 8x NDR 400Gb/s assumed)", "none (single node)",
+                             "RoCE v2, about 500GB/s per node aggregate", "8x InfiniBand", "PCIe Gen4 x16", "x Gb/s",
+                             "99999999999999999999999Gb/s"})
+    CHECK(network(unsure) == "nothing");
+}
+
+TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its share of them", "[validation]") {
+  CHECK(fitted(eight(), 8, "8x NDR InfiniBand 400Gb/s per node") == "8/8 8 x 400");
+  CHECK(fitted(eight(), 0, "") == "8/8 8 x 400");
+  CHECK(fitted(eight(), 4, "") == "4/4 4 x 400 told");
+  CHECK(fitted(eight(), 4, "4x HDR 200Gb/s per node") == "4/4 4 x 200 told");
+  CHECK(fitted(eight(), 8, "1600Gb/s RoCE per node") == "8/8 8 x 200 told");
+  CHECK(fitted(eight(), 4, "200Gb/s per GPU") == "4/4 4 x 200 told");
+  CHECK(fitted(eight(), 8, "200Gb/s InfiniBand") == "8/8 8 x 200 told");
+  CHECK(fitted(eight(), 8, "EFA 3200Gb/s") == "8/8 8 x 400");
+  CHECK(fitted(eight(), 8, "EFA 800 Gb/s") == "8/8 8 x 100 told");
+  CHECK(fitted(eight(), 16, "8x 400Gb/s") == "16/16 8 x 400 told");
+  CHECK(fitted(eight(), 1000, "") == "8/8 8 x 400");  // a misprint
+  Cluster rack = eight();
+  rack.node.gpus = 72;
+  rack.node.gpus_per_host = 4;
+  rack.node.nics = 4;
+  CHECK(fitted(rack, 4, "4x NDR InfiniBand 400Gb/s per 4-GPU tray") == "72/4 4 x 400");
+  CHECK(fitted(rack, 72, "") == "72/4 4 x 400");
+  Cluster alone = eight();
+  alone.node.nics = 0;
+  CHECK(fitted(alone, 8, "") == "8/8 0 x 400");
+  CHECK(fitted(alone, 8, "2x 100Gb/s") == "8/8 2 x 100 told");
+  CHECK(fitted(alone, 8, "100GbE") == "8/8 1 x 100 told");
+  CHECK(fitted(alone, 8, "200Gb/s per node") == "8/8 1 x 200 told");
+}
+
+TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[validation]") {
+  Cluster cluster = eight();
+  PrintedMachine printed;
+  printed.gpus_per_node = 4;
+  fit_node(cluster, printed);
+  CHECK(cluster.node.link == IntraLink::nvlink_mesh);
+  CHECK_FALSE(cluster.node.nvls);
+}
+
+TEST_CASE("row machine: by GPU, network, framework and node", "[validation]") {
+  CHECK(machine({"NVIDIA A100-SXM4-40GB", 0, 0, "", "", ""}) == "dgx-a100 a100-40gb");
+  CHECK(machine({"A100", 80, 8, "NVLink3 600GB/s", "4x Omni-Path 100Gb/s per node (Jean Zay)", ""}) == "jean-zay ");
+  CHECK(machine({"A100", 80, 8, "PCIe Gen4", "", ""}) == "rtx-pro-6000-pcie a100-pcie");
+  CHECK(machine({"A100", 80, 8, "NVLink bridges, PCIe Gen4", "", ""}) == "dgx-a100 ");
+  CHECK(machine({"V100", 32, 16, "", "", ""}) == "dgx-2h ");
+  CHECK(machine({"V100", 32, 8, "", "", ""}) == "dgx-v100 ");
+  CHECK(machine({"MI250X", 0, 4, "", "", ""}) == "frontier mi250x-module");
+  CHECK(machine({"TPU v5p", 0, 4, "", "", ""}) == "none");
+}
+
+TEST_CASE("row machine: PCIe boards copy at their generation's rate", "[validation]") {
+  Profile gen4;
+  gen4.host_bandwidth = 31.5e9;
+  NodeSpec node;
+  node.link = IntraLink::pcie;
+  plug_in(node, gen4);
+  CHECK(node.pcie == Bandwidth{26'460'000'000});
+  node = NodeSpec{};
+  plug_in(node, gen4);
+  CHECK(node.pcie == Bandwidth{});  // NVSwitch
+}

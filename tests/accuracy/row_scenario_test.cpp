@@ -1,0 +1,276 @@
+#include "tools/accuracy/row_scenario.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const DataPaths kData = shipped_data();
+
+constexpr const char* kNeeded = "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count";
+constexpr const char* kLlama = "32,4096,32,11008,32000,4096,128,H100,16";
+
+Result<RowScenario> row(const std::string& columns, const std::string& values) {
+  const std::string text = std::string(kNeeded) + columns + "\n" + kLlama + values + "\n";
+  const CsvTable table = CsvTable::parse(text, "t.csv").value();
+  return scenario_of_row(table, 0, RowLibrary::open(kData).value());
+}
+
+bool assumes(const RowScenario& row, const std::string& words) {
+  return std::any_of(row.assumptions.begin(), row.assumptions.end(),
+                     [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("row: what is printed is taken", "[validation]") {
+  const RowScenario r = row(",framework,tp,pp,vp,micro_batch,precision,recompute,schedule,seq_parallel,zero_stage,id",
+                            ",NeMo,2,4,2,2,fp8,full,interleaved_1f1b,1,1,mine")
+                            .value();
+  const Scenario& s = r.scenario;
+  CHECK(s.name == "mine");
+  CHECK(r.stack == "megatron-core");
+  CHECK(s.model.num_layers == 32);
+  CHECK(s.model.gated());
+  CHECK(s.parallel.tp == 2);
+  CHECK(s.parallel.vpp == 2);
+  CHECK(s.parallel.pp_schedule == "interleaved-1f1b");
+  CHECK(s.parallel.sequence_parallel);
+  CHECK(s.parallel.zero_stage == 1);
+  CHECK(s.training.micro_batch_size == 2);
+  CHECK(s.training.dtype == Precision::fp8);
+  CHECK(s.training.grad_reduce_dtype == Precision::bf16);  // the stack's
+  CHECK(s.training.recompute == Recompute::full);
+  CHECK(s.training.narrow_activations == std::vector<std::string>{"linear_inputs"});  // the stack's, in 8 bit
+  CHECK(row(",framework,precision", ",NeMo,bf16").value().scenario.training.narrow_activations.empty());
+  CHECK(s.topology == "dgx-h100");
+  CHECK(s.profile.name == "h100");
+  CHECK_FALSE(r.guessed_layout);
+  CHECK_FALSE(r.guess_recompute);
+}
+
+TEST_CASE("row: what is not printed is filled in and told", "[validation]") {
+  const RowScenario r = row("", "").value();
+  CHECK(r.stack.empty());
+  CHECK(r.scenario.training.micro_batch_size == 1);
+  CHECK(r.guessed_layout);
+  CHECK(r.guess_micro_batch);
+  CHECK(r.guess_recompute);
+  CHECK(assumes(r, "micro-batch not printed"));
+  CHECK(assumes(r, "no software stack"));
+  CHECK(assumes(r, "network between nodes not printed: dgx-h100"));
+  CHECK(row(",num_microbatches", ",4").value().scenario.training.micro_batch_size == 2);  // 128 / (4 x 16)
+}
+
+TEST_CASE("row: layers that do not divide", "[validation]") {
+  const auto cut = [](const char* layers_pp, const char* split) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,gated_mlp,pp,pipeline_split\n" +
+        std::string(layers_pp) + "," + split + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.parallel;
+  };
+  CHECK(cut("30,1024,16,1024,64,A100,8,0,8", "even").account_for_loss);
+  CHECK(cut("22,1024,16,1024,64,A100,8,0,8", "first_and_last_stage_one_layer_less").account_for_embedding);
+  CHECK(cut("32,1024,16,1024,64,A100,8,0,8", "even") == [] {
+    Parallel p;
+    p.pp = 8;
+    p.pp_layout.clear();
+    return p;
+  }());
+  CHECK(cut("27,1024,16,1024,64,A100,8,0,8", "uneven").pp_layout == std::vector<int>{3, 4, 4, 4, 3, 3, 3, 3});
+}
+
+TEST_CASE("row: fabrics by GPU, memory and words", "[validation]") {
+  const auto machine = [](const std::string& gpu, const std::string& more) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu_count,gpu,gpu_mem_gb,inter_node_link,framework\n"
+        "32,4096,32,4096,64,8," +
+        gpu + "," + more + "\n";
+    const Scenario s =
+        scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value().scenario;
+    return s.topology + " " + s.profile.name;
+  };
+  CHECK(machine("A100", "80,4x Omni-Path 100Gb/s,") == "jean-zay a100");
+  CHECK(machine("A100", "40,1600Gb/s RoCE per node,Composer/FSDP") == "hgx-a100-8x200g a100-40gb");
+  CHECK(machine("A100", "40,not printed,") == "dgx-a100 a100-40gb");
+  CHECK(machine("H100", "96,RDMA 400Gb/s per GPU,torchtitan") == "grand-teton h100-96gb-500w");
+  CHECK(machine("GB200", "186,,NeMo") == "gb200-nvl72 gb200");
+}
+
+TEST_CASE("row: what cannot be forecast says why, with line and column", "[error][validation]") {
+  const auto message = [](const std::string& columns, const std::string& values) {
+    return to_string(row(columns, values).error());
+  };
+  CHECK(message(",tp", ",3") == "t.csv:2: gpu_count = 16: is not a multiple of tp x pp x cp = 3");
+  CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: is no precision that is known");
+  CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: is not a number of at least 0");
+  const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
+  CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(kData).value()).error()) ==
+        "t.csv:2: hidden: is not printed");
+}
+
+TEST_CASE("row: machines that lack something say what", "[error][validation]") {
+  const auto message = [](const std::string& gpu_and_count, const std::string& more) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,intra_node_link,inter_node_link\n32,4096,32,4096,"
+        "64," +
+        gpu_and_count + "," + more + "\n";
+    const auto read = scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value());
+    return read ? read->scenario.topology : to_string(read.error());
+  };
+  CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not printed");
+  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: is no GPU that a machine is known for");
+  CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: does not say how nodes of 8 GPUs are connected");
+  CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
+}
+
+TEST_CASE("row: a node as printed, and told", "[validation]") {
+  const RowScenario r =
+      row(",gpus_per_node,inter_node_link,framework", ",4,4x NDR200 per node,NVIDIA NeMo (25.02)").value();
+  CHECK(r.scenario.cluster.node.gpus == 4);
+  CHECK(r.scenario.cluster.node.nics == 4);
+  CHECK(r.scenario.cluster.nodes() == 4);
+  CHECK(assumes(r, "nodes of 4 GPUs and 4 NICs of 200 Gb/s"));
+  CHECK(r.stack == "megatron-core");
+}
+
+TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[validation]") {
+  const std::string text =
+      "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"
+      "2,5,BF16\n";
+  const RowScenario r =
+      scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value();
+  CHECK(r.scenario.training.global_batch_size == 2 * 5 * 8);
+  CHECK(r.scenario.training.dtype == Precision::bf16);
+}
+
+TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[validation]") {
+  const auto gpus_of_rack = [](const char* gpu, const char* count) {
+    const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count\n4,1024,16,1024,512," +
+                             std::string(gpu) + "," + count + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.cluster.node.gpus;
+  };
+  CHECK(gpus_of_rack("GB200", "256") == 64);
+  CHECK(gpus_of_rack("GB200", "144") == 72);
+  CHECK(gpus_of_rack("GB200", "8") == 72);     // less than one
+  CHECK(gpus_of_rack("GB200", "1006") == 72);  // nothing divides: as the rack is
+  CHECK(gpus_of_rack("H100", "12") == 8);
+}
+
+TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "[validation]") {
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM,0").value().scenario.model.dropout == 0.1);
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM,1").value().scenario.model.dropout == 0);
+  CHECK(row(",framework,gated_mlp", ",NeMo,0").value().scenario.model.dropout == 0);
+}
+
+TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validation]") {
+  CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher == "alltoall");
+  CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
+            .value()
+            .scenario.parallel.moe_dispatcher == "deepep");
+}
+
+TEST_CASE("row: a pipeline of which only the depth is printed is interleaved where the stack overlaps messages",
+          "[validation]") {
+  const RowScenario core = row(",framework,pp,micro_batch", ",NeMo,4,1").value();
+  CHECK(core.scenario.parallel.pp_schedule == "interleaved-1f1b");
+  CHECK(core.scenario.parallel.vpp == 8);  // 32 layers, one each
+  CHECK(core.guessed_layout);
+  CHECK(row(",framework,pp", ",Megatron-LM,4").value().scenario.parallel.pp_schedule !=
+        "interleaved-1f1b");  // nothing overlaps
+  CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // printed
+}
+
+TEST_CASE("row: what a note says of dispatcher and launches goes before the stack", "[validation]") {
+  const auto said = [](const std::string& stack, const std::string& note) {
+    return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
+        .value()
+        .scenario;
+  };
+  CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == "alltoall");
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == "deepep");
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").training.cuda_graphs);
+  CHECK_FALSE(said("Megatron-Core", "").training.cuda_graphs);
+  CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher == "alltoall");  // no experts
+}
+
+TEST_CASE("row: modules that are recomputed alone", "[validation]") {
+  const auto modules = [](const char* detail) {
+    return row(",recompute,recompute_detail", std::string(",selective_other,") + detail)
+        .value()
+        .scenario.training.recompute_modules;
+  };
+  CHECK(modules("moe_act + layernorm") == std::vector<std::string>{"norm", "activation"});
+  CHECK(modules("mla up_proj") == std::vector<std::string>{"mla_up"});
+  CHECK(modules("layernorm + moe") == std::vector<std::string>{"norm", "moe"});
+  CHECK(modules("moe_act") == std::vector<std::string>{"activation"});
+  CHECK(modules("mlp").empty());
+}
+
+TEST_CASE("row: experts are cut as printed, else as the stack does, else as all layers", "[validation]") {
+  const auto cut = [](const char* framework, const char* ep, const char* etp) {
+    return row(",framework,tp,ep,etp,moe_experts,moe_topk,moe_ffn_hidden",
+               fmt::format(",{},4,{},{},8,2,1024", framework, ep, etp))
+        .value()
+        .scenario.parallel.etp;
+  };
+  CHECK(cut("Megatron-Core", "2", "") == 1);
+  CHECK(cut("Megatron-Core", "2", "4") == 4);
+  CHECK(cut("Megatron-Core", "1", "") == 0);  // tp
+  CHECK(cut("torchtitan", "2", "") == 0);
+}
+
+TEST_CASE("row: quantised parameters are 8-bit recipes'", "[validation]") {
+  const auto quantised = [](const char* precision) {
+    return row(",framework,precision", std::string(",Megatron-Bridge,") + precision)
+        .value()
+        .scenario.training.fp8_param_gather;
+  };
+  CHECK(quantised("fp8"));
+  CHECK(quantised("mxfp8"));
+  CHECK_FALSE(quantised("nvfp4"));
+  CHECK_FALSE(quantised("bf16"));
+}
+
+TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[validation]") {
+  const auto vocabulary = [](const char* source) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,source\n"
+        "4,1024,16,1024,64,A100,8,Megatron-LM fork," +
+        std::string(source) + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+        .value()
+        .scenario.model.vocab_size;
+  };
+  CHECK(vocabulary("Zero Bubble ICLR24") == 32000);
+  CHECK(vocabulary("somebody") == 51200);
+}
+
+TEST_CASE("row: scales by row cost multiplications in fp8", "[validation]") {
+  const auto factors = [](const char* detail) {
+    return row(",precision,precision_detail", std::string(",fp8,") + detail).value().scenario.profile.in_training;
+  };
+  CHECK(factors("rowwise").gemm_fp8 == Approx(1.3 * factors("tensorwise").gemm_fp8));
+  CHECK(factors("rowwise").gemm == factors("tensorwise").gemm);
+}
+
+TEST_CASE("row: a release in the framework's name is the age of its libraries", "[oracle][validation]") {
+  const auto gemm = [](const char* framework) {
+    return row(",framework", std::string(",") + framework).value().scenario.profile.in_training.gemm;
+  };
+  const double newer = gemm("NeMo 24.07"), older = gemm("NeMo 24.03");
+  CHECK(older / newer == Approx(std::exp(kFasterPerYear / 3)));  // four months
+  CHECK(gemm("NeMo 24.13") == gemm("NeMo"));                     // no month: the stack's own
+}

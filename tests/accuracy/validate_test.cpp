@@ -1,0 +1,359 @@
+#include "tools/accuracy/validate.hpp"
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/json_schema.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+#include "tools/accuracy/memory_page.hpp"
+#include "tools/accuracy/validation_report.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const std::filesystem::path kRoot = source_dir();
+const DataPaths kData = shipped_data();
+
+/// A row as if it had been forecast.
+RowForecast row(const std::string& source, double predicted, double measured, double deviation = 0.1) {
+  RowForecast r;
+  r.source = source;
+  r.predicted_s = predicted;
+  r.measured_s = measured;
+  r.band = band_around(predicted, deviation);
+  return r;
+}
+
+std::vector<const RowForecast*> pointers(const std::vector<RowForecast>& rows) { return scored(rows); }
+
+CsvTable korthikanti() { return CsvTable::read(kRoot / "scenarios/runs/korthikanti.csv").value(); }
+
+/// Its two runs on one node, which take the least time to forecast. No field holds a line break.
+CsvTable korthikanti_22b() {
+  std::ifstream file(kRoot / "scenarios/runs/korthikanti.csv");
+  std::string text;
+  for (std::string line; std::getline(file, line);)
+    if (text.empty() || line.starts_with("korthikanti-22b")) text += line + "\n";
+  return CsvTable::parse(text, "22b").value();
+}
+
+/// Some rows of a table; none of its fields holds a quote.
+CsvTable rows_where(const CsvTable& table, const std::function<bool(std::size_t)>& chosen) {
+  const auto line = [&](auto text) {
+    std::string fields;
+    for (const std::string& column : table.header()) fields += (fields.empty() ? "\"" : ",\"") + text(column) + "\"";
+    return fields + "\n";
+  };
+  std::string text = line([](const std::string& column) { return column; });
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    if (chosen(row)) text += line([&](const std::string& column) { return table.text(row, column); });
+  return CsvTable::parse(text, "chosen rows").value();
+}
+
+}  // namespace
+
+TEST_CASE("the measure: median per source, mean over sources, small sources pooled", "[oracle][validation]") {
+  const std::vector<RowForecast> rows{row("a", 1.10, 1), row("a", 1.20, 1), row("a", 0.70, 1),   // median 0.2
+                                      row("b", 1.05, 1), row("c", 0.85, 1), row("c", 1.25, 1)};  // pool: 0.15
+  const Measure m = measure(pointers(rows));
+  CHECK(m.sources == 2);
+  CHECK(m.mean_of_medians == Approx((0.2 + 0.15) / 2));
+  // a, its median of +10 % taken off: 0, 1.2/1.1 - 1, 1 - 0.7/1.1; the middle one counts.
+  CHECK(m.scatter == Approx(1.2 / 1.1 - 1));
+}
+
+TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][validation]") {
+  const std::vector<RowForecast> rows{row("a", 1.3, 1), row("a", 1.02, 1), row("a", 0.95, 1)};
+  const ErrorSummary s = summarise(pointers(rows));
+  CHECK(s.mean == Approx((0.3 + 0.02 + 0.05) / 3));
+  CHECK(s.median == Approx(0.05));
+  CHECK(s.worst == Approx(0.3));
+  CHECK(s.bias == Approx(0.02));
+  CHECK(s.within_10 == Approx(2.0 / 3));
+  CHECK(s.coverage == Approx(2.0 / 3));  // exp(1.6449 x 0.1) = 1.179: 1.3 lies outside
+}
+
+TEST_CASE("every row of a shipped table is forecast, with the same result for any number of threads", "[validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti();
+  const std::vector<RowForecast> three = validate(table, library, {.threads = 3}).value();
+  REQUIRE(three.size() == 8);
+  for (const RowForecast& row : three) {
+    CAPTURE(row.id, row.skipped);
+    CHECK(row.scored());
+    CHECK(std::abs(row.error()) < 0.2);
+    CHECK(row.band.p5_s < row.predicted_s);
+    CHECK(row.fits);
+  }
+  const std::vector<RowForecast> one = validate(korthikanti_22b(), library, {.threads = 1}).value();
+  REQUIRE(one.size() == 2);
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(one[i].predicted_s == three[i].predicted_s);
+}
+
+TEST_CASE("factors and changes reach the forecasts", "[validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti_22b();
+  const FactorsOf slow = [](const RowScenario&) {
+    KnobFactors factors = no_factors();
+    factors[static_cast<std::size_t>(Knob::gemm)] = 1.2;
+    return factors;
+  };
+  const std::vector<std::vector<RowForecast>> both = validate_each(table, library, {{}, slow});
+  const std::vector<RowForecast>& base = both[0];
+  const std::vector<RowForecast>& slower = both[1];
+  REQUIRE(base.size() == 2);
+  const std::vector<RowForecast> compiled =
+      validate(table, library, {.change = [](RowScenario& r) { r.scenario.training.recompute = Recompute::none; }})
+          .value();
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    CHECK(slower[i].predicted_s > 1.05 * base[i].predicted_s);
+    CHECK(compiled[i].predicted_s < base[i].predicted_s);
+  }
+}
+
+TEST_CASE("a band takes in what a slower host would do to a step that computes just ahead of it", "[validation]") {
+  const CsvTable table =
+      CsvTable::parse(
+          "layers,hidden,heads,gated_mlp,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,micro_batch,precision,"
+          "recompute,step_time_s\n"
+          "8,12288,96,0,2048,16,A100,8,Megatron-DeepSpeed,8,4,fp16,full,1\n"  // kernels of milliseconds
+          "12,2048,16,0,1024,16,A100,2,Megatron-DeepSpeed,2,2,fp16,full,1\n"  // of about the 80 us of a launch
+          "12,512,8,0,512,16,A100,2,Megatron-DeepSpeed,2,1,fp16,full,1\n",    // far below
+          "t.csv")
+          .value();
+  const FactorsOf slower_host = [](const RowScenario&) {
+    KnobFactors factors = no_factors();
+    factors[static_cast<std::size_t>(Knob::host)] = std::exp(kHostSpread);
+    return factors;
+  };
+  const auto both = validate_each(table, RowLibrary::open(kData).value(), {{}, slower_host});
+  std::vector<double> reaches, derivatives, host_shares;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const RowForecast& row = both[0][i];
+    REQUIRE(row.scored());
+    reaches.push_back(std::log(both[1][i].predicted_s / row.predicted_s) / 1.6449);
+    derivatives.push_back(row.sensitivities.run_deviation());
+    host_shares.push_back(row.sensitivities.path_s[static_cast<std::size_t>(Knob::host)] / row.predicted_s);
+    CAPTURE(i, host_shares[i]);
+    CHECK(row.kernel_spread == Approx(std::max(reaches[i], derivatives[i])));
+  }
+  CHECK(reaches[0] < 0.1 * derivatives[0]);
+  CHECK(host_shares[1] < 0.1);
+  CHECK(reaches[1] > 1.5 * derivatives[1]);
+  CHECK(host_shares[2] > 0.8);
+}
+
+TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest rank", "[validation]") {
+  const std::string header =
+      "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,source,pp,schedule,"
+      "micro_batch,precision,step_time_s,gated_mlp\n";
+  const std::string model = "30,2304,24,9216,32000,1024,24,A100,8,Megatron-LM fork,";
+  const CsvTable table =
+      CsvTable::parse(header + model + "Zero Bubble,8,zb_2p,1,fp16,1,0\n" + model + "Other,8,zb_2p,1,fp16,1,0\n" +
+                          model + "Zero Bubble,8,1f1b,1,fp16,1,0\n" + model + "Other,8,1f1b,1,fp16,1,0\n",
+                      "t.csv")
+          .value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  // ZB-H2's ranks begin and end one after the other, up to seven forwards of 24 x 3 apart; 1F1B's first rank begins and
+  // ends all, so that only what follows the gradients' norm is left out.
+  CHECK(rows[0].predicted_s < 0.97 * rows[1].predicted_s);
+  CHECK(rows[0].predicted_s > (1 - 7.0 / 79 - 0.01) * rows[1].predicted_s);
+  CHECK(rows[2].predicted_s == Approx(rows[3].predicted_s).epsilon(0.02));
+  CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
+}
+
+TEST_CASE("a micro-batch that is not printed is the fastest of those that fit and divide the batch", "[validation]") {
+  // 16 layers of 6144, four samples per replica: 8 do not divide them. One sample at a time is the slowest: small multiplications.
+  const std::string header =
+      "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,recompute,flash_attention,step_time_s,"
+      "gated_mlp,micro_batch\n";
+  const std::string model = "16,6144,48,4096,16,H100,32,Megatron-Core,8,none,1,1,0,";
+  const std::string large = "16,6144,48,4096,256,H100,32,Megatron-Core,8,none,1,1,0,";
+  std::string rows;
+  for (const char* size : {"", "1", "2", "4"}) rows += model + size + "\n";
+  for (const char* size : {"", "1", "2", "4", "8"}) rows += large + size + "\n";
+  const CsvTable table = CsvTable::parse(header + rows, "t.csv").value();
+  const std::vector<RowForecast> f = validate(table, RowLibrary::open(kData).value()).value();
+  for (const RowForecast& row : f) REQUIRE(row.scored());
+  CHECK(f[0].predicted_s == std::min({f[1].predicted_s, f[2].predicted_s, f[3].predicted_s}));
+  CHECK(f[0].predicted_s < f[1].predicted_s);
+  CHECK(f[0].assumptions.back() == "micro-batch taken: 4");
+  CHECK(f[0].layout_spread > 0);
+  // More samples keep more activations: the fastest is told, or what fits.
+  double fastest = f[5].predicted_s;
+  for (std::size_t i = 5; i < f.size(); ++i)
+    if (f[i].fits) fastest = std::min(fastest, f[i].predicted_s);
+  CHECK(f[4].predicted_s == fastest);
+  CHECK(f[4].fits);
+}
+
+TEST_CASE("recomputation that is not printed is the least that fits", "[validation]") {
+  // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
+  const std::string header =
+      "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
+      "flash_attention,step_time_s,micro_batch\n";
+  const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,torchtitan,3,1,1,";
+  const CsvTable table = CsvTable::parse(header + model + "1\n" + model + "8\n", "t.csv").value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  CHECK(rows[0].assumptions.back() == "recomputation not printed: none fits");
+  const std::string& told = rows[1].assumptions.back();
+  CHECK(told.find(" of the 32 layers of a virtual stage, the least that fits") != std::string::npos);
+  CHECK(rows[1].fits);
+  // With a layer less it would not: what is left over is less than a layer's share of the activations.
+  CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
+}
+
+TEST_CASE("where nothing would make a run fit, memory says nothing of its recomputation: none", "[validation]") {
+  // 70 billion parameters on 16 GPUs of 80 GB: states of 2 + 4 + 12 bytes over two replicas of eight are more than that.
+  const CsvTable table =
+      CsvTable::parse(
+          "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,pp,zero_stage,"
+          "flash_attention,step_time_s,micro_batch,recompute\n"
+          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,\n"
+          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,full\n",
+          "t.csv")
+          .value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  CHECK(rows[0].assumptions.back() == "recomputation not printed: none, since not even everything would make it fit");
+  CHECK_FALSE(rows[0].fits);
+  CHECK_FALSE(rows[1].fits);
+  CHECK(rows[0].predicted_s < 0.85 * rows[1].predicted_s);
+  CHECK(rows[0].predicted_memory_gib > rows[1].predicted_memory_gib);
+}
+
+TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is no peak", "[validation]") {
+  const auto forecast = [](const std::string& framework, const std::string& kind) {
+    const CsvTable table = CsvTable::parse(
+                               "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,"
+                               "zero_stage,recompute,flash_attention,step_time_s,micro_batch,mem_gb_reported,mem_kind\n"
+                               "4,4096,32,11008,32000,4096,64,H100,8," +
+                                   framework + ",3,full,1,1,4,20," + kind + "\n",
+                               "t.csv")
+                               .value();
+    return validate(table, RowLibrary::open(kData).value()).value().front();
+  };
+  const RowForecast allocated = forecast("Composer/FSDP", "peak GB");
+  CHECK(allocated.measured_memory_gib == Approx(20e9 / (1LL << 30)));
+  CHECK(allocated.memory_error() == Approx(allocated.comparable_memory_gib / allocated.measured_memory_gib - 1));
+  // Context, communicators and fragmentation are the driver's to see.
+  CHECK(allocated.comparable_memory_gib < allocated.predicted_memory_gib - 1.5);
+  const RowForecast device = forecast("Composer/FSDP", "max GPU memory GiB");
+  CHECK(device.measured_memory_gib == 20);
+  CHECK(device.comparable_memory_gib == device.predicted_memory_gib);
+  const RowForecast tensors = forecast("PyTorch FSDP", "peak GiB");
+  const RowForecast held = forecast("torchtitan", "peak GiB");  // the same with blocks that the allocator keeps
+  CHECK(held.comparable_memory_gib > tensors.comparable_memory_gib);
+  const RowForecast sampled = forecast("torchtitan", "GiB sampled at iteration 100");
+  CHECK(sampled.measured_memory_gib == 0);
+  CHECK(summarise_memory({sampled}).rows == 0);
+  CHECK(summarise_memory({held}).rows == 1);
+}
+
+TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so",
+          "[validation][docs]") {
+  const std::filesystem::path runs = kRoot / "../shared/data/validation/runs.csv";
+  if (!std::filesystem::exists(runs)) {
+    WARN("skipped: the table of published runs is not there");
+    return;
+  }
+  const CsvTable table = CsvTable::read(runs).value();
+  // The rows that print a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
+  const std::set<std::string> by_recipe{"dgxc-dbfdc513", "nemo2407-a26d705b"};
+  const CsvTable printed = rows_where(table, [&](std::size_t row) {
+    return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom" ||
+           by_recipe.contains(table.text(row, "id"));
+  });
+  const std::vector<RowForecast> rows = validate(printed, RowLibrary::open(kData).value(), {.threads = 2}).value();
+  struct Bound {
+    const char* source;
+    int rows;
+    double mean;
+  };
+  for (const Bound& bound : {Bound{"BLOOM 176B chronicles (bigscience repo)", 42, 0.05},
+                             Bound{"Zero Bubble ICLR24 (arXiv 2401.10241)", 36, 0.04},
+                             Bound{"torchtitan benchmarks", 12, 0.04}, Bound{"", 90, 0.045}}) {
+    CAPTURE(bound.source);
+    const MemorySummary m = summarise_memory(rows, bound.source);
+    CHECK(m.rows == bound.rows);
+    CHECK(m.mean < bound.mean);
+    CHECK(m.completed_fit == m.completed);
+  }
+  CHECK(summarise_memory(rows).out_of_memory == 4);
+  CHECK(summarise_memory(rows).out_of_memory_seen == 3);
+  // docs/validation/memory.md is written from the same forecasts.
+  std::ifstream file(kRoot / "docs/validation/memory.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream lines(memory_page(printed, rows));
+  int runs_told = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| bloom-") && !line.starts_with("| zerobubble-") && !line.starts_with("| torchtitan-"))
+      continue;
+    ++runs_told;
+    INFO(line);
+    CHECK(page.find(line + "\n") != std::string::npos);
+  }
+  CHECK(runs_told >= 94);
+}
+
+TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[validation]") {
+  const CsvTable table = CsvTable::parse(
+                             "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,step_time_s,row_class\n"
+                             "4,1024,16,1024,8,A100,8,0.1,partial\n"
+                             "4,1024,16,1024,8,A100,8,,full\n"
+                             "4,1024,,1024,8,A100,8,0.1,full\n"
+                             "4,1024,16,1024,8,Abacus,8,0.1,full\n"
+                             "4,1024,16,1024,8,A100,8,0.1,full\n"
+                             "4,1024,16,1024,8,A100,8,fast,full\n",
+                             "t.csv")
+                             .value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  CHECK(rows[0].skipped == "row_class = partial: context only");
+  CHECK(rows[1].predicted_s == rows[4].predicted_s);  // nothing to score it by
+  CHECK_FALSE(rows[1].scored());
+  CHECK(rows[2].skipped == "heads is not printed");
+  CHECK(rows[3].skipped == "gpu is no GPU that a machine is known for");
+  CHECK(rows[4].scored());
+  CHECK(rows[5].skipped == "step_time_s is not a positive number");
+  const std::string page = validation_page(table, rows, "", {.width = 80});
+  CHECK(page.find("heads is not printed (line 4)") != std::string::npos);
+}
+
+TEST_CASE("a table that is none of runs is refused", "[error][validation]") {
+  const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
+  CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==
+        "t.csv:1: heads: is no column of the table; runs cannot be forecast without it");
+}
+
+TEST_CASE("page, JSON and pictures of a validation", "[report][validation]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table = korthikanti();
+  const std::vector<RowForecast> rows = validate(table, library).value();
+  const std::string text = validation_json(table, rows, "recompute");
+  CHECK(schema_violations(kRoot / "docs/schema/validation.schema.json", text) == std::vector<std::string>{});
+  const nlohmann::json json = nlohmann::json::parse(text);
+  CHECK(json["rows"].size() == 8);
+  CHECK(json["groups"]["full"]["rows"] == 4);
+  CHECK(json["summary"]["rows"] == 8);
+  double path = 0;
+  for (const auto& [kind, s] : json["rows"][0]["critical_path_s"].items()) path += s.get<double>();
+  CHECK(path == Approx(json["rows"][0]["predicted_step_time_s"].get<double>()));
+  const std::string page = validation_page(table, rows, "recompute", {.width = 100, .unicode = true});
+  for (const char* words : {"korthikanti-175b-full", "selective_attention", "Memory", "measure"})
+    CHECK(page.find(words) != std::string::npos);
+  const std::string svg = scatter_svg(rows);
+  CHECK(svg.starts_with("<svg"));
+  CHECK(svg.find("nan") == std::string::npos);
+  const std::string html = validation_html(table, rows, "", {"tracecast validate t.csv --html a.html", "tracecast 1"});
+  for (const char* words : {R"("kind":"validate")", R"("command":"tracecast validate t.csv --html a.html")",
+                            "korthikanti-175b-full", "</html>"})
+    CHECK(html.find(words) != std::string::npos);
+}

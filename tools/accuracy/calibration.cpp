@@ -1,0 +1,263 @@
+#include "tools/accuracy/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "sim/base/quantile.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr double kHuber = 2;  ///< noise deviations beyond which a run counts linearly
+constexpr int kIterations = 30;
+
+/// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of ACCURACY.md A4; what
+/// overlaps or waits on other software is known least. Half of them, since they count on top of profiles that were fitted to
+/// measured kernels, collectives and A4 already: held out, 0.3 gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5,
+/// more is worse in both.
+using Priors = std::array<double, kKnobs>;
+constexpr Priors kPriors{
+    0.050,  // gemm
+    0.075,  // gemm_fp8
+    0.100,  // gemm_fp4
+    0.150,  // grouped_gemm
+    0.100,  // attention
+    0.125,  // unfused_attention
+    0.150,  // memory_bound
+    0.100,  // optimizer
+    0.200,  // host
+    0.125,  // tensor_parallel
+    0.200,  // context_parallel
+    0.300,  // expert_parallel
+    0.200,  // pipeline
+    0.200,  // data_parallel
+};
+
+/// How much is believed before a fit.
+struct Belief {
+  Priors priors;               ///< deviations of the logarithms of the factors
+  double noise = 0.05;         ///< of one run around its source (ACCURACY.md A1: scatter inside sources 4.4 %)
+  double source_prior = 0.10;  ///< of a source around the truth: A1, deviation of the source bias
+};
+
+/// What MoE runs decide once dense ones have decided the rest: their own kinds of work, and hardly anything else. Releases
+/// of one configuration differ by a factor of two (A3), so that single runs tell little.
+Belief belief_of_experts() {
+  constexpr double kSettled = 0.02;
+  constexpr double kRelease = 0.25;
+  Belief belief{.priors = {}, .noise = kRelease, .source_prior = kRelease};
+  belief.priors.fill(kSettled);
+  belief.priors[static_cast<std::size_t>(Knob::grouped_gemm)] = 0.15;
+  belief.priors[static_cast<std::size_t>(Knob::expert_parallel)] = 0.30;
+  return belief;
+}
+
+/// A symmetric positive definite system, solved by Cholesky's decomposition in place.
+class NormalEquations {
+ public:
+  explicit NormalEquations(std::size_t n) : n_(n), a_(n * n), b_(n) {}
+  void add(const std::vector<std::pair<std::size_t, double>>& gradient, double residual, double weight) {
+    for (const auto& [i, gi] : gradient) {
+      b_[i] += weight * gi * residual;
+      for (const auto& [j, gj] : gradient) a_[i * n_ + j] += weight * gi * gj;
+    }
+  }
+  std::vector<double> solve() {
+    for (std::size_t j = 0; j < n_; ++j) {
+      for (std::size_t k = 0; k < j; ++k) a_[j * n_ + j] -= a_[j * n_ + k] * a_[j * n_ + k];
+      a_[j * n_ + j] = std::sqrt(a_[j * n_ + j]);
+      for (std::size_t i = j + 1; i < n_; ++i) {
+        for (std::size_t k = 0; k < j; ++k) a_[i * n_ + j] -= a_[i * n_ + k] * a_[j * n_ + k];
+        a_[i * n_ + j] /= a_[j * n_ + j];
+      }
+    }
+    for (std::size_t i = 0; i < n_; ++i) {
+      for (std::size_t k = 0; k < i; ++k) b_[i] -= a_[i * n_ + k] * b_[k];
+      b_[i] /= a_[i * n_ + i];
+    }
+    for (std::size_t i = n_; i-- > 0;) {
+      for (std::size_t k = i + 1; k < n_; ++k) b_[i] -= a_[k * n_ + i] * b_[k];
+      b_[i] /= a_[i * n_ + i];
+    }
+    return b_;
+  }
+
+ private:
+  std::size_t n_;
+  std::vector<double> a_;
+  std::vector<double> b_;
+};
+
+/// Numbers of the unknowns: kinds of each architecture first, then the sources.
+class Unknowns {
+ public:
+  Unknowns(const std::vector<const RowForecast*>& rows, const Belief& belief) : belief_(belief) {
+    for (const RowForecast* row : rows) {
+      architectures_.emplace(row->architecture, 0);
+      ++rows_of_[row->source];
+    }
+    std::size_t next = 0;
+    for (auto& [name, first] : architectures_) {
+      first = next;
+      next += kKnobs;
+    }
+    for (const auto& [name, rows_there] : rows_of_) sources_[name] = next++;
+    size_ = next;
+  }
+  std::size_t size() const { return size_; }
+  std::size_t factor(const std::string& architecture, std::size_t knob) const {
+    return architectures_.at(architecture) + knob;
+  }
+  std::size_t offset(const std::string& source) const { return sources_.at(source); }
+  int rows_of(const std::string& source) const { return rows_of_.at(source); }
+  const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
+  const std::map<std::string, std::size_t>& sources() const { return sources_; }
+  double noise() const { return belief_.noise; }
+  double prior(std::size_t unknown) const {
+    return unknown < architectures_.size() * kKnobs ? belief_.priors[unknown % kKnobs] : belief_.source_prior;
+  }
+
+ private:
+  Belief belief_;
+  std::map<std::string, std::size_t> architectures_;
+  std::map<std::string, std::size_t> sources_;
+  std::map<std::string, int> rows_of_;
+  std::size_t size_ = 0;
+};
+
+/// `settled`: factors that the path's times are multiplied by before the unknown ones.
+void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
+             const KnobFactors& settled, const RowForecast& row) {
+  double time = 0;
+  std::vector<std::pair<std::size_t, double>> gradient;
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    if (row.sensitivities.path_s[k] <= 0) continue;
+    const std::size_t unknown = unknowns.factor(row.architecture, k);
+    gradient.emplace_back(unknown, row.sensitivities.path_s[k] * settled[k] * std::exp(x[unknown]));
+    time += gradient.back().second;
+  }
+  for (auto& [unknown, slope] : gradient) slope /= time;
+  const std::size_t offset = unknowns.offset(row.source);
+  gradient.emplace_back(offset, 1);
+  const double residual = std::log(row.measured_s / time) - x[offset];
+  const double far = std::abs(residual) / unknowns.noise();
+  const double robust = far > kHuber ? kHuber / far : 1;
+  const double weight = robust / (unknowns.noise() * unknowns.noise()) / std::sqrt(unknowns.rows_of(row.source));
+  equations.add(gradient, residual, weight);
+}
+
+/// How wide a stack's spread is so that, beside the rest of each run's band, this share of its runs lies inside:
+/// below the 90 % of the band, since small stacks are drawn to a prior that is wider than most ask for.
+constexpr double kInside = 0.85;
+/// No stack is known better than sites differ that run it: repeats of one configuration by 1 to 3 %, the levels of held-out
+/// sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
+constexpr double kLeastSpread = 0.035;
+
+double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
+  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
+  std::vector<double> asked;                 // variance that just takes the run in
+  for (const RowForecast* row : rows) {
+    const double needed = std::log(row->predicted_s / row->measured_s) / kNinetyPercent;
+    const double rest = std::hypot(row->kernel_spread, row->layout_spread);
+    asked.push_back(std::max(0.0, needed * needed - rest * rest));
+  }
+  const auto count = static_cast<double>(rows.size());
+  const double variance =
+      (count * quantile(std::move(asked), kInside) + prior_rows * prior * prior) / (count + prior_rows);
+  return std::max(kLeastSpread, std::sqrt(variance));
+}
+
+KnobFactors of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
+  const auto found = factors.find(architecture);
+  return found == factors.end() ? no_factors() : found->second;
+}
+
+CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& belief,
+                   const ArchitectureFactors& settled) {
+  const Unknowns unknowns(rows, belief);
+  std::vector<double> x(unknowns.size(), 0);
+  for (int iteration = 0; iteration < kIterations; ++iteration) {
+    NormalEquations equations(unknowns.size());
+    for (std::size_t u = 0; u < x.size(); ++u) {
+      const double prior = unknowns.prior(u);
+      equations.add({{u, 1}}, -x[u], 1 / (prior * prior));
+    }
+    for (const RowForecast* row : rows)
+      add_row(equations, unknowns, x, of_architecture(settled, row->architecture), *row);
+    const std::vector<double> step = equations.solve();
+    for (std::size_t u = 0; u < x.size(); ++u) x[u] += step[u];
+  }
+  CalibrationFit result;
+  result.rows = static_cast<int>(rows.size());
+  for (const auto& [architecture, first] : unknowns.architectures())
+    for (std::size_t k = 0; k < kKnobs; ++k) result.factors[architecture][k] = std::exp(x[first + k]);
+  for (const auto& [source, unknown] : unknowns.sources()) result.source_offset[source] = x[unknown];
+  return result;
+}
+
+}  // namespace
+
+CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
+  std::vector<const RowForecast*> dense, experts;
+  for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
+  CalibrationFit result = fit(dense, Belief{.priors = kPriors}, {});
+  if (experts.empty()) return result;
+  CalibrationFit own = fit(experts, belief_of_experts(), result.factors);
+  result.rows += own.rows;
+  result.factors = on_top(result.factors, own.factors);
+  result.source_offset.merge(own.source_offset);  // of a source with both, the dense runs' stays
+  return result;
+}
+
+ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
+  for (const auto& [architecture, factors] : more) {
+    KnobFactors& own = base.try_emplace(architecture, no_factors()).first->second;
+    for (std::size_t k = 0; k < kKnobs; ++k) own[k] *= factors[k];
+  }
+  return base;
+}
+
+FactorsOf factors_of(ArchitectureFactors factors) {
+  return [factors = std::move(factors)](const RowScenario& row) {
+    return of_architecture(factors, row.scenario.profile.architecture);
+  };
+}
+
+Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
+                                       const ValidateOptions& options) {
+  CrossValidation out;
+  Result<std::vector<RowForecast>> plain = validate(table, library, options);
+  if (!plain) return tl::unexpected(plain.error());
+  out.plain = std::move(*plain);
+  const std::vector<const RowForecast*> rows = scored(out.plain);
+  out.fit = fit_factors(rows);
+  std::set<std::string> sources;
+  for (const RowForecast* row : rows) sources.insert(row->source);
+  for (const std::string& source : sources) {
+    std::vector<const RowForecast*> others;
+    for (const RowForecast* row : rows)
+      if (row->source != source) others.push_back(row);
+    out.without[source] = fit_factors(others).factors;
+  }
+  const FactorsOf held_out = [&out](const RowScenario& row) {
+    const auto found = out.without.find(row.scenario.source);
+    return found == out.without.end() ? no_factors()
+                                      : of_architecture(found->second, row.scenario.profile.architecture);
+  };
+  std::vector<std::vector<RowForecast>> simulated =
+      validate_each(table, library, {factors_of(out.fit.factors), held_out}, options);
+  out.fitted = std::move(simulated[0]);
+  out.held_out = std::move(simulated[1]);
+  return out;
+}
+
+std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows) {
+  std::map<std::string, std::vector<const RowForecast*>> by_stack;
+  for (const RowForecast* row : scored(held_out)) by_stack[row->stack].push_back(row);
+  std::map<std::string, double> spreads;
+  for (const auto& [stack, rows] : by_stack) spreads[stack] = spread_of(rows, prior, prior_rows);
+  return spreads;
+}
+
+}  // namespace tracecast::accuracy

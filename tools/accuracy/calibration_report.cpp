@@ -1,0 +1,246 @@
+#include "tools/accuracy/calibration_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/binomial.hpp"
+#include "tools/accuracy/decisions.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+using Rows = std::vector<const RowForecast*>;
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string factors_table(const ArchitectureFactors& factors) {
+  std::string text = "| kind of work |";
+  std::string rule = "| --- |";
+  for (const auto& [architecture, values] : factors) {
+    text += " " + architecture + " |";
+    rule += " ---: |";
+  }
+  text += "\n" + rule + "\n";
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    text += fmt::format("| {} |", to_string(static_cast<Knob>(k)));
+    for (const auto& [architecture, values] : factors)
+      text += values[k] == 1 ? " |" : fmt::format(" {:.2f} |", values[k]);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string family_of(const RowForecast& row) {
+  if (row.architecture == "Ampere") return "A100";
+  if (row.architecture == "Hopper") return "H100";
+  return row.architecture;
+}
+
+/// The rows that a line of a table is about.
+struct Subset {
+  std::string name;
+  Rows rows;
+};
+
+/// All, dense, full rows, MoE; the dense ones also by GPU family.
+std::vector<Subset> subsets(const CsvTable& table, const std::vector<RowForecast>& rows) {
+  const auto kept = [&](const std::string& name, auto keep) {
+    Subset subset{name, {}};
+    for (const RowForecast* row : scored(rows))
+      if (keep(*row)) subset.rows.push_back(row);
+    return subset;
+  };
+  const auto full = [&](const RowForecast& r) { return table.text(r.row, "row_class") == "full"; };
+  std::vector<Subset> out{kept("all", [](const RowForecast&) { return true; }),
+                          kept("dense", [](const RowForecast& r) { return !r.moe; })};
+  for (const char* family : {"A100", "H100", "Blackwell"})
+    out.push_back(
+        kept(std::string("dense, ") + family, [&](const RowForecast& r) { return !r.moe && family_of(r) == family; }));
+  out.push_back(kept("class full", full));
+  out.push_back(kept("dense, class full", [&](const RowForecast& r) { return !r.moe && full(r); }));
+  out.push_back(kept("MoE", [](const RowForecast& r) { return r.moe; }));
+  return out;
+}
+
+std::string subset_table(const CsvTable& table, const CrossValidation& result) {
+  const std::vector<Subset> a = subsets(table, result.plain), b = subsets(table, result.fitted),
+                            c = subsets(table, result.held_out);
+  std::string text =
+      "| rows | n | sources | as shipped | fitted | cross-validated | scatter | within 10 % | in band | half-width |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    if (c[i].rows.empty()) continue;
+    const Measure held = measure(c[i].rows);
+    const ErrorSummary s = summarise(c[i].rows);
+    text += fmt::format("| {} | {} | {} | {} | {} | **{}** | {} | {} | {} | {} |\n", c[i].name, s.rows, held.sources,
+                        percent(measure(a[i].rows).mean_of_medians), percent(measure(b[i].rows).mean_of_medians),
+                        percent(held.mean_of_medians), percent(held.scatter), percent(s.within_10), percent(s.coverage),
+                        percent(s.half_width));
+  }
+  return text;
+}
+
+std::string ratio_line(const char* name, const RatioErrors& r) {
+  return fmt::format("| {} | {} pairs | mean {} %, median {} %, worst {} % |\n", name, r.pairs, percent(r.mean),
+                     percent(r.median), percent(r.worst));
+}
+
+std::string decision_table(const CsvTable& table, const std::vector<RowForecast>& held_out) {
+  Rows rows;
+  for (const RowForecast* row : scored(held_out))
+    if (!row->moe) rows.push_back(row);
+  const OrderOfPairs order = order_of_pairs(table, rows, 0.15);
+  const CostOfChoice choice = cost_of_choice(table, rows);
+  const OwnCluster own = own_cluster(table, rows);
+  std::string text = "| decision (dense rows) | | |\n| --- | --- | --- |\n";
+  text += ratio_line("scaling with GPU count, ratio error", scaling_ratios(table, rows));
+  text += ratio_line("schedule against schedule, ratio error", schedule_ratios(table, rows));
+  text += fmt::format("| order of pairs that differ by more than 15 % | {} pairs | {} % right |\n", order.pairs,
+                      percent(order.share()));
+  text += fmt::format("| cost of choosing the forecast's best layout | {} groups | {} %; the best in {} |\n",
+                      choice.groups, percent(choice.mean), choice.best);
+  text += fmt::format(
+      "| own cluster: scale from three runs alike | {} rows of {} sources, {} refused | {} % before, {} % after |\n",
+      own.rows, own.sources, own.refused, percent(own.before), percent(own.after));
+  return text;
+}
+
+/// Rows of one source, all or those whose detail has these words.
+Rows rows_of(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& source,
+             const char* detail) {
+  Rows out;
+  for (const RowForecast* row : scored(rows))
+    if (row->source.starts_with(source) && table.text(row->row, "source_detail").find(detail) != std::string::npos)
+      out.push_back(row);
+  return out;
+}
+
+/// The tables that peers publish errors on.
+std::string peers_table(const CsvTable& table, const std::vector<RowForecast>& plain,
+                        const std::vector<RowForecast>& held_out) {
+  struct Peer {
+    const char* source;
+    const char* detail;
+    const char* claim;
+  };
+  std::string text =
+      "| rows | n | peer's figure | as shipped: mean, worst | cross-validated: mean, worst |\n"
+      "| --- | ---: | --- | ---: | ---: |\n";
+  for (const Peer& peer :
+       {Peer{"Korthikanti", "", "Calculon: 3.65 % mean, 8.9 % worst, on the set it was calibrated to"},
+        Peer{"torchtitan", "", "Phantora: 2.9 % mean, 8.5 % worst, on 8 of these rows"},
+        Peer{"vTrain", "multi-node", "vTrain: 14.7 % mean, profiled on the same machine"}}) {
+    const ErrorSummary a = summarise(rows_of(table, plain, peer.source, peer.detail));
+    const ErrorSummary b = summarise(rows_of(table, held_out, peer.source, peer.detail));
+    text += fmt::format("| {}{} | {} | {} | {} %, {} % | {} %, {} % |\n", peer.source,
+                        *peer.detail == '\0' ? "" : std::string(", ") + peer.detail, a.rows, peer.claim,
+                        percent(a.mean), percent(a.worst), percent(b.mean), percent(b.worst));
+  }
+  return text;
+}
+
+std::string memory_lines(const std::vector<RowForecast>& rows) {
+  const MemorySummary m = summarise_memory(rows);
+  return fmt::format(
+      "{} rows print a peak: mean absolute error {} %, bias {:+.1f} %. {} of {} completed runs are forecast to fit; {} "
+      "of {} "
+      "that ended out of memory are forecast not to.\n",
+      m.rows, percent(m.mean), 100 * m.bias, m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory);
+}
+
+std::string worst_table(const std::vector<RowForecast>& held_out) {
+  Rows rows = scored(held_out);
+  std::sort(rows.begin(), rows.end(), [](const RowForecast* a, const RowForecast* b) {
+    const double x = std::abs(std::log(a->predicted_s / a->measured_s)),
+                 y = std::abs(std::log(b->predicted_s / b->measured_s));
+    return x != y ? x > y : a->row < b->row;
+  });
+  constexpr double kFarOff = 0.25;  // docs/validation/misses.md explains each
+  std::erase_if(rows, [](const RowForecast* r) { return std::abs(r->error()) <= kFarOff; });
+  std::string text = "| row | source | forecast, s | measured, s | error |\n| --- | --- | ---: | ---: | ---: |\n";
+  for (const RowForecast* r : rows)
+    text += fmt::format("| {} | {} | {:.4g} | {:.4g} | {:+.1f} % |\n", r->id, r->source, r->predicted_s, r->measured_s,
+                        100 * r->error());
+  return text;
+}
+
+std::string spread_table(const std::vector<RowForecast>& held_out) {
+  std::string text = "| stack | rows | spread asked for |\n| --- | ---: | ---: |\n";
+  std::map<std::string, int> rows;
+  for (const RowForecast* row : scored(held_out)) ++rows[row->stack];
+  for (const auto& [stack, spread] : stack_spreads(held_out, 0.08, 4))
+    text += fmt::format("| {} | {} | {:.3f} |\n", stack.empty() ? "none" : stack, rows[stack], spread);
+  return text;
+}
+
+/// Errors of every source on every GPU family, one line each.
+std::string source_table(const std::vector<RowForecast>& rows) {
+  std::map<std::pair<std::string, std::string>, Rows> groups;
+  for (const RowForecast* row : scored(rows)) groups[{row->source, family_of(*row)}].push_back(row);
+  std::string text =
+      "| source | GPU | rows | median error | bias | worst | in band |\n| --- | --- | ---: | ---: | ---: | ---: | ---: "
+      "|\n";
+  for (const auto& [name, group] : groups) {
+    const ErrorSummary s = summarise(group);
+    text += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} | {} |\n", name.first, name.second, s.rows,
+                        percent(s.median), 100 * s.bias, percent(s.worst), percent(s.coverage));
+  }
+  return text;
+}
+
+/// Bands of every source, and whether chance explains those that hold less than is asked of all.
+std::string band_table(const std::vector<RowForecast>& rows) {
+  constexpr double kAsked = 0.85;
+  constexpr double kSignificant = 0.05;
+  std::map<std::string, Rows> sources;
+  for (const RowForecast* row : scored(rows)) sources[row->source].push_back(row);
+  std::string text =
+      "| source | rows | in band | half-width | so few by chance |\n| --- | ---: | ---: | ---: | ---: |\n";
+  int below = 0;
+  std::vector<std::string> significant;
+  for (const auto& [name, group] : sources) {
+    const ErrorSummary s = summarise(group);
+    const int inside = static_cast<int>(std::lround(s.coverage * s.rows));
+    const double chance = at_most(inside, s.rows, kAsked);
+    below += s.coverage < kAsked ? 1 : 0;
+    if (chance < kSignificant) significant.push_back(name);
+    text += fmt::format("| {} | {} | {} | {} | {:.2f} |\n", name, s.rows, percent(s.coverage), percent(s.half_width),
+                        chance);
+  }
+  return fmt::format(
+             "Measurements inside the 90 % band, and the probability of so few or fewer if each were inside with "
+             "{:.0f} %\n"
+             "(binomial): of six rows five or six are inside, 83 or 100 %, whatever the bands are like. {} of {} "
+             "sources hold\n"
+             "less than that; significantly less (p < {:.2f}): {}.\n\n",
+             100 * kAsked, below, sources.size(), kSignificant,
+             significant.empty() ? "none" : fmt::format("{}", fmt::join(significant, ", "))) +
+         text;
+}
+
+}  // namespace
+
+std::string calibration_page(const CsvTable& table, const CrossValidation& result) {
+  const std::vector<RowForecast>& plain = result.plain;
+  std::string text = "## Errors\n\nPercent. Median absolute error of the step time per source, mean over sources.\n\n";
+  text += subset_table(table, result);
+  text += "\n## Sources, cross-validated\n\n" + source_table(result.held_out);
+  text += "\n## Bands, cross-validated\n\n" + band_table(result.held_out);
+  text += "\n## Decisions, cross-validated\n\n" + decision_table(table, result.held_out);
+  text += "\n## Tables that peers publish\n\n" + peers_table(table, plain, result.held_out);
+  text += "\n## Sources, as shipped\n\n" + source_table(plain);
+  text += "\n## Memory\n\n" + memory_lines(plain);
+  text += "\n## Factors fitted to all rows\n\nOn the time of each kind of work, on top of the shipped profiles.\n\n";
+  text += factors_table(result.fit.factors);
+  text += "\n## Spread of each software stack\n\n" + spread_table(result.held_out);
+  text +=
+      "\n## Worst rows, cross-validated\n\nAll that are off by more than 25 %; [misses.md](misses.md) explains "
+      "each.\n\n" +
+      worst_table(result.held_out);
+  return text;
+}
+
+}  // namespace tracecast::accuracy

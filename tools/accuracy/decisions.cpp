@@ -1,0 +1,181 @@
+#include "tools/accuracy/decisions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "sim/base/quantile.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+using Rows = std::vector<const RowForecast*>;
+
+/// The values of some columns, as one key.
+std::string key_of(const CsvTable& table, const RowForecast& row, std::initializer_list<const char*> columns) {
+  std::string key;
+  for (const char* column : columns) key += table.text(row.row, column) + '\n';
+  return key;
+}
+
+std::map<std::string, Rows> groups(const CsvTable& table, const Rows& rows,
+                                   std::initializer_list<const char*> columns) {
+  std::map<std::string, Rows> out;
+  for (const RowForecast* row : rows) out[key_of(table, *row, columns)].push_back(row);
+  return out;
+}
+
+double number(const CsvTable& table, const RowForecast& row, const char* column) {
+  return table.number(row.row, column).value_or(1);
+}
+
+RatioErrors summed(std::vector<double> errors) {
+  RatioErrors out;
+  out.pairs = static_cast<int>(errors.size());
+  if (errors.empty()) return out;
+  for (const double e : errors) out.mean += e / out.pairs;
+  out.worst = *std::max_element(errors.begin(), errors.end());
+  out.median = median(std::move(errors));
+  return out;
+}
+
+double ratio_error(const RowForecast& a, const RowForecast& b) {
+  return std::abs((a.predicted_s / b.predicted_s) / (a.measured_s / b.measured_s) - 1);
+}
+
+double doublings(const CsvTable& table, const RowForecast& a, const RowForecast& b, const char* column) {
+  const double x = std::max(1e-9, number(table, a, column)), y = std::max(1e-9, number(table, b, column));
+  return std::abs(std::log2(x / y));
+}
+
+}  // namespace
+
+RatioErrors scaling_ratios(const CsvTable& table, const Rows& rows) {
+  std::vector<double> errors;
+  for (auto& [key, group] : groups(table, rows,
+                                   {"source",
+                                    "model_name",
+                                    "gpu",
+                                    "framework",
+                                    "precision",
+                                    "seq_len",
+                                    "tp",
+                                    "pp",
+                                    "vp",
+                                    "cp",
+                                    "ep",
+                                    "micro_batch",
+                                    "recompute",
+                                    "zero_stage",
+                                    "fsdp_shard_size",
+                                    "schedule",
+                                    "compiled",
+                                    "tp_comm_overlap",
+                                    "source_detail",
+                                    "precision_detail"})) {
+    std::map<double, const RowForecast*> by_count;
+    for (const RowForecast* row : group) by_count.emplace(number(table, *row, "gpu_count"), row);
+    for (auto next = by_count.begin(); next != by_count.end(); ++next)
+      if (next != by_count.begin()) errors.push_back(ratio_error(*std::prev(next)->second, *next->second));
+  }
+  return summed(std::move(errors));
+}
+
+RatioErrors schedule_ratios(const CsvTable& table, const Rows& rows) {
+  std::vector<double> errors;
+  for (const auto& [key, group] : groups(table, rows,
+                                         {"source", "model_name", "gpu", "gpu_count", "precision", "seq_len", "tp",
+                                          "pp", "cp", "ep", "micro_batch", "global_batch_seqs", "recompute"}))
+    for (std::size_t i = 0; i < group.size(); ++i)
+      for (std::size_t j = i + 1; j < group.size(); ++j)
+        if (key_of(table, *group[i], {"schedule", "vp"}) != key_of(table, *group[j], {"schedule", "vp"}))
+          errors.push_back(ratio_error(*group[i], *group[j]));
+  return summed(std::move(errors));
+}
+
+OrderOfPairs order_of_pairs(const CsvTable& table, const Rows& rows, double threshold) {
+  OrderOfPairs out;
+  for (const auto& [key, group] :
+       groups(table, rows, {"source", "model_name", "gpu", "gpu_count", "global_batch_seqs", "seq_len"}))
+    for (std::size_t i = 0; i < group.size(); ++i)
+      for (std::size_t j = i + 1; j < group.size(); ++j) {
+        const double measured = group[i]->measured_s / group[j]->measured_s;
+        if (std::max(measured, 1 / measured) <= 1 + threshold) continue;
+        ++out.pairs;
+        if ((group[i]->predicted_s > group[j]->predicted_s) == (measured > 1)) ++out.right;
+      }
+  return out;
+}
+
+CostOfChoice cost_of_choice(const CsvTable& table, const Rows& rows) {
+  CostOfChoice out;
+  const auto faster = [](auto member) {
+    return [member](const RowForecast* a, const RowForecast* b) { return a->*member < b->*member; };
+  };
+  for (const auto& [key, group] :
+       groups(table, rows, {"source", "model_name", "gpu", "gpu_count", "global_batch_seqs", "seq_len"})) {
+    if (group.size() < 3) continue;
+    const RowForecast* chosen = *std::min_element(group.begin(), group.end(), faster(&RowForecast::predicted_s));
+    const RowForecast* best = *std::min_element(group.begin(), group.end(), faster(&RowForecast::measured_s));
+    ++out.groups;
+    out.best += chosen == best ? 1 : 0;
+    out.mean += chosen->measured_s / best->measured_s - 1;
+  }
+  if (out.groups > 0) out.mean /= out.groups;
+  return out;
+}
+
+double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
+  for (const char* column : {"gpu", "gpu_mem_gb", "arch"})
+    if (table.text(a.row, column) != table.text(b.row, column)) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (const char* column : {"params_b", "seq_len", "micro_batch", "tp", "pp", "cp", "ep"})
+    sum += 0.5 * doublings(table, a, b, column);
+  for (const char* column : {"gpu_count", "num_microbatches"}) sum += 0.25 * doublings(table, a, b, column);
+  for (const char* column :
+       {"precision", "precision_detail", "recompute", "framework", "compiled", "schedule", "zero_stage"})
+    if (table.text(a.row, column) != table.text(b.row, column)) sum += 1;
+  return sum;
+}
+
+std::optional<double> own_scale(const CsvTable& table, const RowForecast& row, const Rows& known) {
+  std::vector<std::pair<double, double>> alike;  // distance, log(measured / forecast)
+  for (const RowForecast* other : known) {
+    if (other == &row) continue;
+    const double d = distance(table, row, *other);
+    if (d <= kAlike) alike.emplace_back(d, std::log(other->measured_s / other->predicted_s));
+  }
+  if (alike.size() < 3) return std::nullopt;
+  std::sort(alike.begin(), alike.end());
+  return std::exp((alike[0].second + alike[1].second + alike[2].second) / 3);
+}
+
+OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
+  OwnCluster out;
+  for (const auto& [source, group] : groups(table, rows, {"source"})) {
+    if (group.size() < 8) continue;
+    std::vector<double> before, after;
+    for (const RowForecast* row : group) {
+      const std::optional<double> scale = own_scale(table, *row, group);
+      if (!scale) {
+        ++out.refused;
+        continue;
+      }
+      before.push_back(std::abs(row->error()));
+      after.push_back(std::abs((1 + row->error()) * *scale - 1));
+    }
+    if (after.empty()) continue;
+    ++out.sources;
+    out.rows += static_cast<int>(after.size());
+    out.before += median(std::move(before));
+    out.after += median(std::move(after));
+  }
+  if (out.sources > 0) {
+    out.before /= out.sources;
+    out.after /= out.sources;
+  }
+  return out;
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,375 @@
+#include "tools/accuracy/fit/assemble.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/accuracy/fit/attention_kernels.hpp"
+#include "tools/accuracy/fit/gemm_fit.hpp"
+#include "tools/accuracy/fit/layouts.hpp"
+#include "tools/accuracy/fit/memory_fit.hpp"
+#include "tools/accuracy/fit/specification.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+// What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit, B200
+// 14 % bias (CALIBRATION.md 1).
+constexpr double kTransferResidual = 0.05;
+// Batched multiplications whose head size is no multiple of 8 (see GemmModel::unaligned_factor). BLOOM's four rows with
+// head size 108 take 20-30 % longer steps, of which the score matrices are about 5 % (ACCURACY.md A3).
+constexpr double kUnaligned = 5;
+constexpr const char* kRtxProAttention = "kernels/aiconfigurator/attn_causal_fwd_rtx_pro_6000_server.csv.gz";
+constexpr const char* kRuns = "ACCURACY.md A4 (657 rows of data/validation/runs.csv)";
+
+struct NarrowFormat {
+  Precision precision;
+  const char* dtype;
+};
+constexpr NarrowFormat kFormats[] = {{Precision::bf16, "bfloat16"},
+                                     {Precision::fp8, "fp8"},
+                                     {Precision::fp8_block, "fp8_block"},
+                                     {Precision::nvfp4, "nvfp4"}};
+
+/// "h100_sxm" is called "H100-SXM" inside the tables.
+std::string upper_case(const std::string& table) {
+  std::string name;
+  for (const char c : table) name += c == '_' ? '-' : static_cast<char>(std::toupper(c));
+  return name;
+}
+
+/// Parameters that were not fitted on this GPU are marked by having no samples.
+Fit transferred(const Fit& fit, const std::string& from) {
+  return {"of " + from + ": " + fit.data, 0, fit.residual + kTransferResidual};
+}
+
+/// Share of the peak that large GEMMs reach in isolation.
+double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision precision) {
+  const GemmShape shape{8192, 8192, 8192};
+  const double flops = 2.0 * 8192 * 8192 * 8192;
+  return flops / (gpu.flops * gemm_seconds(model, gpu, shape, gemm_elements(precision)));
+}
+
+/// Mean efficiency of the memory-bound work of one Llama-3 8B layer, forward and backward, weighted by traffic.
+double layer_memory_efficiency(const Profile& profile) {
+  struct Work {
+    OperatorKind kind;
+    double forward;  ///< bytes per token (DOMAIN.md 1.3)
+    double backward;
+  };
+  constexpr double kHidden = 4096;
+  constexpr double kFfn = 14336;
+  constexpr double kHeads = (32 + 8) * 128;
+  const Work works[] = {{OperatorKind::norm, 2 * 4 * kHidden, 2 * 6 * kHidden},
+                        {OperatorKind::residual, 2 * 6 * kHidden, 0},
+                        {OperatorKind::activation, 6 * kFfn, 10 * kFfn},
+                        {OperatorKind::rope, 4 * kHeads, 4 * kHeads}};
+  double bytes = 0;
+  double time = 0;
+  for (const Work& work : works) {
+    bytes += work.forward + work.backward;
+    time += work.forward / find_memory_model(profile, work.kind, Pass::forward)->efficiency;
+    time += work.backward / find_memory_model(profile, work.kind, Pass::backward)->efficiency;
+  }
+  return bytes / time;
+}
+
+/// Factors between isolated kernels and the shares that A4 found inside training steps.
+void set_in_training(Profile& profile, const Achieved& achieved, double further_gemm) {
+  InTraining& factors = profile.in_training;
+  const auto share = [&](Precision precision) {
+    return large_gemm_share(profile.gemm.at(precision), peak_of(profile, precision), precision);
+  };
+  factors.gemm = achieved.gemm_factor * further_gemm;
+  factors.gemm_fp8 = factors.gemm;
+  if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8))
+    factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8 * further_gemm;
+  // The rows that A4's share was found on name no kind of scales; block scales are fitted apart and start from the same share.
+  factors.gemm_fp8_block = factors.gemm_fp8;
+  if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8_block))
+    factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8 * further_gemm;
+  factors.gemm_fp4 = factors.gemm_fp8;
+  if (achieved.gemm_fp4 > 0 && profile.gemm.contains(Precision::nvfp4))
+    factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4 * further_gemm;
+  constexpr double kWeightGradient = 1.10;  // A4: wgrad / dgrad
+  const double isolated = profile.gemm.empty() ? 1 : profile.gemm.begin()->second.wgrad_factor;
+  factors.weight_gradient = kWeightGradient / isolated;
+  factors.attention = achieved.attention > 0 ? profile.attention.front().forward_efficiency / achieved.attention : 1.25;
+  factors.scores = 1.06;
+  // A4: bytes of unfused softmax move at 1.1 x the memory bandwidth, the passes of DOMAIN.md 1.3 being too many.
+  factors.softmax = find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1;
+  factors.memory = achieved.memory_time * layer_memory_efficiency(profile);
+  factors.fit = {kRuns, 657, 0.05};
+}
+
+/// The host side is the server's and the framework's more than the GPU's.
+HostModel host_model(const std::string& architecture) {
+  HostModel host;
+  // A4: Megatron-Core 13 us per launch, 26 launches per layer forward; a layer has about 11 operators here.
+  host.launch = 13e-6 * 26 / 11;
+  // CALIBRATION.md 4: a node of a CUDA graph, A100 with EPYC and GH200.
+  host.graph_launch = architecture == "Ampere" || architecture == "Volta" ? 0.79e-6 : 0.59e-6;
+  host.step_overhead = 4e-3;
+  host.step_overhead_per_rank = 0.8e-6;
+  host.fit = {std::string(kRuns) + "; graphs: CALIBRATION.md 4", 657, 0.3};
+  return host;
+}
+
+}  // namespace
+
+const Table& Assembler::table(const std::string& relative) {
+  const auto found = tables_.find(relative);
+  TRACECAST_ASSERT(found != tables_.end(), "tables are loaded before they are used");
+  return found->second;
+}
+
+Result<void> Assembler::load(const Gpu& gpu) {
+  std::vector<std::string> wanted{"gpu-specs/gpu_specs.csv"};
+  if (*gpu.gemm_table != '\0') {
+    wanted.insert(
+        wanted.end(),
+        {"kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv", "kernels/cudnn-frontend/norms_fwd_bwd.csv",
+         "kernels/published-tables/flash_attention_tflops.csv",
+         "kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz",
+         "kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz",
+         "kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz", "kernels/aiconfigurator/scale_matrix_perf.csv.gz",
+         "kernels/vidur/layer_ops_a100.csv.gz", "kernels/vidur/layer_ops_h100.csv.gz",
+         "kernels/simumax/op_efficiency_a100_pcie_80gb.csv", "kernels/simumax/op_efficiency_b200.csv"});
+    wanted.push_back(fmt::format("kernels/aiconfigurator/gemm_{}.csv.gz", gpu.gemm_table));
+    wanted.emplace_back(kRtxProAttention);
+  }
+  for (const std::string& relative : wanted) {
+    if (tables_.contains(relative)) continue;
+    Result<Table> read = Table::read(data_ / relative);
+    if (!read) return tl::unexpected(read.error());
+    tables_.emplace(relative, std::move(*read));
+  }
+  return {};
+}
+
+Result<Profile> Assembler::profile(const Gpu& gpu) {
+  const auto found = done_.find(gpu.name);
+  if (found != done_.end()) return found->second;
+  if (const Result<void> loaded = load(gpu); !loaded) return tl::unexpected(loaded.error());
+  Result<Profile> start =
+      read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
+  if (!start) return start;
+  for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies;
+  start->memory_bandwidth *= gpu.dies;
+  start->sms *= gpu.dies;
+  start->name = gpu.name;
+  start->gpu = gpu.title;
+  if (*gpu.note != '\0') start->source += std::string("; ") + gpu.note;
+  if (*gpu.gemm_table != '\0') {
+    fit(gpu, *start);
+  } else if (*gpu.based_on != '\0') {
+    const Result<Profile> base = profile(*find_gpu(gpu.based_on));
+    if (!base) return base;
+    borrow(gpu, *base, *start);
+  } else {
+    specify(gpu, *start);
+  }
+  return done_.emplace(gpu.name, std::move(*start)).first->second;
+}
+
+void Assembler::fit(const Gpu& gpu, Profile& profile) {
+  profile.kind = "fitted";
+  fit_memory_bound(gpu, profile);
+  fit_gemms(gpu, profile);
+  fit_layouts(profile);
+  AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
+                         &table("kernels/published-tables/flash_attention_tflops.csv"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
+                         &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
+  if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
+  profile.attention = attention_models(gpu.architecture, tables);
+  for (const AttentionModel& model : profile.attention)
+    note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
+             model.fit);
+  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  profile.host = host_model(gpu.architecture);
+}
+
+/// Everything but the specification from a GPU of the same family.
+void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
+  profile.kind = "specification";
+  if (profile.peak_flops.empty()) profile.peak_flops = base.peak_flops;
+  if (profile.host_bandwidth == 0) profile.host_bandwidth = base.host_bandwidth;
+  profile.gemm = base.gemm;
+  profile.grouped_gemm = base.grouped_gemm;
+  profile.attention = base.attention;
+  profile.memory_bound = base.memory_bound;
+  profile.in_training = base.in_training;
+  profile.host = base.host;
+  profile.in_training.gemm *= gpu.in_training_gemm;
+  profile.in_training.gemm_fp8 *= gpu.in_training_gemm;
+  profile.in_training.gemm_fp8_block *= gpu.in_training_gemm;
+  profile.in_training.gemm_fp4 *= gpu.in_training_gemm;
+  profile.in_training.attention *= gpu.in_training_gemm;
+  for (auto& [precision, model] : profile.gemm) {
+    model.efficiency *= gpu.efficiency;
+    model.choices.clear();
+    model.fit = transferred(model.fit, base.name);
+  }
+  profile.grouped_gemm.efficiency *= gpu.efficiency;
+  profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, base.name);
+  for (AttentionModel& model : profile.attention) model.fit = transferred(model.fit, base.name);
+  for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
+}
+
+/// A GPU whose kernels nobody has published: the form of the GEMM model with A100's shape and this one's share of peak.
+void Assembler::specify(const Gpu& gpu, Profile& profile) {
+  GemmModel model;
+  model.t0 = 3e-6;
+  model.efficiency = gpu.efficiency;
+  model.memory_efficiency = 0.8;
+  model.k0 = 100;
+  model.tile_exponent = 0.1;
+  model.tile_latency = 0.2e-6;  // between those of Ampere and Hopper
+  model.wgrad_factor = 1.05;
+  model.fit = {"specification; " + std::string(gpu.note), 0, 0.25};
+  for (const auto& [precision, peak] : profile.peak_flops) profile.gemm[precision] = model;
+  // fp32 runs on vector units, which come closer to their peak.
+  if (profile.gemm.contains(Precision::fp32)) profile.gemm.at(Precision::fp32).efficiency = 0.85;
+  profile.grouped_gemm = model;
+  profile.grouped_gemm.efficiency *= 0.8;
+  const Fit assumed{"specification; efficiencies as A100's and H100's medians (CALIBRATION.md 2, 3)", 0, 0.3};
+  for (const bool causal : {true, false})
+    profile.attention.push_back(
+        {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
+  const std::pair<OperatorKind, double> efficiencies[] = {
+      {OperatorKind::norm, 0.7},          {OperatorKind::residual, 0.8}, {OperatorKind::activation, 0.6},
+      {OperatorKind::rope, 0.45},         {OperatorKind::softmax, 0.8},  {OperatorKind::embedding, 0.2},
+      {OperatorKind::cross_entropy, 0.5}, {OperatorKind::cast, 0.8},     {OperatorKind::permute, 0.3},
+      {OperatorKind::copy, 0.8}};
+  for (const auto& [kind, efficiency] : efficiencies)
+    profile.memory_bound[{kind, Pass::forward}] = {3e-6, efficiency, assumed};
+  profile.memory_bound[{OperatorKind::optimizer, Pass::optimizer}] = {3e-6, 0.62, assumed};
+  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  profile.in_training.fit.samples = 0;
+  profile.host = host_model(gpu.architecture);
+}
+
+void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
+  const std::string name = fmt::format("gemm_{}", gpu.gemm_table);
+  const Table& gemms = table(fmt::format("kernels/aiconfigurator/{}.csv.gz", name));
+  const double l2 = l2_cache(table("gpu-specs/gpu_specs.csv"), gpu.row);
+  for (const auto& [precision, dtype] : kFormats) {
+    const GemmSamples samples = read_gemm_samples(gemms, dtype);
+    if (samples.fitted.empty()) continue;
+    const std::string data =
+        fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
+    // bf16 is the first of the formats. B200's and B300's two sources differ by more than those of the other GPUs.
+    GemmTask task{.precision = precision, .l2_bytes = l2};
+    if (precision != Precision::bf16)
+      task.t0 = profile.gemm.at(Precision::bf16).t0;
+    else
+      task.nodes = profile.name == "b200" || profile.name == "b300";
+    const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), task,
+                                 measured_library(profile.name, profile.architecture, precision), data);
+    profile.gemm[precision] = fit.model;
+    fits_.push_back({profile.name, fmt::format("gemm {}", to_string(precision)), fit.held_out.samples(),
+                     fit.chosen.mean(), fit.large.mean(), fit.large.bias()});
+  }
+  profile.gemm[Precision::fp16] = profile.gemm.at(Precision::bf16);
+  profile.gemm[Precision::fp16].choices.clear();  // bf16's benchmarks have them
+}
+
+void Assembler::fit_layouts(Profile& profile) {
+  // SimuMax measured all layouts on A100 PCIe and B200; Hopper takes the mean of the two.
+  const auto of = [&](const char* file, const GpuPeak& gpu) {
+    return read_layouts(table(fmt::format("kernels/simumax/{}.csv", file)), profile.gemm.at(Precision::bf16), gpu);
+  };
+  const GpuPeak a100{312e12, 1.935e12, 108};
+  const GpuPeak b200{2250e12, 7.7e12, 148};
+  const Layouts ampere = of("op_efficiency_a100_pcie_80gb", a100);
+  const Layouts blackwell = of("op_efficiency_b200", b200);
+  Layouts layouts = profile.architecture == "Ampere" ? ampere : blackwell;
+  if (profile.architecture == "Hopper") layouts = mean(ampere, blackwell);
+  for (auto& [precision, model] : profile.gemm) {
+    model.dgrad_factor = layouts.dgrad;
+    model.wgrad_factor = layouts.wgrad;
+    model.unaligned_factor = kUnaligned;
+  }
+  profile.grouped_gemm = profile.gemm.at(Precision::fp16);
+  profile.grouped_gemm.efficiency /= layouts.grouped;
+  profile.grouped_gemm.wgrad_factor = layouts.grouped_wgrad;
+  profile.grouped_gemm.fit = {"SimuMax op_efficiency group_matmul against matmul" +
+                                  std::string(profile.architecture == "Hopper" ? ", mean of A100 PCIe and B200" : ""),
+                              profile.architecture == "Hopper" ? 0 : layouts.samples, layouts.residual};
+}
+
+void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
+  const double bandwidth = profile.memory_bandwidth;
+  auto& models = profile.memory_bound;
+  const auto put = [&](OperatorKind kind, Pass pass, MemoryModel model, bool own) {
+    if (!own) model.fit = transferred(model.fit, "another GPU");
+    models[{kind, pass}] = model;
+    if (own) note_fit(profile, fmt::format("{} {}", to_string(kind), to_string(pass)), model.fit);
+  };
+  const std::string architecture = gpu.architecture;
+  // Vidur's layers: A100 and H100; later GPUs take H100's shares of bandwidth.
+  const bool ampere = architecture == "Ampere";
+  const bool own_layers = ampere || profile.name == "h100";
+  const Table& layers = table(fmt::format("kernels/vidur/layer_ops_{}.csv.gz", ampere ? "a100" : "h100"));
+  const double layers_bandwidth = ampere ? 2.039e12 : 3.35e12;
+  const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"},
+                                                          {OperatorKind::activation, "mlp_act_ms"},
+                                                          {OperatorKind::rope, "attn_rope_ms"},
+                                                          {OperatorKind::embedding, "emb_ms"}};
+  for (const auto& [kind, column] : columns)
+    put(kind, Pass::forward,
+        fit_memory(read_vidur_samples(layers, column), layers_bandwidth,
+                   fmt::format("Vidur {} {}", layers.name(), column)),
+        own_layers);
+  // cuDNN's norms: H200 and GB200.
+  const bool blackwell = architecture == "Blackwell";
+  const Table& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
+  const std::string norm_gpu = blackwell ? "NVIDIA GB200" : "NVIDIA H200";
+  for (const bool backward : {false, true})
+    put(OperatorKind::norm, backward ? Pass::backward : Pass::forward,
+        fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12,
+                   "cudnn-frontend norms_fwd_bwd " + norm_gpu),
+        profile.name == "h200");
+  // Quantisation: all but A100, which has no fp8.
+  const std::string quantise_gpu = ampere                           ? "H100-SXM"
+                                   : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000"
+                                                                    : upper_case(gpu.gemm_table);
+  put(OperatorKind::cast, Pass::forward,
+      fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu),
+                 ampere ? 3.35e12 : bandwidth, "aiconfigurator scale_matrix " + quantise_gpu),
+      !ampere);
+  put_stated(profile);
+}
+
+/// Shares of bandwidth that are single published numbers.
+void Assembler::put_stated(Profile& profile) {
+  const std::string& architecture = profile.architecture;
+  const bool ampere = architecture == "Ampere";
+  const bool blackwell = architecture == "Blackwell";
+  const auto put = [&](OperatorKind kind, Pass pass, double efficiency, const std::string& data) {
+    profile.memory_bound[{kind, pass}] = {3e-6, efficiency, {data, 0, 0.2}};
+  };
+  // simllm's copies of 1 GiB and more: A100 .82, GH200 .86; CALIBRATION.md 1: memory-bound GEMMs of B200 .78.
+  put(OperatorKind::copy, Pass::forward, ampere ? 0.82 : blackwell ? 0.78 : 0.86, "simllm copies, CALIBRATION.md 3");
+  // SimuMax: A100 PCIe .808 and .188 of 1600 GB/s (its memory has 1935); B200 .325 and .501 of 8000 (7700).
+  put(OperatorKind::cross_entropy, Pass::forward,
+      ampere      ? 0.67
+      : blackwell ? 0.34
+                  : 0.50,
+      "SimuMax bandwidth_networks: ce; Hopper: mean");
+  put(OperatorKind::permute, Pass::forward,
+      ampere      ? 0.155
+      : blackwell ? 0.52
+                  : 0.34,
+      "SimuMax bandwidth_networks: permute; Hopper: mean");
+  put(OperatorKind::softmax, Pass::forward, 0.8,
+      "assumed: a streaming kernel; its level in training is in_training.softmax");
+  put(OperatorKind::optimizer, Pass::optimizer, 0.62,
+      "ACCURACY.md A4: 62 % of memory bandwidth at 30 bytes per parameter");
+}
+
+void Assembler::note_fit(const Profile& profile, const std::string& group, const Fit& fit) {
+  fits_.push_back({profile.name, group, fit.samples, fit.residual, fit.residual, 0});
+}
+
+}  // namespace tracecast::accuracy

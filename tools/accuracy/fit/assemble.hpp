@@ -1,0 +1,53 @@
+/// Puts a whole profile together: specification, fits to measured kernels, factors found on published runs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/cost/profile.hpp"
+#include "tools/accuracy/fit/catalogue.hpp"
+#include "tools/accuracy/fit/fit.hpp"
+#include "tools/accuracy/fit/table.hpp"
+
+namespace tracecast::accuracy {
+
+/// One fit, for the page that says how good the profiles are.
+struct FitLine {
+  std::string profile;
+  std::string group;  ///< "gemm bf16"
+  int samples = 0;
+  double all = 0;    ///< held-out mean |log error| over all shapes
+  double large = 0;  ///< over large shapes; equal to `all` where there is no such difference
+  double bias = 0;
+};
+
+class Assembler {
+ public:
+  /// `data`: the folder with kernels/ and gpu-specs/.
+  explicit Assembler(std::filesystem::path data) : data_(std::move(data)) {}
+
+  /// Errors: a table of measurements is missing or broken.
+  Result<Profile> profile(const Gpu& gpu);
+  const std::vector<FitLine>& fits() const { return fits_; }
+
+ private:
+  Result<void> load(const Gpu& gpu);
+  const Table& table(const std::string& relative);
+  void fit(const Gpu& gpu, Profile& profile);
+  void borrow(const Gpu& gpu, const Profile& base, Profile& profile);
+  void specify(const Gpu& gpu, Profile& profile);
+  void fit_gemms(const Gpu& gpu, Profile& profile);
+  void fit_layouts(Profile& profile);
+  void fit_memory_bound(const Gpu& gpu, Profile& profile);
+  void put_stated(Profile& profile);
+  void note_fit(const Profile& profile, const std::string& group, const Fit& fit);
+
+  std::filesystem::path data_;
+  std::map<std::string, Table> tables_;
+  std::map<std::string, Profile> done_;
+  std::vector<FitLine> fits_;
+};
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,185 @@
+#include "tools/accuracy/fit/attention_fit.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace tracecast::accuracy {
+namespace {
+
+using Samples = std::vector<AttentionSample>;
+
+/// What is fitted: the kernel and, where a server was measured, what it does with each token besides.
+struct Candidate {
+  AttentionModel model;
+  double server_passes = 0;  ///< of the memory over queries, keys and values: rotation, writing of the cache
+};
+
+double predicted(const Candidate& candidate, const GpuPeak& gpu, const AttentionSample& sample) {
+  constexpr double kElementBytes = 2;
+  const AttentionShape& shape = sample.shape;
+  const auto vectors = static_cast<double>(shape.batch * shape.q_len * (shape.heads + 2 * shape.kv_heads));
+  const double pass = vectors * static_cast<double>(shape.qk_dim) * kElementBytes / gpu.bandwidth;
+  return attention_seconds(candidate.model, gpu, shape, sample.backward) + candidate.server_passes * pass;
+}
+
+using Given = AttentionGiven;
+
+/// `x`: the efficiency, then s0 unless it is given, then a server's two.
+Candidate candidate_of(const std::vector<double>& x, const Given& given) {
+  Candidate candidate;
+  AttentionModel& model = candidate.model;
+  std::size_t next = 0;
+  model.power_knee = given.power_exponent > 0 ? kAttentionPowerKnee : 0;
+  model.power_exponent = given.power_exponent;
+  model.forward_efficiency = model.backward_efficiency = x[next++];
+  model.forward_s0 = model.backward_s0 = given.s0 >= 0 ? given.s0 : x[next++];
+  model.t0 = given.t0 >= 0 ? given.t0 : x[next++] * 1e-6;
+  if (given.t0 < 0) candidate.server_passes = x[next];
+  return candidate;
+}
+
+LogError error_of(const Candidate& candidate, const GpuPeak& gpu, const Samples& samples) {
+  LogError error;
+  for (const AttentionSample& s : samples) error.add(predicted(candidate, gpu, s), s.seconds);
+  return error;
+}
+
+Candidate best_candidate(const Samples& samples, const GpuPeak& gpu, const Given& given) {
+  const bool server = given.t0 < 0;
+  // Serving is causal: half of a tile on the diagonal, of 64 queries at the least, is computed in vain. What a server does
+  // with each token grows with the length as this does; without the bound the fit would take one for the other.
+  constexpr double kDiagonalTile = 64;
+  std::vector<Parameter> parameters{{0.6, 0.05, 1}};
+  if (given.s0 < 0) parameters.push_back({500, server ? kDiagonalTile : 0, 3000});
+  if (server) {
+    parameters.push_back({10, 0, 40});  // t0 us
+    parameters.push_back({1, 0, 10});   // passes of the server
+  }
+  const auto loss = [&](const std::vector<double>& x) { return error_of(candidate_of(x, given), gpu, samples).mean(); };
+  return candidate_of(minimize(parameters, loss, 600), given);
+}
+
+/// Which part of the cross-validation a sample belongs to.
+std::int64_t fold(const AttentionSample& sample, std::size_t index, std::size_t count) {
+  return count > 100 ? static_cast<std::int64_t>(index % 5) : sample.shape.q_len;
+}
+
+double cross_validated(const Samples& samples, const GpuPeak& gpu, const Given& given) {
+  std::set<std::int64_t> folds;
+  for (std::size_t i = 0; i < samples.size(); ++i) folds.insert(fold(samples[i], i, samples.size()));
+  if (folds.size() < 2) return 0;
+  LogError error;
+  for (const std::int64_t left_out : folds) {
+    Samples fitted;
+    Samples held;
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      (fold(samples[i], i, samples.size()) == left_out ? held : fitted).push_back(samples[i]);
+    const Candidate candidate = best_candidate(fitted, gpu, given);
+    for (const AttentionSample& s : held) error.add(predicted(candidate, gpu, s), s.seconds);
+  }
+  return error.mean();
+}
+
+}  // namespace
+
+Samples read_cudnn_samples(const Table& table, const std::string& gpu) {
+  Samples samples;
+  Samples deterministic;
+  const auto column = [&](const char* name) { return table.column(name); };
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("data_type")) != "bfloat16") continue;
+    if (!table.text(row, column("sliding_window_size")).empty()) continue;
+    const auto size = [&](const char* name) { return table.integer(row, column(name)); };
+    const AttentionShape shape{.batch = size("batch_size"),
+                               .q_len = size("q_seqlen"),
+                               .kv_len = size("kv_seqlen"),
+                               .heads = size("num_q_heads"),
+                               .kv_heads = size("num_kv_heads"),
+                               .qk_dim = size("head_dim_qk"),
+                               .v_dim = size("head_dim_vo"),
+                               .causal = table.text(row, column("attn_mask")) == "top_left",
+                               .window = 0};
+    if (shape.q_len != shape.kv_len) continue;
+    const bool backward = table.text(row, column("pass")) == "bwd";
+    const bool slow_kernel = backward && table.text(row, column("deterministic_bwd")) == "True";
+    (slow_kernel ? deterministic : samples).push_back({shape, backward, table.number(row, column("time_ms")) * 1e-3});
+  }
+  // The deterministic backward is another kernel; it stands in where nothing else was measured (192/128 on H200).
+  for (const AttentionSample& sample : deterministic) {
+    const auto same = [&](const AttentionSample& s) { return s.backward && s.shape == sample.shape; };
+    if (std::none_of(samples.begin(), samples.end(), same)) samples.push_back(sample);
+  }
+  return samples;
+}
+
+Samples read_published_samples(const Table& table, const std::string& gpu, const std::string& implementation) {
+  Samples samples;
+  const auto column = [&](const char* name) { return table.column(name); };
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, column("gpu")) != gpu || table.text(row, column("impl")) != implementation) continue;
+    const bool backward = table.text(row, column("pass")) == "bwd";
+    // Only the backward pass has another kernel where it is to be deterministic: of the forward one this is a second measurement.
+    if (backward && table.text(row, column("deterministic")) == "True") continue;
+    const std::int64_t s = table.integer(row, column("seqlen"));
+    const std::int64_t d = table.integer(row, column("head_dim"));
+    const std::int64_t stated = table.integer(row, column("heads"));
+    const std::int64_t heads = stated > 0 ? stated : 2048 / d;
+    const AttentionShape shape{table.integer(row, column("batch")),         s, s, heads, heads, d, d,
+                               table.text(row, column("causal")) == "True", 0};
+    samples.push_back(
+        {shape, backward, attention_flops(shape, backward) / (table.number(row, column("tflops")) * 1e12)});
+  }
+  return samples;
+}
+
+Samples read_serving_samples(const Table& table, const std::string& framework, bool causal) {
+  Samples samples;
+  const std::size_t source = table.column("src");
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (!table.text(row, source).starts_with(framework)) continue;
+    const auto size = [&](const char* name) { return table.integer(row, table.column(name)); };
+    if (size("s") < 256) continue;
+    const std::int64_t kv_heads = size("kvh") > 0 ? size("kvh") : size("h");
+    const AttentionShape shape{size("b"), size("s"), size("s"), size("h"), kv_heads, size("d"), size("d"), causal, 0};
+    samples.push_back({shape, false, table.number(row, table.column("latency_us")) * 1e-6});
+  }
+  return samples;
+}
+
+Samples select(const Samples& samples, std::int64_t head_dim, bool causal) {
+  Samples selected;
+  for (const AttentionSample& s : samples)
+    if (s.shape.qk_dim == head_dim && s.shape.causal == causal) selected.push_back(s);
+  return selected;
+}
+
+AttentionCurve fit_attention(const Samples& all, bool backward, const GpuPeak& gpu, const AttentionGiven& given) {
+  Samples samples;
+  for (const AttentionSample& s : all)
+    if (s.backward == backward) samples.push_back(s);
+  if (samples.empty()) return {};
+  const AttentionModel model = best_candidate(samples, gpu, given).model;
+  return {model.t0, model.forward_efficiency, model.forward_s0, static_cast<int>(samples.size()),
+          cross_validated(samples, gpu, given)};
+}
+
+double fit_power_exponent(const Samples& samples, const GpuPeak& gpu, double t0) {
+  std::set<std::tuple<std::int64_t, bool, bool>> curves;
+  for (const AttentionSample& s : samples) curves.emplace(s.shape.qk_dim, s.shape.causal, s.backward);
+  const auto error = [&](double exponent) {
+    double sum = 0;
+    for (const auto& [head_dim, causal, backward] : curves) {
+      const AttentionCurve curve = fit_attention(select(samples, head_dim, causal), backward, gpu, {t0, exponent});
+      sum += curve.samples * curve.residual;
+    }
+    return sum;
+  };
+  constexpr double kStep = 0.005;
+  double best = 0;
+  for (double exponent = kStep; exponent < 0.1; exponent += kStep)
+    if (error(exponent) < error(best)) best = exponent;
+  return best;
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,61 @@
+/// Fits eff(s) = e s / (s + s0) of sim/cost/attention.hpp to measured attention kernels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/cost/attention.hpp"
+#include "tools/accuracy/fit/fit.hpp"
+#include "tools/accuracy/fit/table.hpp"
+
+namespace tracecast::accuracy {
+
+/// FLOPs at which clocks start to fall, as those of multiplications do (gemm_fit.cpp).
+inline constexpr double kAttentionPowerKnee = 1e12;
+
+struct AttentionSample {
+  AttentionShape shape;
+  bool backward = false;
+  double seconds = 0;
+};
+
+/// Training kernels of cuDNN in bf16 on one GPU ("NVIDIA H200"), without sliding windows.
+std::vector<AttentionSample> read_cudnn_samples(const Table& table, const std::string& gpu);
+
+/// Rows of the published FlashAttention tables of one implementation ("FA2", "FA3", "FA4"), without the deterministic
+/// backward kernels.
+/// Where the number of heads is not stated it is 2048 / head size, as in FlashAttention's own benchmark.
+std::vector<AttentionSample> read_published_samples(const Table& table, const std::string& gpu,
+                                                    const std::string& implementation);
+
+/// Serving kernels (prefill) of one framework ("vllm"): forward only, s >= 256.
+std::vector<AttentionSample> read_serving_samples(const Table& table, const std::string& framework, bool causal);
+
+/// The samples of one head size and mask.
+std::vector<AttentionSample> select(const std::vector<AttentionSample>& samples, std::int64_t head_dim, bool causal);
+
+/// What is known of a curve before it is searched.
+struct AttentionGiven {
+  /// s. Below 0 the samples are a server's: it is fitted, and with it what the server does to each token (rotary embedding,
+  /// writing of the cache), in passes over queries, keys and values at the memory's rate.
+  double t0 = 0;
+  double power_exponent = 0;  ///< of the clock that kernels above kAttentionPowerKnee lose
+  double s0 = -1;             ///< of another head size of the same kernel; below 0: it is fitted
+};
+
+/// e and s0 of one direction. The residual is that of leaving out each sequence length in turn (each fifth sample when there
+/// are more than 100).
+struct AttentionCurve {
+  double t0 = 0;
+  double efficiency = 0;
+  double s0 = 0;
+  int samples = 0;
+  double residual = 0;
+};
+AttentionCurve fit_attention(const std::vector<AttentionSample>& samples, bool backward, const GpuPeak& gpu,
+                             const AttentionGiven& given);
+
+/// The exponent that serves all curves (each direction, head size and mask of `samples`) best, by leaving out lengths.
+double fit_power_exponent(const std::vector<AttentionSample>& samples, const GpuPeak& gpu, double t0);
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,211 @@
+#include "tools/accuracy/fit/attention_kernels.hpp"
+
+#include <algorithm>
+
+namespace tracecast::accuracy {
+namespace {
+
+// The GPUs on which the kernels were measured (gpu_specs.csv); their models are shares of these peaks.
+constexpr GpuPeak kA100{312e12, 2.039e12, 108};
+constexpr GpuPeak kH100{989.4e12, 3.35e12, 132};
+constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
+constexpr GpuPeak kB200{2250e12, 7.7e12, 148};
+constexpr GpuPeak kGB200{2500e12, 8e12, 148};
+constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
+
+using Samples = std::vector<AttentionSample>;
+
+/// What is known of both directions before they are searched.
+struct Known {
+  double power_exponent = 0;
+  double forward_s0 = -1;  ///< below 0: fitted
+  double backward_s0 = -1;
+};
+
+/// Both directions fitted to training kernels.
+AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::int64_t head_dim, bool causal,
+                        const GpuPeak& gpu, const std::string& data, const Known& known = {}) {
+  const Samples selected = select(samples, head_dim, causal);
+  const AttentionCurve forward =
+      fit_attention(selected, false, gpu, {kAttentionT0, known.power_exponent, known.forward_s0});
+  const AttentionCurve backward =
+      fit_attention(selected, true, gpu, {kAttentionT0, known.power_exponent, known.backward_s0});
+  return {kernel,
+          head_dim,
+          causal,
+          kAttentionT0,
+          forward.efficiency,
+          forward.s0,
+          backward.efficiency,
+          backward.s0,
+          {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)},
+          known.power_exponent > 0 ? kAttentionPowerKnee : 0,
+          known.power_exponent};
+}
+
+/// FlashAttention 2 on Hopper, without mask. With head size 128 there are three lengths, and one kernel measured twice differs by
+/// 4 %: what it loses per row is taken from the five lengths of head size 64.
+AttentionModel fa2_on_hopper(const Table& published, std::int64_t head_dim) {
+  const Samples samples = read_published_samples(published, "H100-class(Hopper)", "FA2");
+  const std::string data = "published-tables flash_attention_tflops, Hopper, FA2";
+  const AttentionModel narrow = fit_both("fa2", samples, 64, false, kH100, data);
+  if (head_dim == 64) return narrow;
+  return fit_both("fa2", samples, head_dim, false, kH100, data + "; s0 of head size 64",
+                  {.forward_s0 = narrow.forward_s0, .backward_s0 = narrow.backward_s0});
+}
+
+/// Another head size of the same kernel, by the ratio of two forward curves measured elsewhere.
+AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const AttentionCurve& wanted,
+                      const AttentionCurve& reference, const std::string& data) {
+  model.head_dim = head_dim;
+  model.forward_efficiency *= wanted.efficiency / reference.efficiency;
+  model.backward_efficiency *= wanted.efficiency / reference.efficiency;
+  model.fit = {data, wanted.samples, std::max(wanted.residual, reference.residual)};
+  return model;
+}
+
+/// The other mask of the same kernel: the same asymptote, and the length that is lost to the diagonal.
+AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel& from, const AttentionModel& to) {
+  model.causal = causal;
+  model.forward_s0 = std::max(0.0, model.forward_s0 + to.forward_s0 - from.forward_s0);
+  model.backward_s0 = std::max(0.0, model.backward_s0 + to.backward_s0 - from.backward_s0);
+  model.fit.data += "; mask by cuDNN's difference";
+  return model;
+}
+
+/// Forward curve of a server's prefill, whose fixed cost and work on each token are fitted along.
+AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim,
+                             const GpuPeak& gpu) {
+  return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, {-1});
+}
+
+/// FlashAttention-2's backward from a forward curve, by what the two are to each other on Hopper.
+AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables,
+                                 const std::string& data) {
+  const AttentionModel hopper = fa2_on_hopper(*tables.published, 128);
+  return {"fa2",
+          head_dim,
+          true,
+          kAttentionT0,
+          forward.efficiency,
+          forward.s0,
+          forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
+          std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
+          {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
+}
+
+/// A slower kernel of the same shape, of which only whole runs are known.
+AttentionModel slower(AttentionModel model, const std::string& kernel, double factor, const std::string& data) {
+  constexpr double kResidual = 0.15;  // between the sources that it was read off
+  model.kernel = kernel;
+  model.forward_efficiency /= factor;
+  model.backward_efficiency /= factor;
+  model.fit = {data, 0, kResidual};
+  return model;
+}
+
+/// `models` and, behind them, `kernel` for each that `of` has among the narrower heads.
+std::vector<AttentionModel> with_slower(std::vector<AttentionModel> models, const std::string& of,
+                                        const std::string& kernel, double factor, const std::string& data) {
+  for (std::size_t i = 0, known = models.size(); i < known; ++i)
+    if (models[i].kernel == of && models[i].head_dim <= 128) models.push_back(slower(models[i], kernel, factor, data));
+  return models;
+}
+
+/// ACCURACY.md A4, from runs alone: MPT's attention with ALiBi, and Hopper's cuDNN before its version 9.
+std::vector<AttentionModel> with_triton(std::vector<AttentionModel> models) {
+  return with_slower(
+      std::move(models), "fa2", "triton", 1.33,
+      "FlashAttention with ALiBi in Triton: time of FlashAttention 2 x 1.33 (ACCURACY.md A4, Composer's runs)");
+}
+/// FlashAttention 2 is about twice as fast on A100, forward and backward (Dao 2023, arXiv 2307.08691, abstract).
+std::vector<AttentionModel> with_first_flash(std::vector<AttentionModel> models) {
+  return with_slower(std::move(models), "fa2", "fa1", 2.0,
+                     "FlashAttention 1: time of FlashAttention 2 x 2 (arXiv 2307.08691, abstract, on A100)");
+}
+std::vector<AttentionModel> with_older_cudnn(std::vector<AttentionModel> models) {
+  return with_slower(std::move(models), "cudnn", "cudnn8", 1.35,
+                     "cuDNN's before mid 2024: time x 1.35 (ACCURACY.md A4, H100 runs of 2023 and 2024)");
+}
+
+std::vector<AttentionModel> ampere(const AttentionTables& tables) {
+  const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class)";
+  const AttentionModel causal =
+      with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
+  AttentionModel narrow = causal;
+  narrow.head_dim = 64;
+  const AttentionModel measured = fa2_on_hopper(*tables.published, 64);
+  const double ratio = measured.forward_efficiency / fa2_on_hopper(*tables.published, 128).forward_efficiency;
+  narrow.forward_efficiency *= ratio;
+  narrow.backward_efficiency *= ratio;
+  narrow.fit = {causal.fit.data + ", head size 64 too", measured.fit.samples, measured.fit.residual};
+  return {causal, narrow};
+}
+
+std::vector<AttentionModel> rtx_pro(const AttentionTables& tables) {
+  const std::string data = "aiconfigurator attn_causal_fwd_rtx_pro_6000_server (sglang)";
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 64, 256})
+    models.push_back(
+        with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, kRtxPro), tables, data));
+  return models;
+}
+
+std::vector<AttentionModel> hopper(const AttentionTables& tables) {
+  const std::string cudnn_data = "cudnn-frontend sdpa_training_fwd_bwd, H200 bf16";
+  const std::string scaled_data =
+      cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
+  const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA H200");
+  const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, kH200, cudnn_data);
+  const AttentionModel full = fit_both("cudnn", cudnn, 128, false, kH200, cudnn_data);
+  std::vector<AttentionModel> models{causal, full};
+  models.push_back(fit_both("cudnn", cudnn, 192, true, kH200, cudnn_data + " (192/128; deterministic backward)"));
+  const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
+  for (const std::int64_t head_dim : {64, 256}) {
+    const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
+    for (const AttentionModel& model : {causal, full})
+      models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
+  }
+  const auto put = [&](const AttentionModel& model) {
+    models.push_back(with_mask(model, true, full, causal));
+    models.push_back(model);
+  };
+  const Samples fa3 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA3");
+  put(fit_both("fa3", fa3, 128, false, kH100, "published-tables flash_attention_tflops, Hopper, FA3"));
+  for (const std::int64_t head_dim : {128, 64}) put(fa2_on_hopper(*tables.published, head_dim));
+  return models;
+}
+
+std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
+  const std::string data = "cudnn-frontend sdpa_training_fwd_bwd, GB200 bf16";
+  const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA GB200");
+  const Samples fa4 = read_published_samples(*tables.published, "B200-class(Blackwell)", "FA4");
+  const double exponent = fit_power_exponent(cudnn, kGB200, kAttentionT0);
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 192})
+    for (const bool causal : {true, false})
+      models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data, {.power_exponent = exponent}));
+  const AttentionCurve reference = serving_curve(*tables.serving_b200, "vllm", 128, kB200);
+  const AttentionCurve wide = serving_curve(*tables.serving_b200, "vllm", 256, kB200);
+  for (const std::size_t i : {0U, 1U}) {
+    const AttentionModel model = models[i];
+    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
+    const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
+    models.push_back(scaled(model, 64, narrow, usual, data + "; head size by the ratio of FA4 (published-tables)"));
+    models.push_back(scaled(model, 256, wide, reference,
+                            data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
+  }
+  return models;
+}
+
+}  // namespace
+
+std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
+  if (architecture == "Ampere") return with_first_flash(with_triton(ampere(tables)));
+  if (architecture == "Hopper") return with_triton(with_older_cudnn(hopper(tables)));
+  if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
+  if (architecture == "Blackwell") return blackwell(tables);
+  return {};
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,35 @@
+/// Which attention kernels a GPU has, and the model of each, by the measurements that exist for its architecture.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/cost/profile.hpp"
+#include "tools/accuracy/fit/attention_fit.hpp"
+
+namespace tracecast::accuracy {
+
+/// The tables that attention is fitted to.
+struct AttentionTables {
+  const Table* cudnn = nullptr;         ///< cudnn-frontend/sdpa_training_fwd_bwd.csv
+  const Table* published = nullptr;     ///< published-tables/flash_attention_tflops.csv
+  const Table* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
+  const Table* serving_h100 = nullptr;
+  const Table* serving_b200 = nullptr;
+  const Table* serving_rtx_pro = nullptr;  ///< when the GPU is an RTX PRO 6000, whose kernels are not the data centre's
+};
+
+/// Time of an attention kernel that is not its work. A guess until traces are recorded (CALIBRATION.md 2).
+inline constexpr double kAttentionT0 = 4e-6;
+
+/// Models by kernel, head size and mask, the default kernel first:
+///   Ampere     fa2    128 causal from SGLang's prefill; backward and 64 by FlashAttention-2's ratios on Hopper
+///   Hopper     cudnn  128 and 192 from cuDNN's training benchmark (H200); 64 and 256 by the ratio to 128 of vLLM's FA3
+///              fa3, fa2  128 (and 64) without mask from FlashAttention's tables; causal s0 as cuDNN's
+///              cudnn8 (before mid 2024): cudnn's time x 1.35;  triton (with ALiBi; Ampere too): fa2's x 1.33
+///   Blackwell  cudnn  128 and 192 (GB200); 64 by FA4's ratio, 256 by vLLM's
+///              RTX PRO 6000  fa2  as Ampere's, 64, 128 and 256 from SGLang's prefill
+/// Empty for other architectures.
+std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables);
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,187 @@
+#include "tools/accuracy/fit/collective_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "tools/accuracy/fit/fit.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+/// A parameter of the tuning as the optimizer sees it: its logarithm.
+struct Free {
+  Parameter range;
+  std::function<void(CollectiveTuning&, double)> set;
+};
+
+Free factor(double CollectiveTuning::*member, const CollectiveTuning& start, double lowest, double highest) {
+  return {{std::log(std::clamp(start.*member, lowest, highest)), std::log(lowest), std::log(highest)},
+          [member](CollectiveTuning& tuning, double value) { tuning.*member = std::exp(value); }};
+}
+
+/// From 4 to 512 MiB.
+Free limit(Bytes CollectiveTuning::*member) {
+  return {{std::log(32.0), std::log(4.0), std::log(512.0)}, [member](CollectiveTuning& tuning, double value) {
+            tuning.*member = {std::llround(std::exp(value) * (1 << 20))};
+          }};
+}
+
+Free copies() {
+  return {{std::log(900.0), std::log(100.0), std::log(10000.0)}, [](CollectiveTuning& tuning, double value) {
+            tuning.copy_bandwidth = {std::llround(std::exp(value) * 1e9)};
+          }};
+}
+
+bool several_nodes(const PreparedSample& sample) { return sample.group.nodes > 1; }
+bool direct(const PreparedSample& sample) {
+  return sample.sample->call.collective == Collective::all_to_all ||
+         sample.sample->call.collective == Collective::send_recv;
+}
+
+template <class Predicate>
+bool any(const std::vector<Machine>& machines, Predicate predicate) {
+  return std::any_of(machines.begin(), machines.end(), [&](const Machine& machine) {
+    return std::any_of(machine.samples.begin(), machine.samples.end(), predicate);
+  });
+}
+
+void add_inside(const std::vector<Machine>& machines, const CollectiveTuning& start, std::vector<Free>& free) {
+  free.push_back(factor(&CollectiveTuning::intra_bandwidth, start, 0.4, 1.3));
+  free.push_back(factor(&CollectiveTuning::base_latency, start, 0.2, 5));
+  free.push_back(factor(&CollectiveTuning::hop_latency, start, 0.2, 3));
+  free.push_back(factor(&CollectiveTuning::mid_size, start, 1, 4));
+  free.push_back(limit(&CollectiveTuning::mid_limit));
+  free.push_back(copies());
+  const auto has_nvls = [](const Machine& machine) { return machine.cluster.node.nvls; };
+  if (std::any_of(machines.begin(), machines.end(), has_nvls))
+    free.push_back(factor(&CollectiveTuning::nvls_bandwidth, start, 0.5, 1.3));
+  if (any(machines, [](const PreparedSample& s) { return !several_nodes(s) && direct(s); }))
+    free.push_back(factor(&CollectiveTuning::direct_link, start, 0.3, 1.3));
+}
+
+void add_between(const std::vector<Machine>& machines, const CollectiveTuning& start, std::vector<Free>& free) {
+  free.push_back(factor(&CollectiveTuning::net_bandwidth, start, 0.4, 1.7));
+  free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, 50));
+  free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, 90));
+  free.push_back(factor(&CollectiveTuning::net_mid_size, start, 1, 4));
+  free.push_back(limit(&CollectiveTuning::net_mid_limit));
+  if (any(machines, [](const PreparedSample& s) { return several_nodes(s) && direct(s); }))
+    free.push_back(factor(&CollectiveTuning::direct_bandwidth, start, 0.05, 1.1));
+}
+
+std::vector<Free> free_parameters(const std::vector<Machine>& machines, const CollectiveTuning& start) {
+  std::vector<Free> free;
+  if (any(machines, [](const PreparedSample& s) { return !several_nodes(s); })) add_inside(machines, start, free);
+  if (any(machines, several_nodes)) add_between(machines, start, free);
+  return free;
+}
+
+CollectiveTuning with(CollectiveTuning tuning, const std::vector<Free>& free, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < free.size(); ++i) free[i].set(tuning, values[i]);
+  return tuning;
+}
+
+std::string sources_of(const std::vector<Machine>& machines) {
+  std::map<std::string, int> rows;
+  for (const Machine& machine : machines)
+    for (const PreparedSample& prepared : machine.samples) ++rows[prepared.sample->source];
+  std::string text;
+  for (const auto& [source, count] : rows) text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", source, count);
+  return text;
+}
+
+}  // namespace
+
+const std::vector<FabricKind>& fabric_kinds() {
+  static const std::vector<FabricKind> kKinds{
+      {"A100 nodes, InfiniBand or RoCE",
+       "",
+       {"dgx-a100"},
+       {"dgx-a100", "selene", "hgx-a100-8x200g", "a100-4hdr", "internevo-a100", "jean-zay", "mdx"}},
+      {"A100, Azure NDv4", "A100 nodes, InfiniBand or RoCE", {"azure-ndv4"}, {"azure-ndv4"}},
+      {"A100, OCI", "A100 nodes, InfiniBand or RoCE", {"oci-bm-gpu4"}, {"oci-bm-gpu4"}},
+      {"A100, ABCI", "A100 nodes, InfiniBand or RoCE", {"abci-a"}, {"abci-a"}, 0, true, true},
+      {"A100, EFA", "A100 nodes, InfiniBand or RoCE", {"aws-p4de"}, {"aws-p4de", "aws-p4d"}, 75},
+      {"A100, Slingshot",
+       "A100 nodes, InfiniBand or RoCE",
+       {"polaris"},
+       {"polaris", "frontier", "lumi", "aurora"},
+       0,
+       false},
+      {"H100 and H200 nodes, InfiniBand or RoCE",
+       "",
+       {"dgx-h100", "dgx-h200", "azure-ndv5"},
+       {"dgx-h100", "dgx-h200", "azure-ndv5", "meta-24k-h100", "abci-3", "grand-teton", "dgx-h800"}},
+      {"H100, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5"}, {"aws-p5"}, 35},
+      {"H200, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5en"}, {"aws-p5en"}, 35},
+      {"H100, TCPXO", "H100 and H200 nodes, InfiniBand or RoCE", {"gcp-a3mega"}, {"gcp-a3mega"}},
+      {"H100 in a mesh of 4", "H100 and H200 nodes, InfiniBand or RoCE", {"snellius"}, {"snellius", "tsubame-4"}},
+      {"H100 in a mesh of 4, Slingshot", "H100 in a mesh of 4", {"kestrel"}, {"kestrel"}, 0, false},
+      {"B200 and B300 nodes",
+       "H100 and H200 nodes, InfiniBand or RoCE",
+       {"dgx-b200", "hgx-b300"},
+       {"dgx-b200", "hgx-b300"}},
+      {"B200, GCP", "B200 and B300 nodes", {"gcp-a4"}, {"gcp-a4"}},
+      {"GB200 and GB300 racks",
+       "B200 and B300 nodes",
+       {"gb200-nvl72", "gb300-nvl72", "oci-gb200"},
+       {"gb200-nvl72", "gb300-nvl72", "oci-gb200"}},
+      {"MI300X", "A100 nodes, InfiniBand or RoCE", {"hgx-mi300x"}, {"hgx-mi300x"}},
+      {"PCIe", "", {"rtx-pro-6000-pcie"}, {"rtx-pro-6000-pcie"}}};
+  return kKinds;
+}
+
+std::vector<PreparedSample> prepare(const Cluster& cluster, const std::vector<const CollectiveSample*>& samples) {
+  using Curve = std::tuple<std::string, std::string, Collective, int, Algorithm>;
+  const auto curve_of = [](const CollectiveSample& s) {
+    return Curve{s.source, s.system, s.call.collective, s.ranks, s.call.algorithm};
+  };
+  std::map<Curve, double> weights;
+  const auto own_weight = [](const CollectiveSample& s) { return s.call.size.count > 1 << 20 ? 2.0 : 1.0; };
+  for (const CollectiveSample* sample : samples) weights[curve_of(*sample)] += own_weight(*sample);
+  std::map<int, GroupPlacement> groups;
+  std::vector<PreparedSample> prepared;
+  for (const CollectiveSample* sample : samples) {
+    if (groups.count(sample->ranks) == 0) {
+      std::vector<int> ranks(static_cast<std::size_t>(sample->ranks));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      Cluster sized = cluster;
+      sized.world_size = sample->ranks;
+      groups[sample->ranks] = place(sized, ranks, 1);
+    }
+    prepared.push_back({sample, groups[sample->ranks], own_weight(*sample) / weights[curve_of(*sample)]});
+  }
+  return prepared;
+}
+
+double log_error(const std::vector<Machine>& machines, const CollectiveTuning& tuning) {
+  LogError error;
+  for (const Machine& machine : machines) {
+    Cluster cluster = machine.cluster;
+    cluster.tuning = tuning;
+    const auto network = make_analytic_network(cluster, machine.architecture);
+    for (const PreparedSample& prepared : machine.samples)
+      error.add(seconds(network->cost(prepared.sample->call, prepared.group).duration), prepared.sample->seconds,
+                prepared.weight);
+  }
+  return error.mean();
+}
+
+CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start, int evaluations) {
+  const std::vector<Free> free = free_parameters(machines, start);
+  std::vector<Parameter> parameters;
+  for (const Free& f : free) parameters.push_back(f.range);
+  const auto loss = [&](const std::vector<double>& values) { return log_error(machines, with(start, free, values)); };
+  CollectiveTuning tuning = with(start, free, minimize(parameters, loss, evaluations));
+  tuning.residual = log_error(machines, tuning);
+  tuning.data = sources_of(machines);
+  return tuning;
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,49 @@
+/// What the calibration of collectives hands on: the tuning inside a topology file, and the table of errors.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/network/cluster.hpp"
+#include "tools/accuracy/fit/collective_samples.hpp"
+
+namespace tracecast::accuracy {
+
+/// The "collectives" object of a topology file, without what equals NCCL's own numbers.
+std::string to_json(const CollectiveTuning& tuning);
+
+/// `text` of a topology file with this tuning in the place of its own, and a source for it.
+/// Requires a file as they are shipped: one key of the top level begins each line of two blanks' indent.
+std::string with_tuning(const std::string& text, const CollectiveTuning& tuning);
+
+/// Errors of the forecast busbw of one curve or source, |predicted / measured - 1|.
+struct BusbwError {
+  int samples = 0;
+  double sum = 0;
+  double signed_sum = 0;
+  void add(double predicted_seconds, double measured_seconds);
+  double mean() const { return samples > 0 ? sum / samples : 0; }
+  double bias() const { return samples > 0 ? signed_sum / samples : 0; }
+};
+
+/// All samples that one source has of one machine.
+struct SourceErrors {
+  std::string topology;
+  BusbwError nccl;                           ///< above 1 MiB, NCCL's own numbers
+  BusbwError tuned;                          ///< above 1 MiB
+  BusbwError small;                          ///< tuned, up to 1 MiB
+  std::map<std::string, BusbwError> curves;  ///< above 1 MiB, by collective and ranks
+};
+
+/// By source and system. `clusters` by name, with their tunings.
+using Errors = std::map<std::string, SourceErrors>;
+Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters);
+
+/// A Markdown table of the sources, the means over sources and over samples, and the worst curves. `held_out`: the same by
+/// tunings that have not seen the source; empty: a table without that column.
+std::string to_markdown(const Errors& errors, const Errors& held_out = {});
+
+}  // namespace tracecast::accuracy

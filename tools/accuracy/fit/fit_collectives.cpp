@@ -1,0 +1,187 @@
+/// Fits the corrections of NCCL's model to measured collectives and prints how well the forecasts then agree.
+///
+///   fit_collectives DATA TOPOLOGIES            the table, with the tunings as they are
+///   fit_collectives DATA TOPOLOGIES --fit      fits, writes the tunings into TOPOLOGIES/*.json, then the table
+///   … --held-out                                     also by tunings that have not seen the source, fitted for this only
+///   … --document FILE                                puts the table behind the last heading of a Markdown file
+///
+/// DATA holds collectives/ (the public benchmarks; not part of this repository).
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "sim/network/nccl_tuning.hpp"
+#include "tools/accuracy/fit/collective_fit.hpp"
+#include "tools/accuracy/fit/collective_report.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr const char* kUsage = "usage: fit_collectives DATA TOPOLOGIES [--fit] [--held-out] [--document FILE]\n";
+
+struct Options {
+  std::filesystem::path data;
+  std::filesystem::path topologies;
+  std::filesystem::path document;
+  bool fit = false;
+  bool held_out = false;
+};
+
+std::string whole_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+Result<std::map<std::string, Cluster>> read_clusters(const Options& options) {
+  std::map<std::string, Cluster> clusters;
+  for (const FabricKind& kind : fabric_kinds())
+    for (const std::string& name : kind.topologies) {
+      Result<Cluster> cluster = read_topology(options.topologies / (name + ".json"));
+      if (!cluster) return tl::unexpected(cluster.error());
+      clusters.emplace(name, *cluster);
+    }
+  return clusters;
+}
+
+std::vector<Machine> machines_of(const FabricKind& kind, const std::map<std::string, Cluster>& clusters,
+                                 const std::vector<CollectiveSample>& samples) {
+  std::vector<Machine> machines;
+  for (const std::string& name : kind.measured) {
+    const Cluster& cluster = clusters.at(name);
+    std::vector<const CollectiveSample*> mine;
+    for (const CollectiveSample& sample : samples)
+      if (sample.topology == name) mine.push_back(&sample);
+    machines.push_back({cluster, std::string(architecture_of_gpu(cluster.gpu)), prepare(cluster, mine)});
+  }
+  return machines;
+}
+
+/// What is known of a kind before any fit.
+CollectiveTuning with_facts(const FabricKind& kind, CollectiveTuning tuning) {
+  tuning.net_latency_us = kind.net_latency_us;
+  tuning.ll128 = kind.ll128;
+  tuning.sharp = kind.sharp;
+  return tuning;
+}
+
+/// The tuning that a kind's fit starts from: its parent's as shipped, which holds no sample of the kind.
+CollectiveTuning start_of(const FabricKind& kind, const std::map<std::string, Cluster>& clusters) {
+  for (const FabricKind& parent : fabric_kinds())
+    if (parent.name == kind.parent) return with_facts(kind, clusters.at(parent.measured.front()).tuning);
+  return with_facts(kind, {});
+}
+
+/// Each source by a tuning that was fitted to the other sources of its kind of machine, or where there are none, its parent's.
+Errors held_out_errors(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters) {
+  constexpr int kEvaluations = 3000;
+  const auto name_of = [](const CollectiveSample& sample) { return sample.source + ", " + sample.system; };
+  Errors errors;
+  for (const FabricKind& kind : fabric_kinds()) {
+    const std::set<std::string> measured(kind.measured.begin(), kind.measured.end());
+    std::set<std::string> sources;
+    for (const CollectiveSample& sample : samples)
+      if (measured.contains(sample.topology)) sources.insert(name_of(sample));
+    for (const std::string& source : sources) {
+      std::vector<CollectiveSample> own, others;
+      for (const CollectiveSample& sample : samples)
+        if (measured.contains(sample.topology)) (name_of(sample) == source ? own : others).push_back(sample);
+      const CollectiveTuning start = start_of(kind, clusters);
+      const CollectiveTuning tuning =
+          others.empty() ? start : fit_tuning(machines_of(kind, clusters, others), start, kEvaluations);
+      std::map<std::string, Cluster> tuned = clusters;
+      for (const std::string& topology : kind.measured) tuned.at(topology).tuning = tuning;
+      for (const auto& [name, error] : errors_of(own, tuned)) {
+        errors[name].tuned.samples += error.tuned.samples;  // a source may have machines of two kinds
+        errors[name].tuned.sum += error.tuned.sum;
+      }
+    }
+  }
+  return errors;
+}
+
+Result<void> fit_all(const Options& options, const std::vector<CollectiveSample>& samples,
+                     std::map<std::string, Cluster>& clusters) {
+  std::map<std::string, CollectiveTuning> tunings;
+  for (const FabricKind& kind : fabric_kinds()) {
+    const CollectiveTuning start = with_facts(kind, kind.parent.empty() ? CollectiveTuning{} : tunings.at(kind.parent));
+    const CollectiveTuning tuning = fit_tuning(machines_of(kind, clusters, samples), start);
+    tunings.emplace(kind.name, tuning);
+    fmt::print(stderr, "{}: mean |log error| {:.3f}\n", kind.name, tuning.residual);
+    for (const std::string& name : kind.topologies) {
+      const std::filesystem::path path = options.topologies / (name + ".json");
+      const Result<void> written = write_file(path, with_tuning(whole_file(path), tuning));
+      if (!written) return written;
+      const Result<Cluster> again = read_topology(path);  // as rounded in the file
+      if (!again) return tl::unexpected(again.error());
+      clusters.at(name) = *again;
+    }
+  }
+  return {};
+}
+
+/// The table replaces everything behind the last heading.
+Result<void> write_document(const std::filesystem::path& path, const std::string& table) {
+  std::string text = whole_file(path);
+  const std::size_t heading = text.rfind("\n## ");
+  const std::size_t line_end = heading == std::string::npos ? std::string::npos : text.find('\n', heading + 1);
+  if (line_end == std::string::npos)
+    return fail({path.string(), 0, "", "", "has no heading '## …' for the table to follow"});
+  return write_file(path, text.substr(0, line_end + 1) + "\n" + table);
+}
+
+Result<void> run(const Options& options) {
+  const Result<std::vector<CollectiveSample>> samples = read_collective_samples(options.data);
+  if (!samples) return tl::unexpected(samples.error());
+  Result<std::map<std::string, Cluster>> clusters = read_clusters(options);
+  if (!clusters) return tl::unexpected(clusters.error());
+  if (options.fit) {
+    const Result<void> fitted = fit_all(options, *samples, *clusters);
+    if (!fitted) return fitted;
+  }
+  const std::string table =
+      to_markdown(errors_of(*samples, *clusters), options.held_out ? held_out_errors(*samples, *clusters) : Errors{});
+  fmt::print("{}", table);
+  return options.document.empty() ? Result<void>{} : write_document(options.document, table);
+}
+
+/// False for a wrong command line.
+bool parse(int argc, char** argv, Options& options) {
+  if (argc < 3) return false;
+  options.data = argv[1];
+  options.topologies = argv[2];
+  for (int i = 3; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--fit")
+      options.fit = true;
+    else if (argument == "--held-out")
+      options.held_out = true;
+    else if (argument == "--document" && i + 1 < argc)
+      options.document = argv[++i];
+    else
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace tracecast::accuracy
+
+int main(int argc, char** argv) {
+  using namespace tracecast::accuracy;
+  Options options;
+  if (!parse(argc, argv, options)) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  const tracecast::Result<void> result = run(options);
+  if (result) return 0;
+  fmt::print(stderr, "{}\n", tracecast::to_string(result.error()));
+  return 2;
+}

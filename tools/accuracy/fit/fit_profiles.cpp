@@ -1,0 +1,65 @@
+/// Fits profiles to the public measurements in shared/data and writes them: `fit_profiles --data DIR --all --out kernels/profiles`.
+#include <filesystem>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/io/files.hpp"
+#include "tools/accuracy/fit/assemble.hpp"
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+struct Options {
+  std::string data;
+  std::string gpu;
+  bool all = false;
+  std::string out;
+};
+
+Result<void> write_profiles(const Options& options) {
+  Assembler assembler(options.data);
+  for (const Gpu& gpu : catalogue()) {
+    if (!options.all && options.gpu != gpu.name) continue;
+    const Result<Profile> profile = assembler.profile(gpu);
+    if (!profile) return tl::unexpected(profile.error());
+    const std::filesystem::path file = options.all ? std::filesystem::path(options.out) / (profile->name + ".json")
+                                                   : std::filesystem::path(options.out);
+    if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
+  }
+  fmt::print("{:16} {:28} {:>8} {:>8} {:>8} {:>8}\n", "profile", "group", "samples", "all %", "large %", "bias %");
+  for (const FitLine& fit : assembler.fits())
+    fmt::print("{:16} {:28} {:8} {:8.1f} {:8.1f} {:+8.1f}\n", fit.profile, fit.group, fit.samples, 100 * fit.all,
+               100 * fit.large, 100 * fit.bias);
+  return {};
+}
+
+std::string names() {
+  std::string text;
+  for (const Gpu& gpu : catalogue()) text += (text.empty() ? "" : " ") + std::string(gpu.name);
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Fits GPU profiles to public measurements. Held-out mean |log error| per group is printed.");
+  Options options;
+  app.add_option("--data", options.data, "the folder with kernels/ and gpu-specs/")->required();
+  app.add_option("--gpu", options.gpu, "one of: " + names());
+  app.add_flag("--all", options.all, "every GPU");
+  app.add_option("--out", options.out, "the profile's file; with --all the folder of them")->required();
+  CLI11_PARSE(app, argc, argv);
+  constexpr int kBadInput = 2;
+  if (!options.all && find_gpu(options.gpu) == nullptr) {
+    fmt::print(stderr, "--gpu = '{}': is unknown (allowed: {}, or --all)\n", options.gpu, names());
+    return kBadInput;
+  }
+  const Result<void> done = write_profiles(options);
+  if (done) return 0;
+  fmt::print(stderr, "{}\n", to_string(done.error()));
+  return kBadInput;
+}

@@ -1,0 +1,91 @@
+#include "tools/accuracy/fit/memory_fit.hpp"
+
+#include "sim/base/result.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+using MemorySamples = std::vector<MemorySample>;
+
+MemoryModel best_model(const MemorySamples& samples, double bandwidth) {
+  const auto model_of = [](const std::vector<double>& x) { return MemoryModel{x[0] * 1e-6, x[1], {}}; };
+  const auto loss = [&](const std::vector<double>& x) {
+    LogError error;
+    for (const MemorySample& s : samples) error.add(memory_bound_seconds(model_of(x), bandwidth, s.traffic), s.seconds);
+    return error.mean();
+  };
+  return model_of(minimize({{3, 0, 20}, {0.7, 0.02, 1}}, loss, 400));
+}
+
+/// Bytes of one operator over `tokens` tokens, in 16 bit.
+std::int64_t vidur_traffic(const Table& table, std::size_t row, const std::string& column) {
+  const auto size = [&](const char* name) { return table.integer(row, table.column(name)); };
+  const std::int64_t tokens = size("num_tokens");
+  const std::int64_t hidden = size("n_embd");
+  const std::int64_t tp = size("num_tensor_parallel_workers");
+  if (column == "add_ms") return 3 * 2 * tokens * hidden;
+  if (column == "emb_ms") return 2 * 2 * tokens * hidden;
+  if (column == "mlp_act_ms") {
+    const bool gated = table.text(row, table.column("use_gated_mlp")) == "True";
+    return (gated ? 3 : 2) * 2 * tokens * size("n_expanded_embd") / tp;
+  }
+  TRACECAST_ASSERT(column == "attn_rope_ms", "a column that is read has its traffic");
+  return 2 * 2 * tokens * (size("n_head") + size("n_kv_head")) * (hidden / size("n_head")) / tp;
+}
+
+}  // namespace
+
+MemorySamples read_vidur_samples(const Table& table, const std::string& column) {
+  constexpr double kTimerLimit = 20e-6;
+  const std::size_t time = table.column(column);
+  MemorySamples samples;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const double seconds = table.number(row, time) * 1e-3;
+    if (!(seconds >= kTimerLimit)) continue;
+    samples.push_back({Bytes{vidur_traffic(table, row, column)}, seconds, table.integer(row, table.column("n_embd"))});
+  }
+  return samples;
+}
+
+MemorySamples read_norm_samples(const Table& table, const std::string& gpu, bool backward) {
+  MemorySamples samples;
+  const auto column = [&](const char* name) { return table.column(name); };
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("backend")) != "cudnn") continue;
+    const double seconds = table.number(row, column(backward ? "bwd_time_ms" : "fwd_time_ms")) * 1e-3;
+    const std::int64_t elements = table.integer(row, column("N")) * table.integer(row, column("C"));
+    if (seconds > 0)
+      samples.push_back({Bytes{(backward ? 6 : 4) * elements}, seconds, table.integer(row, column("C"))});
+  }
+  return samples;
+}
+
+MemorySamples read_quantise_samples(const Table& table, const std::string& gpu) {
+  MemorySamples samples;
+  const auto column = [&](const char* name) { return table.column(name); };
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, column("gpu")) != gpu || table.text(row, column("kernel_source")) == "sglang") continue;
+    const std::int64_t m = table.integer(row, column("m"));
+    const std::int64_t k = table.integer(row, column("k"));
+    samples.push_back({Bytes{3 * m * k}, table.number(row, column("latency_us")) * 1e-6, k});
+  }
+  return samples;
+}
+
+MemoryModel fit_memory(const MemorySamples& samples, double bandwidth, const std::string& data) {
+  constexpr std::int64_t kFolds = 5;
+  LogError error;
+  for (std::int64_t fold = 0; fold < kFolds; ++fold) {
+    MemorySamples fitted;
+    MemorySamples held;
+    for (const MemorySample& s : samples) (s.group / 128 % kFolds == fold ? held : fitted).push_back(s);
+    if (fitted.empty() || held.empty()) continue;
+    const MemoryModel model = best_model(fitted, bandwidth);
+    for (const MemorySample& s : held) error.add(memory_bound_seconds(model, bandwidth, s.traffic), s.seconds);
+  }
+  MemoryModel model = best_model(samples, bandwidth);
+  model.fit = {data, static_cast<int>(samples.size()), error.mean()};
+  return model;
+}
+
+}  // namespace tracecast::accuracy

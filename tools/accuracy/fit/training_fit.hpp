@@ -1,0 +1,37 @@
+/// In-training factors from published runs: the last step of a fit, after kernels and collectives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/io/scenario.hpp"
+
+namespace tracecast::accuracy {
+
+/// A published run with its forecast.
+struct RunLine {
+  std::string name;
+  double predicted_s = 0;
+  double measured_s = 0;
+  double error() const { return predicted_s / measured_s - 1; }
+};
+
+/// Factors on the in-training factors of a profile family; 1: as they came from the kernels' fits.
+struct TrainingFit {
+  double gemm = 1;
+  double attention = 1;
+  double memory = 1;    ///< element-wise work and unfused softmax
+  double residual = 0;  ///< mean |log error| of the runs after the fit
+  std::vector<RunLine> runs;
+};
+
+/// Forecasts of `runs` with the factors of `fit` on top of their profiles.
+std::vector<RunLine> forecast_runs(const std::vector<Scenario>& runs, const TrainingFit& fit);
+
+/// Minimises the log errors (squared, linear for outliers) of all runs of one GPU family together, held near 1 by log-normal priors (10 % on
+/// GEMM, 20 % on attention, 40 % on memory-bound work: A4's bootstrap ranges and the spread between its GPUs). One set of
+/// factors for all runs: no parameter per run and none per model.
+/// Requires runs with a measured step time that can be forecast.
+TrainingFit fit_training(const std::vector<Scenario>& runs);
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,257 @@
+#include "tools/accuracy/row_machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+/// The machine of a row: the first line whose GPU is the row's and whose words are all in its network and framework.
+struct Fabric {
+  const char* gpu;
+  const char* network;    ///< part of inter_node_link; "" any
+  const char* framework;  ///< beginning of framework; "" any
+  double memory_gb;       ///< 0 any
+  int gpus_per_node;      ///< 0 any
+  MachineClass machine;
+};
+constexpr std::array kFabrics{
+    Fabric{"A100", "Omni-Path", "", 0, 8, {"jean-zay", "", true}},
+    Fabric{"A100", "4x 100Gb/s RoCE", "", 0, 8, {"internevo-a100", "", true}},
+    Fabric{"A100", "4x HDR", "", 40, 0, {"a100-4hdr", "a100-40gb", true}},
+    Fabric{"A100", "4x HDR", "", 0, 0, {"a100-4hdr", "", true}},
+    Fabric{"A100", "1600Gb/s RoCE", "", 40, 8, {"hgx-a100-8x200g", "", true}},
+    Fabric{"A100", "1600Gb/s RoCE", "", 0, 8, {"hgx-a100-8x200g", "a100", true}},
+    Fabric{"A100", "8x HDR", "", 80, 8, {"selene", "", true}},
+    Fabric{"A100", "", "", 40, 0, {"dgx-a100", "a100-40gb", false}},
+    Fabric{"A100", "", "", 0, 0, {"dgx-a100", "", false}},
+    Fabric{"A100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "a100-pcie", false}},
+    Fabric{"A800", "", "", 0, 0, {"hgx-a800", "", false}},
+    Fabric{"H100", "pods of 3072", "", 0, 0, {"meta-24k-h100", "", true}},
+    Fabric{"H100", "", "torchtitan", 96, 0, {"grand-teton", "h100-96gb-500w", false}},
+    Fabric{"H100", "", "torchtitan", 0, 0, {"grand-teton", "", false}},
+    Fabric{"H100", "", "", 96, 0, {"dgx-h100", "h100-96gb-500w", false}},
+    Fabric{"H100", "", "", 0, 0, {"dgx-h100", "", false}},
+    Fabric{"H100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "h100-pcie", false}},
+    Fabric{"H20", "", "", 0, 0, {"hgx-h20", "", false}},
+    Fabric{"GH200", "", "", 0, 0, {"jupiter", "", false}},
+    Fabric{"H800", "", "", 0, 0, {"dgx-h800", "", false}},
+    Fabric{"H200", "", "", 0, 0, {"dgx-h200", "", false}},
+    Fabric{"B200", "", "", 0, 0, {"dgx-b200", "", false}},
+    Fabric{"B300", "", "", 0, 0, {"hgx-b300", "", false}},
+    Fabric{"GB200", "", "", 0, 0, {"gb200-nvl72", "", false}},
+    Fabric{"GB300", "", "", 0, 0, {"gb300-nvl72", "", false}},
+    Fabric{"V100", "", "", 16, 0, {"dgx-v100", "v100-16gb", false}},
+    Fabric{"V100", "", "", 0, 16, {"dgx-2h", "", false}},
+    Fabric{"V100", "", "", 0, 0, {"dgx-v100", "", false}},
+    Fabric{"MI250X-GCD", "", "", 0, 0, {"frontier", "", false}},
+    Fabric{"MI250X", "", "", 128, 0, {"frontier", "mi250x-module", false}},
+    Fabric{"MI250X", "", "", 0, 4, {"frontier", "mi250x-module", false}},
+    Fabric{"MI250X", "", "", 0, 0, {"frontier", "", false}},
+    Fabric{"MI300X", "", "", 0, 0, {"hgx-mi300x", "", false}},
+    Fabric{"MI325X", "", "", 0, 0, {"hgx-mi300x", "mi325x", false}},
+    Fabric{"MI355X", "", "", 0, 0, {"hgx-mi300x", "mi355x", false}},
+    Fabric{"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
+};
+
+/// Rates of one port, Gb/s, by what vendors call the generation; a longer name before its beginning.
+struct Generation {
+  const char* name;
+  int gigabits;
+};
+constexpr std::array kGenerations{
+    Generation{"hdr100", 100},    Generation{"ndr200", 200},   Generation{"xdr", 800}, Generation{"ndr", 400},
+    Generation{"hdr", 200},       Generation{"edr", 100},      Generation{"fdr", 56},  Generation{"slingshot-10", 100},
+    Generation{"slingshot", 200}, Generation{"omni-path", 100}};
+
+/// What a copy reaches of PCIe's rate: 53 of 63 GB/s, as in topologies/ (DOMAIN.md 6.3).
+constexpr double kOfPcie = 0.84;
+
+/// More of either in one host is a misprint.
+constexpr int kMostNics = 64;
+constexpr int kMostGpus = 64;
+
+bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
+
+/// What says nothing of which part it is.
+bool empty_word(const std::string& word) {
+  static constexpr std::array kWords{"NVIDIA", "AMD",    "INTEL", "INSTINCT", "TESLA",     "GPU",      "SXM",
+                                     "SXM2",   "SXM3",   "SXM4",  "SXM5",     "SXM6",      "HBM2",     "HBM2E",
+                                     "HBM3",   "HBM3E",  "OAM",   "SERVER",   "BLACKWELL", "EDITION",  "DGX",
+                                     "HGX",    "TENSOR", "CORE",  "GB",       "NVL72",     "SUPERCHIP"};
+  return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+}
+
+/// "80GB" and, before "GB", "80".
+double memory_of(std::string_view word, std::string_view next) {
+  if (word.size() > 2 && word.ends_with("GB")) return number_of<double>(word.substr(0, word.size() - 2)).value_or(0);
+  return next == "GB" ? number_of<double>(word).value_or(0) : 0;
+}
+
+/// The number that ends before `end`, with blanks between. Negative: none.
+double number_before(std::string_view text, std::size_t end) {
+  while (end > 0 && text[end - 1] == ' ') --end;
+  std::size_t begin = end;
+  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(text[begin - 1])) != 0 || text[begin - 1] == '.'))
+    --begin;
+  return number_of<double>(text.substr(begin, end - begin)).value_or(-1);
+}
+
+/// Gb/s of the first rate in a text in small letters; `text` as it was printed tells bits from bytes. 0: none.
+double first_rate(std::string_view text, std::string_view small) {
+  struct Unit {
+    const char* name;
+    double bits, bytes;
+  };
+  double rate = 0;
+  std::size_t at = std::string_view::npos;
+  for (const Unit& unit :
+       {Unit{"gb/s", 1, 8}, Unit{"gbps", 1, 1}, Unit{"gbit/s", 1, 1}, Unit{"tb/s", 1000, 8000}, Unit{"gbe", 1, 1}}) {
+    const std::size_t found = small.find(unit.name);
+    if (found >= at || number_before(text, found) <= 0) continue;
+    at = found;
+    rate = number_before(text, found) * (text[found + 1] == 'B' ? unit.bytes : unit.bits);
+  }
+  return rate;
+}
+
+/// "8x NDR", "8 x 400Gb/s". 0: none.
+int first_count(std::string_view small) {
+  for (std::size_t at = small.find('x'); at != std::string_view::npos; at = small.find('x', at + 1)) {
+    const char next = at + 1 < small.size() ? small[at + 1] : ' ';
+    const bool apart = at > 0 && small[at - 1] == ' ';  // "8 x 400", but not "Gen4 x16"
+    const bool counts = next == ' ' || (!apart && std::isdigit(static_cast<unsigned char>(next)) != 0);
+    const double count = counts ? number_before(small, at) : -1;
+    if (count >= 1 && count <= kMostNics && count == std::trunc(count)) return static_cast<int>(count);
+  }
+  return 0;
+}
+
+bool only_pcie(const PrintedMachine& printed) {
+  const std::string links = lower_case(printed.links_in_node);
+  return has(links, "pcie") && !has(links, "nvlink") && !has(links, "xgmi") && !has(links, "infinity");
+}
+
+/// GPUs of one host, when a row says that they are others than the reference system's.
+void fit_gpus(NodeSpec& node, int gpus) {
+  const int before = node.gpus_per_host;
+  const bool rack = node.gpus > before;
+  if (gpus < 1 || gpus > kMostGpus || gpus == before || rack) return;
+  node.nics =
+      node.nics == 0 ? 0 : std::max(1, static_cast<int>(std::lround(static_cast<double>(node.nics) * gpus / before)));
+  node.gpus = node.gpus_per_host = gpus;
+  if (gpus > 4 || node.link != IntraLink::nvswitch) return;
+  node.link = IntraLink::nvlink_mesh;  // up to four GPUs are cabled to each other
+  node.nvls = false;
+  node.nvswitches = 1;
+}
+
+/// A machine of one node gets a network without a narrow place, and the latency that topologies take for InfiniBand.
+void connect_nodes(Cluster& cluster) {
+  cluster.fabric = "fat-tree";
+  cluster.tiers = {FabricTier{"fabric", 0, 1, {}}};
+  cluster.node.nic_latency = Duration{1'500'000};
+}
+
+/// A rate above a NIC's, of which nobody says what it is of, is the node's: "EFA 3200Gb/s".
+bool of_whole_node(const PrintedNetwork& network, const NodeSpec& node) {
+  if (network.nics > 0 || network.of == PrintedNetwork::Rate::gpu) return false;
+  return network.of == PrintedNetwork::Rate::node || (node.nics > 0 && network.rate > node.nic_rate);
+}
+
+void fit_network(Cluster& cluster, const PrintedNetwork& network) {
+  NodeSpec& node = cluster.node;
+  const bool of_gpu = network.of == PrintedNetwork::Rate::gpu;
+  const int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
+  std::int64_t rate = network.rate.bytes_per_second;
+  if (of_whole_node(network, node)) rate /= nics;
+  if (rate < 1) return;
+  const double before = static_cast<double>(node.nics) * static_cast<double>(node.nic_rate.bytes_per_second);
+  const double now = static_cast<double>(nics) * static_cast<double>(rate);
+  if (std::abs(now - before) <= 0.01 * before) return;
+  if (node.nics == 0) connect_nodes(cluster);
+  node.nics = nics;
+  node.nic_rate.bytes_per_second = rate;
+}
+
+}  // namespace
+
+GpuName gpu_name(std::string_view printed) {
+  std::string capitals;
+  for (const char c : printed) capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const std::vector<std::string_view> words = words_of(capitals, " \t\r-_(),/");
+  GpuName name;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const double memory = memory_of(words[i], i + 1 < words.size() ? words[i + 1] : std::string_view{});
+    if (memory > 0) name.memory_gb = memory;
+    if (memory > 0 || empty_word(std::string(words[i]))) continue;
+    name.part += (name.part.empty() ? "" : "-") + std::string(words[i]);
+  }
+  return name;
+}
+
+std::optional<PrintedNetwork> printed_network(std::string_view words) {
+  const std::string small = lower_case(words);
+  for (const char* unsure : {"not printed", "about", "assumed", "none"})
+    if (has(small, unsure)) return std::nullopt;
+  PrintedNetwork network;
+  network.nics = first_count(small);
+  double gigabits = first_rate(words, small);
+  if (gigabits > 0) {
+    if (has(small, "per gpu"))
+      network.of = PrintedNetwork::Rate::gpu;
+    else if (has(small, "per node") || has(small, "total") || has(small, "aggregate"))
+      network.of = PrintedNetwork::Rate::node;
+  } else {
+    const auto known =
+        std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return has(small, g.name); });
+    if (known == kGenerations.end()) return std::nullopt;
+    gigabits = known->gigabits;
+  }
+  if (gigabits > 1e5) return std::nullopt;
+  network.rate.bytes_per_second = std::llround(gigabits * 125e6);
+  return network;
+}
+
+const MachineClass* find_machine(const PrintedMachine& printed) {
+  GpuName gpu = gpu_name(printed.gpu);
+  if (only_pcie(printed) && !gpu.part.ends_with("-PCIE")) {
+    const std::string board = gpu.part + "-PCIE";
+    if (std::any_of(kFabrics.begin(), kFabrics.end(), [&](const Fabric& f) { return board == f.gpu; }))
+      gpu.part = board;
+  }
+  const double memory = printed.memory_gb > 0 ? printed.memory_gb : gpu.memory_gb;
+  const auto fits = [&](const Fabric& f) {
+    return gpu.part == f.gpu && has(printed.links_between_nodes, f.network) &&
+           std::string_view(printed.framework).starts_with(f.framework) &&
+           (f.memory_gb == 0 || f.memory_gb == memory) &&
+           (f.gpus_per_node == 0 || printed.gpus_per_node == 0 || f.gpus_per_node == printed.gpus_per_node);
+  };
+  const auto found = std::find_if(kFabrics.begin(), kFabrics.end(), fits);
+  return found == kFabrics.end() ? nullptr : &found->machine;
+}
+
+void plug_in(NodeSpec& node, const Profile& profile) {
+  if (node.link != IntraLink::pcie || profile.host_bandwidth <= 0) return;
+  node.pcie.bytes_per_second = std::llround(kOfPcie * profile.host_bandwidth);
+}
+
+std::string fit_node(Cluster& cluster, const PrintedMachine& printed) {
+  const NodeSpec before = cluster.node;
+  fit_gpus(cluster.node, printed.gpus_per_node);
+  if (const auto network = printed_network(printed.links_between_nodes)) fit_network(cluster, *network);
+  const NodeSpec& node = cluster.node;
+  if (node.gpus_per_host == before.gpus_per_host && node.nics == before.nics && node.nic_rate == before.nic_rate)
+    return "";
+  return fmt::format("nodes of {} GPUs and {} NICs of {:.0f} Gb/s, as printed or in proportion; all else as {}",
+                     node.gpus_per_host, node.nics, static_cast<double>(node.nic_rate.bytes_per_second) / 125e6,
+                     cluster.name);
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,396 @@
+#include "tools/accuracy/validate.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "sim/base/quantile.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr int kSmallSource = 3;  ///< sources with fewer rows are pooled
+/// What is not printed: relative standard deviations. Micro-batch and virtual stages move a step by 10 to 15 %
+/// (ACCURACY.md A3, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %; the dispatcher of
+/// experts by a factor of two from release to release (A3: 17.3, 12.9 and 8.8 s of one configuration).
+constexpr double kUnknownLayout = 0.10;
+constexpr double kUnknownRecompute = 0.06;
+constexpr double kUnknownDispatcher = 0.25;
+
+/// Why a row is not to be scored, "" when it is. Columns that a table lacks ask nothing.
+std::string out_of_scope(const CsvTable& table, std::size_t row) {
+  const auto among = [&](const char* column, const std::set<std::string>& allowed) {
+    const std::string& value = table.text(row, column);
+    return value.empty() || allowed.contains(value);
+  };
+  const auto because = [&](const char* column) {
+    return std::string(column) + " = " + table.text(row, column) + ": context only";
+  };
+  if (!among("outcome", {"completed", "oom"})) return because("outcome");
+  if (!among("row_class", {"full", "assumed"})) return because("row_class");
+  if (!among("task", {"pretrain", "sft"})) return because("task");
+  if (!among("consistency", {"ok", "plausible_mfu", "ok_tflops_vs_mfu_only", "not_applicable"}))
+    return because("consistency");
+  return "";
+}
+
+/// Would the step of `run` fit with this recomputation? Its schedule stays.
+bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& training) {
+  Plan plan = run.plan;
+  plan.training = training;
+  const std::vector<MemoryByKind> peaks = peak_memory(row.scenario.model, plan, run.schedule);
+  return std::all_of(peaks.begin(), peaks.end(),
+                     [&](const MemoryByKind& peak) { return peak.total() <= run.forecast.memory_capacity; });
+}
+
+void settle_recompute(RowScenario& row, const std::string& what) {
+  row.assumptions.emplace_back("recomputation not printed: " + what);
+}
+
+/// The least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
+/// False: it does not fit with all of it.
+bool choose_recompute(RowScenario& row, const ForecastRun& run) {
+  Training& training = row.scenario.training;
+  const auto settle = [&row](const std::string& what) {
+    settle_recompute(row, what);
+    return true;
+  };
+  if (run.forecast.fits) {
+    row.guess_recompute = false;
+    return settle("none fits");
+  }
+  if (!training.flash_attention) {
+    training.recompute = Recompute::selective;
+    if (fits_with(row, run, training)) return settle("the attention scores, the least that fits");
+  }
+  training.recompute = Recompute::full;
+  int longest = 0;
+  for (const Stage& stage : run.plan.stages) longest = std::max(longest, stage.num_layers);
+  for (training.recompute_num_layers = 1; training.recompute_num_layers < longest; ++training.recompute_num_layers)
+    if (fits_with(row, run, training))
+      return settle(std::to_string(training.recompute_num_layers) + " of the " + std::to_string(longest) +
+                    " layers of a virtual stage, the least that fits");
+  training.recompute_num_layers = 0;
+  if (fits_with(row, run, training)) return settle("everything, less does not fit");
+  training.recompute = Recompute::none;
+  return false;
+}
+
+/// A run that completed held its parameters: where they were whole, they were divided, too (Megatron-FSDP, in tables that
+/// print the sharding of the optimizer alone).
+bool divide_parameters(RowScenario& row) {
+  Parallel& parallel = row.scenario.parallel;
+  if (parallel.pp > 1 || parallel.zero_stage == 3) return false;
+  parallel.zero_stage = 3;
+  row.assumptions.emplace_back("would not fit with its parameters whole: ZeRO stage 3");
+  return true;
+}
+
+/// Where nothing makes a run fit it had other means, so that memory says nothing about recomputation: none.
+Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, const ForecastOptions& how) {
+  Result<ForecastRun> run = forecast(row.scenario, how);
+  if (!run || !row.guess_recompute) return run;
+  bool chosen = choose_recompute(row, *run);
+  if (!chosen && completed && divide_parameters(row)) {
+    run = forecast(row.scenario, how);
+    if (!run) return run;
+    chosen = choose_recompute(row, *run);
+  }
+  if (!chosen) settle_recompute(row, "none, since not even everything would make it fit");
+  if (row.scenario.training.recompute == Recompute::none) return run;
+  return forecast(row.scenario, how);
+}
+
+/// Published runs are tuned: of the micro-batches that a row does not print, the one that is forecast to be fastest. A larger
+/// one that does not divide the batch, or needs more memory than there is, is none.
+Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, const ForecastOptions& how) {
+  const RowScenario asked = row;
+  Result<ForecastRun> best = with_least_recompute(row, completed, how);
+  if (!best || !asked.guess_micro_batch) return best;
+  for (const std::int64_t size : {2, 4, 8}) {
+    RowScenario other = asked;
+    other.scenario.training.micro_batch_size = size;
+    Result<ForecastRun> run = with_least_recompute(other, completed, how);
+    if (!run || !run->forecast.fits || run->forecast.step_time_s >= best->forecast.step_time_s) continue;
+    row = std::move(other);
+    best = std::move(run);
+  }
+  row.assumptions.push_back("micro-batch taken: " + std::to_string(row.scenario.training.micro_batch_size));
+  return best;
+}
+
+constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
+
+/// The relative deviation whose 90 % reach as far as the step goes if its host is slower by kHostSpread. A step that computes
+/// just ahead of its host has none of the host's time on its critical path, and yet waits for a slower one: the derivative
+/// of a maximum says nothing of where it bends. Bands by derivatives alone held 60 % of the 40 runs with 2 to 10 % of host
+/// time (docs/validation/accuracy.md).
+double host_reach(const StepGraph& graph, Duration step) {
+  KnobFactors slower = no_factors();
+  slower[static_cast<std::size_t>(Knob::host)] = std::exp(kHostSpread);
+  const Result<Timeline> timeline = simulate(scaled(graph, slower));
+  TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
+  return std::log(seconds(timeline->step_time) / seconds(step)) / kNinetyPercent;
+}
+
+void set_band(RowForecast& out, const RowScenario& row, double host) {
+  double variance = row.guessed_layout ? kUnknownLayout * kUnknownLayout : 0;
+  if (row.guess_recompute) variance += kUnknownRecompute * kUnknownRecompute;
+  if (out.moe) variance += kUnknownDispatcher * kUnknownDispatcher;
+  out.layout_spread = std::sqrt(variance);
+  out.stack_spread = row.stack_spread;
+  out.kernel_spread = std::max(out.sensitivities.run_deviation(), host);
+  out.deviation = std::hypot(out.kernel_spread, out.stack_spread, out.layout_spread);
+  out.band = band_around(out.predicted_s, out.deviation);
+}
+
+/// What the row says of itself, before it is forecast.
+RowForecast labelled(const CsvTable& table, std::size_t index) {
+  RowForecast out;
+  out.row = index;
+  out.id = table.text(index, "id");
+  out.source = table.text(index, "source");
+  out.out_of_memory = table.text(index, "outcome") == "oom";
+  out.measured_s = table.number(index, "step_time_s").value_or(0);
+  const double memory = table.number(index, "mem_gb_reported").value_or(0);
+  out.measured_memory_gib =
+      table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
+  if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // no peak
+  out.skipped = out_of_scope(table, index);
+  if (out.skipped.empty() && out.measured_s <= 0 && !table.text(index, "step_time_s").empty())
+    out.skipped = "step_time_s is not a positive number";
+  return out;
+}
+
+/// Frameworks print tensors, or what their allocator holds for them; the CUDA context and NCCL's buffers are beside it. The
+/// driver counts all.
+Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport printed) {
+  if (whole_device) return memory.total();
+  return printed == MemoryReport::reserved ? memory.reserved() : memory.allocated();
+}
+
+void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, MemoryReport printed) {
+  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.count) / kGiB; };
+  for (const MemoryByKind& memory : forecast.memory) {
+    out.predicted_memory_gib = std::max(out.predicted_memory_gib, gib(memory.total()));
+    out.comparable_memory_gib = std::max(out.comparable_memory_gib, gib(comparable(memory, whole_device, printed)));
+  }
+  out.capacity_gib = static_cast<double>(forecast.memory_capacity.count) / kGiB;
+  out.fits = forecast.fits;
+}
+
+/// The time from step to step where a rank begins the next one while others still finish this one: of the rank whose own
+/// work, from its first kernel to its last and its optimizer, takes longest. Nothing waits for all ranks.
+/// Source: Zero Bubble (Qi et al. 2401.10241), 4 (optimizer validated afterwards), 5.3 (cost: the longest time of a stage)
+Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timeline) {
+  struct Own {
+    Duration first = Duration{std::numeric_limits<std::int64_t>::max()}, last, optimizer;
+  };
+  std::vector<Own> ranks(graph.ranks.size());
+  for (const Span& span : timeline.spans) {
+    const Template& work = graph.templates[static_cast<std::size_t>(span.template_index)];
+    const Op& op = work.ops[static_cast<std::size_t>(span.op)];
+    if (op.type != OpType::compute || op.payload < 0) continue;
+    Own& own = ranks[static_cast<std::size_t>(span.rank)];
+    if (work.phase == Phase::optimizer) {
+      own.optimizer += span.end - span.start;
+    } else {
+      own.first = std::min(own.first, span.start);
+      own.last = std::max(own.last, span.end);
+    }
+  }
+  Duration longest;
+  for (const Own& own : ranks)
+    if (own.last > own.first) longest = std::max(longest, own.last - own.first + own.optimizer);
+  return longest > Duration{} ? std::min(longest, timeline.step_time) : timeline.step_time;
+}
+
+void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, const Timeline& timeline) {
+  out.sensitivities = sensitivities(graph, timeline);
+  const Duration step = row.steps_overlap ? between_overlapping_steps(graph, timeline) : timeline.step_time;
+  out.predicted_s = seconds(step);
+  const double share = out.predicted_s / std::max(1e-12, out.sensitivities.step_s);
+  for (std::size_t k = 0; k < kKnobs; ++k) {
+    out.sensitivities.path_s[k] *= share;
+    out.sensitivities.spread_s[k] *= share;
+  }
+  out.sensitivities.step_s = out.predicted_s;
+  const bool steps = !timeline.spans.empty() && timeline.step_time > Duration{};
+  set_band(out, row, steps ? host_reach(graph, timeline.step_time) : 0);
+}
+
+/// One forecast for each set of factors; the step is built once.
+std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
+                                      const ValidateOptions& options, const std::vector<FactorsOf>& sets) {
+  RowForecast out = labelled(table, index);
+  const auto for_all = [&] { return std::vector<RowForecast>(sets.size(), out); };
+  if (!out.skipped.empty()) return for_all();
+  Result<RowScenario> row = scenario_of_row(table, index, library);
+  if (!row) {
+    const Diagnostic& why = row.error().diagnostics.front();
+    out.skipped = why.key + " " + why.message;
+    return for_all();
+  }
+  if (options.change) options.change(*row);
+  out.stack = row->stack;
+  out.architecture = row->scenario.profile.architecture;
+  out.moe = row->scenario.model.moe.has_value();
+  ForecastOptions how = options.forecast;
+  how.record_spans |= row->steps_overlap;  // between_overlapping_steps reads them
+  const Result<ForecastRun> run = with_best_micro_batch(*row, !out.out_of_memory, how);
+  out.assumptions = row->assumptions;
+  if (!run) {
+    out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
+    return for_all();
+  }
+  const bool whole_device = table.text(index, "mem_kind").starts_with("max GPU memory");
+  set_memory(out, run->forecast, whole_device, row->memory_report);
+  std::vector<RowForecast> all = for_all();
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (!sets[i]) {
+      set_time(all[i], *row, run->graph, run->timeline);
+      continue;
+    }
+    const StepGraph graph = scaled(run->graph, sets[i](*row));
+    const Result<Timeline> timeline = simulate(graph, {true});
+    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
+    set_time(all[i], *row, graph, *timeline);
+  }
+  return all;
+}
+
+}  // namespace
+
+Band band_around(double p50_s, double deviation) {
+  const double factor = std::exp(kNinetyPercent * deviation);
+  return {p50_s / factor, p50_s, p50_s * factor};
+}
+
+std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const RowLibrary& library,
+                                                    const std::vector<FactorsOf>& sets,
+                                                    const ValidateOptions& options) {
+  std::vector<std::vector<RowForecast>> rows(sets.size(), std::vector<RowForecast>(table.rows()));
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](bool reports) {
+    for (std::size_t i = next++; i < table.rows(); i = next++) {
+      std::vector<RowForecast> row = forecast_row(table, i, library, options, sets);
+      for (std::size_t set = 0; set < sets.size(); ++set) rows[set][i] = std::move(row[set]);
+      if (reports && options.progress) options.progress(static_cast<int>(i), static_cast<int>(table.rows()));
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int t = 1; t < options.threads; ++t) helpers.emplace_back(work, false);
+  work(true);
+  for (std::thread& helper : helpers) helper.join();
+  return rows;
+}
+
+Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
+                                          const ValidateOptions& options) {
+  for (const char* column : {"layers", "hidden", "heads", "seq_len", "global_batch_seqs", "gpu", "gpu_count"})
+    if (!table.has(column))
+      return fail({table.file(), 1, column, "", "is no column of the table; runs cannot be forecast without it"});
+  return std::move(validate_each(table, library, {options.factors}, options).front());
+}
+
+ErrorSummary summarise(const std::vector<const RowForecast*>& rows) {
+  ErrorSummary s;
+  s.rows = static_cast<int>(rows.size());
+  if (rows.empty()) return s;
+  std::vector<double> absolute, own, widths;
+  for (const RowForecast* row : rows) {
+    absolute.push_back(std::abs(row->error()));
+    own.push_back(row->error());
+    widths.push_back((row->band.p95_s - row->band.p5_s) / 2 / row->band.p50_s);
+    s.mean += absolute.back() / s.rows;
+    s.within_10 += (absolute.back() <= 0.1 ? 1.0 : 0.0) / s.rows;
+    s.coverage += (row->inside_band() ? 1.0 : 0.0) / s.rows;
+  }
+  s.worst = *std::max_element(absolute.begin(), absolute.end());
+  s.median = median(absolute);
+  s.bias = median(own);
+  s.half_width = median(widths);
+  return s;
+}
+
+Measure measure(const std::vector<const RowForecast*>& rows) {
+  std::map<std::string, std::vector<double>> by_source;
+  for (const RowForecast* row : rows) by_source[row->source].push_back(row->error());
+  std::vector<double> pool;
+  Measure m;
+  int scattered = 0;
+  const auto add = [&m](const std::vector<double>& errors) {
+    std::vector<double> absolute;
+    for (const double e : errors) absolute.push_back(std::abs(e));
+    m.mean_of_medians += median(absolute);
+    ++m.sources;
+  };
+  for (const auto& [source, errors] : by_source) {
+    if (errors.size() < kSmallSource) {
+      pool.insert(pool.end(), errors.begin(), errors.end());
+      continue;
+    }
+    add(errors);
+    const double middle = median(errors);
+    std::vector<double> away;
+    for (const double e : errors) away.push_back(std::abs((1 + e) / (1 + middle) - 1));
+    m.scatter += median(away);
+    ++scattered;
+  }
+  if (!pool.empty()) add(pool);
+  if (m.sources > 0) m.mean_of_medians /= m.sources;
+  if (scattered > 0) m.scatter /= scattered;
+  return m;
+}
+
+std::vector<const RowForecast*> scored(const std::vector<RowForecast>& rows) {
+  std::vector<const RowForecast*> out;
+  for (const RowForecast& row : rows)
+    if (row.scored()) out.push_back(&row);
+  return out;
+}
+
+std::map<std::string, std::vector<const RowForecast*>> grouped(const CsvTable& table,
+                                                               const std::vector<RowForecast>& rows,
+                                                               const std::string& column) {
+  std::map<std::string, std::vector<const RowForecast*>> groups;
+  for (const RowForecast* row : scored(rows)) {
+    const std::string& name = column == "architecture" ? row->architecture
+                              : column == "stack"      ? row->stack
+                                                       : table.text(row->row, column);
+    groups[name.empty() ? "not printed" : name].push_back(row);
+  }
+  return groups;
+}
+
+MemorySummary summarise_memory(const std::vector<RowForecast>& rows, const std::string& source) {
+  MemorySummary m;
+  for (const RowForecast& row : rows) {
+    if (!row.forecast_made() || (!source.empty() && row.source != source)) continue;
+    if (row.out_of_memory) {
+      ++m.out_of_memory;
+      m.out_of_memory_seen += row.fits ? 0 : 1;
+      continue;
+    }
+    ++m.completed;
+    m.completed_fit += row.fits ? 1 : 0;
+    if (row.measured_memory_gib <= 0) continue;
+    const double error = row.memory_error();
+    ++m.rows;
+    m.mean += std::abs(error);
+    m.worst = std::max(m.worst, std::abs(error));
+    m.bias += error;
+  }
+  if (m.rows > 0) {
+    m.mean /= m.rows;
+    m.bias /= m.rows;
+  }
+  return m;
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,359 @@
+#include "tools/accuracy/validation_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/markup.hpp"
+#include "sim/report/page_parts.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string signed_share(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+std::string plain(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
+
+/// 79 columns for ids of up to 26.
+std::string row_line(const RowForecast& r) {
+  if (!r.scored())
+    return fmt::format("  {} {} {} {}  {} to {}\n", pad_right(r.id.empty() ? "-" : r.id, 26),
+                       pad_left(seconds_text(r.predicted_s), 8), pad_left("-", 8), pad_left("-", 7),
+                       seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
+  return without_trailing_blanks(fmt::format(
+             "  {} {} {} {}  {} {}", pad_right(r.id.empty() ? "-" : r.id, 26), pad_left(seconds_text(r.predicted_s), 8),
+             pad_left(seconds_text(r.measured_s), 8), pad_left(fmt::format("{:+.1f}", 100 * r.error()), 7),
+             pad_right(fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)), 18),
+             r.inside_band() ? "" : "out")) +
+         "\n";
+}
+
+constexpr int kGroupName = 30;
+
+/// A name that is longer than its column has a line of its own.
+std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows) {
+  const ErrorSummary s = summarise(rows);
+  const Measure m = measure(rows);
+  const bool fits = columns(name) <= kGroupName;
+  return fmt::format("{}  {} {:4} {} {} {} {} {} {}\n", fits ? "" : "  " + name + "\n",
+                     pad_right(fits ? name : "", kGroupName), s.rows, pad_left(plain(m.mean_of_medians), 7),
+                     pad_left(plain(s.mean), 6), pad_left(plain(s.worst), 6),
+                     pad_left(fmt::format("{:+.1f}", 100 * s.bias), 6), pad_left(plain(s.coverage), 6),
+                     pad_left(plain(s.half_width), 6));
+}
+
+std::string group_header() {
+  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("signed_share", kGroupName), pad_left("rows", 4),
+                     pad_left("measure", 7), pad_left("mean", 6), pad_left("worst", 6), pad_left("bias", 6),
+                     pad_left("inside", 6), pad_left("+-band", 6));
+}
+
+std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
+  std::string text = group_header() + group_line("all", scored(rows));
+  if (!by.empty())
+    for (const auto& [name, group] : grouped(table, rows, by)) text += group_line(name, group);
+  return text;
+}
+
+/// The first few.
+std::string some_of(const std::vector<std::string>& ids) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, ids.size()); ++i) text += (i > 0 ? ", " : "") + ids[i];
+  return ids.size() > kShown ? text + ", .." : text;
+}
+
+std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& style) {
+  const MemorySummary m = summarise_memory(rows);
+  return paragraph(
+      "  ",
+      fmt::format("{} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
+                  "fit, {} of {} that ran out of memory are forecast not to",
+                  m.rows, plain(m.mean), signed_share(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
+                  m.out_of_memory),
+      style);
+}
+
+/// Name, five or six numbers; empty ones at the end are left out.
+std::string sample_line(int name, const std::array<std::string, 7>& cells) {
+  std::string line = "  " + pad_right(cells[0], name);
+  for (std::size_t i = 1; i < cells.size(); ++i) line += " " + pad_left(cells[i], i == 5 ? 8 : i == 1 ? 7 : 6);
+  return without_trailing_blanks(line) + "\n";
+}
+
+std::string plain(const MeanError& error) { return error.samples > 0 ? plain(error.mean) : ""; }
+
+/// "gemm 1.29", and whether the forecasts hold it.
+std::string factor_text(const SampleErrors& e) {
+  return e.factor.empty()
+             ? ""
+             : fmt::format("{} {:.3g}{}", e.factor, e.in_training, e.with_factor ? ", included" : ", left out");
+}
+
+std::map<std::string, int> skipped_samples(const std::vector<MeasuredSample>& samples) {
+  std::map<std::string, int> skipped;
+  for (const MeasuredSample& sample : samples)
+    if (!sample.skipped.empty()) ++skipped[sample.skipped];
+  return skipped;
+}
+
+Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
+
+Json summary_json(const std::vector<const RowForecast*>& rows) {
+  const ErrorSummary s = summarise(rows);
+  const Measure m = measure(rows);
+  return {{"rows", s.rows},
+          {"sources", m.sources},
+          {"mean_of_source_medians", m.mean_of_medians},
+          {"scatter_inside_sources", m.scatter},
+          {"mean_absolute_error", s.mean},
+          {"median_absolute_error", s.median},
+          {"worst_absolute_error", s.worst},
+          {"bias", s.bias},
+          {"within_10_percent", s.within_10},
+          {"inside_band", s.coverage},
+          {"band_half_width", s.half_width}};
+}
+
+Json row_json(const RowForecast& r) {
+  Json sensitivities = Json::object();
+  for (std::size_t k = 0; k < kKnobs; ++k)
+    if (r.sensitivities.path_s[k] > 0) sensitivities[to_string(static_cast<Knob>(k))] = r.sensitivities.path_s[k];
+  const auto or_null = [](bool there, double value) { return there ? Json(value) : Json(nullptr); };
+  const bool made = r.forecast_made();
+  return {{"id", r.id},
+          {"source", r.source},
+          {"predicted_step_time_s", or_null(made, r.predicted_s)},
+          {"measured_step_time_s", or_null(r.measured_s > 0, r.measured_s)},
+          {"error", or_null(r.scored(), r.scored() ? r.error() : 0)},
+          {"band", made ? band_json(r.band) : Json(nullptr)},
+          {"predicted_peak_memory_gib", or_null(made, r.predicted_memory_gib)},
+          {"comparable_peak_memory_gib", or_null(made, r.comparable_memory_gib)},
+          {"measured_peak_memory_gib", or_null(r.measured_memory_gib > 0, r.measured_memory_gib)},
+          {"fits", made ? Json(r.fits) : Json(nullptr)},
+          {"out_of_memory", r.out_of_memory},
+          {"stack", r.stack},
+          {"critical_path_s", sensitivities},
+          {"assumptions", r.assumptions},
+          {"skipped", made ? Json(nullptr) : Json(r.skipped)}};
+}
+
+// --- Pictures ------------------------------------------------------------------------------------------------------
+
+constexpr double kWide = 640, kHigh = 640, kMargin = 56;
+
+/// The source's colour: hues by the golden angle, so that neighbours in the list differ.
+std::string colour_of(std::size_t index) {
+  return fmt::format("hsl({:.0f} 65% 45%)", std::fmod(137.508 * static_cast<double>(index), 360));
+}
+
+/// Logarithmic scale over both axes.
+class LogScale {
+ public:
+  explicit LogScale(const std::vector<const RowForecast*>& rows) {
+    for (const RowForecast* r : rows) {
+      low_ = std::min({low_, std::log10(r->measured_s), std::log10(r->predicted_s)});
+      high_ = std::max({high_, std::log10(r->measured_s), std::log10(r->predicted_s)});
+    }
+    low_ = std::floor(low_);
+    high_ = std::max(low_ + 1, std::ceil(high_));
+  }
+  double x(double s) const { return kMargin + at(s) * (kWide - 2 * kMargin); }
+  double y(double s) const { return kHigh - kMargin - at(s) * (kHigh - 2 * kMargin); }
+  int first() const { return static_cast<int>(low_); }
+  int last() const { return static_cast<int>(high_); }
+
+ private:
+  double at(double s) const { return (std::log10(s) - low_) / (high_ - low_); }
+  double low_ = 0;
+  double high_ = 1;
+};
+
+std::string axes(const LogScale& scale) {
+  std::string out;
+  for (int decade = scale.first(); decade <= scale.last(); ++decade) {
+    const double s = std::pow(10.0, decade);
+    out += fmt::format(R"(<line x1="{0:.1f}" y1="{1:.1f}" x2="{0:.1f}" y2="{2:.1f}" stroke="#ddd"/>)", scale.x(s),
+                       kMargin, kHigh - kMargin);
+    out += fmt::format(R"(<line x1="{1:.1f}" y1="{0:.1f}" x2="{2:.1f}" y2="{0:.1f}" stroke="#ddd"/>)", scale.y(s),
+                       kMargin, kWide - kMargin);
+    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g} s</text>)", scale.x(s),
+                       kHigh - kMargin + 16, s);
+    out +=
+        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:g} s</text>)", kMargin - 6, scale.y(s) + 4, s);
+  }
+  const double low = std::pow(10.0, scale.first()), high = std::pow(10.0, scale.last());
+  for (const double factor : {1 / 1.1, 1.0, 1.1})
+    out += fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="#888"{}/>)", scale.x(low),
+                       scale.y(low * factor), scale.x(high), scale.y(high * factor),
+                       factor == 1 ? "" : R"( stroke-dasharray="4 4")");
+  return out;
+}
+
+std::string open_svg(double width, double height) {
+  return fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>)",
+      width, height);
+}
+
+}  // namespace
+
+std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const TextStyle& style) {
+  std::string text = heading("Forecast, measured, error, 90 % band", style) + "\n";
+  std::map<std::string, int> assumed;
+  std::map<std::string, std::vector<std::string>> skipped;  // ids by reason
+  for (const RowForecast& r : rows) {
+    if (r.forecast_made() && !r.out_of_memory) text += row_line(r);
+    for (const std::string& sentence : r.assumptions) ++assumed[sentence];
+    if (!r.skipped.empty())
+      skipped[r.skipped].push_back(r.id.empty() ? fmt::format("line {}", table.line(r.row)) : r.id);
+  }
+  text += "\n" + heading("Summary", style) + "\n" + summary_lines(table, rows, by);
+  const Measure m = measure(scored(rows));
+  text +=
+      paragraph("  ",
+                fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
+                            m.sources, plain(m.scatter)),
+                style);
+  text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
+  if (!assumed.empty()) text += "\n" + heading("Assumed where the source prints nothing", style) + "\n";
+  for (const auto& [sentence, count] : assumed) text += paragraph(fmt::format("  {:4} rows  ", count), sentence, style);
+  if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";
+  for (const auto& [reason, ids] : skipped)
+    text += paragraph(fmt::format("  {:4} rows  ", ids.size()), reason + " (" + some_of(ids) + ")", style);
+  return text;
+}
+
+std::string validation_json(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
+  Json list = Json::array();
+  for (const RowForecast& r : rows) list.push_back(row_json(r));
+  const MemorySummary m = summarise_memory(rows);
+  Json out = {{"table", table.file()},
+              {"rows", list},
+              {"summary", summary_json(scored(rows))},
+              {"memory",
+               {{"rows", m.rows},
+                {"mean_absolute_error", m.mean},
+                {"bias", m.bias},
+                {"completed", m.completed},
+                {"completed_fit", m.completed_fit},
+                {"out_of_memory", m.out_of_memory},
+                {"out_of_memory_seen", m.out_of_memory_seen}}}};
+  if (!by.empty()) {
+    Json groups = Json::object();
+    for (const auto& [name, group] : grouped(table, rows, by)) groups[name] = summary_json(group);
+    out["by"] = by;
+    out["groups"] = groups;
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string scatter_svg(const std::vector<RowForecast>& rows) {
+  const std::vector<const RowForecast*> points = scored(rows);
+  std::map<std::string, std::size_t> sources;
+  for (const RowForecast* r : points) sources.emplace(r->source, 0);
+  std::size_t next = 0;
+  for (auto& [source, index] : sources) index = next++;
+  const LogScale scale(points);
+  std::string svg = open_svg(kWide + 300, kHigh) + axes(scale);
+  for (const RowForecast* r : points)
+    svg += fmt::format(
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
+        scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
+        signed_share(r->error()));
+  double y = kMargin;
+  for (const auto& [source, index] : sources) {
+    svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
+                       kWide, y, colour_of(index), kWide + 10, y + 4, markup_text(source));
+    y += 17;
+  }
+  svg += fmt::format(R"(<text x="{:.0f}" y="{:.0f}" text-anchor="middle">measured step time</text>)", kWide / 2,
+                     kHigh - 14);
+  svg +=
+      fmt::format(R"(<text x="{:.0f}" y="{:.0f}">forecast step time; dashed: 10 % off</text>)", kMargin, kMargin - 20);
+  return svg + "</svg>\n";
+}
+
+std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
+                            const PageFacts& facts) {
+  const std::string name = std::filesystem::path(table.file()).stem().string();
+  return report_page("validate", fmt::format("{}: forecast and measured", name), facts,
+                     fmt::format(R"("result":{})", validation_json(table, rows, by)));
+}
+
+std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
+  const int width = collectives ? 40 : 33;  // of a group's name
+  std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
+  text += sample_line(width, {"signed_share", "samples", "mean", "median", "bias", collectives ? "" : "held out",
+                              collectives ? "" : "large"});
+  std::string aside;
+  std::map<std::string, std::string> factors;
+  for (const SampleErrors& e : sample_errors(samples, collectives)) {
+    if (e.aside != aside) text += paragraph("  Shown, not counted: ", e.aside, style);
+    aside = e.aside;
+    text += sample_line(width, {e.group, std::to_string(e.samples), plain(e.mean), plain(e.median),
+                                fmt::format("{:+.1f}", 100 * e.bias), collectives ? "" : plain(e.held_out),
+                                collectives ? "" : plain(e.large)});
+    if (!e.factor.empty()) factors[e.group] = factor_text(e);
+  }
+  if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
+  for (const auto& [group, factor] : factors) text += "  " + pad_right(group, width) + factor + "\n";
+  for (const auto& [reason, count] : skipped_samples(samples)) text += fmt::format("  {} skipped: {}\n", count, reason);
+  return text;
+}
+
+std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool collectives) {
+  std::string text = collectives
+                         ? "| group | sizes | mean | median | bias |\n| --- | ---: | ---: | ---: | ---: |\n"
+                         : "| group | samples | mean | median | bias | held out | of those, large | in-training "
+                           "factor |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
+  for (const SampleErrors& e : sample_errors(samples, collectives)) {
+    const std::string name = e.aside.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.aside);
+    text +=
+        fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, plain(e.mean), plain(e.median), 100 * e.bias);
+    if (!collectives) text += fmt::format(" {} | {} | {} |", plain(e.held_out), plain(e.large), factor_text(e));
+    text += "\n";
+  }
+  return text;
+}
+
+std::string samples_json(const std::vector<std::string>& files, const std::vector<MeasuredSample>& samples) {
+  Json rows = Json::array();
+  for (const MeasuredSample& s : samples)
+    rows.push_back({{"table", s.table},
+                    {"line", s.line},
+                    {"group", s.group},
+                    {"predicted_us", s.skipped.empty() ? Json(1e6 * s.predicted_s) : Json(nullptr)},
+                    {"measured_us", 1e6 * s.measured_s},
+                    {"error", s.skipped.empty() ? Json(s.error()) : Json(nullptr)},
+                    {"held_out", s.held_out},
+                    {"large", s.large},
+                    {"not_counted", s.aside.empty() ? Json(nullptr) : Json(s.aside)},
+                    {"skipped", s.skipped.empty() ? Json(nullptr) : Json(s.skipped)}});
+  Json groups = Json::array();
+  for (const SampleErrors& e : sample_errors(samples, false))
+    groups.push_back({{"group", e.group},
+                      {"samples", e.samples},
+                      {"mean", e.mean},
+                      {"median", e.median},
+                      {"bias", e.bias},
+                      {"held_out", {{"samples", e.held_out.samples}, {"mean", e.held_out.mean}}},
+                      {"large", {{"samples", e.large.samples}, {"mean", e.large.mean}}},
+                      {"in_training_factor", e.factor.empty() ? Json(nullptr) : Json(e.factor)},
+                      {"in_training", e.in_training},
+                      {"factor_included", e.with_factor},
+                      {"not_counted", e.aside.empty() ? Json(nullptr) : Json(e.aside)}});
+  return Json{{"tables", files}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
+                                                                          Json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace tracecast::accuracy
