@@ -11,7 +11,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/io/chakra_export.hpp"
+#include "sim/import/chakra_export.hpp"
 #include "sim/io/files.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"

@@ -6,10 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/import/imported_graph.hpp"
+#include "sim/import/launchers/launcher.hpp"
+#include "sim/import/topology_import.hpp"
 #include "sim/io/compressed.hpp"
-#include "sim/io/foreign_step.hpp"
-#include "sim/io/launchers/launcher.hpp"
-#include "sim/io/topology_import.hpp"
 #include "tools/import_formats.hpp"
 #include "tracer/import/recordings.hpp"
 

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/timed_schedule.hpp"
+#include "sim/import/pytorch_schedule.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/pytorch_schedule.hpp"
 #include "sim/report/schedule_view.hpp"
 #include "sim/schedule/blocking.hpp"
 #include "sim/schedule/pipeline_run.hpp"

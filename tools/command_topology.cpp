@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/import/simgrid_export.hpp"
+#include "sim/import/topology_import.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/simgrid_export.hpp"
-#include "sim/io/topology_import.hpp"
 #include "sim/report/topology_report.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"

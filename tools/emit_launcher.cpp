@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/launchers/launcher.hpp"
+#include "sim/import/launchers/launcher.hpp"
 
 namespace tracecast::cli {
 

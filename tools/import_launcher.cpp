@@ -1,7 +1,7 @@
 /// `tracecast import` of runs: what a launcher is told becomes a scenario.
 #include <fmt/format.h>
 
-#include "sim/io/launchers/launcher.hpp"
+#include "sim/import/launchers/launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/import_formats.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/topology_import.hpp"
+#include "sim/import/topology_import.hpp"
 #include "tools/import_formats.hpp"
 
 namespace tracecast::cli {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/collective_measurements.hpp"
+#include "sim/import/collective_measurements.hpp"
 #include "sim/io/files.hpp"
 #include "tools/import_formats.hpp"
 #include "tools/named_files.hpp"

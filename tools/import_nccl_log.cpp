@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/nccl_log.hpp"
+#include "sim/import/nccl_log.hpp"
 #include "tools/import_formats.hpp"
 
 namespace tracecast::cli {

@@ -6,9 +6,9 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/io/calculon.hpp"
+#include "sim/import/calculon.hpp"
+#include "sim/import/imported_graph.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/foreign_step.hpp"
 #include "sim/report/step_record.hpp"
 #include "tools/import_formats.hpp"
 

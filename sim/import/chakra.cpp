@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/import/chakra_export.hpp"
+#include "sim/import/imported_graph.hpp"
+#include "sim/import/protobuf_wire.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kMostMicroseconds = 8'640'000'000'000;  // 100 days
+constexpr std::int64_t kMostPicoseconds = kMostMicroseconds * 1'000'000;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
+/// By Chakra's number; those that we do not have count as the nearest one.
+constexpr std::array<Collective, 9> kCollectives{
+    Collective::all_reduce, Collective::broadcast,      Collective::all_gather,
+    Collective::all_gather, Collective::broadcast,      Collective::broadcast,
+    Collective::all_to_all, Collective::reduce_scatter, Collective::reduce_scatter};
+
+/// Chakra's types: 2 and 3 memory, 4 compute, 5 send, 6 receive, 7 collective.
+std::optional<ForeignNode::Kind> kind_of(std::uint64_t type) {
+  switch (type) {
+    case 2:
+    case 3:
+      return ForeignNode::Kind::memory;
+    case 4:
+      return ForeignNode::Kind::compute;
+    case 5:
+      return ForeignNode::Kind::send;
+    case 6:
+      return ForeignNode::Kind::receive;
+    case 7:
+      return ForeignNode::Kind::collective;
+    default:
+      return std::nullopt;
+  }
+}
+
+Duration microseconds_of(std::uint64_t us) {
+  return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMostMicroseconds)) * 1'000'000};
+}
+
+/// What attributes say of a node.
+struct Attributes {
+  std::int64_t collective = -1;  ///< Chakra's number
+  bool on_host = false;
+  std::int64_t picoseconds = -1;  ///< of a trace that we exported
+};
+
+struct Dependencies {
+  std::vector<std::int64_t> control;  ///< ids of nodes
+  std::vector<std::int64_t> data;
+};
+
+class ChakraReader {
+ public:
+  explicit ChakraReader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
+
+  /// Lengths and messages: the metadata, then nodes.
+  Result<ForeignStep> read(std::string_view content) {
+    WireReader stream(content);
+    for (bool first = true; stream.good() && !stream.at_end(); first = false) {
+      const std::size_t begin = stream.position();
+      const std::string_view message = stream.take(stream.varint());
+      if (!stream.good() || (!first && !node(message)))
+        return fail({file_, 0, "", "", fmt::format("is damaged or cut at byte {}", begin)});
+    }
+    return finish();
+  }
+
+  /// Keys are spelled in several ways.
+  Result<ForeignStep> read_json(std::string_view content) {
+    const Result<JsonDocument> document = parse_json(std::string(content), file_);
+    if (!document) return tl::unexpected(document.error());
+    const JsonNode* graph = document->root.find("workload_graph");
+    if (graph == nullptr || graph->kind != JsonNode::Kind::array)
+      return fail({file_, 0, "workload_graph", "", "is missing: this is no workload of Chakra"});
+    for (const JsonNode& each : graph->items) {
+      ForeignNode node;
+      const JsonNode* id = any(each, {"Id", "id"});
+      const JsonNode* type = any(each, {"NodeType", "type"});
+      if (id == nullptr || type == nullptr || id->kind != JsonNode::Kind::integer ||
+          type->kind != JsonNode::Kind::integer)
+        return fail({file_, each.line, "workload_graph", each.text(), "is no node with Id and NodeType"});
+      node.id = id->integer;
+      if (const JsonNode* name = any(each, {"Name", "name"})) node.name = shortened(name->string);
+      if (const JsonNode* time = any(each, {"runtime", "duration_micros"}); time != nullptr && time->integer > 0)
+        node.duration = microseconds_of(static_cast<std::uint64_t>(time->integer));
+      if (const JsonNode* size = any(each, {"comm_size"}))
+        node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMostBytes);
+      Dependencies after;
+      for (const std::string_view key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
+        if (const JsonNode* deps = each.find(key))
+          for (const JsonNode& dep : deps->items)
+            (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
+      add(std::move(node), static_cast<std::uint64_t>(type->integer), {}, std::move(after));
+    }
+    return finish();
+  }
+
+ private:
+  static const JsonNode* any(const JsonNode& object, std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      if (const JsonNode* found = object.find(key)) return found;
+    return nullptr;
+  }
+
+  bool node(std::string_view message) {
+    WireReader reader(message);
+    ForeignNode node;
+    std::uint64_t type = 0;
+    Attributes attributes;
+    Dependencies after;
+    while (const auto field = reader.next()) {
+      if (field->number == 1) node.id = static_cast<std::int64_t>(field->value);
+      if (field->number == 2) node.name = shortened(field->bytes);
+      if (field->number == 3) type = field->value;
+      if (field->number == 4) dependencies(*field, after.control);
+      if (field->number == 5) dependencies(*field, after.data);
+      if (field->number == 7) node.duration = microseconds_of(field->value);
+      if (field->number == 10) attribute(field->bytes, node, attributes);
+    }
+    if (!reader.good()) return false;
+    if (attributes.picoseconds >= 0) node.duration = Duration{attributes.picoseconds};
+    add(std::move(node), type, attributes, std::move(after));
+    return true;
+  }
+
+  /// Packed, or one a field.
+  static void dependencies(const WireField& field, std::vector<std::int64_t>& after) {
+    if (field.type != 2) return after.push_back(static_cast<std::int64_t>(field.value));
+    WireReader packed(field.bytes);
+    while (packed.good() && !packed.at_end()) after.push_back(static_cast<std::int64_t>(packed.varint()));
+  }
+
+  static void attribute(std::string_view message, ForeignNode& node, Attributes& attributes) {
+    WireReader reader(message);
+    std::string_view name;
+    std::uint64_t number = 0;
+    std::string_view text;
+    while (const auto field = reader.next()) {
+      if (field->number == 1)
+        name = field->bytes;
+      else if (field->type == 2)
+        text = field->bytes;
+      else
+        number = field->value;
+    }
+    if (name == "comm_type") attributes.collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
+    if (name == "is_cpu_op") attributes.on_host = number != 0;
+    if (name == kChakraDuration)
+      attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostPicoseconds));
+    if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostBytes));
+    if (name == "pg_name") node.group = shortened(text);
+  }
+
+  void add(ForeignNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
+    const auto kind = kind_of(type);
+    if (!kind) return void(++others_);
+    const std::int64_t collective = attributes.collective;
+    node.kind = *kind;
+    if (node.kind == ForeignNode::Kind::compute && attributes.on_host) node.kind = ForeignNode::Kind::host;
+    if (node.kind == ForeignNode::Kind::collective && collective >= 0) {
+      if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
+      node.collective = kCollectives[static_cast<std::size_t>(collective)];
+    }
+    step_.nodes.push_back(std::move(node));
+    data_.push_back(after.data);
+    all_.push_back(std::move(after.data));
+    all_.back().insert(all_.back().end(), after.control.begin(), after.control.end());
+  }
+
+  Result<ForeignStep> finish() {
+    if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
+    if (others_ > 0)
+      step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
+    ForeignStep with_control = step_;
+    if (order_nodes(with_control, all_, file_)) return with_control;
+    // Converted from PyTorch: control dependencies are the call stack there, and go in circles with the data's order.
+    if (const auto ok = order_nodes(step_, data_, file_); !ok) return tl::unexpected(ok.error());
+    step_.notes.emplace_back("control dependencies go in a circle and were left out; those of data were taken");
+    return std::move(step_);
+  }
+
+  std::string file_;
+  ForeignStep step_;
+  std::vector<std::vector<std::int64_t>> data_;  ///< of each node, what its data comes from
+  std::vector<std::vector<std::int64_t>> all_;   ///< the same and its control dependencies
+  std::int64_t others_ = 0;
+};
+
+}  // namespace
+
+Result<ForeignStep> read_chakra(std::string_view content, const std::string& file) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n");
+  const char begin = first == std::string_view::npos ? '\0' : content[first];
+  if (begin == '<')
+    return fail({file, 0, "", "", "is XML, as algorithms of custom collectives are, and no execution trace"});
+  const bool json = begin == '{';
+  return json ? ChakraReader(file).read_json(content) : ChakraReader(file).read(content);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,218 @@
+#include "sim/import/imported_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "sim/import/protobuf_wire.hpp"
+
+namespace tracecast {
+namespace {
+
+std::size_t first_character(std::string_view content) {
+  return std::min(content.find_first_not_of(" \t\r\n"), content.size());
+}
+bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool is_chakra(std::string_view content) {
+  const std::string_view begin = content.substr(0, 4096);
+  if (first_character(content) < content.size() && content[first_character(content)] == '{')
+    return holds(begin, "\"workload_graph\"");
+  // The length of the first message, then its field 1 or 2 as a string: version, or an attribute.
+  WireReader stream(content);
+  const std::string_view message = stream.take(stream.varint());
+  return stream.good() && !message.empty() && (message[0] == '\x0A' || message[0] == '\x12');
+}
+bool is_pytorch_et(std::string_view content) {
+  const std::string_view begin = content.substr(0, 4096);
+  return holds(begin, "\"schema\"") && holds(begin, "\"nodes\"");
+}
+bool is_simai(std::string_view content) {
+  return content.starts_with("HYBRID_") || content.find("comm_type,comm_group") < 64;
+}
+
+constexpr StepFormat kFormats[] = {
+    {"pytorch-et", "PyTorch execution trace", is_pytorch_et, read_pytorch_et},
+    {"simai", "SimAI workload", is_simai, read_simai_workload},
+    {"chakra", "Chakra execution trace", is_chakra, read_chakra},
+};
+
+constexpr StreamId kHostStream = 4;
+
+/// compute 0, collectives 1, sends 2, receives 3, the CPU 4
+StreamId stream_of(const ForeignNode& node) {
+  switch (node.kind) {
+    case ForeignNode::Kind::collective:
+      return 1;
+    case ForeignNode::Kind::send:
+      return 2;
+    case ForeignNode::Kind::receive:
+      return 3;
+    case ForeignNode::Kind::host:
+      return kHostStream;
+    default:
+      return kComputeStream;
+  }
+}
+
+Traffic traffic_of(const ForeignNode& node) {
+  if (node.kind != ForeignNode::Kind::collective) return Traffic::pipeline;
+  if (node.collective == Collective::all_to_all) return Traffic::expert_parallel;
+  return node.collective == Collective::all_gather ? Traffic::parameters : Traffic::gradients;
+}
+
+}  // namespace
+
+std::span<const StepFormat> step_formats() { return kFormats; }
+
+Result<ForeignStep> import_step(std::string_view content, const std::string& file, std::string_view format) {
+  for (const StepFormat& each : kFormats)
+    if (format.empty() ? each.matches(content) : each.name == format) return each.read(content, file);
+  std::vector<std::string_view> names;
+  for (const StepFormat& each : kFormats) names.push_back(each.name);
+  std::sort(names.begin(), names.end());
+  return fail({file, 0, "", "", fmt::format("is no step that can be read (allowed: {})", fmt::join(names, ", "))});
+}
+
+Result<void> check_durations(const ForeignStep& step, const std::string& file) {
+  constexpr double kMostSeconds = 8'640'000;
+  double sum = 0;
+  for (const ForeignNode& node : step.nodes) sum += seconds(node.duration);
+  if (sum > kMostSeconds) return fail({file, 0, "", "", "has nodes of more than 100 days together"});
+  return {};
+}
+
+Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::int64_t>>& after,
+                         const std::string& file) {
+  if (const auto ok = check_durations(step, file); !ok) return ok;
+  const std::size_t count = step.nodes.size();
+  std::unordered_map<std::int64_t, std::int32_t> index;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!index.try_emplace(step.nodes[i].id, static_cast<std::int32_t>(i)).second)
+      return fail({file, 0, "id", std::to_string(step.nodes[i].id), "is the id of two nodes"});
+  std::vector<std::vector<std::int32_t>> next(count);
+  std::vector<std::int32_t> waits(count, 0);
+  std::int64_t unknown = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::int64_t id : after[i]) {
+      const auto found = index.find(id);
+      if (found == index.end() || found->second == static_cast<std::int32_t>(i)) {
+        ++unknown;
+        continue;
+      }
+      next[static_cast<std::size_t>(found->second)].push_back(static_cast<std::int32_t>(i));
+      ++waits[i];
+    }
+  }
+  // Of all that are ready the first in the file: a graph that is in order stays as it is.
+  std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> ready;
+  for (std::size_t i = 0; i < count; ++i)
+    if (waits[i] == 0) ready.push(static_cast<std::int32_t>(i));
+  std::vector<std::int32_t> place(count, -1);
+  std::vector<ForeignNode> ordered;
+  ordered.reserve(count);
+  while (!ready.empty()) {
+    const auto i = static_cast<std::size_t>(ready.top());
+    ready.pop();
+    place[i] = static_cast<std::int32_t>(ordered.size());
+    ordered.push_back(std::move(step.nodes[i]));
+    for (const std::int64_t id : after[i]) {
+      const auto found = index.find(id);
+      if (found != index.end() && found->second != static_cast<std::int32_t>(i))
+        ordered.back().after.push_back(place[static_cast<std::size_t>(found->second)]);
+    }
+    for (const std::int32_t n : next[i])
+      if (--waits[static_cast<std::size_t>(n)] == 0) ready.push(n);
+  }
+  if (ordered.size() < count)
+    return fail(
+        {file, 0, "", "", fmt::format("has {} nodes that depend on each other in a circle", count - ordered.size())});
+  step.nodes = std::move(ordered);
+  if (unknown > 0)
+    step.notes.push_back(fmt::format("{} dependencies on nodes that are not in the file were left out", unknown));
+  return {};
+}
+
+namespace {
+
+/// An event for every node that one of another stream waits for. [node]
+std::vector<EventRef> events_of(const ForeignStep& step, StepGraph& graph) {
+  std::vector<EventRef> events(step.nodes.size());
+  for (const ForeignNode& node : step.nodes)
+    for (const std::int32_t before : node.after)
+      if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != stream_of(node) &&
+          events[static_cast<std::size_t>(before)].none())
+        events[static_cast<std::size_t>(before)] = {graph.rank_events++, 0};
+  return events;
+}
+
+CostedOperator operator_of(const ForeignNode& node) {
+  return {{OperatorKind::copy, Pass::forward, Precision::fp32, node.name, ElementwiseShape{}},
+          {node.duration, 0, Provenance::measured},
+          false};
+}
+
+CostedCollective collective_of(const ForeignNode& node) {
+  CostedCollective call;
+  call.traffic = traffic_of(node);
+  call.slot = stream_of(node) - 1;
+  call.call.collective = node.kind == ForeignNode::Kind::collective ? node.collective : Collective::send_recv;
+  call.call.size = node.size;
+  call.cost.duration = node.duration;
+  call.cost.provenance = Provenance::measured;
+  return call;
+}
+
+/// The lone rank, with a communicator for each stream of transfers. Durations are recorded, so that none needs partners.
+void add_rank(StepGraph& graph) {
+  Rank rank;
+  for (std::int32_t slot = 0; slot < 3; ++slot) {
+    Communicator communicator;
+    communicator.name = graph.streams[static_cast<std::size_t>(slot) + 1].name;
+    communicator.placement.ranks = 2;
+    communicator.members = {0};
+    graph.communicators.push_back(std::move(communicator));
+    rank.communicators.push_back(slot);
+  }
+  graph.ranks.push_back(std::move(rank));
+}
+
+}  // namespace
+
+StepGraph step_graph_of(const ForeignStep& step) {
+  StepGraph graph;
+  graph.streams = {{"compute"}, {"collectives"}, {"send"}, {"receive"}, {"host"}};
+  graph.microbatches = 1;
+  Template part;
+  part.name = "step";
+  const std::vector<EventRef> events = events_of(step, graph);
+  std::map<std::string, std::int32_t> operators;
+  for (std::size_t i = 0; i < step.nodes.size(); ++i) {
+    const ForeignNode& node = step.nodes[i];
+    Op op;
+    op.stream = stream_of(node);
+    op.duration = node.duration;
+    op.records = events[i];
+    for (const std::int32_t before : node.after)
+      if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != op.stream)
+        op.waits.push_back(events[static_cast<std::size_t>(before)]);
+    if (op.stream == kComputeStream || op.stream == kHostStream) {
+      op.payload = operators.try_emplace(node.name, static_cast<std::int32_t>(operators.size())).first->second;
+      if (static_cast<std::size_t>(op.payload) == graph.operators.size()) graph.operators.push_back(operator_of(node));
+    } else {
+      op.type = OpType::collective;
+      op.payload = static_cast<std::int32_t>(graph.collectives.size());
+      graph.collectives.push_back(collective_of(node));
+    }
+    part.ops.push_back(std::move(op));
+  }
+  graph.templates.push_back(std::move(part));
+  graph.programs.push_back({{0, 0}});
+  add_rank(graph);
+  return graph;
+}
+
+}  // namespace tracecast

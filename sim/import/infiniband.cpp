@@ -1,0 +1,507 @@
+/// InfiniBand fabrics as ibnetdiscover (blocks, or its ports report -p) and iblinkinfo (blocks, or lines with -l) print them.
+///
+/// Every link is named at both ends and counted once; ports that are down have no link; the aggregation node that a switch shows
+/// for in-network reduction is no host. Hosts are the adapters whose names differ in their last word or number only.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
+#include "sim/import/gpu_facts.hpp"
+#include "sim/import/topology_import.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Port {
+  std::string guid;
+  int number = 0;
+  auto operator<=>(const Port&) const = default;
+};
+
+struct Element {
+  std::string name;
+  bool is_switch = false;
+  int ports = 0;
+  bool listed = false;  ///< has a block of its own
+};
+
+struct Cable {
+  Bandwidth rate;
+  int line = 0;
+};
+
+/// What both programs tell.
+struct IbFabric {
+  std::map<std::string, Element> elements;  ///< by GUID, as hexadecimal digits without leading zeros
+  std::map<std::pair<Port, Port>, Cable> cables;
+};
+
+std::string plain_guid(std::string_view text) {
+  if (text.starts_with("S-") || text.starts_with("H-")) text.remove_prefix(2);
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  const std::size_t first = text.find_first_not_of('0');
+  return std::string(first == std::string_view::npos ? "0" : text.substr(first));
+}
+
+/// GB/s of a lane by its name (ECOSYSTEM.md 5.4), in Mb/s.
+std::int64_t lane_megabits(std::string_view name) {
+  constexpr std::pair<std::string_view, std::int64_t> kLanes[] = {{"SDR", 2500},    {"DDR", 5000},   {"QDR", 10000},
+                                                                  {"FDR10", 10000}, {"FDR", 14000},  {"EDR", 25000},
+                                                                  {"HDR", 50000},   {"NDR", 100000}, {"XDR", 200000}};
+  for (const auto& [lane, rate] : kLanes)
+    if (lane == name) return rate;
+  return 0;
+}
+
+/// The nominal rate of a lane whose rate with coding is printed: 106.25 is 100.
+std::int64_t lane_of_rate(double gigabits) {
+  for (const std::int64_t lane : {2500, 5000, 10000, 14000, 25000, 50000, 100000, 200000})
+    if (gigabits * 1000 >= static_cast<double>(lane) * 0.999 && gigabits * 1000 <= static_cast<double>(lane) * 1.07)
+      return lane;
+  return 0;
+}
+
+class InfinibandReader {
+ public:
+  InfinibandReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  Result<IbFabric> read() {
+    for (std::string_view line : lines_of(text_)) {
+      ++line_;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());
+    }
+    return std::move(fabric_);
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+    return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
+  }
+
+  Result<void> read_line(std::string_view line) {
+    if (line.find("==(") != std::string_view::npos) return read_link_line(line);
+    if (line.starts_with("Switch\t") || line.starts_with("Switch ") || line.starts_with("Ca\t") ||
+        line.starts_with("Ca ")) {
+      if (line.find('"') != std::string_view::npos) return read_block_head(line);
+    }
+    if (line.starts_with("CA: ") || line.starts_with("Switch: ")) return read_info_head(line);
+    if (line.starts_with("[")) return read_port(line);
+    if (line.starts_with("CA ") || line.starts_with("SW ")) return read_report(line);
+    return {};
+  }
+
+  /// The text between the `i`-th pair of quotation marks.
+  static std::string quoted(std::string_view line, int i, char mark = '"') {
+    std::size_t at = 0;
+    for (int skip = 0; skip < 2 * i + 1; ++skip) {
+      at = line.find(mark, at);
+      if (at == std::string_view::npos) return "";
+      ++at;
+    }
+    const std::size_t end = line.find(mark, at);
+    return std::string(line.substr(at, end == std::string_view::npos ? end : end - at));
+  }
+
+  /// A number at `at`, blanks before it skipped; -1: there is none.
+  static int number_at(std::string_view line, std::size_t at) {
+    while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
+    int value = -1;
+    if (at < line.size()) std::from_chars(line.data() + at, line.data() + line.size(), value);
+    return value;
+  }
+
+  Element& element(const std::string& guid, std::string name, bool is_switch) {
+    Element& element = fabric_.elements[guid];
+    if (element.name.empty()) element.name = std::move(name);
+    element.is_switch = element.is_switch || is_switch;
+    return element;
+  }
+
+  /// Switch<TAB>64 "S-0000000000200007"  # "leaf-r7" base port 0 lid 12 lmc 0
+  Result<void> read_block_head(std::string_view line) {
+    const bool is_switch = line.starts_with("Switch");
+    const int ports = number_at(line, is_switch ? 6 : 2);
+    const std::string guid = quoted(line, 0);
+    if (ports < 1 || ports > 4096 || guid.size() < 3) return wrong(line, "is no head of a switch or adapter");
+    owner_ = plain_guid(guid);
+    Element& e = element(owner_, quoted(line, 1), is_switch);
+    e.ports = ports;
+    e.listed = true;
+    return {};
+  }
+
+  /// [33]  "S-0000000000200008"[8]  # "spine-0" lid 13 4xSDR
+  Result<void> read_port(std::string_view line) {
+    if (!fabric_.elements.contains(owner_)) return wrong(line, "is a port before any switch or adapter");
+    const int port = number_at(line, 1);
+    const std::string peer = quoted(line, 0);
+    const std::size_t bracket = line.find("\"[", line.find('"') + 1);
+    const int peer_port = bracket == std::string_view::npos ? -1 : number_at(line, bracket + 2);
+    if (port < 1 || peer_port < 1 || peer.size() < 3) return wrong(line, "is no port with its peer");
+    element(plain_guid(peer), quoted(line, 1), peer.starts_with("S-"));
+    return add({owner_, port}, {plain_guid(peer), peer_port}, rate_at_end(line), line);
+  }
+
+  /// 0: no link is so wide.
+  static Bandwidth rate_of(int lanes, std::int64_t megabits) {
+    return {lanes >= 1 && lanes <= 12 ? lanes * megabits * 125'000 : 0};
+  }
+
+  /// "4xNDR", the last word.
+  static Bandwidth rate_at_end(std::string_view line) {
+    const std::size_t end = line.find_last_not_of(" \t");
+    if (end == std::string_view::npos) return {};
+    const std::size_t begin = line.find_last_of(" \t", end) + 1;
+    const std::string_view word = line.substr(begin, end + 1 - begin);
+    const std::size_t x = word.find('x');
+    if (x == std::string_view::npos) return {};
+    return rate_of(number_at(word, 0), lane_megabits(word.substr(x + 1)));
+  }
+
+  Result<void> add(Port a, Port b, Bandwidth rate, std::string_view line) {
+    if (rate.bytes_per_second <= 0) return wrong(line, "has no rate such as 4xNDR or 4X 106.25 Gbps");
+    if (b < a) std::swap(a, b);
+    const auto [place, is_new] = fabric_.cables.insert({{std::move(a), std::move(b)}, {rate, line_}});
+    if (!is_new && place->second.rate != rate)
+      return wrong(line,
+                   fmt::format("has another rate than the other end of the same cable in line {}", place->second.line));
+    return {};
+  }
+
+  /// CA: node03_mlx5_7:            Switch: 0x0000000000200007 leaf-r7:
+  Result<void> read_info_head(std::string_view line) {
+    owner_is_switch_ = line.starts_with("Switch");
+    owner_name_ = std::string(line.substr(line.find(' ') + 1));
+    const std::size_t blank = owner_name_.find(' ');
+    owner_.clear();
+    if (owner_is_switch_ && blank != std::string::npos) {
+      owner_ = plain_guid(owner_name_.substr(0, blank));
+      owner_name_.erase(0, blank + 1);
+    }
+    while (!owner_name_.empty() && (owner_name_.back() == ':' || owner_name_.back() == ' ')) owner_name_.pop_back();
+    return {};
+  }
+
+  /// 0x…3f ["name"] 44 1[ ] ==( 4X 2.5 Gbps Active/ LinkUp)==> [0x…07] 12 4[ ] "leaf-r7" (Could be …)
+  Result<void> read_link_line(std::string_view line) {
+    const std::size_t arrow = line.find("==(");
+    const std::size_t head = line.find(")==>");
+    if (head == std::string_view::npos || head < arrow) return wrong(line, "is a link without its end )==>");
+    const std::string_view left = line.substr(0, arrow);
+    const std::string_view state = line.substr(arrow + 3, head - arrow - 3);
+    const std::string_view right = line.substr(head + 4);
+    if (state.find("Down") != std::string_view::npos || right.find('"') == std::string_view::npos) return {};
+    const bool is_line = left.find('"') != std::string_view::npos;
+    const std::size_t guid_at = left.find("0x");
+    const int port = port_before(left);
+    const int peer_port = port_before(right.substr(0, right.find('"')));
+    const std::size_t x = state.find('X');
+    const std::size_t unit = state.find("Gbps");
+    if (port < 1 || peer_port < 1 || (guid_at == std::string_view::npos && owner_.empty()))
+      return wrong(line, "is a link without the ports of its ends");
+    const double lane = x == std::string_view::npos || unit == std::string_view::npos
+                            ? 0
+                            : std::strtod(std::string(state.substr(x + 1, unit - x - 1)).c_str(), nullptr);
+    const Bandwidth rate = rate_of(number_at(state, 0), lane_of_rate(lane));
+    const std::string guid = guid_at == std::string_view::npos
+                                 ? owner_
+                                 : plain_guid(left.substr(guid_at, left.find_first_of(" \t", guid_at) - guid_at));
+    std::string name = is_line ? quoted(left, 0) : owner_name_;
+    name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
+    element(guid, name, !is_line && owner_is_switch_).listed = true;
+    const std::size_t peer_at = right.find("0x");
+    const std::string peer_name = quoted(right, 0);
+    if (peer_at == std::string_view::npos || peer_at > right.find('"')) {
+      named_.push_back({{guid, port}, peer_name, peer_port, rate, line_});
+      return rate.bytes_per_second > 0 ? Result<void>{} : wrong(line, "has no rate such as 4X 106.25 Gbps");
+    }
+    const std::string peer = plain_guid(right.substr(peer_at, right.find_first_of(" \t", peer_at) - peer_at));
+    element(peer, peer_name, false);
+    return add({guid, port}, {peer, peer_port}, rate, line);
+  }
+
+  /// The number before the last '[' of " 44    1[  ] ".
+  static int port_before(std::string_view text) {
+    const std::size_t bracket = text.rfind('[');
+    if (bracket == std::string_view::npos || bracket == 0) return -1;
+    std::size_t begin = bracket;
+    while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+    return begin == bracket ? -1 : number_at(text, begin);
+  }
+
+  /// CA 44 1 0x…3f 4x SDR - SW 12 4 0x…07 ( 'node03_mlx5_7' - 'leaf-r7' )
+  Result<void> read_report(std::string_view line) {
+    std::array<std::string, 12> words;
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < line.size() && count < words.size();) {
+      at = line.find_first_not_of(" \t", at);
+      if (at == std::string_view::npos) break;
+      const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+      words[count++] = std::string(line.substr(at, end - at));
+      at = end;
+    }
+    if (count < 6) return wrong(line, "is no port of the report");
+    const std::string guid = plain_guid(words[3]);
+    Element& e = element(guid, quoted(line, 0, '\''), words[0] == "SW");
+    e.listed = true;
+    if (words[6] != "-") return {};  // nothing is plugged in
+    if (count < 11) return wrong(line, "is no port of the report with its peer");
+    element(plain_guid(words[10]), quoted(line, 1, '\''), words[7] == "SW");
+    const Bandwidth rate = rate_of(number_at(words[4], 0), lane_megabits(words[5]));
+    return add({guid, number_at(words[2], 0)}, {plain_guid(words[10]), number_at(words[9], 0)}, rate, line);
+  }
+
+ public:
+  /// Blocks of iblinkinfo name peers by their names, not their GUIDs: joined here, as far as names are unique.
+  Result<void> join_by_name(IbFabric& fabric) const {
+    std::map<std::string, std::vector<std::string>> guids;
+    for (const auto& [guid, e] : fabric.elements) guids[e.name].push_back(guid);
+    for (const Named& named : named_) {
+      const auto peers = guids.find(named.name);
+      if (peers == guids.end()) continue;  // a dump of a part
+      Port a = named.from;
+      Port b{peers->second.front(), named.port};
+      if (b < a) std::swap(a, b);
+      fabric.cables.insert({{std::move(a), std::move(b)}, {named.rate, named.line}});
+    }
+    return {};
+  }
+
+ private:
+  struct Named {
+    Port from;
+    std::string name;
+    int port = 0;
+    Bandwidth rate;
+    int line = 0;
+  };
+
+  std::string_view text_;
+  std::string file_;
+  int line_ = 0;
+  IbFabric fabric_;
+  std::string owner_;
+  std::string owner_name_;
+  bool owner_is_switch_ = false;
+  std::vector<Named> named_;
+};
+
+/// "node03_mlx5_7", "dgx-01 HCA-2": the host before the adapter. Other names are hosts of their own: "".
+std::string host_of(const std::string& name) {
+  for (const std::string_view mark : {"mlx5_", "HCA-", "hfi1_", "ibp", "mlx4_"}) {
+    const std::size_t at = name.rfind(mark);
+    if (at != std::string::npos && at > 1) return name.substr(0, at - 1);
+  }
+  return "";
+}
+
+/// The value that occurs most often, the largest of those.
+template <class Key>
+Key most_frequent(const std::map<Key, int>& counts) {
+  Key best{};
+  int most = 0;
+  for (const auto& [key, count] : counts)
+    if (count >= most) {
+      most = count;
+      best = key;
+    }
+  return best;
+}
+
+class Structure {
+ public:
+  Structure(const IbFabric& fabric, std::string file) : fabric_(fabric), file_(std::move(file)) {}
+
+  Result<ImportedTopology> read() {
+    count();
+    if (adapters_ == 0 || switches_ == 0)
+      return fail({file_, 0, "", "",
+                   fmt::format("has {} switches and {} host adapters: nothing joins hosts", switches_, adapters_)});
+    if (adapter_cables_ == 0) return fail({file_, 0, "", "", "has no cable between a host adapter and a switch"});
+    find_levels();
+    return topology();
+  }
+
+ private:
+  static bool is_aggregation(const Element& e) { return e.name.find("Aggregation Node") != std::string::npos; }
+  const Element& at(const Port& port) const { return fabric_.elements.at(port.guid); }
+
+  void count() {
+    for (const auto& [guid, e] : fabric_.elements) {
+      aggregations_ += is_aggregation(e) ? 1 : 0;
+      if (is_aggregation(e)) continue;
+      switches_ += e.is_switch ? 1 : 0;
+      adapters_ += e.is_switch ? 0 : 1;
+      listed_switches_ += e.is_switch && e.listed ? 1 : 0;
+      listed_adapters_ += !e.is_switch && e.listed ? 1 : 0;
+      if (e.is_switch && e.ports > 0) ++ports_[e.ports % 2 == 1 ? e.ports - 1 : e.ports];
+    }
+    for (const auto& [ends, cable] : fabric_.cables) {
+      const Element& a = at(ends.first);
+      const Element& b = at(ends.second);
+      if (is_aggregation(a) || is_aggregation(b)) continue;
+      if (a.is_switch && b.is_switch) {
+        ++switch_cables_;
+        neighbours_[ends.first.guid].insert(ends.second.guid);
+        neighbours_[ends.second.guid].insert(ends.first.guid);
+        rates_of_switch_[ends.first.guid].push_back({ends.second.guid, cable.rate.bytes_per_second});
+        rates_of_switch_[ends.second.guid].push_back({ends.first.guid, cable.rate.bytes_per_second});
+      } else if (a.is_switch != b.is_switch) {
+        ++adapter_cables_;
+        ++rates_[cable.rate.bytes_per_second];
+        const std::string& leaf = a.is_switch ? ends.first.guid : ends.second.guid;
+        const Element& adapter = a.is_switch ? b : a;
+        down_[leaf] += cable.rate.bytes_per_second;
+        ++adapters_of_[leaf];
+        if (const std::string host = host_of(adapter.name); !host.empty()) leaves_of_host_[host].push_back(leaf);
+      }
+    }
+  }
+
+  /// 0: adapters hang on it; else one more than the lowest of its neighbours.
+  void find_levels() {
+    std::vector<std::string> level;
+    for (const auto& [leaf, count] : adapters_of_) {
+      level_[leaf] = 0;
+      level.push_back(leaf);
+    }
+    for (int depth = 1; !level.empty(); ++depth) {
+      std::vector<std::string> next;
+      for (const std::string& guid : level)
+        for (const std::string& above : neighbours_[guid])
+          if (level_.insert({above, depth}).second) next.push_back(above);
+      if (!next.empty()) levels_ = depth;
+      level = std::move(next);
+    }
+  }
+
+  bool rails() const {
+    int several = 0;
+    for (const auto& [host, leaves] : leaves_of_host_) {
+      if (leaves.size() < 2) continue;
+      ++several;
+      if (std::set<std::string>(leaves.begin(), leaves.end()).size() != leaves.size()) return false;
+    }
+    return several > 0;
+  }
+
+  /// Bandwidth of all leaves to their hosts and to the switches above.
+  double leaf_oversubscription() const {
+    double down = 0;
+    double up = 0;
+    for (const auto& [leaf, rate] : down_) {
+      const auto ups = rates_of_switch_.find(leaf);
+      if (ups == rates_of_switch_.end()) continue;
+      down += static_cast<double>(rate);
+      for (const auto& [above, capacity] : ups->second) up += level_.at(above) > 0 ? static_cast<double>(capacity) : 0;
+    }
+    return up > 0 ? std::max(1.0, down / up) : 1;
+  }
+
+  /// A GPU to a NIC, behind NVSwitches: what a fabric does not tell of its hosts.
+  NodeSpec node_with(int nics) const {
+    NodeSpec node;
+    node.nics = node.gpus = node.gpus_per_host = nics;
+    node.nic_rate = {most_frequent(rates_)};
+    node.nic_latency = Duration{1'500'000};
+    node.link = nics > 1 ? IntraLink::nvswitch : IntraLink::none;
+    node.gpu_link = Bandwidth{kGpuFacts[0].link.bytes_per_second * kGpuFacts[0].links};
+    node.link_latency = Duration{1'000'000};
+    node.nvls = nics > 1;
+    node.pcie = kGpuFacts[0].pcie;
+    node.cpu = "intel";
+    return node;
+  }
+
+  /// `fullest`: nodes of the largest leaf.
+  std::vector<FabricTier> tiers(int fullest) const {
+    if (levels_ == 0) return {{"leaf", 0, 1, {}}};
+    // A unit of the middle of three tiers is not told by the cables alone: all leaves are taken to meet there.
+    return {{"leaf", fullest, leaf_oversubscription(), Duration{500'000}},
+            {levels_ > 1 ? "spine and core" : "spine", 0, 1, {}}};
+  }
+
+  ImportedTopology topology() {
+    ImportedTopology imported;
+    imported.format = "InfiniBand fabric";
+    Cluster& cluster = imported.cluster;
+    std::map<int, int> sizes;
+    for (const auto& [host, leaves] : leaves_of_host_) ++sizes[static_cast<int>(leaves.size())];
+    const int nics = std::max(1, most_frequent(sizes));
+    const int nodes = std::max(1, leaves_of_host_.empty() ? adapter_cables_ : ceil_div(adapter_cables_, nics));
+    cluster.node = node_with(nics);
+    cluster.gpu = std::string(kGpuFacts[0].name);
+    cluster.max_nodes = nodes;
+    const bool on_rails = rails();
+    cluster.fabric = on_rails ? "rail-optimized" : "fat-tree";
+    if (!ports_.empty()) cluster.shape.switch_ports = most_frequent(ports_);
+    int fullest = 1;
+    for (const auto& [leaf, count] : adapters_of_)
+      fullest = std::max(fullest, on_rails ? count : ceil_div(count, nics));
+    cluster.tiers = tiers(fullest);
+    imported.found = {{"switches", listed_switches_},
+                      {"adapters", listed_adapters_},
+                      {"aggregation nodes", aggregations_},
+                      {"hosts", static_cast<std::int64_t>(leaves_of_host_.size())},
+                      {"leaves", static_cast<std::int64_t>(adapters_of_.size())},
+                      {"cables to adapters", adapter_cables_},
+                      {"cables between switches", switch_cables_}};
+    imported.notes = {
+        fmt::format("a fabric does not tell what its hosts are: taken as {} {} behind NVSwitches, a GPU to a NIC", nics,
+                    cluster.gpu),
+        "latencies are usual ones: 1.5 us from NIC to NIC through a leaf, 0.5 us for a tier more"};
+    if (switches_ > listed_switches_)
+      imported.notes.push_back(
+          fmt::format("{} switches are named by others only: the dump is of a part", switches_ - listed_switches_));
+    return imported;
+  }
+
+  const IbFabric& fabric_;
+  std::string file_;
+  int switches_ = 0, adapters_ = 0, aggregations_ = 0, listed_switches_ = 0, listed_adapters_ = 0, switch_cables_ = 0,
+      adapter_cables_ = 0;
+  int levels_ = 0;
+  std::map<int, int> ports_;
+  std::map<std::int64_t, int> rates_;
+  std::map<std::string, std::set<std::string>> neighbours_;
+  std::map<std::string, std::vector<std::pair<std::string, std::int64_t>>> rates_of_switch_;
+  std::map<std::string, std::int64_t> down_;
+  std::map<std::string, int> adapters_of_;
+  std::map<std::string, int> level_;
+  std::map<std::string, std::vector<std::string>> leaves_of_host_;
+};
+
+/// In lines of iblinkinfo -l nothing says which end is a switch: a GUID with several cables is.
+void tell_switches(IbFabric& fabric) {
+  if (std::any_of(fabric.elements.begin(), fabric.elements.end(),
+                  [](const auto& item) { return item.second.is_switch; }))
+    return;
+  std::map<std::string, int> cables;
+  for (const auto& [ends, cable] : fabric.cables) {
+    ++cables[ends.first.guid];
+    ++cables[ends.second.guid];
+  }
+  for (auto& [guid, e] : fabric.elements) e.is_switch = cables[guid] > 2;
+}
+
+}  // namespace
+
+Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std::string& file) {
+  InfinibandReader reader(text, file);
+  Result<IbFabric> fabric = reader.read();
+  if (!fabric) return tl::unexpected(fabric.error());
+  if (const auto ok = reader.join_by_name(*fabric); !ok) return tl::unexpected(ok.error());
+  tell_switches(*fabric);
+  return Structure(*fabric, file).read();
+}
+
+}  // namespace tracecast

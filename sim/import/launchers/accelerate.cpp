@@ -1,0 +1,205 @@
+/// Launch files of Hugging Face Accelerate: distributed_type says which of its sections counts; keys repeat the name of
+/// their section.   Source: accelerate/utils/dataclasses.py; ECOSYSTEM.md 8.1, 8.5
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+constexpr std::array kMegatronRows{
+    SettingRow{"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
+    SettingRow{"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
+    SettingRow{"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
+};
+constexpr std::array kMeshRows{
+    SettingRow{"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
+    SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
+};
+
+constexpr std::array<Name, 27> kAccelerateWithoutEffect{"compute_environment",
+                                                        "debug",
+                                                        "downcast_bf16",
+                                                        "enable_cpu_affinity",
+                                                        "machine_rank",
+                                                        "main_",
+                                                        "rdzv_backend",
+                                                        "same_network",
+                                                        "tpu_",
+                                                        "use_cpu",
+                                                        "num_machines",
+                                                        "command_file",
+                                                        "commands",
+                                                        "deepspeed_config.zero3_init_flag",
+                                                        "deepspeed_config.zero3_save",
+                                                        "deepspeed_config.gradient_clipping",
+                                                        "megatron_lm_config.megatron_lm_gradient",
+                                                        "fsdp_config.fsdp_auto_wrap_policy",
+                                                        "fsdp_config.fsdp_backward_prefetch",
+                                                        "fsdp_config.fsdp_forward_prefetch",
+                                                        "fsdp_config.fsdp_cpu_ram",
+                                                        "fsdp_config.fsdp_state_dict",
+                                                        "fsdp_config.fsdp_sync",
+                                                        "fsdp_config.fsdp_use_orig",
+                                                        "fsdp_config.fsdp_transformer_layer",
+                                                        "fsdp_config.fsdp_version",
+                                                        "gpu_ids"};
+
+void import_fsdp(RunImport& run) {
+  constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
+  constexpr Name kReshard = "fsdp_config.fsdp_reshard_after_forward";
+  constexpr Name kCheckpointing = "fsdp_config.fsdp_activation_checkpointing";
+  constexpr std::array kStrategies{std::pair<Name, Name>{"FULL_SHARD", "FULL_SHARD"},
+                                   std::pair<Name, Name>{"1", "FULL_SHARD"},
+                                   std::pair<Name, Name>{"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
+                                   std::pair<Name, Name>{"2", "SHARD_GRAD_OP"},
+                                   std::pair<Name, Name>{"NO_SHARD", "NO_SHARD"},
+                                   std::pair<Name, Name>{"3", "NO_SHARD"},
+                                   std::pair<Name, Name>{"HYBRID_SHARD", "HYBRID_SHARD"},
+                                   std::pair<Name, Name>{"4", "HYBRID_SHARD"},
+                                   std::pair<Name, Name>{"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
+                                   std::pair<Name, Name>{"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
+                                   std::pair<Name, Name>{"5", "_HYBRID_SHARD_ZERO2"}};
+  run.put("stack", std::string("pytorch-fsdp"));
+  if (const auto strategy = run.choice<Name>(kStrategy, kStrategies)) {
+    run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, kStrategy);
+    run.put("parallel.sharding_strategy", std::string(*strategy), kStrategy);
+    if (strategy->find("SHARD_GRAD_OP") != Name::npos || strategy->find("ZERO2") != Name::npos)
+      run.put_flag("parallel.reshard_after_forward", false, kStrategy);
+  } else if (const auto reshard = run.flag(kReshard)) {
+    run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
+  }
+  if (run.flag(kCheckpointing).value_or(false)) run.put("training.recompute", std::string("full"), kCheckpointing);
+  if (!run.flag("fsdp_config.fsdp_offload_params").value_or(false)) return;
+  run.refuse("fsdp_config.fsdp_offload_params", "is not supported (allowed: false)");
+}
+
+void import_mesh(RunImport& run) {
+  constexpr Name kReplicate = "parallelism_config.parallelism_config_dp_replicate_size";
+  constexpr Name kShard = "parallelism_config.parallelism_config_dp_shard_size";
+  constexpr Name kUlysses = "parallelism_config.parallelism_config_sp_size";
+  import_rows(run, kMeshRows, AbsentFlag::is_open);
+  const std::int64_t replicas = run.count(kReplicate).value_or(1);
+  const auto shard = run.count(kShard);
+  if (shard && *shard == 1 && replicas > 1) {
+    run.put("parallel.zero_stage", 0, kShard);
+  } else {
+    run.shard_copies = replicas;
+    run.shard_copies_key = kReplicate;
+  }
+  if (const auto sequence = run.count(kUlysses); sequence && *sequence > 1) {
+    run.put("parallel.cp", *sequence, kUlysses);
+    run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
+  }
+}
+
+void import_deepspeed_section(RunImport& run) {
+  constexpr Name kFile = "deepspeed_config.deepspeed_config_file";
+  constexpr Name kStage = "deepspeed_config.zero_stage";
+  if (run.has(kFile))
+    return run.refuse(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
+  constexpr Name kOffload = "deepspeed_config.offload_optimizer_device";
+  run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
+  if (const auto stage = run.count(kStage)) run.put("parallel.zero_stage", *stage, kStage);
+  if (run.word(kOffload) == "cpu") run.put_flag("training.offload_optimizer", true, kOffload);
+}
+
+void import_megatron_section(RunImport& run) {
+  constexpr Name kMicro = "megatron_lm_config.megatron_lm_num_micro_batches";
+  constexpr Name kRecompute = "megatron_lm_config.megatron_lm_recompute_activations";
+  constexpr Name kDistributed = "megatron_lm_config.megatron_lm_use_distributed_optimizer";
+  run.put("stack", std::string("megatron-core"));
+  import_rows(run, kMegatronRows, AbsentFlag::is_false);
+  if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", std::string("selective"), kRecompute);
+  if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
+  if (const auto count = run.count(kMicro)) {
+    run.accumulation = *count;
+    run.accumulation_key = kMicro;
+  }
+}
+
+void import_accumulation(RunImport& run) {
+  for (const char* key : {"gradient_accumulation_steps", "deepspeed_config.gradient_accumulation_steps"})
+    if (const auto steps = run.count(key)) {
+      run.accumulation = *steps;
+      run.accumulation_key = key;
+    }
+}
+
+}  // namespace
+
+void import_accelerate(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, int>{"FSDP", 0}, std::pair<Name, int>{"DEEPSPEED", 1},
+                              std::pair<Name, int>{"MEGATRON_LM", 2}, std::pair<Name, int>{"MULTI_GPU", 3},
+                              std::pair<Name, int>{"NO", 3}};
+  constexpr std::array kPrecisions{std::pair<Name, Name>{"no", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
+                                   std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"fp8", "fp8"}};
+  if (!run.has("distributed_type"))
+    return run.errors.push_back(
+        {run.file(), 0, "distributed_type", "", "is missing (allowed: FSDP DEEPSPEED MEGATRON_LM MULTI_GPU NO)"});
+  const auto type = run.choice<int>("distributed_type", kTypes);
+  import_accumulation(run);
+  if (type == 0) import_fsdp(run);
+  if (type == 1) import_deepspeed_section(run);
+  if (type == 2) import_megatron_section(run);
+  if (type == 3) run.put("parallel.data_parallel", std::string("ddp"), "distributed_type");
+  import_mesh(run);
+  if (const auto processes = run.count("num_processes"); processes && run.gpus == 0)
+    run.put("cluster.world_size", *processes, "num_processes");
+  if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
+    run.put("training.dtype", std::string(*precision), "mixed_precision");
+  run.pass_over(kAccelerateWithoutEffect);
+}
+
+EmittedRun emit_accelerate(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
+  RunSettings settings(scenario);
+  const bool sharded = p.zero_stage == 3;
+  const std::int64_t data_ranks = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp);
+  const std::int64_t group = p.shard_group > 0 ? p.shard_group : data_ranks;
+  const std::int64_t dp = data_ranks / p.cp;
+  std::string text = fmt::format("distributed_type: {}\nnum_processes: {}\nmixed_precision: '{}'\n",
+                                 sharded ? "FSDP" : "MULTI_GPU", scenario.cluster.world_size,
+                                 t.dtype == Precision::fp16   ? "fp16"
+                                 : t.dtype == Precision::fp32 ? "no"
+                                 : t.dtype == Precision::fp8  ? "fp8"
+                                                              : "bf16");
+  if (t.dtype == Precision::fp16 || t.dtype == Precision::fp32 || t.dtype == Precision::fp8 ||
+      t.dtype == Precision::bf16)
+    settings.take("training.dtype");
+  text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
+  if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
+  settings.list("parallel.data_parallel");
+  settings.list("training.grad_reduce_dtype");
+  if (p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp))
+    settings.take("parallel.data_parallel");
+  settings.take("training.micro_batch_size");  // the data loader's; with the accumulation it makes the global batch
+  settings.take("training.global_batch_size");
+  if (sharded) {
+    settings.take("parallel.reshard_after_forward");
+    if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
+    text += fmt::format(
+        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n  fsdp_activation_checkpointing: {}\n",
+        p.reshard_after_forward, t.recompute == Recompute::full);
+  }
+  text += "parallelism_config:\n";
+  text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", sharded ? data_ranks / group : dp);
+  text += fmt::format("  parallelism_config_dp_shard_size: {}\n", sharded ? group / p.cp : 1);
+  const bool ulysses = p.cp > 1 && p.cp_comm_type == "a2a";
+  if (ulysses) text += fmt::format("  parallelism_config_sp_size: {}\n", settings.take("parallel.cp").integer);
+  for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
+    text += fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value.integer);
+  if (ulysses) settings.take("parallel.cp_comm_type");
+  for (const char* covered : {"parallel.dp", "parallel.shard_group", "training.seq_length", "training.train_tokens"})
+    settings.take(covered);
+  return {text, settings.left()};
+}
+
+}  // namespace tracecast

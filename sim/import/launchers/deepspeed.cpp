@@ -1,0 +1,165 @@
+/// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
+/// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; ECOSYSTEM.md 8.3
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/base/words.hpp"
+#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+constexpr std::array kDeepspeedRows{
+    SettingRow{"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
+    SettingRow{"parallel.pp", "pipeline.stages", Kind::count},
+    SettingRow{"parallel.ep", "expert_parallel.autoep_size", Kind::count},
+    SettingRow{"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
+    SettingRow{"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
+    SettingRow{"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
+    SettingRow{"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
+               Kind::count},
+    SettingRow{"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
+    SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
+};
+
+constexpr std::array<Name, 21> kDeepspeedWithoutEffect{"steps_per_print",
+                                                       "gradient_clipping",
+                                                       "scheduler",
+                                                       "wall_clock_breakdown",
+                                                       "optimizer.params",
+                                                       "fp16.",
+                                                       "bf16.",
+                                                       "zero_optimization.contiguous_gradients",
+                                                       "zero_optimization.reduce_scatter",
+                                                       "zero_optimization.allgather_partitions",
+                                                       "zero_optimization.stage3_gather",
+                                                       "zero_optimization.stage3_max",
+                                                       "zero_optimization.sub_group_size",
+                                                       "zero_optimization.offload_optimizer.",
+                                                       "zero_allow_untested_optimizer",
+                                                       "tensorboard",
+                                                       "wandb",
+                                                       "csv_monitor",
+                                                       "comms_logger",
+                                                       "flops_profiler",
+                                                       "dump_state"};
+
+void import_precision(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"fp32", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
+                              std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"bfp16", "bf16"}};
+  const bool bf16 = run.flag("bf16.enabled").value_or(false);
+  const bool fp16 = run.flag("fp16.enabled").value_or(false);
+  const std::string dtype = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+  run.put("training.dtype", dtype, bf16 ? "bf16.enabled" : "fp16.enabled");
+  if (const auto type = run.choice<Name>("communication_data_type", kTypes))
+    run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
+  else
+    run.put("training.grad_reduce_dtype", dtype);
+}
+
+void import_optimizer(RunImport& run) {
+  const std::string type = lower_case(run.word("optimizer.type"));
+  if (type.empty()) return;
+  const bool adam = type.find("adam") != std::string::npos;
+  if (!adam && type != "sgd" && type != "lamb")
+    return run.refuse("optimizer.type", "is not supported (allowed: Adam AdamW Lamb SGD)");
+  run.put("training.optimizer", adam ? "adam" : type, "optimizer.type");
+}
+
+/// Groups inside data parallelism (MiCS), and sequences divided as Ulysses does.
+void import_groups(RunImport& run) {
+  constexpr Name kGroup = "zero_optimization.mics_shard_size";
+  constexpr Name kUlysses = "sequence_parallel_size";
+  if (const auto size = run.count(kGroup); size && *size > 1) run.put("parallel.shard_group", *size, kGroup);
+  if (const auto size = run.count(kUlysses); size && *size > 1) {
+    run.put("parallel.cp", *size, kUlysses);
+    run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
+  }
+}
+
+/// The optimizer on the host. Offloaded parameters stay on the GPU here, which the list of what is not mapped says.
+void import_offload(RunImport& run) {
+  constexpr Name kDevice = "zero_optimization.offload_optimizer.device";
+  constexpr Name kOld = "zero_optimization.cpu_offload";
+  const std::string device = run.word(kDevice);
+  if (device == "nvme") run.assume("offload_optimizer.device = nvme: taken as cpu");
+  if (device == "cpu" || device == "nvme") run.put_flag("training.offload_optimizer", true, kDevice);
+  if (run.flag(kOld).value_or(false)) run.put_flag("training.offload_optimizer", true, kOld);
+}
+
+void import_zero(RunImport& run) {
+  constexpr Name kStage = "zero_optimization.stage";
+  constexpr Name kOverlap = "zero_optimization.overlap_comm";
+  const std::int64_t stage = run.count(kStage).value_or(0);
+  run.put("parallel.zero_stage", stage, kStage);
+  run.put_flag("parallel.overlap_grad_reduce", run.flag(kOverlap).value_or(stage == 3), kOverlap);
+  run.put_flag("parallel.overlap_param_gather", stage == 3, kOverlap);
+}
+
+void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode& value) {
+  nlohmann::ordered_json* at = &root;
+  for (std::size_t begin = 0; begin <= dotted.size();) {
+    const std::size_t end = std::min(dotted.find('.', begin), dotted.size());
+    at = &(*at)[dotted.substr(begin, end - begin)];
+    begin = end + 1;
+  }
+  *at = value.integer;
+}
+
+}  // namespace
+
+void import_deepspeed(RunImport& run) {
+  run.put("parallel.data_parallel", std::string("deepspeed"));
+  import_zero(run);
+  import_offload(run);
+  import_rows(run, kDeepspeedRows, AbsentFlag::is_open);
+  import_groups(run);
+  import_precision(run);
+  import_optimizer(run);
+  if (const auto steps = run.count("gradient_accumulation_steps")) {
+    run.accumulation = *steps;
+    run.accumulation_key = "gradient_accumulation_steps";
+  }
+  run.pass_over(kDeepspeedWithoutEffect);
+}
+
+EmittedRun emit_deepspeed(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
+  RunSettings settings(scenario);
+  nlohmann::ordered_json root;
+  for (const auto& [key, value] : emit_rows(settings, kDeepspeedRows)) set(root, key, value);
+  const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
+  root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
+  root["zero_optimization"]["stage"] = settings.take("parallel.zero_stage").integer;
+  root["zero_optimization"]["overlap_comm"] = settings.take("parallel.overlap_grad_reduce").boolean;
+  settings.list("parallel.overlap_param_gather");
+  if (p.overlap_param_gather == (p.zero_stage == 3)) settings.take("parallel.overlap_param_gather");
+  settings.list("parallel.data_parallel");
+  if (p.data_parallel == DataParallelKind::deepspeed) settings.take("parallel.data_parallel");
+  if (settings.take("training.offload_optimizer").boolean)
+    root["zero_optimization"]["offload_optimizer"]["device"] = "cpu";
+  if (p.shard_group > 0) root["zero_optimization"]["mics_shard_size"] = settings.take("parallel.shard_group").integer;
+  if (p.cp > 1 && p.cp_comm_type == "a2a") {
+    settings.take("parallel.cp_comm_type");
+    root["sequence_parallel_size"] = settings.take("parallel.cp").integer;
+  }
+  if (t.dtype == Precision::bf16 || t.dtype == Precision::fp16)
+    root[t.dtype == Precision::bf16 ? "bf16" : "fp16"]["enabled"] = true;
+  if (t.dtype == Precision::bf16 || t.dtype == Precision::fp16 || t.dtype == Precision::fp32)
+    settings.take("training.dtype");
+  if (t.optimizer == OptimizerKind::sgd || t.optimizer == OptimizerKind::lamb) {
+    settings.take("training.optimizer");
+    root["optimizer"]["type"] = t.optimizer == OptimizerKind::sgd ? "SGD" : "Lamb";
+  }
+  root["communication_data_type"] = settings.take("training.grad_reduce_dtype").string;
+  for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
+  return {root.dump(2) + "\n", settings.left()};
+}
+
+}  // namespace tracecast

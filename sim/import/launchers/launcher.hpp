@@ -1,0 +1,66 @@
+/// Runs as other programs describe them: launch arguments and configuration files become scenarios, and layouts become
+/// what is pasted into a launcher. docs/formats/launchers.md lists the names on both sides.
+///
+/// No launcher says everything that a forecast needs. What is missing is asked for (an error that says which option gives
+/// it) or, where the launcher's own default is known, taken and listed as an assumption. Settings that no key of a
+/// scenario stands for are listed, too.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/import/launchers/run_import.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/scenario.hpp"
+
+namespace tracecast {
+
+/// What the user says beside the file.
+struct RunGivens {
+  std::string model;  ///< a shipped model or a model file; what the file says about the model changes it
+  std::string topology;
+  int gpus = 0;
+  std::vector<std::string> overrides;  ///< "training.seq_length=4096": keys of the scenario, which go before the file's
+};
+
+struct ImportedRun {
+  std::string format;
+  Scenario scenario;
+  std::vector<std::string> assumptions;
+  std::vector<UnmappedSetting> unmapped;
+  int passed_over = 0;  ///< settings without effect on the time of a step
+};
+
+/// A layout in the words of a launcher.
+struct EmittedRun {
+  std::string text;
+  std::vector<std::string> unmapped;  ///< "training.expert_imbalance=1.2", as --set takes it: what it has no word for
+};
+
+struct LauncherFormat {
+  std::string_view name;
+  std::string_view description;
+  Result<JsonDocument> (*parse)(const std::string& content, const std::string& file);
+  RunImport::Names names;
+  void (*import)(RunImport& run);                ///< puts what the launcher says into run.ours
+  EmittedRun (*emit)(const Scenario& scenario);  ///< nullptr: only read
+};
+/// megatron, megatron-bridge, deepspeed, torchtitan, accelerate, hugging-face.
+std::span<const LauncherFormat> launcher_formats();
+
+/// Errors: those of the format's parser; a setting that is not supported or contradicts another; what is missing and has no
+/// default; everything that a scenario's own reader and make_plan refuse, told with the launcher's key and line.
+Result<ImportedRun> import_run(std::string_view format, const std::string& content, const std::string& file,
+                               const RunGivens& givens, const DataPaths& data);
+
+/// Sharding said as a number (zero_stage), whatever words the scenario has for it.   Requires a valid scenario.
+Scenario in_plain_terms(const Scenario& scenario);
+
+/// Requires a format that can be emitted and a valid scenario.
+EmittedRun emit_run(std::string_view format, const Scenario& scenario);
+
+}  // namespace tracecast

@@ -1,0 +1,461 @@
+/// Megatron-LM's arguments, and the YAML of NeMo and Megatron-Bridge, which have the same names with '_'.
+/// Source of the defaults: megatron/training/arguments.py; ECOSYSTEM.md 8.1, 8.2
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/launchers/megatron_model.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+constexpr std::array kMegatronRows{
+    SettingRow{"parallel.tp", "tensor-model-parallel-size", Kind::size},
+    SettingRow{"parallel.sequence_parallel", "sequence-parallel", Kind::flag},
+    SettingRow{"parallel.pp", "pipeline-model-parallel-size", Kind::size},
+    SettingRow{"parallel.account_for_embedding", "account-for-embedding-in-pipeline-split", Kind::flag},
+    SettingRow{"parallel.account_for_loss", "account-for-loss-in-pipeline-split", Kind::flag},
+    SettingRow{"parallel.cp", "context-parallel-size", Kind::count},
+    SettingRow{"parallel.ep", "expert-model-parallel-size", Kind::count},
+    SettingRow{"parallel.etp", "expert-tensor-parallel-size", Kind::count},
+    SettingRow{"parallel.overlap_grad_reduce", "overlap-grad-reduce", Kind::flag},
+    SettingRow{"parallel.overlap_param_gather", "overlap-param-gather", Kind::flag},
+    SettingRow{"parallel.tp_comm_overlap", "tp-comm-overlap", Kind::flag},
+    SettingRow{"parallel.overlap_p2p", "no-overlap-p2p-communication", Kind::negated},
+    SettingRow{"parallel.moe_shared_overlap", "moe-shared-expert-overlap", Kind::flag},
+    SettingRow{"parallel.ddp_bucket_size", "ddp-bucket-size", Kind::count},
+    SettingRow{"training.seq_length", "seq-length", Kind::size},
+    SettingRow{"training.micro_batch_size", "micro-batch-size", Kind::size},
+    SettingRow{"training.global_batch_size", "global-batch-size", Kind::size},
+    SettingRow{"training.bf16_layers_start", "num-layers-at-start-in-bf16", Kind::count},
+    SettingRow{"training.bf16_layers_end", "num-layers-at-end-in-bf16", Kind::count},
+    SettingRow{"training.fp8_param_gather", "fp8-param-gather", Kind::flag},
+};
+
+/// The same in Megatron-Bridge and NeMo, where they differ.
+constexpr std::array kBridgeRows{
+    SettingRow{"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
+    SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
+};
+
+constexpr std::array<Name, 65> kMegatronWithoutEffect{"adam-",
+                                                      "apply-layernorm-1p",
+                                                      "async-save",
+                                                      "attention-dropout",
+                                                      "auto-detect",
+                                                      "calculate-per-token",
+                                                      "check-for",
+                                                      "ckpt",
+                                                      "clip-grad",
+                                                      "cross-entropy",
+                                                      "data-",
+                                                      "decoupled-",
+                                                      "dist-ckpt",
+                                                      "distributed-timeout",
+                                                      "enable-experimental",
+                                                      "eval",
+                                                      "exit-",
+                                                      "finetune",
+                                                      "gradient-accumulation-fusion",
+                                                      "init-method",
+                                                      "limit-val",
+                                                      "load",
+                                                      "log",
+                                                      "lr",
+                                                      "manual-gc",
+                                                      "master-",
+                                                      "max-steps",
+                                                      "merge-file",
+                                                      "min-lr",
+                                                      "mmap",
+                                                      "moe-aux",
+                                                      "moe-grouped-gemm",
+                                                      "moe-permute-fusion",
+                                                      "moe-router-bias",
+                                                      "moe-router-dtype",
+                                                      "moe-router-load",
+                                                      "moe-router-pre",
+                                                      "moe-router-score",
+                                                      "moe-router-topk-scaling",
+                                                      "moe-z",
+                                                      "mscale",
+                                                      "mtp-loss",
+                                                      "no-check-for",
+                                                      "no-ckpt",
+                                                      "no-create-attention",
+                                                      "no-load",
+                                                      "no-mmap",
+                                                      "no-rope-fusion",
+                                                      "no-save",
+                                                      "node-rank",
+                                                      "norm-epsilon",
+                                                      "num-workers",
+                                                      "pretrained-checkpoint",
+                                                      "rdzv",
+                                                      "rotary-",
+                                                      "save",
+                                                      "seed",
+                                                      "split",
+                                                      "tensorboard",
+                                                      "tokenizer",
+                                                      "use-mcore-models",
+                                                      "use-persistent-ckpt",
+                                                      "val-check",
+                                                      "wandb",
+                                                      "weight-decay"};
+
+// ---- import
+
+/// One of several names of the same setting.
+Name first_of(const RunImport& run, std::initializer_list<Name> names) {
+  for (const Name name : names)
+    if (run.has(name)) return name;
+  return *names.begin();
+}
+
+void import_gpus(RunImport& run) {
+  const Name nodes = first_of(run, {"nnodes", "num-nodes"});
+  const Name per_node = first_of(run, {"nproc-per-node", "devices"});
+  if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
+    run.find(nodes);
+    run.find(per_node);
+    return;
+  }
+  const auto n = run.count(nodes);
+  const auto g = run.count(per_node);
+  if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
+}
+
+constexpr std::int64_t kMostStages = 10'000;
+
+void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
+  JsonNode list;
+  list.kind = JsonNode::Kind::array;
+  for (const int count : stages) {
+    JsonNode item;
+    item.kind = JsonNode::Kind::integer;
+    item.integer = count;
+    item.number = count;
+    list.items.push_back(std::move(item));
+  }
+  run.put("parallel.pp_layout", std::move(list), from);
+}
+
+/// --pipeline-model-parallel-layout: Et*2|(tt|)*5t|tmL
+void import_written_layout(RunImport& run, Name key, const std::string& text, std::int64_t pp) {
+  const std::optional<std::vector<int>> stages = parse_pipeline_layout(text);
+  if (!stages) return run.refuse(key, "is no pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
+  if (stages->size() % static_cast<std::size_t>(pp) != 0)
+    return run.refuse(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
+  run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
+  put_layout(run, *stages, key);
+}
+
+/// The layers of the first and last pipeline rank; the others have equal shares of the rest.
+void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
+  const Name first_key = first_of(run, {"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
+  const Name last_key = first_of(run, {"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
+  const auto first = run.count(first_key);
+  const auto last = run.count(last_key);
+  if (!first && !last) return;
+  const Name from = first ? first_key : last_key;
+  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMostStages);
+  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
+  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMostStages * kMostStages)
+    return run.refuse(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
+  std::vector<int> stages;
+  for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
+    for (std::int64_t rank = 0; rank < pp; ++rank) {
+      const std::int64_t of_rank = first && rank == 0       ? *first
+                                   : last && rank == pp - 1 ? *last
+                                                            : rest / std::max<std::int64_t>(between, 1);
+      if (of_rank % vpp != 0) return run.refuse(from, fmt::format("does not divide over {} chunks", vpp));
+      stages.push_back(static_cast<int>(of_rank / vpp));
+    }
+  put_layout(run, stages, from);
+}
+
+void import_layout(RunImport& run, std::int64_t layers) {
+  constexpr Name kLayout = "pipeline-model-parallel-layout";
+  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMostStages);
+  if (const std::string text = run.word(kLayout); !text.empty())
+    import_written_layout(run, kLayout, text, pp);
+  else
+    import_uneven_ends(run, layers, pp);
+}
+
+void import_chunks(RunImport& run, std::int64_t layers) {
+  const Name chunks = first_of(run, {"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
+  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
+  constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
+  const auto per_stage = run.count(kLayers);
+  if (!per_stage) return;
+  const std::int64_t of_rank = layers / std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
+  if (*per_stage < 1 || of_rank % *per_stage != 0)
+    return run.refuse(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", of_rank));
+  run.put("parallel.vpp", of_rank / *per_stage, kLayers);
+}
+
+void import_sharding(RunImport& run, bool bridge) {
+  constexpr std::array kStrategies{std::pair<Name, int>{"no_shard", 0}, std::pair<Name, int>{"optim", 1},
+                                   std::pair<Name, int>{"optim_grads", 2},
+                                   std::pair<Name, int>{"optim_grads_params", 3}};
+  constexpr Name kStrategy = "data-parallel-sharding-strategy";
+  const Name fsdp = first_of(run, {"use-megatron-fsdp", "use-custom-fsdp"});
+  const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
+  const std::optional<int> strategy = run.choice<int>(kStrategy, kStrategies);
+  if (run.flag("use-torch-fsdp2").value_or(false))
+    run.put("parallel.zero_stage", 3, "use-torch-fsdp2");
+  else if (strategy && (bridge || run.flag(fsdp).value_or(false)))
+    run.put("parallel.zero_stage", *strategy, kStrategy);
+  else if (distributed.value_or(bridge))
+    run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
+  if (bridge && !distributed && !strategy)
+    run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
+  if (const auto copies = run.count("num-distributed-optimizer-instances")) {
+    run.shard_copies = *copies;
+    run.shard_copies_key = "num-distributed-optimizer-instances";
+  }
+}
+
+void import_precision(RunImport& run, bool bridge) {
+  constexpr std::array kRecipes{std::pair<Name, Name>{"tensorwise", "fp8"}, std::pair<Name, Name>{"delayed", "fp8"},
+                                std::pair<Name, Name>{"blockwise", "fp8_block"},
+                                std::pair<Name, Name>{"mxfp8", "mxfp8"}};
+  const std::string mixed = run.word("mixed-precision");
+  const bool bf16 = run.flag("bf16").value_or(bridge) || mixed.starts_with("bf16");
+  const bool fp16 = run.flag("fp16").value_or(false) || mixed.starts_with("fp16");
+  run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
+  const Name fp8 = first_of(run, {"fp8-format", "fp8"});
+  const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
+  if (!run.word(fp8).empty()) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+  if (!run.word("fp4-format").empty()) run.put("training.dtype", std::string("nvfp4"), "fp4-format");
+  const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
+                      (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
+  run.flag("accumulate-allreduce-grads-in-fp32");
+  if (narrow)
+    run.put("training.grad_reduce_dtype", std::string("bf16"), "grad-reduce-in-bf16");
+  else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32"))
+    run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
+  else if (!bridge || run.has("grad-reduce-in-fp32"))
+    run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
+  run.flag("first-last-layers-bf16");
+}
+
+void import_megatron_recompute(RunImport& run) {
+  constexpr std::array kGranularities{std::pair<Name, Name>{"selective", "selective"},
+                                      std::pair<Name, Name>{"full", "full"}};
+  const Name granularity_key = first_of(run, {"recompute-granularity", "activations-checkpoint-granularity"});
+  const Name method_key = first_of(run, {"recompute-method", "activations-checkpoint-method"});
+  const Name layers_key = first_of(run, {"recompute-num-layers", "activations-checkpoint-num-layers"});
+  const std::optional<Name> granularity = run.choice<Name>(granularity_key, kGranularities);
+  const std::string method = run.word(method_key);
+  const auto layers = run.count(layers_key);
+  const Name old = first_of(run, {"recompute-activations", "checkpoint-activations"});
+  if (granularity)
+    run.put("training.recompute", std::string(*granularity), granularity_key);
+  else if (run.flag(old).value_or(false))
+    run.put("training.recompute", std::string(old == "recompute-activations" ? "selective" : "full"), old);
+  if (granularity != Name("full") || !layers) return;
+  if (method == "block") run.put("training.recompute_num_layers", *layers, layers_key);
+  if (method == "uniform" && *layers > 1)
+    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
+}
+
+void import_dispatcher(RunImport& run) {
+  constexpr std::array kDispatchers{std::pair<Name, Name>{"alltoall", "alltoall"},
+                                    std::pair<Name, Name>{"flex", "deepep"}};
+  constexpr Name kDispatcher = "moe-token-dispatcher-type";
+  if (!run.has("num-experts") && !run.has("num-moe-experts") && !run.has(kDispatcher)) return;
+  const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
+  if (dispatcher) run.put("parallel.moe_dispatcher", std::string(*dispatcher), kDispatcher);
+  const std::string backend = run.word("moe-flex-dispatcher-backend");
+  run.flag("moe-enable-deepep");
+  if (backend == "hybridep") run.assume("moe-flex-dispatcher-backend = hybridep: taken as deepep");
+  if (run.has("moe-expert-capacity-factor")) {
+    const auto factor = run.number("moe-expert-capacity-factor");
+    JsonNode node = *run.find("moe-expert-capacity-factor");
+    if (factor && *factor > 0)
+      run.put("training.expert_capacity_factor", std::move(node), "moe-expert-capacity-factor");
+  }
+}
+
+void import_context_parallel(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"p2p", "p2p"}, std::pair<Name, Name>{"all_gather", "all_gather"},
+                              std::pair<Name, Name>{"allgather", "all_gather"}, std::pair<Name, Name>{"a2a", "a2a"}};
+  if (const auto type = run.choice<Name>("cp-comm-type", kTypes))
+    run.put("parallel.cp_comm_type", std::string(*type), "cp-comm-type");
+}
+
+/// The last batch of "0:384 200B:768 400B:1152" or of "32 32 1000000" beside a global batch.
+void import_batch_ramp(RunImport& run) {
+  constexpr Name kSchedule = "step-batch-size-schedule";
+  if (run.find("rampup-batch-size") != nullptr) run.assume("rampup-batch-size: the full global batch counts");
+  const std::string schedule = run.word(kSchedule);
+  if (schedule.empty()) return;
+  const std::size_t colon = schedule.rfind(':');
+  int last = 0;
+  for (std::size_t at = colon + 1; colon != std::string::npos && at < schedule.size() && last < 100'000'000; ++at) {
+    if (schedule[at] < '0' || schedule[at] > '9')
+      return run.refuse(kSchedule, "is no schedule (allowed: \"0:384 200B:768\")");
+    last = 10 * last + (schedule[at] - '0');
+  }
+  if (last == 0) return run.refuse(kSchedule, "is no schedule (allowed: \"0:384 200B:768\")");
+  run.put("training.global_batch_size", last, kSchedule);
+  run.assume(fmt::format("{}: its last batch of {} sequences counts", kSchedule, last));
+}
+
+void import_duration(RunImport& run) {
+  constexpr std::int64_t kMost = 1'000'000'000'000;
+  const auto samples = run.count("train-samples");
+  const auto steps = run.count("train-iters");
+  const std::int64_t sequence = std::min<std::int64_t>(run.given_count("training.seq_length", 0), 10'000'000);
+  const std::int64_t batch = std::min<std::int64_t>(run.given_count("training.global_batch_size", 0), 100'000);
+  const std::int64_t total = samples ? std::clamp<std::int64_t>(*samples, 0, kMost) / 1
+                             : steps ? std::clamp<std::int64_t>(*steps, 0, 1'000'000) * batch
+                                     : 0;
+  if (total > 0 && sequence > 0 && total < 1'000'000'000'000'000 / sequence)
+    run.put("training.train_tokens", total * sequence, samples ? "train-samples" : "train-iters");
+}
+
+void import_run(RunImport& run, bool bridge) {
+  import_gpus(run);
+  import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
+  if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
+  if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
+  const bool from_local = run.word("transformer-impl") == "local";
+  if (!from_local) run.put("stack", std::string("megatron-core"));
+  import_batch_ramp(run);
+  import_megatron_model(run, bridge);
+  const std::int64_t layers = run.given_count("model.num_layers", 0);
+  import_chunks(run, layers);
+  import_layout(run, layers);
+  import_sharding(run, bridge);
+  import_precision(run, bridge);
+  import_megatron_recompute(run);
+  import_dispatcher(run);
+  import_context_parallel(run);
+  import_duration(run);
+  if (run.flag("use-tp-pp-dp-mapping").value_or(false))
+    run.put("parallel.rank_order", std::string("tp-cp-ep-pp-dp"), "use-tp-pp-dp-mapping");
+  const std::string backend = run.word("attention-backend");
+  const bool fused = run.flag("use-flash-attn").value_or(!from_local);
+  if (!bridge)
+    run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
+  run.pass_over(kMegatronWithoutEffect);
+}
+
+// ---- emit
+
+void say(std::string& text, const std::string& key, const std::string& value = "") {
+  text += fmt::format("  --{}{}{}\n", key, value.empty() ? "" : " ", value);
+}
+
+void emit_pipeline(std::string& text, RunSettings& settings, const Parallel& p) {
+  const JsonNode& layout = settings.take("parallel.pp_layout");
+  settings.take("parallel.vpp");
+  const bool usual = p.pp_schedule.empty() || p.pp_schedule == (p.vpp > 1 ? "interleaved-1f1b" : "1f1b");
+  if (usual) settings.take("parallel.pp_schedule");
+  if (!layout.items.empty())
+    say(text, "pipeline-model-parallel-layout", "'" + pipeline_layout_text(p.pp_layout) + "'");
+  else if (p.vpp > 1)
+    say(text, "num-virtual-stages-per-pipeline-rank", std::to_string(p.vpp));
+  if (p.rank_order == "tp-cp-ep-pp-dp") say(text, "use-tp-pp-dp-mapping");
+  if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
+}
+
+void emit_sharding(std::string& text, RunSettings& settings, const Scenario& scenario) {
+  constexpr std::array kStrategies{"no_shard", "optim", "optim_grads", "optim_grads_params"};
+  const Parallel& p = scenario.parallel;
+  const std::int64_t stage = settings.take("parallel.zero_stage").integer;
+  if (stage == 1) say(text, "use-distributed-optimizer");
+  if (stage > 1) {
+    say(text, "use-megatron-fsdp");
+    say(text, "data-parallel-sharding-strategy", kStrategies.at(static_cast<std::size_t>(stage)));
+  }
+  const std::int64_t group = settings.take("parallel.shard_group").integer;
+  if (group > 0)
+    say(text, "num-distributed-optimizer-instances",
+        std::to_string(scenario.cluster.world_size / (p.tp * p.pp) / group));
+}
+
+void emit_precision(std::string& text, RunSettings& settings, const Training& t) {
+  settings.take("training.dtype");
+  if (t.dtype == Precision::fp16) say(text, "fp16");
+  if (t.dtype != Precision::fp16 && t.dtype != Precision::fp32) say(text, "bf16");
+  if (t.dtype == Precision::nvfp4) say(text, "fp4-format", "e2m1");
+  const char* recipe = t.dtype == Precision::fp8         ? "tensorwise"
+                       : t.dtype == Precision::fp8_block ? "blockwise"
+                       : t.dtype == Precision::mxfp8     ? "mxfp8"
+                                                         : nullptr;
+  if (recipe != nullptr) {
+    say(text, "fp8-format", "hybrid");
+    say(text, "fp8-recipe", recipe);
+  }
+  if (t.bf16_layers_start > 0 || t.bf16_layers_end > 0) say(text, "first-last-layers-bf16");
+  settings.take("training.grad_reduce_dtype");
+  if (t.grad_reduce_dtype == Precision::bf16) say(text, "grad-reduce-in-bf16");
+  if (t.grad_reduce_dtype == Precision::fp32) say(text, "accumulate-allreduce-grads-in-fp32");
+}
+
+void emit_recompute(std::string& text, RunSettings& settings, const Training& t) {
+  if (t.recompute == Recompute::selective_op) return;
+  settings.take("training.recompute");
+  settings.take("training.recompute_num_layers");
+  if (t.recompute == Recompute::none) return;
+  say(text, "recompute-granularity", t.recompute == Recompute::full ? "full" : "selective");
+  if (t.recompute != Recompute::full) return;
+  say(text, "recompute-method", t.recompute_num_layers > 0 ? "block" : "uniform");
+  say(text, "recompute-num-layers", std::to_string(std::max(1, t.recompute_num_layers)));
+}
+
+void emit_experts(std::string& text, RunSettings& settings, const Scenario& scenario) {
+  settings.take("parallel.moe_dispatcher");
+  if (!scenario.model.moe) return;
+  const bool deepep = scenario.parallel.moe_dispatcher == "deepep";
+  say(text, "moe-token-dispatcher-type", deepep ? "flex" : "alltoall");
+  if (deepep) say(text, "moe-flex-dispatcher-backend", "deepep");
+  settings.take("training.expert_capacity_factor");
+  if (scenario.training.expert_capacity_factor > 0)
+    say(text, "moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor));
+}
+
+}  // namespace
+
+void import_megatron(RunImport& run) {
+  const bool nemo = run.has("devices") || run.has("num-nodes");
+  import_run(run, nemo);
+}
+
+void import_megatron_bridge(RunImport& run) { import_run(run, true); }
+
+EmittedRun emit_megatron(const Scenario& scenario) {
+  RunSettings settings(scenario);
+  std::string text = "LAYOUT_ARGS=(\n";
+  for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
+    say(text, key, value.kind == JsonNode::Kind::boolean ? "" : value.text());
+  emit_pipeline(text, settings, scenario.parallel);
+  emit_sharding(text, settings, scenario);
+  emit_precision(text, settings, scenario.training);
+  emit_recompute(text, settings, scenario.training);
+  emit_experts(text, settings, scenario);
+  if (scenario.parallel.cp > 1) say(text, "cp-comm-type", settings.take("parallel.cp_comm_type").string);
+  if (settings.take("training.flash_attention").boolean)
+    say(text, "use-flash-attn");
+  else
+    say(text, "attention-backend", "unfused");
+  settings.list("training.compiled");
+  if (scenario.training.compiled) settings.take("training.compiled");  // Transformer Engine
+  for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
+  return {text + ")\n", settings.left()};
+}
+
+}  // namespace tracecast

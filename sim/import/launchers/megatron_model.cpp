@@ -1,0 +1,178 @@
+#include "sim/import/launchers/megatron_model.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/base/integers.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+constexpr std::array kSizes{
+    SettingRow{"model.num_layers", "num-layers", Kind::size},
+    SettingRow{"model.hidden_size", "hidden-size", Kind::size},
+    SettingRow{"model.ffn_hidden_size", "ffn-hidden-size", Kind::size},
+    SettingRow{"model.num_attention_heads", "num-attention-heads", Kind::size},
+    SettingRow{"model.num_query_groups", "num-query-groups", Kind::size},
+    SettingRow{"model.head_dim", "kv-channels", Kind::size},
+    SettingRow{"model.max_position_embeddings", "max-position-embeddings", Kind::size},
+    SettingRow{"model.mtp_layers", "mtp-num-layers", Kind::size},
+};
+constexpr std::array kLatentSizes{
+    SettingRow{"model.latent_attention.q_rank", "q-lora-rank", Kind::size},
+    SettingRow{"model.latent_attention.kv_rank", "kv-lora-rank", Kind::size},
+    SettingRow{"model.latent_attention.nope_dim", "qk-head-dim", Kind::size},
+    SettingRow{"model.latent_attention.rope_dim", "qk-pos-emb-head-dim", Kind::size},
+    SettingRow{"model.latent_attention.v_dim", "v-head-dim", Kind::size},
+};
+constexpr std::array kExpertSizes{
+    SettingRow{"model.moe.experts", "num-experts", Kind::size},
+    SettingRow{"model.moe.experts", "num-moe-experts", Kind::size},
+    SettingRow{"model.moe.topk", "moe-router-topk", Kind::size},
+    SettingRow{"model.moe.ffn_hidden", "moe-ffn-hidden-size", Kind::size},
+    SettingRow{"model.moe.shared_ffn_hidden", "moe-shared-expert-intermediate-size", Kind::size},
+    SettingRow{"model.moe.router_bias", "moe-router-enable-expert-bias", Kind::flag},
+    SettingRow{"model.moe.routing_groups", "moe-router-num-groups", Kind::size},
+    SettingRow{"model.moe.routing_group_limit", "moe-router-group-topk", Kind::size},
+};
+
+/// Puts `value` where nothing was said.
+void default_to(RunImport& run, const std::string& ours, std::int64_t value) {
+  if (run.given(ours) == nullptr) run.put(ours, value);
+}
+
+void import_activation(RunImport& run) {
+  const bool gated = run.flag("swiglu").value_or(false);
+  const bool squared = run.flag("squared-relu").value_or(false);
+  if (squared) run.assume("squared-relu: counted as ReLU, which multiplies as much");
+  run.put("model.activation",
+          std::string(gated     ? "swiglu"
+                      : squared ? "relu"
+                                : "gelu"),
+          gated ? "swiglu" : "squared-relu");
+  const std::int64_t hidden = std::min<std::int64_t>(run.given_count("model.hidden_size", 0), 1'000'000'000);
+  default_to(run, "model.ffn_hidden_size", gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden);
+}
+
+void import_norms_and_biases(RunImport& run) {
+  constexpr std::array kNorms{std::pair<Name, Name>{"LayerNorm", "layer_norm"},
+                              std::pair<Name, Name>{"RMSNorm", "rms_norm"}};
+  constexpr std::array kPositions{std::pair<Name, Name>{"learned_absolute", "learned"},
+                                  std::pair<Name, Name>{"rope", "rope"}, std::pair<Name, Name>{"mrope", "rope"},
+                                  std::pair<Name, Name>{"none", "none"}};
+  const Name norm = run.choice<Name>("normalization", kNorms).value_or("layer_norm");
+  run.put("model.norm", std::string(norm), "normalization");
+  run.put_flag("model.norm_bias", norm == "layer_norm", "normalization");
+  const Name position = run.choice<Name>("position-embedding-type", kPositions)
+                            .value_or(run.flag("use-rotary-position-embeddings").value_or(false) ? "rope" : "learned");
+  run.put("model.position", std::string(position), "position-embedding-type");
+  const bool bias = !run.flag("disable-bias-linear").value_or(false);
+  const bool qkv_bias = run.flag("add-qkv-bias").value_or(false) || bias;
+  run.put_flag("model.qkv_bias", qkv_bias, "disable-bias-linear");
+  run.put_flag("model.attention_output_bias", bias, "disable-bias-linear");
+  run.put_flag("model.mlp_bias", bias, "disable-bias-linear");
+  run.put_flag("model.tied_embeddings", !run.flag("untie-embeddings-and-output-weights").value_or(false),
+               "untie-embeddings-and-output-weights");
+  JsonNode dropout;
+  dropout.kind = JsonNode::Kind::number;
+  dropout.number = run.number("hidden-dropout").value_or(0.1);
+  run.put("model.dropout", std::move(dropout), "hidden-dropout");
+}
+
+void import_vocabulary(RunImport& run) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  std::optional<std::int64_t> size = run.count("vocab-size");
+  const std::int64_t multiple =
+      std::clamp<std::int64_t>(run.count("make-vocab-size-divisible-by").value_or(128), 1, kMost) *
+      std::clamp<std::int64_t>(run.given_count("parallel.tp", 1), 1, 1'000'000);
+  if (!size && run.word("tokenizer-type") == "GPT2BPETokenizer") size = 50257;
+  if (!size) return;
+  const std::int64_t padded = round_up(std::clamp<std::int64_t>(*size, 0, kMost), multiple);
+  run.put("model.vocab_size", padded, run.has("vocab-size") ? "vocab-size" : "tokenizer-type");
+  if (padded != *size)
+    run.assume(fmt::format("model.vocab_size = {}: {} padded to a multiple of {}", padded, *size, multiple));
+}
+
+/// Leading dense layers, then every n-th has experts.
+void import_expert_layers(RunImport& run) {
+  constexpr Name kFrequency = "moe-layer-freq";
+  const std::string text = run.word(kFrequency);
+  if (text.empty()) return;
+  const auto layers = static_cast<int>(std::clamp<std::int64_t>(run.given_count("model.num_layers", 0), 0, 100'000));
+  const std::optional<std::vector<int>> has_experts = parse_layer_frequency(text, layers);
+  if (!has_experts)
+    return run.refuse(kFrequency,
+                      fmt::format("does not say which of {} layers have experts (allowed: 2, ([0]*3+[1]*11))", layers));
+  const auto first = static_cast<int>(std::find(has_experts->begin(), has_experts->end(), 1) - has_experts->begin());
+  const auto second = static_cast<int>(
+      first < layers ? std::find(has_experts->begin() + first + 1, has_experts->end(), 1) - has_experts->begin()
+                     : layers);
+  const int interval = second < layers ? second - first : 1;
+  const int leading = first - (interval - 1);
+  bool regular = leading >= 0 && first < layers;
+  for (int layer = 0; layer < layers && regular; ++layer) {
+    const bool expected = layer >= leading && (layer - leading) % interval == interval - 1;
+    regular = expected == ((*has_experts)[static_cast<std::size_t>(layer)] == 1);
+  }
+  if (!regular)
+    return run.refuse(kFrequency, "is not supported (allowed: experts in every n-th layer after the first dense ones)");
+  run.put("model.moe.leading_dense_layers", leading, kFrequency);
+  run.put("model.moe.layer_interval", interval, kFrequency);
+}
+
+void import_experts(RunImport& run, AbsentFlag absent) {
+  import_rows(run, kExpertSizes, absent);
+  default_to(run, "model.moe.topk", 2);
+  default_to(run, "model.moe.ffn_hidden", run.given_count("model.ffn_hidden_size", 0));
+  import_expert_layers(run);
+}
+
+/// The model that was given, written out; nullptr: none was.
+JsonNode* model_of(JsonNode& ours) {
+  for (JsonMember& member : ours.members)
+    if (member.key == "model" && member.value.kind == JsonNode::Kind::object) return &member.value;
+  return nullptr;
+}
+
+}  // namespace
+
+void import_megatron_model(RunImport& run, bool recipe) {
+  const bool own = !recipe && run.has("num-layers") && run.has("hidden-size");
+  const bool experts = run.has("num-experts") || run.has("num-moe-experts");
+  if (!own && run.given("model") == nullptr) return;
+  if (own && run.given("model") != nullptr) {
+    run.assume("model: the file describes one, --model is not used");
+    std::erase_if(run.ours.members, [](const JsonMember& member) { return member.key == "model"; });
+  }
+  const bool resized = run.has("hidden-size") || run.has("num-attention-heads");
+  if (JsonNode* model = model_of(run.ours); model != nullptr && resized)
+    std::erase_if(model->members, [](const JsonMember& member) { return member.key == "head_dim"; });
+  import_rows(run, kSizes, AbsentFlag::is_open);
+  const bool grouped = run.flag("group-query-attention").value_or(false);
+  if (own) {
+    if (grouped) default_to(run, "model.num_query_groups", 1);
+    import_activation(run);
+    import_norms_and_biases(run);
+  }
+  import_vocabulary(run);
+  if (run.flag("multi-latent-attention").value_or(false)) {
+    import_rows(run, kLatentSizes, AbsentFlag::is_open);
+    default_to(run, "model.latent_attention.kv_rank", 32);
+    default_to(run, "model.latent_attention.nope_dim", 128);
+    default_to(run, "model.latent_attention.rope_dim", 64);
+    default_to(run, "model.latent_attention.v_dim", 128);
+    run.flag("qk-layernorm");  // the norms inside latent attention
+  } else if (const auto qk_norm = run.flag("qk-layernorm")) {
+    run.put_flag("model.qk_norm", *qk_norm, "qk-layernorm");
+  }
+  if (experts) import_experts(run, own ? AbsentFlag::is_false : AbsentFlag::is_open);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,124 @@
+#include "sim/import/launchers/megatron_words.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kMost = 100'000;
+
+/// The count that `text` has at `at`, which moves behind it.
+std::optional<std::size_t> count_at(const std::string& text, std::size_t& at) {
+  std::size_t value = 0;
+  const auto [end, code] = std::from_chars(text.data() + at, text.data() + text.size(), value);
+  if (code != std::errc{} || value > kMost) return std::nullopt;
+  at = static_cast<std::size_t>(end - text.data());
+  return value;
+}
+
+/// Writes the layout out: letters and bars only.
+std::optional<std::string> expanded(const std::string& text, std::size_t& at, int depth) {
+  constexpr int kMaxDepth = 20;
+  std::string result;
+  std::string last;
+  for (; at < text.size() && text[at] != ')'; ++at) {
+    if (text[at] == ',' || text[at] == ' ') continue;
+    if (text[at] == '(') {
+      std::optional<std::string> group = depth < kMaxDepth ? expanded(text, ++at, depth + 1) : std::nullopt;
+      if (!group || at >= text.size()) return std::nullopt;
+      last = std::move(*group);
+    } else if (std::string_view("EtmL|").find(text[at]) != std::string_view::npos) {
+      last = text[at];
+    } else {
+      return std::nullopt;
+    }
+    std::size_t times = 1;
+    if (at + 1 < text.size() && text[at + 1] == '*') {
+      at += 2;
+      const std::optional<std::size_t> count = count_at(text, at);
+      if (!count) return std::nullopt;
+      times = *count;
+      --at;
+    }
+    if (result.size() + times * last.size() > kMost) return std::nullopt;
+    for (std::size_t i = 0; i < times; ++i) result += last;
+  }
+  return result;
+}
+
+std::string without_blanks(const std::string& text) {
+  std::string plain = text;
+  std::erase_if(plain, [](char c) { return c == ' ' || c == '(' || c == ')'; });
+  return plain;
+}
+
+/// "[0]*3": digits in brackets, and how often.
+bool append_list(const std::string& term, std::vector<int>& list) {
+  const std::size_t close = term.find(']');
+  if (term.empty() || term.front() != '[' || close == std::string::npos) return false;
+  std::vector<int> items;
+  for (std::size_t at = 1; at < close; at += 2) {
+    if (term[at] != '0' && term[at] != '1') return false;
+    if (at + 1 < close && term[at + 1] != ',') return false;
+    items.push_back(term[at] - '0');
+  }
+  std::size_t times = 1;
+  if (close + 1 < term.size()) {
+    std::size_t at = close + 2;
+    const std::optional<std::size_t> count =
+        term[close + 1] == '*' && at < term.size() ? count_at(term, at) : std::nullopt;
+    if (!count || at != term.size()) return false;
+    times = *count;
+  }
+  if (list.size() + times * items.size() > kMost) return false;
+  for (std::size_t i = 0; i < times; ++i) list.insert(list.end(), items.begin(), items.end());
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text) {
+  std::size_t at = 0;
+  const std::optional<std::string> stages = expanded(text, at, 0);
+  if (!stages || at < text.size() || stages->empty()) return std::nullopt;
+  std::vector<int> layers{0};
+  for (const char item : *stages) {
+    if (item == '|') layers.push_back(0);
+    if (item == 't') ++layers.back();
+  }
+  return layers;
+}
+
+std::string pipeline_layout_text(const std::vector<int>& layers) {
+  std::string text = "E";
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    if (stage > 0) text += "|";
+    if (layers[stage] == 1) text += "t";
+    if (layers[stage] > 1) text += fmt::format("t*{}", layers[stage]);
+  }
+  return text + "L";
+}
+
+std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers) {
+  const std::string plain = without_blanks(text);
+  std::vector<int> list;
+  std::size_t at = 0;
+  if (const std::optional<std::size_t> interval = count_at(plain, at); interval && at == plain.size()) {
+    if (*interval == 0 || layers < 0 || static_cast<std::size_t>(layers) > kMost) return std::nullopt;
+    for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers); ++layer)
+      list.push_back(layer % *interval == 0 ? 1 : 0);
+    return list;
+  }
+  for (std::size_t begin = 0; begin <= plain.size();) {
+    const std::size_t end = std::min(plain.find('+', begin), plain.size());
+    if (!append_list(plain.substr(begin, end - begin), list)) return std::nullopt;
+    begin = end + 1;
+  }
+  if (list.size() != static_cast<std::size_t>(layers)) return std::nullopt;
+  return list;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,211 @@
+#include "sim/import/launchers/run_import.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+
+namespace tracecast {
+namespace {
+
+/// "trainer.strategy.tensor_model_parallel_size" and "--tensor-model-parallel-size" are one flag.
+std::string flag_name(std::string key) {
+  key.erase(0, key.find_first_not_of('-'));
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+JsonNode& member(JsonNode& object, const std::string& key) {
+  object.kind = JsonNode::Kind::object;
+  for (JsonMember& each : object.members)
+    if (each.key == key) return each.value;
+  object.members.push_back({key, {}});
+  return object.members.back().value;
+}
+
+bool is_absent(const JsonNode& node) {
+  return node.kind == JsonNode::Kind::null || (node.kind == JsonNode::Kind::string && node.string == "auto");
+}
+
+}  // namespace
+
+RunImport::RunImport(const JsonDocument& theirs, Names names) : theirs_(&theirs.root), file_(theirs.file) {
+  ours.kind = JsonNode::Kind::object;
+  flatten(theirs.root, "", names, 0);
+}
+
+void RunImport::flatten(const JsonNode& node, const std::string& path, Names names, int depth) {
+  constexpr int kMaxDepth = 100;
+  if (node.kind == JsonNode::Kind::object && depth < kMaxDepth) {
+    for (const JsonMember& each : node.members) {
+      const bool flat = names == Names::flagged || path.empty();
+      std::string key = names == Names::flagged ? each.key.substr(each.key.rfind('.') + 1) : each.key;
+      flatten(each.value, flat ? std::move(key) : path + "." + key, names, depth + 1);
+    }
+    return;
+  }
+  if (path.empty()) return;
+  const std::string key = names == Names::flagged ? flag_name(path) : path;
+  const auto found = index_.find(key);
+  if (found == index_.end()) {
+    index_[key] = settings_.size();
+  } else if (Setting& first = settings_[found->second];
+             !is_absent(node) && !is_absent(*first.value) && first.value->text() != node.text()) {
+    first.other = &node;
+  }
+  settings_.push_back({key, &node});
+}
+
+std::optional<std::size_t> RunImport::index_of(std::string_view key) const {
+  const auto found = index_.find(key);
+  if (found == index_.end() || is_absent(*settings_[found->second].value)) return std::nullopt;
+  return found->second;
+}
+
+RunImport::Setting* RunImport::lookup(std::string_view key) {
+  const auto found = index_.find(key);
+  if (found == index_.end()) return nullptr;
+  Setting& setting = settings_[found->second];
+  if (setting.other != nullptr) {
+    const JsonNode& other = *std::exchange(setting.other, nullptr);
+    errors.push_back(
+        {file_, other.line, std::string(key), other.text(),
+         fmt::format("says something else than line {} ({})", setting.value->line, setting.value->text())});
+  }
+  for (Setting& each : settings_) each.used = each.used || each.key == key;
+  return &setting;
+}
+
+bool RunImport::has(std::string_view key) const { return index_of(key).has_value(); }
+
+const JsonNode* RunImport::find(std::string_view key) {
+  Setting* setting = lookup(key);
+  return setting == nullptr || is_absent(*setting->value) ? nullptr : setting->value;
+}
+
+std::optional<double> RunImport::number(std::string_view key) {
+  const JsonNode* node = find(key);
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
+  if (node->kind == JsonNode::Kind::string)
+    if (const auto value = number_of<double>(node->string)) return value;
+  refuse(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
+                  ? "is a variable that the file does not set (write the number)"
+                  : "is not a number");
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> RunImport::count(std::string_view key) {
+  constexpr double kMost = 1e15;
+  const std::optional<double> value = number(key);
+  if (!value) return std::nullopt;
+  const bool in_range = *value >= -1 && *value <= kMost;
+  if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
+    refuse(key, "is not a count");
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(*value);
+}
+
+std::optional<bool> RunImport::flag(std::string_view key) {
+  const JsonNode* node = find(key);
+  if (node == nullptr) return std::nullopt;
+  if (node->kind == JsonNode::Kind::boolean) return node->boolean;
+  const std::string text = lower_case(node->kind == JsonNode::Kind::string ? node->string : node->text());
+  if (text == "true" || text == "yes" || text == "1") return true;
+  if (text == "false" || text == "no" || text == "0") return false;
+  refuse(key, "is neither true nor false");
+  return std::nullopt;
+}
+
+std::string RunImport::word(std::string_view key) {
+  const JsonNode* node = find(key);
+  if (node == nullptr) return "";
+  if (node->kind == JsonNode::Kind::string || !node->string.empty()) return node->string;
+  return node->text();
+}
+
+void RunImport::put(const std::string& our_key, JsonNode value, std::string_view from) {
+  if (!from.empty()) {
+    names_[our_key] = std::string(from);
+    const auto found = index_.find(from);
+    if (found != index_.end()) value.line = settings_[found->second].value->line;
+  }
+  JsonNode* node = &ours;
+  for (std::size_t begin = 0; begin <= our_key.size();) {
+    const std::size_t end = std::min(our_key.find('.', begin), our_key.size());
+    node = &member(*node, our_key.substr(begin, end - begin));
+    if (node->line == 0) node->line = value.line;
+    begin = end + 1;
+  }
+  *node = std::move(value);
+}
+
+void RunImport::put(const std::string& our_key, std::int64_t value, std::string_view from) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::integer;
+  node.integer = value;
+  node.number = static_cast<double>(value);
+  put(our_key, std::move(node), from);
+}
+
+void RunImport::put(const std::string& our_key, const std::string& value, std::string_view from) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::string;
+  node.string = value;
+  put(our_key, std::move(node), from);
+}
+
+void RunImport::put_flag(const std::string& our_key, bool value, std::string_view from) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::boolean;
+  node.boolean = value;
+  put(our_key, std::move(node), from);
+}
+
+const JsonNode* RunImport::given(const std::string& our_key) const {
+  const JsonNode* node = &ours;
+  for (std::size_t begin = 0; begin <= our_key.size() && node != nullptr;) {
+    const std::size_t end = std::min(our_key.find('.', begin), our_key.size());
+    node = node->kind == JsonNode::Kind::object ? node->find(our_key.substr(begin, end - begin)) : nullptr;
+    begin = end + 1;
+  }
+  return node;
+}
+
+std::int64_t RunImport::given_count(const std::string& our_key, std::int64_t otherwise) const {
+  const JsonNode* node = given(our_key);
+  return node != nullptr && node->kind == JsonNode::Kind::integer ? node->integer : otherwise;
+}
+
+void RunImport::refuse(std::string_view key, const std::string& message) {
+  const auto found = index_.find(key);
+  const JsonNode* node = found == index_.end() ? nullptr : settings_[found->second].value;
+  errors.push_back(
+      {file_, node == nullptr ? 0 : node->line, std::string(key), node == nullptr ? "" : node->text(), message});
+}
+
+void RunImport::pass_over(std::span<const std::string_view> beginnings) {
+  for (Setting& setting : settings_) {
+    const bool known = std::any_of(beginnings.begin(), beginnings.end(),
+                                   [&](std::string_view beginning) { return setting.key.starts_with(beginning); });
+    if (setting.used || !known) continue;
+    setting.used = true;
+    ++passed_over;
+  }
+}
+
+void RunImport::list_unmapped() {
+  for (const Setting& setting : settings_)
+    if (!setting.used && !is_absent(*setting.value))
+      unmapped.push_back({setting.key, setting.value->text(), setting.value->line});
+}
+
+std::string RunImport::name_of(const std::string& our_key) const {
+  const auto found = names_.find(our_key);
+  return found == names_.end() ? "" : found->second;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,56 @@
+/// Settings that a launcher and a scenario share one to one, each named once for the importer and the emitter.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/import/launchers/run_import.hpp"
+#include "sim/io/scenario.hpp"
+
+namespace tracecast {
+
+struct SettingRow {
+  enum class Kind {
+    size,     ///< a count that is always written
+    count,    ///< a count that is written where it differs from a scenario's default
+    flag,     ///< true or false
+    negated,  ///< the launcher's flag says the opposite
+  };
+  const char* ours;
+  const char* theirs;
+  Kind kind;
+};
+
+/// What a launcher's flag that is not there means.
+enum class AbsentFlag { is_false, is_open };
+
+/// Puts every row that the launcher has; flags that are not there as `absent` says.
+void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag absent);
+
+/// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher has words for.
+class RunSettings {
+ public:
+  explicit RunSettings(const Scenario& scenario);
+
+  /// Counts as said from now on.   Requires a key of a scenario: "parallel.tp"
+  const JsonNode& take(const std::string& ours);
+  bool is_default(const std::string& ours) const;
+  /// The launcher has a default of its own: lists the setting, unless it is taken, although it is a scenario's default.
+  void list(const std::string& ours) { listed_[ours] = true; }
+  /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default.
+  std::vector<std::string> left() const;
+
+ private:
+  std::map<std::string, JsonNode> values_;
+  std::map<std::string, JsonNode> defaults_;
+  std::map<std::string, bool> taken_;
+  std::map<std::string, bool> listed_;
+};
+
+/// (the launcher's key, its value) of each row to be written, flags only where they are true.
+std::vector<std::pair<std::string, JsonNode>> emit_rows(RunSettings& settings, std::span<const SettingRow> rows);
+
+}  // namespace tracecast

@@ -1,0 +1,335 @@
+/// torchtitan's TOML of the job, as it was until February 2026.
+/// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; ECOSYSTEM.md 8.1, 8.4
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+constexpr std::array kTorchtitanRows{
+    SettingRow{"parallel.tp", "parallelism.tensor_parallel_degree", Kind::size},
+    SettingRow{"parallel.pp", "parallelism.pipeline_parallel_degree", Kind::size},
+    SettingRow{"parallel.cp", "parallelism.context_parallel_degree", Kind::size},
+    SettingRow{"parallel.ep", "parallelism.expert_parallel_degree", Kind::count},
+    SettingRow{"parallel.etp", "parallelism.expert_tensor_parallel_degree", Kind::count},
+    SettingRow{"parallel.tp_comm_overlap", "parallelism.enable_async_tensor_parallel", Kind::flag},
+    SettingRow{"training.seq_length", "training.seq_len", Kind::size},
+};
+
+constexpr std::array<Name, 22> kTorchtitanWithoutEffect{"job.",
+                                                        "profiling.",
+                                                        "metrics.",
+                                                        "comm.",
+                                                        "lr_scheduler.",
+                                                        "checkpoint.",
+                                                        "validation.",
+                                                        "debug.",
+                                                        "experimental.",
+                                                        "compile.components",
+                                                        "compile.model",
+                                                        "model.hf_assets_path",
+                                                        "model.tokenizer_path",
+                                                        "optimizer.lr",
+                                                        "optimizer.eps",
+                                                        "optimizer.beta",
+                                                        "optimizer.weight_decay",
+                                                        "training.max_norm",
+                                                        "training.dataset",
+                                                        "training.seed",
+                                                        "training.gc_freq",
+                                                        "quantize."};
+
+struct Flavour {
+  Name model;
+  Name flavour;
+  Name ours;
+};
+constexpr std::array kFlavours{
+    Flavour{"llama3", "8B", "llama-3.1-8b"},     Flavour{"llama3", "70B", "llama-3.1-70b"},
+    Flavour{"llama3", "405B", "llama-3.1-405b"}, Flavour{"deepseek_v3", "671B", "deepseek-v3"},
+    Flavour{"qwen3", "8B", "qwen3-8b"},          Flavour{"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+    Flavour{"gpt_oss", "20b", "gpt-oss-20b"},    Flavour{"llama2", "7B", "llama-2-7b"},
+    Flavour{"llama2", "13B", "llama-2-13b"},     Flavour{"llama2", "70B", "llama-2-70b"},
+};
+
+// ---- import
+
+void import_model(RunImport& run) {
+  const std::string name = run.word("model.name");
+  const std::string flavour = run.word("model.flavor");
+  if (run.given("model") != nullptr || flavour.empty()) return;
+  const auto* known = std::find_if(kFlavours.begin(), kFlavours.end(),
+                                   [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
+  if (known == kFlavours.end())
+    return run.refuse("model.flavor", fmt::format("of {} is no model that is shipped: give --model", shortened(name)));
+  run.put("model", std::string(known->ours), "model.flavor");
+}
+
+/// FSDP over `shard` ranks, `replicate` copies of them; -1 is what is left.
+void import_sharding(RunImport& run) {
+  constexpr Name kShard = "parallelism.data_parallel_shard_degree";
+  constexpr Name kReplicate = "parallelism.data_parallel_replicate_degree";
+  constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
+  constexpr std::array kPolicies{std::pair<Name, int>{"default", -1}, std::pair<Name, int>{"always", 1},
+                                 std::pair<Name, int>{"never", 0}};
+  const std::int64_t replicas = run.count(kReplicate).value_or(1);
+  const std::int64_t shard = run.count(kShard).value_or(-1);
+  const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
+  run.put("parallel.zero_stage", shard == 1 ? 0 : 3, kShard);
+  if (shard == 1) return;
+  run.shard_copies = replicas;
+  run.shard_copies_key = kReplicate;
+  const bool reshard = policy == 1 || (policy == -1 && run.given_count("parallel.pp", 1) == 1);
+  run.put_flag("parallel.reshard_after_forward", reshard, kReshard);
+}
+
+void import_pipeline(RunImport& run) {
+  constexpr Name kSchedule = "parallelism.pipeline_parallel_schedule";
+  constexpr Name kLayers = "parallelism.pipeline_parallel_layers_per_stage";
+  constexpr Name kFirst = "parallelism.pipeline_parallel_first_stage_less_layers";
+  constexpr Name kLast = "parallelism.pipeline_parallel_last_stage_less_layers";
+  const std::string schedule = run.word(kSchedule);
+  const auto per_stage = run.count(kLayers);
+  const std::int64_t first = run.count(kFirst).value_or(1);
+  const std::int64_t last = run.count(kLast).value_or(1);
+  const std::int64_t pp = run.given_count("parallel.pp", 1);
+  if (pp <= 1) return;
+  const std::string name = schedule.empty() ? "1F1B" : schedule;
+  const ScheduleVariant* variant = find_schedule(name);
+  if (variant == nullptr) return run.refuse(kSchedule, "is no schedule that is known (see tracecast schedule --help)");
+  run.put("parallel.pp_schedule", std::string(variant->name), kSchedule);
+  run.put("parallel.vpp", variant->default_chunks, kSchedule);
+  run.layers_per_stage = per_stage.value_or(0);
+  run.layers_per_stage_key = kLayers;
+  if (first > 1 || last > 1) return run.refuse(first > 1 ? kFirst : kLast, "is not supported (allowed: 0 1)");
+  run.put_flag("parallel.account_for_embedding", first == 1, kFirst);
+  run.put_flag("parallel.account_for_loss", last == 1, kLast);
+}
+
+/// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
+void import_batch(RunImport& run) {
+  constexpr Name kLocal = "training.local_batch_size";
+  constexpr Name kGlobal = "training.global_batch_size";
+  constexpr Name kMicro = "parallelism.pipeline_parallel_microbatch_size";
+  const std::int64_t local = run.count(kLocal).value_or(8);
+  const std::int64_t micro = run.count(kMicro).value_or(1);
+  const bool pipeline = run.given_count("parallel.pp", 1) > 1;
+  run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : kLocal);
+  if (const auto global = run.count(kGlobal); global && *global > 0)
+    return run.put("training.global_batch_size", *global, kGlobal);
+  if (!pipeline) return;
+  if (micro < 1 || local % micro != 0)
+    return run.refuse(kLocal, fmt::format("is no multiple of {} = {}", kMicro, micro));
+  run.accumulation = local / micro;
+  run.accumulation_key = kLocal;
+}
+
+void import_torchtitan_recompute(RunImport& run) {
+  constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
+                              std::pair<Name, Name>{"full", "full"}};
+  constexpr Name kMode = "activation_checkpoint.mode";
+  constexpr Name kOption = "activation_checkpoint.selective_ac_option";
+  const Name mode = run.choice<Name>(kMode, kModes).value_or("selective_op");
+  const std::string option = run.word(kOption);
+  if (mode == "selective_op" && option != "op" && option != "" && option != "1")
+    return run.refuse(kOption, "is not supported (allowed: op 1)");
+  run.put("training.recompute", std::string(option == "1" && mode == "selective_op" ? Name("full") : mode), kMode);
+  if (!run.has(kMode)) run.assume("training.recompute = selective_op, torchtitan's default");
+}
+
+/// float8 and mx are model converters.
+void import_precision(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"}};
+  constexpr Name kReduce = "training.mixed_precision_reduce";
+  constexpr Name kParam = "training.mixed_precision_param";
+  run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
+  run.put("training.dtype", std::string(run.choice<Name>(kParam, kTypes).value_or("bf16")), kParam);
+  constexpr Name kConverters = "model.converters";
+  const JsonNode* converters = run.find(kConverters);
+  if (converters == nullptr || converters->kind != JsonNode::Kind::array) return;
+  for (const JsonNode& each : converters->items) {
+    const bool float8 = each.string.find("float8") != std::string::npos;
+    if (!float8 && each.string.find("mx") == std::string::npos)
+      return run.refuse(kConverters, "is not supported (allowed: float8 mx)");
+    run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
+    if (float8 && run.flag("quantize.linear.float8.enable_fsdp_float8_all_gather").value_or(false))
+      run.assume("quantize.linear.float8.enable_fsdp_float8_all_gather: parameters are gathered in bf16 here");
+  }
+}
+
+void import_others(RunImport& run) {
+  constexpr std::array kRotations{std::pair<Name, Name>{"allgather", "all_gather"},
+                                  std::pair<Name, Name>{"alltoall", "p2p"}};
+  constexpr Name kRotation = "parallelism.context_parallel_rotate_method";
+  if (run.given_count("parallel.cp", 1) > 1)
+    run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
+            kRotation);
+  constexpr std::array kOptimizers{std::pair<Name, Name>{"AdamW", "adam"}, std::pair<Name, Name>{"Adam", "adam"}};
+  if (const auto optimizer = run.choice<Name>("optimizer.name", kOptimizers))
+    run.put("training.optimizer", std::string(*optimizer), "optimizer.name");
+  constexpr Name kCompile = "compile.enable";
+  const bool compiled = run.flag(kCompile).value_or(run.flag("training.compile").value_or(false));
+  run.put_flag("training.compiled", compiled, kCompile);
+  run.put_flag("training.unfused_elementwise", !compiled, kCompile);
+  run.put_flag("parallel.sequence_parallel", run.given_count("parallel.tp", 1) > 1,
+               "parallelism.tensor_parallel_degree");
+  run.find("training.steps");
+}
+
+}  // namespace
+
+void import_torchtitan(RunImport& run) {
+  run.put("stack", std::string("torchtitan"));
+  import_model(run);
+  import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
+  import_sharding(run);
+  import_pipeline(run);
+  import_batch(run);
+  import_torchtitan_recompute(run);
+  import_precision(run);
+  import_others(run);
+  run.pass_over(kTorchtitanWithoutEffect);
+}
+
+// ---- emit
+
+namespace {
+
+class Toml {
+ public:
+  void section(const char* name) { text_ += fmt::format("{}[{}]\n", text_.empty() ? "" : "\n", name); }
+  void set(std::string_view key, std::int64_t value) { text_ += fmt::format("{} = {}\n", key, value); }
+  void set_flag(std::string_view key, bool value) { text_ += fmt::format("{} = {}\n", key, value); }
+  void set(std::string_view key, std::string_view value) { text_ += fmt::format("{} = \"{}\"\n", key, value); }
+  void set_list(std::string_view key, std::string_view item) { text_ += fmt::format("{} = [\"{}\"]\n", key, item); }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+/// The name that PyTorch has for a schedule; empty: none.
+std::string_view pytorch_schedule(const Parallel& p) {
+  const std::string& name = p.pp_schedule;
+  if (name.empty()) return p.vpp > 1 ? "Interleaved1F1B" : "1F1B";
+  if (name == "1f1b") return "1F1B";
+  constexpr std::array kNames{"GPipe",         "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble",
+                              "ZBVZeroBubble", "DualPipeV"};
+  for (const char* theirs : kNames)
+    if (const ScheduleVariant* variant = find_schedule(theirs); variant != nullptr && variant->name == name)
+      return theirs;
+  return "";
+}
+
+void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
+  const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
+  toml.section("training");
+  toml.set("seq_len", settings.take("training.seq_length").integer);
+  toml.set("local_batch_size", p.pp > 1 ? t.global_batch_size / dp : t.micro_batch_size);
+  toml.set("global_batch_size", settings.take("training.global_batch_size").integer);
+  settings.take("training.micro_batch_size");
+  const bool fp32 = t.dtype == Precision::fp32;
+  toml.set("mixed_precision_param", fp32 ? "float32" : "bfloat16");
+  if (t.grad_reduce_dtype != Precision::fp16) {
+    settings.take("training.grad_reduce_dtype");
+    toml.set("mixed_precision_reduce", t.grad_reduce_dtype == Precision::fp32 ? "float32" : "bfloat16");
+  }
+  const bool fp8 = t.dtype == Precision::fp8;
+  if (fp8 || t.dtype == Precision::mxfp8 || t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
+  if (fp8 || t.dtype == Precision::mxfp8) {
+    toml.section("model");
+    toml.set_list("converters", fp8 ? "float8" : "mx");
+  }
+}
+
+void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  toml.section("parallelism");
+  const std::int64_t data_ranks = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp);
+  const bool sharded = p.zero_stage == 3;
+  const std::int64_t group = p.shard_group > 0 ? p.shard_group : data_ranks;
+  if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
+  toml.set("data_parallel_replicate_degree", sharded ? data_ranks / group : data_ranks / p.cp);
+  toml.set("data_parallel_shard_degree", sharded ? std::int64_t{-1} : std::int64_t{1});
+  settings.take("parallel.shard_group");
+  if (sharded) {
+    settings.take("parallel.reshard_after_forward");
+    toml.set("fsdp_reshard_after_forward", p.reshard_after_forward ? "always" : "never");
+  }
+  constexpr std::string_view kPrefix = "parallelism.";
+  constexpr auto kDegrees = std::span(kTorchtitanRows).first(6);
+  for (const auto& [key, value] : emit_rows(settings, kDegrees)) {
+    const std::string name = key.substr(kPrefix.size());
+    if (value.kind == JsonNode::Kind::boolean)
+      toml.set_flag(name, value.boolean);
+    else
+      toml.set(name, value.integer);
+  }
+  if (p.cp > 1 && p.cp_comm_type != "a2a") {
+    settings.take("parallel.cp_comm_type");
+    toml.set("context_parallel_rotate_method", p.cp_comm_type == "p2p" ? "alltoall" : "allgather");
+  }
+  settings.list("parallel.sequence_parallel");
+  if (p.sequence_parallel == (p.tp > 1)) settings.take("parallel.sequence_parallel");
+}
+
+void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  if (p.pp == 1) {
+    for (const char* key : {"parallel.account_for_embedding", "parallel.account_for_loss"}) settings.take(key);
+    return;
+  }
+  const std::string_view schedule = pytorch_schedule(p);
+  if (!schedule.empty()) {
+    settings.take("parallel.pp_schedule");
+    toml.set("pipeline_parallel_schedule", schedule);
+    settings.take("parallel.vpp");
+    const int items = scenario.model.layers() + (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
+    const int stages = p.pp * p.vpp;
+    if (p.vpp != find_schedule(std::string(schedule))->default_chunks)
+      toml.set("pipeline_parallel_layers_per_stage", std::int64_t{(items + stages - 1) / stages});
+  }
+  toml.set("pipeline_parallel_microbatch_size", scenario.training.micro_batch_size);
+  toml.set("pipeline_parallel_first_stage_less_layers",
+           settings.take("parallel.account_for_embedding").boolean ? std::int64_t{1} : std::int64_t{0});
+  toml.set("pipeline_parallel_last_stage_less_layers",
+           settings.take("parallel.account_for_loss").boolean ? std::int64_t{1} : std::int64_t{0});
+}
+
+void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
+  toml.section("activation_checkpoint");
+  if (t.recompute != Recompute::selective) settings.take("training.recompute");
+  const bool op = t.recompute == Recompute::selective_op;
+  toml.set("mode", op ? "selective" : t.recompute == Recompute::full ? "full" : "none");
+  if (op) toml.set("selective_ac_option", "op");
+  toml.section("compile");
+  toml.set_flag("enable", settings.take("training.compiled").boolean);
+  settings.list("training.unfused_elementwise");
+  if (t.unfused_elementwise != t.compiled) settings.take("training.unfused_elementwise");
+}
+
+}  // namespace
+
+EmittedRun emit_torchtitan(const Scenario& scenario) {
+  RunSettings settings(scenario);
+  Toml toml;
+  emit_parallelism(toml, settings, scenario);
+  emit_pipeline(toml, settings, scenario);
+  emit_training(toml, settings, scenario);
+  emit_recompute(toml, settings, scenario.training);
+  for (const char* covered : {"parallel.dp", "training.train_tokens"}) settings.take(covered);
+  return {std::move(toml).text(), settings.left()};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/words.hpp"
+#include "sim/import/collective_measurements.hpp"
+#include "sim/import/measurement_sums.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::pair<std::string_view, Collective> kInspectorCollectives[] = {
+    {"AllReduce", Collective::all_reduce},
+    {"AllGather", Collective::all_gather},
+    {"ReduceScatter", Collective::reduce_scatter},
+    {"AlltoAll", Collective::all_to_all},
+    {"AllToAll", Collective::all_to_all},
+    {"Broadcast", Collective::broadcast},
+    {"Send", Collective::send_recv},
+    {"Recv", Collective::send_recv}};
+
+std::int64_t integer(const Json& object, const char* key, std::int64_t most) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return -1;
+  const double value = found->get<double>();
+  return value >= 0 && value <= static_cast<double>(most) ? static_cast<std::int64_t>(value) : -1;
+}
+
+class InspectorReader {
+ public:
+  explicit InspectorReader(std::string file) : file_(std::move(file)) {}
+
+  Result<CollectiveMeasurements> read(std::string_view text) {
+    for (const std::string_view line : lines_of(text)) {
+      ++line_;
+      const bool last = line.end() == text.end();
+      if (!trimmed(line).empty() && !take(line, last)) return wrong(line);
+    }
+    if (sums_.empty())
+      return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});
+    CollectiveMeasurements result;
+    result.format = "NCCL inspector";
+    result.calls = sums_.calls();
+    if (others_ > 0) result.notes.push_back(fmt::format("{} records of other kinds were left out", others_));
+    if (host_timed_ > 0)
+      result.notes.push_back(fmt::format("{} times were taken on the host and include the launch", host_timed_));
+    if (cut_) result.notes.emplace_back("the last line is cut and was left out");
+    return result;
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view line) const {
+    if (line.starts_with("id,coll_sn,"))
+      return fail(
+          {file_, line_, "", "",
+           "is the summary of the example exporter, which does not say of which collective; import the .log files"});
+    return fail({file_, line_, "", "", fmt::format("'{}' is no record of NCCL's inspector", shortened(line))});
+  }
+
+  /// False: the line is no record.
+  bool take(std::string_view line, bool last) {
+    const Json record = Json::parse(line, nullptr, false);
+    if (record.is_discarded() && last && line_ > 1) return cut_ = true;
+    if (!record.is_object() || !record.contains("header") || !record["header"].is_object()) return false;
+    const Json& header = record["header"];
+    const std::int64_t ranks = integer(header, "n_ranks", 1 << 24);
+    const std::int64_t nodes = integer(header, "nnodes", 1 << 24);
+    const bool collective = record.contains("coll_perf");
+    const char* const key = collective ? "coll_perf" : "p2p_perf";
+    if (!record.contains(key) || !record[key].is_object()) return ++others_ > 0;
+    const Json& perf = record[key];
+    const auto name = perf.find(collective ? "coll" : "p2p");
+    const std::int64_t bytes =
+        integer(perf, collective ? "coll_msg_size_bytes" : "p2p_msg_size_bytes", std::int64_t{1} << 50);
+    const auto time = perf.find(collective ? "coll_exec_time_us" : "p2p_exec_time_us");
+    if (ranks < 1 || name == perf.end() || !name->is_string() || bytes < 0 || time == perf.end() || !time->is_number())
+      return false;
+    const auto& text = name->get_ref<const std::string&>();
+    const auto known = std::find_if(std::begin(kInspectorCollectives), std::end(kInspectorCollectives),
+                                    [&text](const auto& entry) { return entry.first == text; });
+    const double us = time->get<double>();
+    if (known == std::end(kInspectorCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
+    const auto source = perf.find(collective ? "coll_timing_source" : "p2p_timing_source");
+    if (source != perf.end() && *source == "collective_cpu") ++host_timed_;
+    sums_.add(known->second, known->second == Collective::send_recv ? 2 : static_cast<int>(ranks),
+              static_cast<int>(std::max<std::int64_t>(1, nodes)), bytes, us * 1e-6);
+    return true;
+  }
+
+  std::string file_;
+  int line_ = 0;
+  MeasurementSums sums_;
+  std::int64_t others_ = 0;
+  std::int64_t host_timed_ = 0;
+  bool cut_ = false;
+};
+
+}  // namespace
+
+Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const std::string& file) {
+  return InspectorReader(file).read(text);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,177 @@
+#include "sim/import/nccl_log.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::pair<std::string_view, Collective> kLogCollectives[] = {
+    {"AllReduce", Collective::all_reduce},         {"AllGather", Collective::all_gather},
+    {"ReduceScatter", Collective::reduce_scatter}, {"AllToAll", Collective::all_to_all},
+    {"Broadcast", Collective::broadcast},          {"Reduce", Collective::broadcast}};
+/// In the order of NCCL's numbers.
+constexpr std::pair<std::string_view, Algorithm> kAlgorithms[] = {{"TREE", Algorithm::tree},
+                                                                  {"RING", Algorithm::ring},
+                                                                  {"COLLNET_DIRECT", Algorithm::collnet_direct},
+                                                                  {"COLLNET_CHAIN", Algorithm::collnet_chain},
+                                                                  {"NVLS", Algorithm::nvls},
+                                                                  {"NVLS_TREE", Algorithm::nvls_tree},
+                                                                  {"PAT", Algorithm::pat}};
+constexpr std::pair<std::string_view, Protocol> kProtocols[] = {
+    {"LL", Protocol::ll}, {"LL128", Protocol::ll128}, {"SIMPLE", Protocol::simple}};
+
+/// By name, in any case, or by number.
+template <class T, std::size_t n>
+std::optional<T> named(const std::pair<std::string_view, T> (&table)[n], std::string_view word) {
+  if (word.size() == 1 && word[0] >= '0' && word[0] < '0' + static_cast<char>(n)) return table[word[0] - '0'].second;
+  const std::string lower = lower_case(word);
+  for (const auto& [name, value] : table)
+    if (lower == lower_case(name)) return value;
+  return std::nullopt;
+}
+
+class NcclLogReader {
+ public:
+  explicit NcclLogReader(std::string file) : file_(std::move(file)) {}
+
+  Result<NcclLog> read(std::string_view text) {
+    for (const std::string_view line : lines_of(text)) {
+      ++line_;
+      if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());
+    }
+    for (auto& [key, choice] : choices_) log_.choices.push_back(choice);
+    if (log_.calls == 0 && log_.choices.empty() && log_.table.empty())
+      return fail(
+          {file_, 0, "", "", "has no line of NCCL about a collective (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL,TUNING)"});
+    return std::move(log_);
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+    return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
+  }
+
+  Result<void> read_line(std::string_view line) {
+    constexpr std::string_view kMark = "NCCL INFO ";
+    const std::size_t mark = line.find(kMark);
+    if (mark == std::string_view::npos) return {};
+    const std::string_view sender = line.substr(0, mark);
+    const std::string_view said = line.substr(mark + kMark.size());
+    if (said.find(" Bytes -> Algo ") != std::string_view::npos) return read_choice(sender, said);
+    if (said.find(": opCount ") != std::string_view::npos) read_call(sender, said);
+    if (said.find('|') != std::string_view::npos) read_row(said);
+    return {};
+  }
+
+  void read_call(std::string_view sender, std::string_view said) {
+    const auto collective = named(kLogCollectives, said.substr(0, said.find(':')));
+    if (!collective) return;
+    ++log_.calls;
+    last_[std::string(sender)] = *collective;
+    constexpr std::string_view kRanks = "[nranks=";
+    const std::size_t at = said.find(kRanks);
+    int ranks = 0;
+    if (at != std::string_view::npos)
+      std::from_chars(said.data() + at + kRanks.size(), said.data() + said.size(), ranks);
+    log_.ranks = std::max(log_.ranks, ranks);
+  }
+
+  /// [AllReduce:] N Bytes -> Algo A proto P [time T] [channel{Lo..Hi}={a..b}]
+  Result<void> read_choice(std::string_view sender, std::string_view said) {
+    std::vector<std::string_view> words = words_of(said);
+    std::optional<Collective> collective;
+    if (words[0].ends_with(':')) {
+      collective = named(kLogCollectives, words[0].substr(0, words[0].size() - 1));
+      words.erase(words.begin());
+    } else if (const auto last = last_.find(std::string(sender)); last != last_.end()) {
+      collective = last->second;
+    }
+    if (words.size() < 7 || words[1] != "Bytes" || words[5] != "proto") return {};  // cut in two by another rank
+    if (!collective) return {};
+    NcclChoice choice;
+    choice.collective = *collective;
+    const auto bytes = number_of<std::int64_t>(words[0]);
+    const auto algorithm = named(kAlgorithms, words[4]);
+    const auto protocol = named(kProtocols, words[6]);
+    if (!bytes || *bytes < 0) return wrong(words[0], "is no size in bytes");
+    if (!algorithm)
+      return wrong(
+          words[4],
+          "is no algorithm of NCCL (allowed: 0 to 6, TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE PAT)");
+    if (!protocol) return wrong(words[6], "is no protocol of NCCL (allowed: 0 to 2, LL LL128 SIMPLE)");
+    choice.bytes = *bytes;
+    choice.algorithm = *algorithm;
+    choice.protocol = *protocol;
+    for (std::size_t i = 7; i < words.size(); ++i) {
+      if (words[i] == "time" && i + 1 < words.size())
+        choice.time_us = std::strtod(std::string(words[i + 1]).c_str(), nullptr);
+      if (words[i].starts_with("channel{Lo..Hi}=")) choice.channels = channels_of(words[i].substr(16));
+    }
+    NcclChoice& kept = choices_[{choice.collective, choice.bytes, choice.algorithm, choice.protocol}];
+    choice.seen = kept.seen + 1;
+    kept = choice;
+    return {};
+  }
+
+  /// {0..3}: 4
+  static int channels_of(std::string_view range) {
+    const std::size_t dots = range.find("..");
+    if (dots == std::string_view::npos || range.size() < dots + 4) return 0;
+    const auto low = number_of<int>(range.substr(1, dots - 1));
+    const auto high = number_of<int>(range.substr(dots + 2, range.size() - dots - 3));
+    return low && high && *low >= 0 && *high >= *low && *high < 1024 ? *high - *low + 1 : 0;
+  }
+
+  /// Heads of the table, then a row for each collective: cells of latency / bandwidth.
+  void read_row(std::string_view said) {
+    std::vector<std::string_view> cells = words_of(said, "|\r");
+    for (std::string_view& cell : cells) {
+      const auto words = words_of(cell);
+      cell = words.size() == 1 || (words.size() == 2 && words[0].ends_with('/')) ? cell : std::string_view{};
+    }
+    if (cells.size() < 2 || words_of(cells[0]).empty()) return;
+    const std::string_view name = words_of(cells[0]).front();
+    if (name == "Algorithm") algorithms_.assign(cells.begin() + 1, cells.end());
+    if (name == "Protocol") protocols_.assign(cells.begin() + 1, cells.end());
+    const auto collective = named(kLogCollectives, name);
+    if (!collective || algorithms_.empty() || name.size() == 1) return;
+    for (std::size_t i = 1; i < cells.size() && i - 1 < protocols_.size(); ++i) read_cell(*collective, i - 1, cells[i]);
+  }
+
+  void read_cell(Collective collective, std::size_t column, std::string_view cell) {
+    const std::size_t slash = cell.find('/');
+    const std::size_t per_algorithm = std::max<std::size_t>(1, protocols_.size() / algorithms_.size());
+    if (slash == std::string_view::npos || column / per_algorithm >= algorithms_.size()) return;
+    const auto algorithm = words_of(algorithms_[column / per_algorithm]);
+    const auto protocol = words_of(protocols_[column]);
+    const auto a = algorithm.empty() ? std::nullopt : named(kAlgorithms, algorithm[0]);
+    const auto p = protocol.empty() ? std::nullopt : named(kProtocols, protocol[0]);
+    if (!a || !p) return;
+    log_.table.push_back({collective, *a, *p, std::strtod(std::string(cell.substr(0, slash)).c_str(), nullptr),
+                          std::strtod(std::string(cell.substr(slash + 1)).c_str(), nullptr)});
+  }
+
+  std::string file_;
+  int line_ = 0;
+  NcclLog log_;
+  std::map<std::string, Collective> last_;  ///< by host, process and thread
+  std::map<std::tuple<Collective, std::int64_t, Algorithm, Protocol>, NcclChoice> choices_;
+  std::vector<std::string_view> algorithms_;
+  std::vector<std::string_view> protocols_;
+};
+
+}  // namespace
+
+Result<NcclLog> read_nccl_log(std::string_view text, const std::string& file) { return NcclLogReader(file).read(text); }
+
+}  // namespace tracecast

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/import/imported_graph.hpp"
+#include "sim/io/csv_table.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMostNanoseconds = std::int64_t{86'400} * 1'000'000'000;
+constexpr std::size_t kMostLayers = 1'000'000;
+
+constexpr std::pair<std::string_view, Collective> kSimaiCollectives[] = {{"ALLREDUCE", Collective::all_reduce},
+                                                                         {"ALLGATHER", Collective::all_gather},
+                                                                         {"REDUCESCATTER", Collective::reduce_scatter},
+                                                                         {"ALLTOALL", Collective::all_to_all},
+                                                                         {"BROADCAST", Collective::broadcast}};
+
+/// One pass of one layer.
+struct LayerPart {
+  std::int64_t nanoseconds = 0;
+  std::optional<Collective> collective;
+  std::string group;
+  std::int64_t bytes = 0;
+};
+
+struct Layer {
+  std::string name;
+  LayerPart forward;
+  LayerPart input_gradient;
+  LayerPart weight_gradient;
+  std::int64_t update_ns = 0;
+};
+
+/// Line 1 names the layout, line 2 counts the layers, then each has a line of 12 fields.
+class Workload {
+ public:
+  explicit Workload(std::string file) : file_(std::move(file)) {}
+
+  Result<ForeignStep> read(std::string_view content) {
+    std::int64_t declared = -1;
+    for (const std::string_view line : lines_of(content)) {
+      const std::vector<std::string_view> words = words_of(line);
+      if (++line_ == 1 || words.empty()) continue;
+      if (declared < 0) {
+        declared = number_of<std::int64_t>(words[0]).value_or(-1);
+        if (declared < 0) return wrong(words[0], "is no number of layers");
+      } else if (layers_.size() < kMostLayers) {
+        if (const auto ok = layer(words); !ok) return tl::unexpected(ok.error());
+      }
+    }
+    if (declared != static_cast<std::int64_t>(layers_.size()))
+      return fail({file_, 2, "", "", fmt::format("{} layers are declared, and {} follow", declared, layers_.size())});
+    return step();
+  }
+
+ private:
+  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+    return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
+  }
+
+  /// name dependency, then thrice (time collective bytes), then the time of the update
+  Result<void> layer(const std::vector<std::string_view>& words) {
+    if (words.size() != 12)
+      return wrong(words[0], fmt::format("begins a layer of {} fields (allowed: 12)", words.size()));
+    Layer layer;
+    layer.name = shortened(words[0]);
+    LayerPart* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
+    for (std::size_t p = 0; p < 3; ++p) {
+      const auto time = number_of<std::int64_t>(words[2 + 3 * p]);
+      const auto bytes = number_of<std::int64_t>(words[4 + 3 * p]);
+      if (!time || *time < 0 || *time > kMostNanoseconds) return wrong(words[2 + 3 * p], "is no time in ns");
+      if (!bytes || *bytes < 0 || *bytes > kMostBytes) return wrong(words[4 + 3 * p], "is no size in bytes");
+      parts[p]->nanoseconds = *time;
+      parts[p]->bytes = *bytes;
+      if (!collective(words[3 + 3 * p], *parts[p]))
+        return wrong(
+            words[3 + 3 * p],
+            "is no collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
+            "_EP, _DP_EP)");
+    }
+    const auto update = number_of<std::int64_t>(words[11]);
+    if (!update || *update < 0 || *update > kMostNanoseconds) return wrong(words[11], "is no time in ns");
+    layer.update_ns = *update;
+    layers_.push_back(std::move(layer));
+    return {};
+  }
+
+  static bool collective(std::string_view word, LayerPart& part) {
+    if (word == "NONE") return true;
+    for (const auto& [name, kind] : kSimaiCollectives) {
+      if (!word.starts_with(name)) continue;
+      part.collective = kind;
+      part.group = word.size() > name.size() ? std::string(word.substr(name.size() + 1)) : "";
+      return word.size() == name.size() || word[name.size()] == '_';
+    }
+    return false;
+  }
+
+  /// Forward through the layers, backward through them in reverse, updates at the end. The next computation waits for the
+  /// collective of a forward or of an input gradient; those of weight gradients run beside it, and the update waits.
+  Result<ForeignStep> step() {
+    ForeignStep result;
+    result.format = "SimAI workload";
+    std::int32_t last = -1;
+    std::vector<std::int32_t> reduced(layers_.size(), -1);
+    for (const Layer& layer : layers_) last = run(result, layer.name + " forward", layer.forward, last);
+    for (std::size_t i = layers_.size(); i-- > 0;) {
+      last = run(result, layers_[i].name + " input gradient", layers_[i].input_gradient, last);
+      const std::int32_t computed =
+          compute(result, layers_[i].name + " weight gradient", layers_[i].weight_gradient.nanoseconds, last);
+      reduced[i] = communicate(result, layers_[i].name + " weight gradient", layers_[i].weight_gradient, computed);
+      last = computed;
+    }
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::int32_t updated = compute(result, layers_[i].name + " update", layers_[i].update_ns, last);
+      if (updated != last && reduced[i] >= 0) result.nodes.back().after.push_back(reduced[i]);
+      last = updated;
+    }
+    const auto collectives = std::count_if(result.nodes.begin(), result.nodes.end(), [](const ForeignNode& n) {
+      return n.kind == ForeignNode::Kind::collective;
+    });
+    result.found = {{"layers", static_cast<std::int64_t>(layers_.size())}, {"collectives", collectives}};
+    result.notes.push_back("times are taken as ns; collectives have no times in it, only sizes");
+    if (const auto ok = check_durations(result, file_); !ok) return tl::unexpected(ok.error());
+    return result;
+  }
+
+  static std::int32_t add(ForeignStep& step, ForeignNode node, std::int32_t after) {
+    node.id = static_cast<std::int64_t>(step.nodes.size());
+    if (after >= 0) node.after.push_back(after);
+    step.nodes.push_back(std::move(node));
+    return static_cast<std::int32_t>(step.nodes.size()) - 1;
+  }
+  static std::int32_t compute(ForeignStep& step, std::string name, std::int64_t nanoseconds, std::int32_t after) {
+    if (nanoseconds == 0) return after;
+    ForeignNode node;
+    node.name = std::move(name);
+    node.duration = Duration{nanoseconds * 1000};
+    return add(step, std::move(node), after);
+  }
+  static std::int32_t communicate(ForeignStep& step, std::string name, const LayerPart& part, std::int32_t after) {
+    if (!part.collective) return after;
+    ForeignNode node;
+    node.name = std::move(name);
+    node.kind = ForeignNode::Kind::collective;
+    node.collective = *part.collective;
+    node.group = part.group;
+    node.size = Bytes{part.bytes};
+    return add(step, std::move(node), after);
+  }
+  static std::int32_t run(ForeignStep& step, const std::string& name, const LayerPart& part, std::int32_t after) {
+    return communicate(step, name, part, compute(step, name, part.nanoseconds, after));
+  }
+
+  std::string file_;
+  int line_ = 0;
+  std::vector<Layer> layers_;
+};
+
+/// AICB's log of what a run sent: one call a row, in order.
+Result<ForeignStep> read_log(std::string_view content, const std::string& file) {
+  const Result<CsvTable> table = CsvTable::parse(content, file);
+  if (!table) return tl::unexpected(table.error());
+  ForeignStep step;
+  step.format = "AICB communication log";
+  std::int64_t others = 0;
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    std::string word = table->text(row, "comm_type");
+    word.erase(0, word.starts_with("CommType.") ? 9 : 0);
+    word.erase(std::remove(word.begin(), word.end(), '_'), word.end());
+    const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
+                                    [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
+    const auto size = number_of<std::int64_t>(table->text(row, "msg_size"));
+    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMostBytes) {
+      ++others;
+      continue;
+    }
+    ForeignNode node;
+    node.id = static_cast<std::int64_t>(step.nodes.size());
+    node.name = shortened(table->text(row, "stage"));
+    node.kind = ForeignNode::Kind::collective;
+    node.collective = known->second;
+    node.group = shortened(table->text(row, "comm_group"));
+    node.size = Bytes{*size};
+    if (!step.nodes.empty()) node.after.push_back(static_cast<std::int32_t>(step.nodes.size()) - 1);
+    step.nodes.push_back(std::move(node));
+  }
+  if (step.nodes.empty()) return fail({file, 0, "comm_type", "", "has no collective with a size"});
+  step.found = {{"collectives", static_cast<std::int64_t>(step.nodes.size())}};
+  if (others > 0) step.notes.push_back(fmt::format("{} rows without a collective or size were left out", others));
+  return step;
+}
+
+}  // namespace
+
+Result<ForeignStep> read_simai_workload(std::string_view content, const std::string& file) {
+  if (content.find("comm_type,") < 64) {  // a line that says of which ranks may come before the header
+    return read_log(content.substr(content.find("comm_type,")), file);
+  }
+  if (content.starts_with("HYBRID_")) return Workload(file).read(content);
+  const auto has = [content](std::string_view part) { return content.find(part) != std::string_view::npos; };
+  if (has("busbw:") || has("allreduce,:"))
+    return fail(
+        {file, 0, "", "", "is SimAI's table of bus bandwidths, which has no sizes: measure with nccl-tests instead"});
+  if (has("PACKET_PAYLOAD_SIZE")) return fail({file, 0, "", "", "configures SimAI's ns-3 and describes no step"});
+  if (has("NVLink"))
+    return fail(
+        {file, 0, "", "",
+         "is SimAI's table of efficiencies of links, which names no collective: measure with nccl-tests instead"});
+  return fail({file, 1, "", "", "is no workload of SimAI: the first line begins with HYBRID_TRANSFORMER or comm_type"});
+}
+
+}  // namespace tracecast

@@ -1,0 +1,275 @@
+// Machines of other simulators: ASTRA-sim's analytical network (YAML of one short list per key) and SimAI's ns-3 topology.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
+#include "sim/import/gpu_facts.hpp"
+#include "sim/import/topology_import.hpp"
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr int kMostGpus = 1'000'000;
+constexpr std::size_t kMostDimensions = 8;
+constexpr Duration kLongestLatency{1'000'000'000'000};  // a second
+
+class AstraSim {
+ public:
+  AstraSim(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  Result<ImportedTopology> read() {
+    for (const std::string_view line : lines_of(text_)) {
+      ++line_;
+      if (const auto ok = take(line); !ok) return tl::unexpected(ok.error());
+    }
+    for (const char* key : {"topology", "npus_count", "bandwidth", "latency"})
+      if (!lists_.contains(key))
+        return fail({file_, 0, key, "", "is missing (a list with an entry for each dimension)"});
+    const std::size_t dimensions = lists_["topology"].size();
+    for (const auto& [key, list] : lists_)
+      if (list.size() != dimensions || dimensions == 0)
+        return fail({file_, lines_[key], key, fmt::format("{} entries", list.size()),
+                     fmt::format("does not have one for each of the {} dimensions", dimensions)});
+    if (dimensions > kMostDimensions)
+      return fail({file_, lines_["topology"], "topology", fmt::format("{} entries", dimensions),
+                   fmt::format("are more dimensions than {}", kMostDimensions)});
+    return build();
+  }
+
+ private:
+  Result<void> take(std::string_view line) {
+    line = line.substr(0, line.find('#'));
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return {};
+    const auto names = words_of(line.substr(0, colon), " \t\r\"");
+    if (names.size() != 1) return {};
+    const std::string key = shortened(names[0]);
+    if (key != "topology" && key != "npus_count" && key != "bandwidth" && key != "latency")
+      return fail({file_, line_, key, "",
+                   "is no key of ASTRA-sim's analytical network (allowed: topology npus_count bandwidth latency)"});
+    const auto entries = words_of(line.substr(colon + 1), " \t\r[],");
+    std::vector<double>& list = lists_[key];
+    list.clear();
+    lines_[key] = line_;
+    for (const std::string_view entry : entries) {
+      const auto kind = std::find(std::begin(kKinds), std::end(kKinds), entry);
+      const auto number = number_of<double>(entry);
+      const double most = key == "npus_count" ? kMostGpus : 1e9;
+      if (key == "topology" && kind == std::end(kKinds))
+        return fail(
+            {file_, line_, key, shortened(entry), "is no kind of dimension (allowed: Ring FullyConnected Switch)"});
+      if (key != "topology" && (!number || *number < (key == "latency" ? 0 : 1e-3) || *number > most))
+        return fail({file_, line_, key, shortened(entry), "is not a positive number"});
+      list.push_back(key == "topology" ? static_cast<double>(kind - std::begin(kKinds)) : *number);
+    }
+    return {};
+  }
+
+  Result<ImportedTopology> build() {
+    const std::vector<double>& kinds = lists_["topology"];
+    const std::vector<double>& counts = lists_["npus_count"];
+    double total = 1;
+    for (const double count : counts) {
+      if (count != std::floor(count) || count < 1)
+        return fail({file_, lines_["npus_count"], "npus_count", fmt::format("{}", count), "is no count"});
+      total *= count;
+    }
+    if (total > kMostGpus)
+      return fail(
+          {file_, lines_["npus_count"], "npus_count", "", fmt::format("is more than {} GPUs in all", kMostGpus)});
+    ImportedTopology imported;
+    imported.format = "ASTRA-sim network";
+    Cluster& cluster = imported.cluster;
+    cluster.gpu = std::string(kGpuFacts[0].name);
+    NodeSpec& node = cluster.node;
+    node.gpus = node.gpus_per_host = static_cast<int>(counts[0]);
+    const double links = kinds[0] == 0 ? 2 : kinds[0] == 1 ? std::max(1.0, counts[0] - 1) : 1;
+    node.link = counts[0] < 2 ? IntraLink::none : kinds[0] == 2 ? IntraLink::nvswitch : IntraLink::nvlink_mesh;
+    node.gpu_link = rate(0, links);
+    node.link_latency = latency(0);
+    node.cpu = "intel";
+    node.pcie = kGpuFacts[0].pcie;
+    cluster.max_nodes = static_cast<int>(total / counts[0]);
+    outer(cluster);
+    imported.found = {{"dimensions", static_cast<std::int64_t>(counts.size())},
+                      {"GPUs", static_cast<std::int64_t>(total)}};
+    imported.notes.push_back("the file names no GPU and no CPU: taken as h100 and intel");
+    imported.notes.push_back("the first dimension is taken as the node, the others as the fabric between nodes");
+    if (kinds[0] == 0)
+      imported.notes.push_back("a ring inside the node is taken as links to two neighbours, joined all to all");
+    return imported;
+  }
+
+  /// Dimensions above the first: one NIC a GPU at the rate of the second; slower ones above it are oversubscribed tiers.
+  void outer(Cluster& cluster) {
+    const std::vector<double>& kinds = lists_["topology"];
+    const std::vector<double>& counts = lists_["npus_count"];
+    NodeSpec& node = cluster.node;
+    if (counts.size() == 1) {
+      node.nics = 0;
+      cluster.fabric = "none";
+      cluster.max_nodes = 1;
+      return;
+    }
+    node.nics = node.gpus;
+    node.nic_rate = rate(1, 1);
+    node.nic_latency = latency(1);
+    const bool torus = std::all_of(kinds.begin() + 1, kinds.end(), [](double kind) { return kind == 0; });
+    cluster.fabric = torus ? "torus" : "fat-tree";
+    int nodes = 1;
+    for (std::size_t d = 1; d < counts.size(); ++d) {
+      nodes *= static_cast<int>(counts[d]);
+      if (torus) cluster.shape.dimensions.push_back(static_cast<int>(counts[d]));
+      const bool last = d + 1 == counts.size();
+      const double slower = last ? 1 : std::max(1.0, lists_["bandwidth"][d] / lists_["bandwidth"][d + 1]);
+      if (!torus && (last || counts[d] > 1))
+        cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower, latency(d)});
+    }
+    if (torus) cluster.tiers = {{"torus", 0, 1, latency(1)}};
+  }
+
+  Bandwidth rate(std::size_t dimension, double links) {
+    return {std::max<std::int64_t>(1, std::llround(std::min(1e18, lists_["bandwidth"][dimension] * links * 1e9)))};
+  }
+  Duration latency(std::size_t dimension) { return from_seconds(lists_["latency"][dimension] * 1e-9); }
+
+  static constexpr std::string_view kKinds[] = {"Ring", "FullyConnected", "Switch"};
+  std::string_view text_;
+  std::string file_;
+  int line_ = 0;
+  std::map<std::string, std::vector<double>> lists_;
+  std::map<std::string, int> lines_;
+};
+
+/// Line 1: nodes, GPUs of a server, NVSwitches, other switches, links, GPU type. Line 2: ids of the switches. Then links:
+/// source, destination, rate, latency, error rate. GPUs have the lowest ids, then NVSwitches.
+class SimAi {
+ public:
+  SimAi(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+
+  Result<ImportedTopology> read() {
+    std::vector<std::vector<std::string_view>> lines;
+    for (const std::string_view line : lines_of(text_)) lines.push_back(words_of(line));
+    if (lines.size() < 3 || lines[0].size() != 6)
+      return fail(
+          {file_, 1, "", "", "is no topology of SimAI: nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
+    for (std::size_t i = 0; i < 5; ++i) {
+      const auto number = number_of<double>(lines[0][i]);
+      if (!number || *number < 0 || *number > kMostGpus || *number != std::floor(*number))
+        return wrong(1, lines[0][i], "is no count");
+      head_[i] = static_cast<int>(*number);
+    }
+    if (gpus() < 1 || head_[1] < 1 || gpus() % head_[1] != 0)
+      return fail({file_, 1, "", "", fmt::format("has {} GPUs in servers of {}", gpus(), head_[1])});
+    for (std::size_t i = 2; i < lines.size(); ++i)
+      if (!lines[i].empty())
+        if (const auto ok = link(lines[i], static_cast<int>(i) + 1); !ok) return tl::unexpected(ok.error());
+    if (links_ != head_[4])
+      return fail({file_, 1, "", "", fmt::format("{} links are declared, and {} follow", head_[4], links_)});
+    if (node_.gpu_link.bytes_per_second == 0 || nics_ == 0)
+      return fail({file_, 0, "", "", "has no link from a GPU to an NVSwitch, or none to a switch"});
+    return build(lines[0][5]);
+  }
+
+ private:
+  int gpus() const { return head_[0] - head_[2] - head_[3]; }
+
+  tl::unexpected<Error> wrong(int line, std::string_view word, const std::string& message) const {
+    return fail({file_, line, "", "", fmt::format("'{}' {}", shortened(word), message)});
+  }
+
+  Result<void> link(const std::vector<std::string_view>& words, int line) {
+    if (words.size() < 5)
+      return fail({file_, line, "", "", "is no link: source, destination, rate, latency, error rate"});
+    const auto from = number_of<double>(words[0]);
+    const auto to = number_of<double>(words[1]);
+    const auto rate = rate_of(words[2]);
+    const Result<Duration> latency = parse_duration(words[3]);
+    if (!from || !to || *from < 0 || *to < 0 || *from >= head_[0] || *to >= head_[0])
+      return wrong(line, words[0], fmt::format("or what it leads to is no id of a node below {}", head_[0]));
+    if (!rate) return wrong(line, words[2], "is no rate (2880Gbps)");
+    if (!latency || *latency > kLongestLatency) return wrong(line, words[3], "is no time (0.0005ms)");
+    ++links_;
+    if (*from >= gpus()) return {};
+    if (*to < gpus() + head_[2]) {
+      node_.gpu_link = *rate;
+      node_.link_latency = *latency;
+    } else {
+      node_.nic_rate = *rate;
+      node_.nic_latency = *latency;
+      if (*from < head_[1]) ++nics_;
+    }
+    return {};
+  }
+
+  static std::optional<Bandwidth> rate_of(std::string_view word) {
+    if (!word.ends_with("Gbps")) return std::nullopt;
+    const auto number = number_of<double>(word.substr(0, word.size() - 4));
+    if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
+    return Bandwidth{std::max<std::int64_t>(1, std::llround(*number * 0.125e9))};
+  }
+
+  ImportedTopology build(std::string_view gpu) {
+    ImportedTopology imported;
+    imported.format = "SimAI topology";
+    Cluster& cluster = imported.cluster;
+    const std::string name = lower_case(shortened(gpu));
+    const auto known =
+        std::find_if(std::begin(kGpuFacts), std::end(kGpuFacts), [&name](const GpuFacts& f) { return f.name == name; });
+    cluster.gpu = known == std::end(kGpuFacts) ? std::string(kGpuFacts[0].name) : name;
+    cluster.node = node_;
+    NodeSpec& node = cluster.node;
+    node.gpus = node.gpus_per_host = head_[1];
+    node.link = head_[1] < 2 ? IntraLink::none : IntraLink::nvswitch;
+    node.nics = nics_;
+    node.cpu = "intel";
+    node.pcie = kGpuFacts[0].pcie;
+    cluster.fabric = "fat-tree";
+    cluster.tiers = {{"fabric", 0, 1, node_.nic_latency}};
+    cluster.max_nodes = gpus() / head_[1];
+    imported.found = {{"GPUs", gpus()}, {"NVSwitches", head_[2]}, {"switches", head_[3]}, {"links", links_}};
+    if (known == std::end(kGpuFacts))
+      imported.notes.push_back(fmt::format("GPU {} has no profile here: taken as {}", name, cluster.gpu));
+    imported.notes.push_back("the links between switches are taken as a fat tree without oversubscription");
+    return imported;
+  }
+
+  std::string_view text_;
+  std::string file_;
+  int head_[5]{};
+  int links_ = 0;
+  int nics_ = 0;
+  NodeSpec node_;
+};
+
+}  // namespace
+
+Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{') {
+    const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
+    if (has("scheduling-policy"))
+      return fail({file, 0, "scheduling-policy", "",
+                   "is of ASTRA-sim's system layer, which chooses algorithms of collectives; a topology comes from its "
+                   "network file (.yml)"});
+    if (has("logical-dims"))
+      return fail({file, 0, "logical-dims", "",
+                   "counts the dimensions for ns-3 and has no rates; a topology comes from the analytical network file "
+                   "(.yml)"});
+    if (has("memory-type"))
+      return fail({file, 0, "memory-type", "", "describes remote memory, which topologies here do not have"});
+  }
+  return AstraSim(text, file).read();
+}
+
+Result<ImportedTopology> read_simai_topology(std::string_view text, const std::string& file) {
+  return SimAi(text, file).read();
+}
+
+}  // namespace tracecast

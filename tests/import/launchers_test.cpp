@@ -1,0 +1,316 @@
+// Runs as launchers describe them: what each setting becomes, what is asked for, what is refused; and the way back.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "sim/import/launchers/argument_document.hpp"
+#include "sim/import/launchers/launcher.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/launchers/toml_document.hpp"
+#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/search/space.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = source_dir();
+const DataPaths kData = shipped_data();
+
+RunGivens givens(const std::string& model, int gpus) {
+  return {.model = model, .topology = "dgx-h100", .gpus = gpus, .overrides = {"training.seq_length=4096"}};
+}
+
+ImportedRun imported(const std::string& format, const std::string& content, const std::string& file,
+                     const RunGivens& given) {
+  const Result<ImportedRun> run = import_run(format, content, file, given, kData);
+  INFO((run ? "" : to_string(run.error())));
+  REQUIRE(run.has_value());
+  return *run;
+}
+
+std::string refusal(const std::string& format, const std::string& content, const std::string& file,
+                    const RunGivens& given) {
+  const Result<ImportedRun> run = import_run(format, content, file, given, kData);
+  REQUIRE_FALSE(run.has_value());
+  return to_string(run.error());
+}
+
+std::string content_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+using Layers = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("launchers: Megatron's arguments in a launch script", "[io][launch]") {
+  const std::string script = R"(#!/bin/bash
+# Llama 3.1 8B on two nodes
+TP=4
+MODEL_ARGS=(
+  --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
+  --group-query-attention --num-query-groups 8 --max-position-embeddings 8192
+  --swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+  --untie-embeddings-and-output-weights --vocab-size 128256 --hidden-dropout 0.0
+)
+PARALLEL="--tensor-model-parallel-size $TP --sequence-parallel \
+  --pipeline-model-parallel-size=2 --num-layers-per-virtual-pipeline-stage 8"
+torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} $PARALLEL \
+  --micro-batch-size 1 --global_batch_size 64 --seq-length 8192 --bf16 --lr 3e-4 \
+  --use-distributed-optimizer --overlap-grad-reduce --recompute-granularity full \
+  --recompute-method block --recompute-num-layers 3 --brand-new-flag 7
+)";
+  const ImportedRun run = imported("megatron", script, "run.sh", {"", "dgx-h100", 0, {}});
+  const Scenario& s = run.scenario;
+  // Meta-Llama-3.1-8B to the last unit, and the vocabulary padded to 128 x tp: 256 rows of 4096, twice.
+  CHECK(parameter_count(s.model).total() == 8'030'261'248 + 2 * 256 * 4096);
+  CHECK(s.cluster.world_size == 16);
+  CHECK(s.parallel.tp == 4);
+  CHECK(s.parallel.sequence_parallel);
+  CHECK(s.parallel.pp == 2);
+  CHECK(s.parallel.vpp == 2);  // 32 layers / 2 ranks / 8
+  CHECK(s.parallel.zero_stage == 1);
+  CHECK(s.parallel.overlap_grad_reduce);
+  CHECK_FALSE(s.parallel.overlap_param_gather);  // Megatron's default
+  CHECK(s.parallel.overlap_p2p);
+  CHECK(s.training.seq_length == 8192);
+  CHECK(s.training.global_batch_size == 64);
+  CHECK(s.training.recompute == Recompute::full);
+  CHECK(s.training.recompute_num_layers == 3);
+  CHECK(s.training.grad_reduce_dtype == Precision::fp32);
+  REQUIRE(run.unmapped.size() == 1);
+  CHECK(run.unmapped.front().key == "brand-new-flag");
+  CHECK(run.unmapped.front().value == "7");
+  CHECK(run.unmapped.front().line == 15);
+}
+
+TEST_CASE("launchers: every character of two or three bytes may stand where TOML has a key", "[io][launch][error]") {
+  const auto byte = [](unsigned bits) { return static_cast<char>(bits); };
+  for (unsigned c = 0x80; c <= 0xFFFF; c += 0x1D) {
+    const std::string key =
+        c < 0x800 ? std::string{byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F))}
+                  : std::string{byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F))};
+    CHECK_FALSE(refusal("torchtitan", "[model]\n" + key + " = 1 " + key + "\n", "t.toml", {}).empty());
+  }
+}
+
+TEST_CASE("launchers: mistakes are told with the launcher's key and line", "[io][launch][error]") {
+  CHECK(refusal("megatron", "--micro-batch-size 1\n--tensor-model-parallel-size 3", "a.sh", givens("llama-3.1-8b", 24))
+            .starts_with("a.sh:2: tensor-model-parallel-size (parallel.tp) = 3: does not divide "
+                         "model.num_attention_heads = 32 (allowed: 1 2 4 8 16 32)\n"));
+  CHECK(refusal("megatron", "--tensor-model-parallel-size $TP", "a.sh", givens("llama-3.1-8b", 8)) ==
+        "a.sh:1: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number)");
+  CHECK(refusal("megatron", "echo hello", "a.sh", {}) == "a.sh: has no argument (they begin with --)");
+  CHECK(refusal("megatron", "--name 'x", "a.sh", {}) == "a.sh:1: has a quote that is not closed");
+  CHECK(refusal("deepspeed", R"({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1,
+ "gradient_accumulation_steps": 2})",
+                "ds.json", givens("gpt2-small", 4)) ==
+        "ds.json:1: train_batch_size = 4: is not micro-batch 1 x gradient_accumulation_steps 2 x 4 data-parallel ranks "
+        "(allowed: 8)");
+  CHECK(refusal("deepspeed", R"({"train_batch_size": "many"})", "ds.json", givens("gpt2-small", 4)) ==
+        "ds.json:1: train_batch_size = \"many\": is not a number");
+  CHECK(
+      refusal("deepspeed", R"({"steps_per_print": 1, "steps_per_print": 2})", "ds.json", {}).find("steps_per_print") !=
+      std::string::npos);
+  CHECK(refusal("accelerate", "num_processes: 2", "a.yaml", givens("gpt2-small", 2)) ==
+        "a.yaml: distributed_type: is missing (allowed: FSDP DEEPSPEED MEGATRON_LM MULTI_GPU NO)");
+  CHECK(refusal("accelerate", "a: [1\nb: 2", "a.yaml", {}).starts_with("a.yaml:2: is not YAML: "));
+  CHECK(refusal("accelerate", "a: 1\na: 2", "a.yaml", {}) == "a.yaml:2: a: is given twice");
+  CHECK(refusal("torchtitan", "[model\n", "t.toml", {}).starts_with("t.toml:1: is not TOML: "));
+  CHECK(refusal("torchtitan", "[model]\nname = \"llama4\"\nflavor = \"17b\"\n", "t.toml", givens("", 8)) ==
+        "t.toml: model: is not in the file: give --model, a shipped model or a file\n"
+        "t.toml:3: model.flavor = \"17b\": of llama4 is no model that is shipped: give --model");
+  CHECK(refusal("hugging-face", "{\"a\": 1}", "c.json", givens("", 8)).starts_with("c.json: model_type: is missing"));
+}
+
+TEST_CASE("launchers: what is missing is asked for", "[io][launch][error]") {
+  CHECK(refusal("deepspeed", "{\"steps_per_print\": 1}", "ds.json", {}) ==
+        "ds.json: model: is not in the file: give --model, a shipped model or a file\n"
+        "ds.json: cluster.topology: is not in the file: give --topology, a shipped machine or a file\n"
+        "ds.json: cluster.world_size: is not in the file: give --gpus\n"
+        "ds.json: training.seq_length: is not in the file: give --set training.seq_length=4096, say");
+}
+
+TEST_CASE("launchers: DeepSpeed's three batch numbers give each other", "[io][launch]") {
+  const ImportedRun run =
+      imported("deepspeed",
+               R"({"train_batch_size": 64, "gradient_accumulation_steps": 2, "bf16": {"enabled": true},
+      "train_micro_batch_size_per_gpu": "auto",
+      "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7, "offload_optimizer": {"device": "cpu"}}})",
+               "ds.json", givens("llama-2-7b", 8));
+  CHECK(run.scenario.training.micro_batch_size == 4);  // 64 / 2 / 8
+  CHECK(run.scenario.parallel.zero_stage == 3);
+  CHECK(run.scenario.parallel.data_parallel == DataParallelKind::deepspeed);
+  CHECK(run.scenario.parallel.reduce_bucket_size == 50'000'000);
+  CHECK(run.scenario.training.offload_optimizer);
+  CHECK(run.assumptions ==
+        std::vector<std::string>{"training.micro_batch_size = 4, which follows from the global batch"});
+}
+
+TEST_CASE("launchers: one run described four times is one scenario", "[io][launch]") {
+  // Llama 3.1 8B, FSDP over 8 ranks, four sequences each in two micro-batches.
+  const RunGivens given = givens("llama-3.1-8b", 8);
+  const std::string megatron =
+      "--micro-batch-size 2 --global-batch-size 32 --seq-length 4096 --bf16 "
+      "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params";
+  const std::string deepspeed = R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
+                                    "bf16": {"enabled": true}, "zero_optimization": {"stage": 3}})";
+  const std::string torchtitan =
+      "[training]\nlocal_batch_size = 2\nglobal_batch_size = 32\nseq_len = 4096\n"
+      "[activation_checkpoint]\nmode = \"none\"\n";
+  const std::string accelerate =
+      "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\n"
+      "gradient_accumulation_steps: 2\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n";
+  RunGivens with_micro = given;
+  with_micro.overrides.emplace_back("training.micro_batch_size=2");
+  for (const Scenario& s : {imported("megatron", megatron, "a.sh", given).scenario,
+                            imported("deepspeed", deepspeed, "ds.json", given).scenario,
+                            imported("torchtitan", torchtitan, "t.toml", given).scenario,
+                            imported("accelerate", accelerate, "a.yaml", with_micro).scenario}) {
+    CHECK(s.parallel.zero_stage == 3);
+    CHECK(s.parallel.reshard_after_forward);
+    CHECK(s.training.micro_batch_size == 2);
+    CHECK(s.training.global_batch_size == 32);
+    CHECK(s.training.seq_length == 4096);
+    CHECK(s.training.dtype == Precision::bf16);
+    CHECK(s.training.recompute == Recompute::none);
+    CHECK(s.cluster.world_size == 8);
+    CHECK(parameter_count(s.model).total() == 8'030'261'248);
+  }
+}
+
+TEST_CASE("launchers: what is emitted, with what was listed, is imported as the same run", "[io][launch]") {
+  const std::string name = GENERATE(as<std::string>(), "llama3-405b-16k", "llama3-405b-1024", "llm-jp-13b-mdx",
+                                    "llama2-7b-abci", "p5-llama3-70b-64", "p5-llama2-13b-hybrid-32",
+                                    "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b");
+  const Scenario before = in_plain_terms(shipped_scenario(name));
+  for (const LauncherFormat& format : launcher_formats()) {
+    if (format.emit == nullptr) continue;
+    const EmittedRun emitted = emit_run(format.name, before);
+    CAPTURE(name, format.name, emitted.text);
+    const std::string file = format.name == "accelerate" ? "run.yaml" : "run.txt";
+    RunGivens given{.model = before.model.name.empty() ? name : "",
+                    .topology = before.topology,
+                    .gpus = before.cluster.world_size,
+                    .overrides = {}};
+    const fs::path model = fs::temp_directory_path() / "tracecast-launchers-model.json";
+    REQUIRE(write_file(model, to_json(before.model)).has_value());
+    given.model = model.string();
+    // What these launchers leave to the training script.
+    if (format.name == "deepspeed" || format.name == "accelerate")
+      given.overrides.push_back("training.seq_length=" + std::to_string(before.training.seq_length));
+    if (format.name == "accelerate")
+      given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
+    given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
+    const ImportedRun after = imported(std::string(format.name), emitted.text, file, given);
+    fs::remove(model);
+    CHECK(after.unmapped.empty());
+    RunSettings old(before);
+    RunSettings again(after.scenario);
+    // Derived, said in other words, or not of a step.
+    for (const char* key : {"parallel.dp", "parallel.pp_schedule", "training.train_tokens"}) {
+      old.take(key);
+      again.take(key);
+    }
+    const std::vector<std::string> expected = old.left();
+    const std::vector<std::string> found = again.left();
+    std::vector<std::string> different;
+    std::set_symmetric_difference(expected.begin(), expected.end(), found.begin(), found.end(),
+                                  std::back_inserter(different));
+    CHECK(different == std::vector<std::string>{});
+    CHECK(after.scenario.training.global_batch_size == before.training.global_batch_size);
+    CHECK(after.scenario.training.micro_batch_size == before.training.micro_batch_size);
+    CHECK(after.scenario.parallel.tp == before.parallel.tp);
+    CHECK(after.scenario.parallel.pp == before.parallel.pp);
+  }
+}
+
+TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {
+  CHECK(parse_pipeline_layout("Et*2|(tt|)*5t|tmL") == Layers{2, 2, 2, 2, 2, 2, 1, 1});  // of its own tests: 14 layers
+  CHECK(parse_pipeline_layout("E|t,t|L") == Layers{0, 2, 0});
+  for (const char* wrong : {"", "Etx", "(tt", "tt)", "t*", "((((((((((((((((((((((((t*9)*9)", "(t*99999)*99999"})
+    CHECK_FALSE(parse_pipeline_layout(wrong).has_value());
+  for (const Layers& layers : {Layers{7, 8, 8, 7}, Layers{0, 1, 2}})
+    CHECK(parse_pipeline_layout(pipeline_layout_text(layers)) == layers);
+  CHECK(parse_layer_frequency("([0]*3+[1]*11)", 14)->at(3) == 1);
+  CHECK(parse_layer_frequency("([0]*3+[1]*11)", 14)->at(2) == 0);
+  CHECK(parse_layer_frequency("[0,1]*2", 4) == Layers{0, 1, 0, 1});
+  CHECK(parse_layer_frequency("2", 4) == Layers{1, 0, 1, 0});
+  for (const char* wrong : {"", "0", "[2]*4", "[1]*3", "[1", "[1]4"})
+    CHECK_FALSE(parse_layer_frequency(wrong, 4).has_value());
+}
+
+TEST_CASE("launchers: every sample is read, or refused with the right sentence", "[io][launch]") {
+  const fs::path samples = kRoot / ".." / "shared" / "data" / "formats";
+  if (!fs::exists(samples)) {
+    WARN("skipped: no samples here");
+    return;
+  }
+  struct Folder {
+    const char* name;
+    const char* format;
+  };
+  const std::map<std::string, std::string> refused{
+      {"deepspeed.yaml", "deepspeed_config_file"},  // the settings are in another file
+      {"llama4_17bx16e.toml", "model.flavor"},      // not shipped
+  };
+  int read = 0;
+  for (const Folder& folder : {Folder{"megatron-args", "megatron"}, Folder{"megatron-bridge", "megatron-bridge"},
+                               Folder{"deepspeed-config", "deepspeed"}, Folder{"torchtitan-toml", "torchtitan"},
+                               Folder{"accelerate-config", "accelerate"}, Folder{"hf-config", "hugging-face"}}) {
+    for (const auto& entry : fs::directory_iterator(samples / folder.name)) {
+      const std::string file = entry.path().filename().string();
+      if (file.ends_with(".md") || file.ends_with(".csv")) continue;
+      const std::string format = folder.format;
+      RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 128, .overrides = {}};
+      if (format == "deepspeed") given.gpus = 4;
+      if (format == "accelerate") given.gpus = 0;  // the file says it
+      if (format == "accelerate" || format == "deepspeed") given.model = "gpt2-medium";
+      if (format == "accelerate") given.overrides.emplace_back("model.vocab_size=50304");
+      if (format == "megatron-bridge") given.gpus = 8;
+      const bool nemo = file.starts_with("llama3-nemo");
+      if (nemo || format == "megatron-bridge") given.model = "llama-3.1-8b";
+      if (nemo) given.gpus = 0;
+      if (format == "megatron" && !nemo) given.overrides.emplace_back("model.vocab_size=256000");
+      if (format != "megatron" && format != "torchtitan") given.overrides.emplace_back("training.seq_length=1024");
+      const Result<ImportedRun> run = import_run(format, content_of(entry.path()), entry.path().string(), given, kData);
+      INFO(file << ": " << (run ? "" : to_string(run.error())));
+      if (const auto expected = refused.find(file); expected != refused.end()) {
+        REQUIRE_FALSE(run.has_value());
+        CHECK(to_string(run.error()).find(expected->second) != std::string::npos);
+        continue;
+      }
+      REQUIRE(run.has_value());
+      ++read;
+      CHECK(run->scenario.cluster.world_size > 0);
+    }
+  }
+  CHECK(read == 4 + 2 + 4 + 3 + 2 + 19);
+}
+
+TEST_CASE("launchers: a planted secret of the environment is in no output", "[io][launch]") {
+  const std::string yaml = "ENV_VARS:\n  WANDB_API_KEY: hunter2\nMODEL_ARGS:\n  --micro-batch-size: 1\n";
+  const ImportedRun run = imported("megatron", yaml, "a.yaml", givens("llama-3.1-8b", 8));
+  CHECK(to_json(run.scenario).find("hunter2") == std::string::npos);
+  CHECK(run.unmapped.empty());
+}
+
+TEST_CASE("launchers: what fuzzing found is refused in a sentence", "[io][launchers][error]") {
+  CHECK(to_string(parse_toml("a = 1\n\xEF\xBB\xB7 = 2\n", "t.toml").error()) ==
+        "t.toml:2: is not TOML: Error while parsing root table: expected keys, tables, whitespace or comments, saw "
+        "'\xEF\xBB\xB7'");
+  CHECK(parse_toml("\xEF\xBB\xBF"
+                   "a = \"\xEF\xBF\xBD\"\n",
+                   "t.toml")
+            .has_value());
+}
