@@ -13,7 +13,6 @@
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
-using namespace tracecast::accuracy;
 
 namespace {
 
