@@ -24,11 +24,11 @@
 namespace tracecast::cli {
 namespace {
 
-constexpr const char* kUsualSchedule = "1f1b";
+constexpr const char* kDefaultSchedule = default_schedule(1);
 constexpr int kUsualMicrobatches = 8;
 
 struct Options {
-  std::string schedule;  ///< empty: kUsualSchedule, or the scenario's
+  std::string schedule;  ///< empty: kDefaultSchedule, or the scenario's
   std::string file;
   ScheduleRequest request;
   TimeTexts times;
@@ -174,7 +174,7 @@ Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
   if (of_scenario.request.chunks == 0 && scenario->parallel.vpp > 1)
     of_scenario.request.chunks = scenario->parallel.vpp;
   std::string first = options.schedule.empty() ? scenario->parallel.pp_schedule : options.schedule;
-  if (first.empty()) first = scenario->parallel.vpp > 1 ? "interleaved-1f1b" : kUsualSchedule;
+  if (first.empty()) first = default_schedule(scenario->parallel.vpp);
   std::vector<std::string> names = options.compare;
   names.insert(names.begin(), first);
   std::vector<ScheduleView> views;
@@ -222,7 +222,7 @@ Result<ScheduleView> file_view(Options& options) {
 
 Result<std::vector<ScheduleView>> views_of(Options options) {
   if (!options.times_from.empty()) return scenario_views(options);
-  if (options.schedule.empty()) options.schedule = kUsualSchedule;
+  if (options.schedule.empty()) options.schedule = kDefaultSchedule;
   if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;
   std::vector<ScheduleView> views;
   Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
@@ -297,7 +297,7 @@ void add_what(CLI::App& app, Options& o) {
   CLI::Option* file =
       app.add_option("--file", o.file, "a schedule as PyTorch's CSV, in place of a name")->excludes(scenario);
   app.add_option("--schedule", o.schedule, "its name, from the list below")
-      ->default_str(kUsualSchedule)
+      ->default_str(kDefaultSchedule)
       ->excludes(file);
   app.add_option("--stages", o.request.ranks, "P, pipeline ranks")
       ->capture_default_str()

@@ -7,9 +7,9 @@
 namespace tracecast {
 namespace {
 
-/// Those of Megatron-LM and DeepSpeed; others post their messages ahead (Zero Bubble's runtime, DualPipe).
 bool host_waits_for_messages(const Parallel& parallel) {
-  return !parallel.overlap_p2p && (parallel.pp_schedule == "1f1b" || parallel.pp_schedule == "interleaved-1f1b");
+  const ScheduleVariant* schedule = find_schedule(parallel.pp_schedule);
+  return !parallel.overlap_p2p && schedule != nullptr && schedule->host_waits_for_messages;
 }
 
 }  // namespace

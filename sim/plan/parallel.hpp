@@ -23,6 +23,9 @@ enum class DataParallelKind {
   async_parameter_server,  ///< the same, each worker at its own pace
 };
 
+/// The schedule of a pipeline that names none: Megatron-LM's.
+constexpr const char* default_schedule(int vpp) { return vpp > 1 ? "interleaved-1f1b" : "1f1b"; }
+
 struct Parallel {
   int tp = 1;
   int pp = 1;
@@ -40,7 +43,7 @@ struct Parallel {
   int reshard_group = 0;  ///< FSDP2's number in its place: ranks that parameters stay divided over meanwhile; 0: all
   bool reshard_root =
       false;                ///< the same for embedding and output layer, the root of FSDP, which keeps them by default
-  std::string pp_schedule;  ///< empty: none for pp 1, 1f1b, or interleaved-1f1b when vpp > 1
+  std::string pp_schedule;  ///< empty: default_schedule(vpp)
   std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
   bool account_for_loss = false;

@@ -293,7 +293,7 @@ void check_pipeline(PlanCheck& check, const Parallel& p) {
 
 void fill_defaults(Parallel& p) {
   if (p.etp == 0) p.etp = p.tp;
-  if (p.pp_schedule.empty()) p.pp_schedule = p.vpp > 1 ? "interleaved-1f1b" : "1f1b";
+  if (p.pp_schedule.empty()) p.pp_schedule = default_schedule(p.vpp);
 }
 
 }  // namespace

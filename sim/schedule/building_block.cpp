@@ -62,14 +62,14 @@ Turns find_turns(int ranks, const Hops& hops) {
       }
     }
   }
-  TRACECAST_ASSERT(best.has_value(), "the hops leave room for four passes");
+  TRACECAST_ASSERT(best.has_value(), "the hops leave space for four passes");
   return *best;
 }
 
 }  // namespace
 
-Schedule repeat_building_block(const char* name, const ScheduleRequest& request, const Hops& hops) {
-  Schedule schedule = start_schedule(name, request, snake_placement(request.ranks, 2));
+Schedule repeat_building_block(const ScheduleRequest& request, const Hops& hops) {
+  Schedule schedule = start_schedule(request, snake_placement(request.ranks, 2));
   const Turns turns = find_turns(request.ranks, hops);
   for (int rank = 0; rank < request.ranks; ++rank) {
     const Slots slots = slots_of_rank(rank, request.ranks, hops, turns);

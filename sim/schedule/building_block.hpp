@@ -22,6 +22,6 @@ struct Hops {
 /// Forwards and input gradients of all micro-batches in the order of the repeated pattern; no weight gradients yet. The
 /// four passes turn round as early as they can without two of them sharing a slot (modulo 6) on any rank.
 /// Requires hops for which that is possible: 1,1,1,1 and 2,1,2,1 are, for any number of ranks.
-Schedule repeat_building_block(const char* name, const ScheduleRequest& request, const Hops& hops);
+Schedule repeat_building_block(const ScheduleRequest& request, const Hops& hops);
 
 }  // namespace tracecast

@@ -31,6 +31,10 @@ inline std::vector<ChunkStep> interleaved_table(int microbatches, int chunks, in
 
 /// PyTorch's group: M / rounds micro-batches, rounds = max(1, floor(M/P)); P when P divides M. None when the rounds do
 /// not divide M.
-std::optional<int> pytorch_group(const ScheduleRequest& request);
+inline std::optional<int> pytorch_group(const ScheduleRequest& request) {
+  const int rounds = std::max(1, request.microbatches / request.ranks);
+  if (request.microbatches % rounds != 0) return std::nullopt;
+  return request.microbatches / rounds;
+}
 
 }  // namespace tracecast

@@ -29,9 +29,8 @@ Placement snake_placement(int ranks, int chunks) {
                    [&](int rank, int chunk) { return chunk * ranks + (chunk % 2 == 0 ? rank : ranks - 1 - rank); });
 }
 
-Schedule start_schedule(const char* name, const ScheduleRequest& request, Placement placement) {
+Schedule start_schedule(const ScheduleRequest& request, Placement placement) {
   Schedule schedule;
-  schedule.name = name;
   schedule.ranks = request.ranks;
   schedule.microbatches = request.microbatches;
   schedule.chunks = static_cast<int>(placement.front().size());
@@ -43,10 +42,10 @@ Schedule start_schedule(const char* name, const ScheduleRequest& request, Placem
   return schedule;
 }
 
-Schedule start_bidirectional_schedule(const char* name, const ScheduleRequest& request) {
+Schedule start_bidirectional_schedule(const ScheduleRequest& request) {
   const int ranks = request.ranks;
   Schedule schedule = start_schedule(
-      name, request, placement(ranks, 2, [&](int rank, int chunk) { return chunk == 0 ? rank : ranks - 1 - rank; }));
+      request, placement(ranks, 2, [&](int rank, int chunk) { return chunk == 0 ? rank : ranks - 1 - rank; }));
   schedule.replicas = 2;
   for (std::vector<int>& replicas : schedule.replica_of) replicas = {0, 1};
   return schedule;

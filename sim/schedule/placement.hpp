@@ -18,9 +18,9 @@ Placement loop_placement(int ranks, int chunks);
 Placement snake_placement(int ranks, int chunks);
 
 /// A schedule without actions over one copy of the model.
-Schedule start_schedule(const char* name, const ScheduleRequest& request, Placement placement);
+Schedule start_schedule(const ScheduleRequest& request, Placement placement);
 
 /// Two copies that run against each other: chunk 0 is stage r of replica 0, chunk 1 stage P-1-r of replica 1.
-Schedule start_bidirectional_schedule(const char* name, const ScheduleRequest& request);
+Schedule start_bidirectional_schedule(const ScheduleRequest& request);
 
 }  // namespace tracecast

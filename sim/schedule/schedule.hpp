@@ -80,14 +80,21 @@ struct ScheduleRequest {
   double memory_limit = 0;   ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
 };
 
-/// One row of the table of variants that --help, the error messages and the tests read.
+/// One row of the table of schedules, which --help, the error messages and the tests read. Each file of variants/ has its
+/// own row. What other parts of the simulator need to know about a schedule is a field here, not a test of its name.
 struct ScheduleVariant {
-  std::string_view name;                      ///< what the user types
-  std::span<const std::string_view> aliases;  ///< PyTorch's class names and the like
-  std::string_view summary;                   ///< one line for --help
-  int default_chunks;                         ///< V when the request leaves it open
-  Result<Schedule> (*make)(const ScheduleRequest&);
+  std::string_view name;                           ///< what the user types
+  std::span<const std::string_view> aliases = {};  ///< PyTorch's class names and the like
+  std::string_view summary;                        ///< one line for --help
+  int default_chunks = 1;                          ///< V when the request leaves it open
+  bool any_chunks = false;                         ///< takes other V, too; `make` checks them
+  Result<Schedule> (*make)(const ScheduleRequest&) = nullptr;
   bool uses_times = false;  ///< made for the times of the request; the others have one order for all times
+  /// Without parallel.overlap_p2p the host waits until each message has arrived, as in Megatron-LM and DeepSpeed. The
+  /// runtimes of other schedules post their messages ahead.
+  bool host_waits_for_messages = false;
+  /// A lower bound of the chunk activations that a rank keeps at its peak, for the memory bound of the planner. Null: 1.
+  std::int64_t (*chunks_in_flight)(const ScheduleRequest&, int rank) = nullptr;
 };
 
 /// All schedules, in the order of the documentation.

@@ -12,48 +12,6 @@ namespace tracecast {
 
 namespace {
 
-using Names = std::string_view;
-constexpr std::array kGpipe{Names{"ScheduleGPipe"}};
-constexpr std::array k1f1b{Names{"Schedule1F1B"}, Names{"dapple"}, Names{"pipedream-flush"}, Names{"TrainSchedule"}};
-constexpr std::array kPipedream2bw{Names{"2bw"}};
-constexpr std::array kInterleaved{Names{"Interleaved1F1B"}, Names{"ScheduleInterleaved1F1B"}, Names{"interleaved"}};
-constexpr std::array kLoopedBfs{Names{"LoopedBFS"}, Names{"ScheduleLoopedBFS"}, Names{"bfs"}};
-constexpr std::array kZbH1{Names{"ZB1P"}};
-constexpr std::array kInterleavedZb{Names{"InterleavedZeroBubble"}, Names{"ScheduleInterleavedZeroBubble"}};
-constexpr std::array kZbV{Names{"ZBVZeroBubble"}, Names{"ScheduleZBVZeroBubble"}, Names{"zbv"}};
-constexpr std::array kZb2p{Names{"ZB2P"}};
-constexpr std::array kDualpipev{Names{"ScheduleDualPipeV"}};
-
-constexpr std::array kVariants{
-    ScheduleVariant{"gpipe", kGpipe, "all forwards, then all backwards", 1, make_gpipe},
-    ScheduleVariant{
-        "pipedream", {}, "1F1B that never flushes; a weight version per micro-batch in flight", 1, make_pipedream},
-    ScheduleVariant{"pipedream-2bw", kPipedream2bw, "1F1B that never flushes; two weight versions", 1,
-                    make_pipedream_2bw},
-    ScheduleVariant{"1f1b", k1f1b, "one forward, one backward in turn; keeps at most P micro-batches", 1, make_1f1b},
-    ScheduleVariant{"interleaved-1f1b", kInterleaved, "1F1B over V chunks per rank: a bubble V times shorter", 2,
-                    make_interleaved_1f1b},
-    ScheduleVariant{"looped-bfs", kLoopedBfs, "V chunks per rank, each for all micro-batches in turn", 2,
-                    make_looped_bfs},
-    ScheduleVariant{"chimera", {}, "two copies of the model against each other", 1, make_chimera},
-    ScheduleVariant{"zb-h1", kZbH1, "1F1B with weight gradients in its bubble, at 1F1B's memory", 1, make_zb_h1},
-    ScheduleVariant{"zb-h2", {}, "zero bubble within each rank's span, at twice 1F1B's memory", 1, make_zb_h2},
-    ScheduleVariant{"zb-v", kZbV, "zero bubble with two chunks in a V, at 1F1B's memory", 2, make_zb_v},
-    ScheduleVariant{"interleaved-zb", kInterleavedZb, "interleaved 1F1B with weight gradients in its bubble", 2,
-                    make_interleaved_zb},
-    ScheduleVariant{"zb-auto", {}, "searched for the given times and memory limit", 1, make_zb_auto, true},
-    ScheduleVariant{"zb-auto-1p", {}, "searched, within P micro-batches of memory as 1F1B", 1, make_zb_auto_1p, true},
-    ScheduleVariant{"zb-auto-2p", kZb2p, "searched, within 2P micro-batches of memory", 1, make_zb_auto_2p, true},
-    ScheduleVariant{
-        "v-half", {}, "two chunks in a V: half of 1F1B's memory for half of its bubble", 2, make_v_half, true},
-    ScheduleVariant{
-        "v-min", {}, "two chunks in a V: a third of 1F1B's memory for two thirds of its bubble", 2, make_v_min, true},
-    ScheduleVariant{
-        "dualpipe", {}, "two copies against each other, forwards overlapped with backwards", 1, make_dualpipe},
-    ScheduleVariant{"dualpipev", kDualpipev, "DualPipe with one copy of the model in a V", 2, make_dualpipev},
-    ScheduleVariant{"hanayo", {}, "waves: V/2 times there and back over the ranks", 2, make_hanayo, true},
-};
-
 /// More actions than this are a typing mistake, not a schedule (a step has seldom more than 10^6).
 constexpr std::int64_t kMaxChunkForwards = 1 << 26;
 
@@ -92,13 +50,20 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
 
 }  // namespace
 
-std::span<const ScheduleVariant> schedule_variants() { return kVariants; }
+std::span<const ScheduleVariant> schedule_variants() {
+  static const std::array variants{
+#define SCHEDULE(file, row) row,
+#include "sim/schedule/variants/variants.def"
+#undef SCHEDULE
+  };
+  return variants;
+}
 
 const ScheduleVariant* find_schedule(const std::string& name) {
   const std::string wanted = plain(name);
-  const auto variant =
-      std::find_if(kVariants.begin(), kVariants.end(), [&](const ScheduleVariant& v) { return is_called(v, wanted); });
-  return variant == kVariants.end() ? nullptr : &*variant;
+  const auto variants = schedule_variants();
+  const auto found = std::ranges::find_if(variants, [&](const ScheduleVariant& v) { return is_called(v, wanted); });
+  return found == variants.end() ? nullptr : &*found;
 }
 
 Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request) {
@@ -106,14 +71,21 @@ Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& r
   if (variant == nullptr) return unknown_schedule(name);
   ScheduleRequest filled = request;
   if (filled.chunks == 0) filled.chunks = variant->default_chunks;
-  if (filled.ranks < 1) return refuse("stages", filled.ranks, "must be at least 1");
-  if (filled.microbatches < 1) return refuse("microbatches", filled.microbatches, "must be at least 1");
-  if (filled.chunks < 1) return refuse("virtual", filled.chunks, "must be at least 1");
+  if (filled.ranks < 1) return fail_key("stages", filled.ranks, "must be at least 1");
+  if (filled.microbatches < 1) return fail_key("microbatches", filled.microbatches, "must be at least 1");
+  if (filled.chunks < 1) return fail_key("virtual", filled.chunks, "must be at least 1");
   if (std::int64_t{filled.ranks} * filled.chunks > kMaxChunkForwards / filled.microbatches) {
-    return refuse("microbatches", filled.microbatches,
-                  fmt::format("stages x virtual x microbatches exceeds {}", kMaxChunkForwards));
+    return fail_key("microbatches", filled.microbatches,
+                    fmt::format("stages x virtual x microbatches exceeds {}", kMaxChunkForwards));
   }
-  return variant->make(filled);
+  if (!variant->any_chunks && filled.chunks != variant->default_chunks) {
+    return fail_key("virtual", filled.chunks,
+                    fmt::format("{0} has {1} chunk{2} per rank (allowed: {1})", variant->name, variant->default_chunks,
+                                variant->default_chunks == 1 ? "" : "s"));
+  }
+  Result<Schedule> schedule = variant->make(filled);
+  if (schedule) schedule->name = variant->name;
+  return schedule;
 }
 
 std::string to_string(const Schedule& schedule, int rank, const Action& action) {

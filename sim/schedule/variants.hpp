@@ -1,6 +1,8 @@
-/// The functions behind the table of schedules in schedules.cpp, one per file, and what they share.
+/// \file
+/// The rows of all schedules, each defined in its own file of variants/, and what those files share.
 ///
-/// make_schedule has checked that ranks and micro-batches are at least 1 and has filled in `chunks`.
+/// make_schedule has checked that ranks and micro-batches are at least 1, has filled in `chunks`, and has checked it for
+/// schedules whose number of chunks is fixed. It also sets the name of the schedule.
 #pragma once
 
 #include <string>
@@ -10,37 +12,13 @@
 
 namespace tracecast {
 
-Result<Schedule> make_gpipe(const ScheduleRequest& request);
-Result<Schedule> make_1f1b(const ScheduleRequest& request);
-Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request);
-Result<Schedule> make_pipedream(const ScheduleRequest& request);
-Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request);
-Result<Schedule> make_looped_bfs(const ScheduleRequest& request);
-Result<Schedule> make_chimera(const ScheduleRequest& request);
-Result<Schedule> make_zb_h1(const ScheduleRequest& request);
-Result<Schedule> make_zb_h2(const ScheduleRequest& request);
-Result<Schedule> make_zb_v(const ScheduleRequest& request);
-Result<Schedule> make_interleaved_zb(const ScheduleRequest& request);
-Result<Schedule> make_dualpipe(const ScheduleRequest& request);
-Result<Schedule> make_dualpipev(const ScheduleRequest& request);
-Result<Schedule> make_zb_auto(const ScheduleRequest& request);
-Result<Schedule> make_zb_auto_1p(const ScheduleRequest& request);
-Result<Schedule> make_zb_auto_2p(const ScheduleRequest& request);
-Result<Schedule> make_v_half(const ScheduleRequest& request);
-Result<Schedule> make_v_min(const ScheduleRequest& request);
-Result<Schedule> make_hanayo(const ScheduleRequest& request);
+#define SCHEDULE(file, row) extern const ScheduleVariant row;
+#include "sim/schedule/variants/variants.def"
+#undef SCHEDULE
 
-/// A request that a schedule cannot serve: `key` is stages, microbatches or virtual.
-inline tl::unexpected<Error> refuse(const char* key, int value, std::string message) {
+/// The error of a request that a schedule cannot serve. `key` is stages, microbatches, virtual or times.
+inline tl::unexpected<Error> fail_key(const char* key, int value, std::string message) {
   return fail({.file = {}, .line = 0, .key = key, .value = std::to_string(value), .message = std::move(message)});
-}
-
-/// The error of a schedule whose number of chunks is not open.
-inline Result<void> require_chunks(const ScheduleRequest& request, const char* name, int chunks) {
-  if (request.chunks == chunks) return {};
-  return refuse("virtual", request.chunks,
-                std::string(name) + " has " + std::to_string(chunks) + (chunks == 1 ? " chunk" : " chunks") +
-                    " per rank (allowed: " + std::to_string(chunks) + ")");
 }
 
 inline Action forward(int chunk, int microbatch) {

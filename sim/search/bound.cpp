@@ -11,18 +11,6 @@
 
 namespace tracecast {
 
-namespace {
-
-/// In which order a schedule runs its passes, as far as it decides how many activations are kept.
-enum class Order { any, one_f_one_b, interleaved };
-
-Order order_of(const std::string& schedule, int vpp) {
-  if (vpp == 1) return schedule.empty() || schedule == "1f1b" ? Order::one_f_one_b : Order::any;
-  return schedule.empty() || schedule == "interleaved-1f1b" ? Order::interleaved : Order::any;
-}
-
-}  // namespace
-
 /// Parameters of one rank, by part of the model.
 struct BoundTable::Held {
   std::vector<RankParameters> layer;  ///< [kind]
@@ -35,7 +23,6 @@ struct BoundTable::Held {
 struct BoundTable::Laid {
   Plan plan;  ///< parallel (with dp, etp) and training only
   std::int64_t microbatches = 0;
-  Order order = Order::any;
   const PipelineShape* shape = nullptr;
   const LayerCosts* costs = nullptr;
   const ShardTraffic* traffic = nullptr;  ///< with ZeRO-3
@@ -49,9 +36,16 @@ int schedule_shapes(const SearchSpace& space) {
   return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
 }
 
-/// Activations that a schedule keeps on one of such ranks at its peak, for certain.
-double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, const Parallel& p, std::int64_t microbatches,
-                      bool offloaded, Order order) {
+/// Lower bound of the chunk activations on one of such ranks at its peak.
+std::int64_t chunks_in_flight(const PipelineShape& shape, const AlikeRanks& ranks, const Parallel& p,
+                              std::int64_t microbatches) {
+  if (shape.chunks_in_flight == nullptr) return 1;
+  const int rank = p.pp - 1 - static_cast<int>(ranks.after);
+  return shape.chunks_in_flight({.ranks = p.pp, .microbatches = static_cast<int>(microbatches), .chunks = p.vpp}, rank);
+}
+
+/// Lower bound of their bytes.
+double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, std::int64_t in_flight, bool offloaded) {
   double largest = 0;
   double smallest = 1e300;
   for (const ModelPart& chunk : ranks.chunks) {
@@ -59,10 +53,7 @@ double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, const Pa
     largest = std::max(largest, kept);
     smallest = std::min(smallest, kept);
   }
-  if (order == Order::one_f_one_b) return static_cast<double>(std::min(ranks.after + 1, microbatches)) * largest;
-  if (order == Order::any) return largest;
-  const std::int64_t ahead = 2 * ranks.after + (p.vpp - 1) * std::min<std::int64_t>(p.pp, microbatches);
-  return std::max(largest, static_cast<double>(std::min(ahead, microbatches * p.vpp)) * smallest);
+  return std::max(largest, static_cast<double>(in_flight) * smallest);
 }
 
 }  // namespace
@@ -200,8 +191,8 @@ Bytes BoundTable::memory_bound(const Laid& laid) {
   const bool offloaded = laid.plan.training.offload_activations;
   Bytes tightest;
   for (const AlikeRanks& ranks : laid.shape->ranks) {
-    const double activations =
-        activations_of(ranks, *laid.costs, laid.plan.parallel, laid.microbatches, offloaded, laid.order);
+    const std::int64_t in_flight = chunks_in_flight(*laid.shape, ranks, laid.plan.parallel, laid.microbatches);
+    const double activations = activations_of(ranks, *laid.costs, in_flight, offloaded);
     const MemoryByKind states = parameter_states(laid.held->of(ranks.all), laid.plan);
     Bytes total = states.total() - gradient_copies(states, laid.plan) + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
@@ -229,7 +220,6 @@ BoundTable::Laid BoundTable::lay(const Layout& layout, const PipelineShape& shap
   laid.shape = &shape;
   laid.held = &held(layout);
   laid.costs = &costs_of(layout, p.dp, shape.pairs);
-  laid.order = order_of(layout.pp_schedule, layout.vpp);
   laid.compute = compute_bound(laid);
   return laid;
 }

@@ -18,8 +18,8 @@
 /// Left out, so the bound holds without them: host time, messages between stages, other data-parallel traffic, updates on
 /// the GPU.
 ///
-/// Memory. States of the rank with most of them, activations in flight that its schedule cannot do without (1F1B:
-/// min(P - r, M) micro-batches; interleaved: its warm-up; others: one), and the fixed part.
+/// Memory. States of the rank with most of them, activations in flight that its schedule cannot do without
+/// (ScheduleVariant::chunks_in_flight, else one chunk's), and the fixed part.
 #pragma once
 
 #include <cstdint>

@@ -113,8 +113,7 @@ ModelPart& ModelPart::operator+=(const ModelPart& other) {
 PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout) {
   const std::vector<ModelPart> stages = stage_parts(scenario, kinds, layout);
   if (stages.empty()) return {};
-  std::string name = layout.pp_schedule;
-  if (name.empty()) name = layout.vpp > 1 ? "interleaved-1f1b" : "1f1b";
+  const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
   // The placement does not depend on the number of micro-batches; this many every schedule takes.
   const Result<Schedule> schedule =
       make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
@@ -127,6 +126,7 @@ PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, 
     sets.add(schedule->stage_of[static_cast<std::size_t>(rank)], ranks - 1 - rank);
   shape.ranks = sets.take();
   shape.replicas = schedule->replicas;
+  shape.chunks_in_flight = find_schedule(name)->chunks_in_flight;
   shape.split_backward = does(*schedule, {ActionKind::backward_input, ActionKind::backward_weight});
   shape.pairs = does(*schedule, {ActionKind::forward_backward});
   return shape;

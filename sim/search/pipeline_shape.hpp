@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/io/scenario.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"
 
 namespace tracecast {
@@ -54,6 +55,7 @@ struct PipelineShape {
   std::vector<AlikeRanks> ranks;  ///< empty: it cannot be laid out
   ModelPart whole;
   int replicas = 1;
+  std::int64_t (*chunks_in_flight)(const ScheduleRequest&, int rank) = nullptr;  ///< of the schedule's row
   bool split_backward = false;  ///< weight gradients may come after all input gradients
   bool pairs = false;           ///< forwards and backwards hide each other's exchanges of tokens
 };

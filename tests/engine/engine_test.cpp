@@ -90,7 +90,7 @@ TEST_CASE("engine: every schedule runs as the schedule's own simulation says", "
     request.microbatches = 8;
     for (int chunks : {1, 2, 4}) {
       request.chunks = chunks;
-      const Result<Schedule> schedule = variant.make(request);
+      const Result<Schedule> schedule = make_schedule(std::string(variant.name), request);
       if (!schedule) continue;
       bool pairs = false;
       for (const auto& actions : schedule->actions)

@@ -160,7 +160,7 @@ TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamor
 TEST_CASE("folding: folded = unfolded for every schedule, with and without a slow rank", "[metamorphic][folding]") {
   for (const ScheduleVariant& variant : schedule_variants())
     for (int vpp : {1, 2, 4}) {
-      if (!variant.make({.ranks = 2, .microbatches = 8, .chunks = vpp})) continue;
+      if (!make_schedule(std::string(variant.name), {.ranks = 2, .microbatches = 8, .chunks = vpp})) continue;
       INFO(variant.name << " vpp " << vpp);
       Scenario scenario = small_scenario(2, 2, 4);
       scenario.parallel.vpp = vpp;

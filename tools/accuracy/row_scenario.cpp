@@ -290,7 +290,7 @@ class RowReader {
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
     for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
-    if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = "interleaved-1f1b";
+    if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
     cut_layers(p);
   }
 
@@ -299,7 +299,7 @@ class RowReader {
     const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
     const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
     p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
-    if (p.vpp == 1) p.pp_schedule = "1f1b";
+    if (p.vpp == 1) p.pp_schedule = default_schedule(1);
     result_.guessed_layout = true;
     assume("virtual stages not printed: one layer each where layers divide, else none");
   }

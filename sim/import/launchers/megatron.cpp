@@ -362,7 +362,7 @@ void say(std::string& text, const std::string& key, const std::string& value = "
 void emit_pipeline(std::string& text, RunSettings& settings, const Parallel& p) {
   const JsonNode& layout = settings.take("parallel.pp_layout");
   settings.take("parallel.vpp");
-  const bool usual = p.pp_schedule.empty() || p.pp_schedule == (p.vpp > 1 ? "interleaved-1f1b" : "1f1b");
+  const bool usual = p.pp_schedule.empty() || p.pp_schedule == default_schedule(p.vpp);
   if (usual) settings.take("parallel.pp_schedule");
   if (!layout.items.empty())
     say(text, "pipeline-model-parallel-layout", "'" + pipeline_layout_text(p.pp_layout) + "'");

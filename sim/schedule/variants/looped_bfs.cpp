@@ -1,12 +1,18 @@
 /// Looped breadth-first: chunk after chunk, each for all micro-batches; backwards in the reverse order of both.
 /// Source: Lamy-Poirier 2023; torch.distributed.pipelining; DOMAIN.md 5.2.
+#include <array>
+
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
 
+namespace {
+
+constexpr std::array<std::string_view, 3> kAliases{"LoopedBFS", "ScheduleLoopedBFS", "bfs"};
+
 Result<Schedule> make_looped_bfs(const ScheduleRequest& request) {
-  Schedule schedule = start_schedule("looped-bfs", request, loop_placement(request.ranks, request.chunks));
+  Schedule schedule = start_schedule(request, loop_placement(request.ranks, request.chunks));
   for (std::vector<Action>& list : schedule.actions) {
     for (int chunk = 0; chunk < request.chunks; ++chunk) {
       for (int m = 0; m < request.microbatches; ++m) list.push_back(forward(chunk, m));
@@ -17,5 +23,16 @@ Result<Schedule> make_looped_bfs(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kLoopedBfs{
+    .name = "looped-bfs",
+    .aliases = kAliases,
+    .summary = "V chunks per rank, each for all micro-batches in turn",
+    .default_chunks = 2,
+    .any_chunks = true,
+    .make = make_looped_bfs,
+};
 
 }  // namespace tracecast

@@ -9,16 +9,17 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_dualpipe(const ScheduleRequest& request) {
-  if (auto one = require_chunks(request, "dualpipe", 1); !one) return tl::unexpected(one.error());
   const int ranks = request.ranks;
   const int half = request.microbatches / 2;
-  if (ranks % 2 != 0) return refuse("stages", ranks, "dualpipe needs an even number");
+  if (ranks % 2 != 0) return fail_key("stages", ranks, "dualpipe needs an even number");
   if (request.microbatches % 2 != 0 || request.microbatches < 2 * ranks) {
-    return refuse("microbatches", request.microbatches,
-                  "dualpipe needs an even number of at least 2 x stages = " + std::to_string(2 * ranks));
+    return fail_key("microbatches", request.microbatches,
+                    "dualpipe needs an even number of at least 2 x stages = " + std::to_string(2 * ranks));
   }
-  Schedule schedule = start_bidirectional_schedule("dualpipe", request);
+  Schedule schedule = start_bidirectional_schedule(request);
   for (int rank = 0; rank < ranks; ++rank) {
     // A rank of the second half meets the copy that starts at its own end first.
     const int first = rank < ranks / 2 ? 0 : 1;
@@ -31,5 +32,13 @@ Result<Schedule> make_dualpipe(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kDualpipe{
+    .name = "dualpipe",
+    .summary = "two copies against each other, forwards overlapped with backwards",
+    .make = make_dualpipe,
+};
 
 }  // namespace tracecast

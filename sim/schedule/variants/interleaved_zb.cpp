@@ -2,22 +2,28 @@
 /// forwards ahead, min(P-1-r + (V-1) G, M V), and weight gradients that lag r backwards behind on rank r.
 /// Groups of micro-batches as PyTorch makes them unless the request says otherwise: G = P when P divides M.
 /// Source: torch.distributed.pipelining; DOMAIN.md 5.2.
+#include <array>
+
 #include "sim/schedule/interleaved.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
 
+namespace {
+
+constexpr std::array<std::string_view, 2> kAliases{"InterleavedZeroBubble", "ScheduleInterleavedZeroBubble"};
+
 Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
   const std::optional<int> group = request.group_size > 0 ? request.group_size : pytorch_group(request);
   if (!group) {
-    return refuse("microbatches", request.microbatches,
-                  "interleaved-zb needs a multiple of its rounds, floor(microbatches / stages) = " +
-                      std::to_string(request.microbatches / request.ranks));
+    return fail_key("microbatches", request.microbatches,
+                    "interleaved-zb needs a multiple of its rounds, floor(microbatches / stages) = " +
+                        std::to_string(request.microbatches / request.ranks));
   }
   const int ranks = request.ranks;
   const int chunks = request.chunks;
-  Schedule schedule = start_schedule("interleaved-zb", request, loop_placement(ranks, chunks));
+  Schedule schedule = start_schedule(request, loop_placement(ranks, chunks));
   const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, *group);
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
@@ -36,5 +42,16 @@ Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kInterleavedZb{
+    .name = "interleaved-zb",
+    .aliases = kAliases,
+    .summary = "interleaved 1F1B with weight gradients in its bubble",
+    .default_chunks = 2,
+    .any_chunks = true,
+    .make = make_interleaved_zb,
+};
 
 }  // namespace tracecast

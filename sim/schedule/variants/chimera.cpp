@@ -13,16 +13,17 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_chimera(const ScheduleRequest& request) {
-  if (auto one = require_chunks(request, "chimera", 1); !one) return tl::unexpected(one.error());
   const int ranks = request.ranks;
   const int half = request.microbatches / 2;
-  if (ranks % 2 != 0) return refuse("stages", ranks, "chimera needs an even number");
+  if (ranks % 2 != 0) return fail_key("stages", ranks, "chimera needs an even number");
   if (request.microbatches % ranks != 0) {
-    return refuse("microbatches", request.microbatches,
-                  "chimera needs a multiple of stages = " + std::to_string(ranks));
+    return fail_key("microbatches", request.microbatches,
+                    "chimera needs a multiple of stages = " + std::to_string(ranks));
   }
-  Schedule schedule = start_bidirectional_schedule("chimera", request);
+  Schedule schedule = start_bidirectional_schedule(request);
   for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
     std::vector<std::pair<int, Action>> slots;
     for (int replica = 0; replica < 2; ++replica) {
@@ -38,5 +39,13 @@ Result<Schedule> make_chimera(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kChimera{
+    .name = "chimera",
+    .summary = "two copies of the model against each other",
+    .make = make_chimera,
+};
 
 }  // namespace tracecast

@@ -7,11 +7,22 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_v_min(const ScheduleRequest& request) {
-  if (auto two = require_chunks(request, "v-min", 2); !two) return tl::unexpected(two.error());
-  const Schedule order = repeat_building_block("v-min", request, {1, 1, 1, 1});
+  const Schedule order = repeat_building_block(request, {1, 1, 1, 1});
   return fill_weight_gradients(order, uniform_times(order, request.times),
                                {.inflight_limit = 2 * ((request.ranks + 1) / 3 + 1)});
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kVMin{
+    .name = "v-min",
+    .summary = "two chunks in a V: a third of 1F1B's memory for two thirds of its bubble",
+    .default_chunks = 2,
+    .make = make_v_min,
+    .uses_times = true,
+};
 
 }  // namespace tracecast

@@ -11,6 +11,7 @@
 /// Source: the idea is Qi et al. 2023 (their heuristic and 1p/2p limits); with f, i, w = 2, 3, 1 at P = 4, M = 8 it
 /// reaches the 56 of their released scheduler (DOMAIN.md 5.3).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -23,9 +24,11 @@ namespace tracecast {
 
 namespace {
 
+constexpr std::array<std::string_view, 1> kAliases{"ZB2P"};
+
 /// Forwards and input gradients in turn, after warmup[rank] forwards.
-Schedule one_in_turn(const char* name, const ScheduleRequest& request, const std::vector<int>& warmup) {
-  Schedule schedule = start_schedule(name, request, loop_placement(request.ranks, 1));
+Schedule one_in_turn(const ScheduleRequest& request, const std::vector<int>& warmup) {
+  Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
   for (std::size_t rank = 0; rank < warmup.size(); ++rank) {
     std::vector<Action>& list = schedule.actions[rank];
     for (int m = 0; m < warmup[rank]; ++m) list.push_back(forward(0, m));
@@ -59,7 +62,7 @@ class Best {
   Best(const ScheduleRequest& request, int limit) : request_(request), limit_(limit) {}
   void offer(Schedule schedule) {
     const Result<PipelineRun> run = simulate_pipeline(schedule, uniform_times(schedule, request_.times));
-    TRACECAST_ASSERT(run.has_value(), "the orders that are tried do not wait in a circle");
+    TRACECAST_ASSERT(run.has_value(), "the orders that are tried do not deadlock");
     const auto& peaks = run->peak_inflight_until_weight;
     if (*std::max_element(peaks.begin(), peaks.end()) > limit_) return;
     if (best_ && makespan_ <= run->makespan) return;
@@ -79,7 +82,6 @@ class Best {
 };
 
 Result<Schedule> search(const char* name, const ScheduleRequest& request, double microbatches_in_flight) {
-  if (auto one = require_chunks(request, name, 1); !one) return tl::unexpected(one.error());
   if (microbatches_in_flight < 1) {
     return fail({.file = {},
                  .line = 0,
@@ -89,25 +91,21 @@ Result<Schedule> search(const char* name, const ScheduleRequest& request, double
   }
   const int limit = static_cast<int>(std::min<double>(request.microbatches, std::floor(microbatches_in_flight)));
   Best best(request, limit);
-  best.offer(*make_zb_h1(request));
-  best.offer(*make_zb_h2(request));
+  best.offer(*kZbH1.make(request));
+  best.offer(*kZbH2.make(request));
   for (const std::vector<int>& warmup : warmups(request, limit)) {
-    const Schedule order = one_in_turn(name, request, warmup);
+    const Schedule order = one_in_turn(request, warmup);
     const PipelineTimes times = uniform_times(order, request.times);
     for (int quarters = 0; quarters <= 4; ++quarters) {
       best.offer(fill_weight_gradients(order, times, {.inflight_limit = limit, .gap_quarters = quarters}));
     }
   }
-  Schedule schedule = best.take();
-  schedule.name = name;
-  return schedule;
+  return best.take();
 }
 
 double limit_or(const ScheduleRequest& request, int otherwise) {
   return request.memory_limit > 0 ? request.memory_limit : otherwise;
 }
-
-}  // namespace
 
 Result<Schedule> make_zb_auto(const ScheduleRequest& request) {
   return search("zb-auto", request, limit_or(request, request.microbatches));
@@ -120,5 +118,29 @@ Result<Schedule> make_zb_auto_1p(const ScheduleRequest& request) {
 Result<Schedule> make_zb_auto_2p(const ScheduleRequest& request) {
   return search("zb-auto-2p", request, limit_or(request, 2 * request.ranks));
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kZbAuto{
+    .name = "zb-auto",
+    .summary = "searched for the given times and memory limit",
+    .make = make_zb_auto,
+    .uses_times = true,
+};
+
+constexpr ScheduleVariant kZbAuto1p{
+    .name = "zb-auto-1p",
+    .summary = "searched, within P micro-batches of memory as 1F1B",
+    .make = make_zb_auto_1p,
+    .uses_times = true,
+};
+
+constexpr ScheduleVariant kZbAuto2p{
+    .name = "zb-auto-2p",
+    .aliases = kAliases,
+    .summary = "searched, within 2P micro-batches of memory",
+    .make = make_zb_auto_2p,
+    .uses_times = true,
+};
 
 }  // namespace tracecast

@@ -105,17 +105,27 @@ class Dispatcher {
   std::int64_t latency_ = 0;
 };
 
-}  // namespace
-
 Result<Schedule> make_hanayo(const ScheduleRequest& request) {
-  if (request.chunks % 2 != 0) return refuse("virtual", request.chunks, "hanayo has 2 chunks per wave: an even number");
+  if (request.chunks % 2 != 0)
+    return fail_key("virtual", request.chunks, "hanayo has 2 chunks per wave: an even number");
   const ScheduleTimes& times = request.times;
   if (times.forward < 1 || times.backward_input + times.backward_weight < 1) {
-    return refuse("times", 0, "hanayo needs times of forward and backward above 0");
+    return fail_key("times", 0, "hanayo needs times of forward and backward above 0");
   }
-  Schedule schedule = start_schedule("hanayo", request, snake_placement(request.ranks, request.chunks));
+  Schedule schedule = start_schedule(request, snake_placement(request.ranks, request.chunks));
   Dispatcher(schedule, times).run();
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kHanayo{
+    .name = "hanayo",
+    .summary = "waves: V/2 times there and back over the ranks",
+    .default_chunks = 2,
+    .any_chunks = true,
+    .make = make_hanayo,
+    .uses_times = true,
+};
 
 }  // namespace tracecast

@@ -2,15 +2,19 @@
 /// forward and one backward in turn, so it keeps at most P-r micro-batches.
 /// Source: Narayanan et al. 2021 (PipeDream-2BW), Fan et al. 2021 (DAPPLE); DOMAIN.md 5.2.
 #include <algorithm>
+#include <array>
 
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
 
+namespace {
+
+constexpr std::array<std::string_view, 4> kAliases{"Schedule1F1B", "dapple", "pipedream-flush", "TrainSchedule"};
+
 Result<Schedule> make_1f1b(const ScheduleRequest& request) {
-  if (auto one = require_chunks(request, "1f1b", 1); !one) return tl::unexpected(one.error());
-  Schedule schedule = start_schedule("1f1b", request, loop_placement(request.ranks, 1));
+  Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
   const int microbatches = request.microbatches;
   for (int rank = 0; rank < request.ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
@@ -24,5 +28,20 @@ Result<Schedule> make_1f1b(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
+  return std::min(request.ranks - rank, request.microbatches);
+}
+
+}  // namespace
+
+constexpr ScheduleVariant k1f1b{
+    .name = "1f1b",
+    .aliases = kAliases,
+    .summary = "one forward, one backward in turn; keeps at most P micro-batches",
+    .make = make_1f1b,
+    .host_waits_for_messages = true,
+    .chunks_in_flight = chunks_in_flight,
+};
 
 }  // namespace tracecast

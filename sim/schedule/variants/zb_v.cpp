@@ -14,6 +14,8 @@ namespace tracecast {
 
 namespace {
 
+constexpr std::array<std::string_view, 3> kAliases{"ZBVZeroBubble", "ScheduleZBVZeroBubble", "zbv"};
+
 /// Appends the next action of a kind for chunk 0 or 1, unless its micro-batch is not there.
 class Writer {
  public:
@@ -50,11 +52,8 @@ void write_rank(Writer& list, int rank, int ranks, int n) {
   while (list.weights(0) < n) list.w(0);
 }
 
-}  // namespace
-
 Result<Schedule> make_zb_v(const ScheduleRequest& request) {
-  if (auto two = require_chunks(request, "zb-v", 2); !two) return tl::unexpected(two.error());
-  Schedule schedule = start_schedule("zb-v", request, snake_placement(request.ranks, 2));
+  Schedule schedule = start_schedule(request, snake_placement(request.ranks, 2));
   const int n = std::max(2 * request.ranks - 1, request.microbatches);
   for (int rank = 0; rank < request.ranks; ++rank) {
     Writer writer(schedule.actions[static_cast<std::size_t>(rank)], request.microbatches);
@@ -62,5 +61,15 @@ Result<Schedule> make_zb_v(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kZbV{
+    .name = "zb-v",
+    .aliases = kAliases,
+    .summary = "zero bubble with two chunks in a V, at 1F1B's memory",
+    .default_chunks = 2,
+    .make = make_zb_v,
+};
 
 }  // namespace tracecast

@@ -7,16 +7,24 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_pipedream(const ScheduleRequest& request) {
-  if (auto one = require_chunks(request, "pipedream", 1); !one) return tl::unexpected(one.error());
-  Result<Schedule> schedule = make_1f1b(request);
+  Result<Schedule> schedule = k1f1b.make(request);
   if (!schedule) return schedule;
-  schedule->name = "pipedream";
   schedule->flush = false;
   for (int rank = 0; rank < request.ranks; ++rank) {
     schedule->weight_versions[static_cast<std::size_t>(rank)] = std::min(request.ranks - rank, request.microbatches);
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kPipedream{
+    .name = "pipedream",
+    .summary = "1F1B that never flushes; a weight version per micro-batch in flight",
+    .make = make_pipedream,
+};
 
 }  // namespace tracecast

@@ -5,6 +5,8 @@
 /// with a short last group, as Megatron-LM has it.
 ///
 /// Source: Narayanan et al. 2021 (SC21); DOMAIN.md 5.2; ECOSYSTEM.md 1.
+#include <array>
+
 #include "sim/schedule/interleaved.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/variants.hpp"
@@ -13,10 +15,12 @@ namespace tracecast {
 
 namespace {
 
+constexpr std::array<std::string_view, 3> kAliases{"Interleaved1F1B", "ScheduleInterleaved1F1B", "interleaved"};
+
 Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
   const int ranks = request.ranks;
   const int chunks = request.chunks;
-  Schedule schedule = start_schedule("interleaved-1f1b", request, loop_placement(ranks, chunks));
+  Schedule schedule = start_schedule(request, loop_placement(ranks, chunks));
   const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, group);
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
@@ -47,12 +51,11 @@ int smallest_safe_group(int microbatches, int ranks) {
   return microbatches;
 }
 
-}  // namespace
-
-std::optional<int> pytorch_group(const ScheduleRequest& request) {
-  const int rounds = std::max(1, request.microbatches / request.ranks);
-  if (request.microbatches % rounds != 0) return std::nullopt;
-  return request.microbatches / rounds;
+/// Forwards ahead of the first backward; groups have at least min(P, M) micro-batches.
+std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
+  const int ahead =
+      2 * (request.ranks - 1 - rank) + (request.chunks - 1) * std::min(request.ranks, request.microbatches);
+  return std::min<std::int64_t>(ahead, std::int64_t{request.microbatches} * request.chunks);
 }
 
 Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) {
@@ -61,13 +64,26 @@ Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) {
   // Chunk c+1 of a group comes a group later than chunk c, but its input needs P hops: a shorter group may wait for
   // itself. Often backwards in between give it the time, so only the order itself can tell.
   if (!is_safe(request.microbatches, request.ranks, group) && !check(schedule)) {
-    return refuse("microbatches", request.microbatches,
-                  "groups of " + std::to_string(group) + " and a last one of " +
-                      std::to_string(request.microbatches % group) + " deadlock on " + std::to_string(request.ranks) +
-                      " ranks (group_size = " +
-                      std::to_string(smallest_safe_group(request.microbatches, request.ranks)) + " does not)");
+    return fail_key("microbatches", request.microbatches,
+                    "groups of " + std::to_string(group) + " and a last one of " +
+                        std::to_string(request.microbatches % group) + " deadlock on " + std::to_string(request.ranks) +
+                        " ranks (group_size = " +
+                        std::to_string(smallest_safe_group(request.microbatches, request.ranks)) + " does not)");
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kInterleaved1f1b{
+    .name = "interleaved-1f1b",
+    .aliases = kAliases,
+    .summary = "1F1B over V chunks per rank: a bubble V times shorter",
+    .default_chunks = 2,
+    .any_chunks = true,
+    .make = make_interleaved_1f1b,
+    .host_waits_for_messages = true,
+    .chunks_in_flight = chunks_in_flight,
+};
 
 }  // namespace tracecast

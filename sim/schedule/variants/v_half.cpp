@@ -7,12 +7,23 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_v_half(const ScheduleRequest& request) {
-  if (auto two = require_chunks(request, "v-half", 2); !two) return tl::unexpected(two.error());
-  const Schedule order = repeat_building_block("v-half", request, {2, 1, 2, 1});
+  const Schedule order = repeat_building_block(request, {2, 1, 2, 1});
   // P+1 chunks is what the order itself needs; the next even number lets weight gradients wait for a gap.
   const int limit = 2 * (request.ranks / 2 + 1);
   return fill_weight_gradients(order, uniform_times(order, request.times), {.inflight_limit = limit});
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kVHalf{
+    .name = "v-half",
+    .summary = "two chunks in a V: half of 1F1B's memory for half of its bubble",
+    .default_chunks = 2,
+    .make = make_v_half,
+    .uses_times = true,
+};
 
 }  // namespace tracecast

@@ -8,9 +8,10 @@
 
 namespace tracecast {
 
+namespace {
+
 Result<Schedule> make_zb_h2(const ScheduleRequest& request) {
-  if (auto one = require_chunks(request, "zb-h2", 1); !one) return tl::unexpected(one.error());
-  Schedule schedule = start_schedule("zb-h2", request, loop_placement(request.ranks, 1));
+  Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
   for (int rank = 0; rank < request.ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
     int f = 0;
@@ -31,5 +32,13 @@ Result<Schedule> make_zb_h2(const ScheduleRequest& request) {
   }
   return schedule;
 }
+
+}  // namespace
+
+constexpr ScheduleVariant kZbH2{
+    .name = "zb-h2",
+    .summary = "zero bubble within each rank's span, at twice 1F1B's memory",
+    .make = make_zb_h2,
+};
 
 }  // namespace tracecast
