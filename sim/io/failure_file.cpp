@@ -61,15 +61,15 @@ class FailureFileReader {
     FailureKind kind;
     reader.require("name", kind.name);
     reader.get("component", kind.component, names_up_to(Component::unknown));
-    reader.get("per", kind.per, names_up_to(Per::job));
+    reader.get("per", kind.per, names_up_to(RateUnit::job));
     positive(reader, "parts_per_unit", kind.parts_per_unit);
     reader.get("law", kind.law.kind, names_up_to(LawKind::fixed));
     positive(reader, "shape", kind.law.shape);
     reader.get("age", kind.age, names_up_to(FleetAge::stationary));
     reader.get("effect", kind.effect, names_up_to(Effect::planned));
-    if (!reader.get("scope", kind.scope, names_up_to(Per::job)) && kind.effect != Effect::crash &&
+    if (!reader.get("scope", kind.scope, names_up_to(RateUnit::job)) && kind.effect != Effect::crash &&
         kind.effect != Effect::hang)
-      kind.scope = Per::job;
+      kind.scope = RateUnit::job;
     fraction(reader, "replace_probability", kind.replace_probability, 0);
     fraction(reader, "magnitude", kind.magnitude, 1e-3);
     read_law(reader, "lasts", kind.lasts);

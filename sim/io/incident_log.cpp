@@ -164,8 +164,8 @@ class LogReader {
     const Component c = kind.component;
     const bool of_gpu = c == Component::gpu || c == Component::hbm || c == Component::nvlink || c == Component::nic;
     const bool of_node = c == Component::host || c == Component::power;
-    kind.per = of_gpu ? Per::gpu : of_node ? Per::node : Per::job;
-    kind.scope = of_gpu || of_node ? Per::node : Per::job;
+    kind.per = of_gpu ? RateUnit::gpu : of_node ? RateUnit::node : RateUnit::job;
+    kind.scope = of_gpu || of_node ? RateUnit::node : RateUnit::job;
     kind.effect = 2 * group.hangs > static_cast<int>(group.incidents.size()) ? Effect::hang : Effect::crash;
 
     FittedKind fitted;

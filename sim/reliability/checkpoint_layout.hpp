@@ -1,10 +1,11 @@
-/// Which parameters lie in which shard of a checkpoint, and what it takes to resume in another layout.
+/// \file
+/// Which parameters are in which shard of a checkpoint, and what a job reads to resume in another layout.
 ///
-/// The parameters of a model are numbered through: tables, layers, head, each group of parameters (model/parameters.hpp)
-/// in its order. A shard of layout (tp, pp, dp) holds ranges of these numbers: pipeline rank p the layers
-/// [L p / pp, L (p+1) / pp), tensor rank i the i-th of tp slices of every split group (replicated groups are written by
-/// tensor rank 0 alone), and data-parallel rank d the d-th of dp slices of what that leaves. Every parameter is in
-/// exactly one shard, so that all layouts have the same bytes.   Source: DOMAIN.md 7.3; seeds, row 0-26.
+/// The parameters of a model are numbered consecutively: tables, layers, head, each group of parameters
+/// (model/parameters.hpp) in its order. A shard of layout (tp, pp, dp) holds ranges of these numbers: pipeline rank p
+/// the layers [L p / pp, L (p+1) / pp), tensor rank i the i-th of tp slices of every split group (replicated groups are
+/// written by tensor rank 0 alone), and data-parallel rank d the d-th of dp slices of the rest. Every parameter is in
+/// exactly one shard, so all layouts have the same number of bytes.   Source: DOMAIN.md 7.3; seeds, row 0-26.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,15 @@ struct ParameterRange {
   bool operator==(const ParameterRange&) const = default;
 };
 
-/// Ascending, without overlap.   Requires ranks inside the layout.
+/// Ranges of one shard, ascending, without overlap. Requires ranks inside the layout.
 std::vector<ParameterRange> shard(const Model& model, const ShardLayout& layout, int pp_rank, int tp_rank, int dp_rank);
 
 std::int64_t count(const std::vector<ParameterRange>& ranges);
 
 /// What one replica of the new layout reads, in parameters.
 struct ReshardRead {
-  std::int64_t needed = 0;        ///< with reads of slices: every parameter once
-  std::int64_t whole_shards = 0;  ///< of whole shards: each new rank reads every old shard that it needs a part of
+  std::int64_t needed = 0;        ///< if slices can be read: every parameter once
+  std::int64_t whole_shards = 0;  ///< if not: each new rank reads every old shard that it needs a part of
   double amplification() const { return static_cast<double>(whole_shards) / static_cast<double>(needed); }
 };
 ReshardRead reshard(const Model& model, const ShardLayout& from, const ShardLayout& to);

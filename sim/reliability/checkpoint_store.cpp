@@ -5,7 +5,7 @@
 namespace tracecast {
 namespace {
 
-bool outlives(const CheckpointTier& tier, int nodes) {
+bool survives(const CheckpointTier& tier, int nodes) {
   switch (tier.survives) {
     case Survives::restart:
       return nodes == 0;
@@ -17,7 +17,7 @@ bool outlives(const CheckpointTier& tier, int nodes) {
   return false;
 }
 
-/// Only remote storage is slowed by remote storage.
+/// Slow storage affects the remote level only.
 JobTime at_speed(JobTime time, const CheckpointTier& tier, double storage_speed) {
   if (storage_speed >= 1 || tier.survives != Survives::anything) return time;
   return job_time(seconds(time) / storage_speed);
@@ -67,15 +67,15 @@ void CheckpointStore::take_all(const Progress& progress, JobTime now) {
 CheckpointStore::Copy CheckpointStore::best(const Damage& damage) const {
   Copy best;
   for (const Level& level : levels_) {
-    if (!outlives(level.tier, damage.nodes)) continue;
+    if (!survives(level.tier, damage.nodes)) continue;
     const auto usable = std::find_if(level.saved.rbegin(), level.saved.rend(), [&](const Saved& saved) {
       return saved.safe <= damage.failed_at && saved.taken <= damage.taken_before &&
              saved.progress.steps <= damage.steps_at_most;
     });
     if (usable == level.saved.rend()) continue;
     const bool ahead = usable->progress.steps > best.progress.steps;
-    const bool nearer = usable->progress.steps == best.progress.steps && level.tier.load < best.load;
-    if (ahead || nearer)
+    const bool faster = usable->progress.steps == best.progress.steps && level.tier.load < best.load;
+    if (ahead || faster)
       best = {usable->progress, usable->taken, level.tier.load, level.tier.survives == Survives::anything};
   }
   return best;
@@ -83,7 +83,7 @@ CheckpointStore::Copy CheckpointStore::best(const Damage& damage) const {
 
 void CheckpointStore::forget(const Damage& damage, std::int64_t steps) {
   for (Level& level : levels_) {
-    if (!outlives(level.tier, damage.nodes)) level.saved.clear();
+    if (!survives(level.tier, damage.nodes)) level.saved.clear();
     while (!level.saved.empty() &&
            (level.saved.back().progress.steps > steps || level.saved.back().safe > damage.failed_at))
       level.saved.pop_back();

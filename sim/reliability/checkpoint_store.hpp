@@ -1,4 +1,5 @@
-/// The checkpoints of one history: what was saved where, when it is safe, and which copy is left after a failure.
+/// \file
+/// The checkpoints of one history: what was saved on which level, when it is safe, and which copy survives a failure.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace tracecast {
 
-/// Progress at one instant, with the time that it took.
+/// Progress at one time, and the running time that it took.
 struct Progress {
   std::int64_t tokens = 0;
   std::int64_t steps = 0;
@@ -17,35 +18,35 @@ struct Progress {
   JobTime degraded;
 };
 
-/// What is known about a failure when a copy is looked for.
+/// What a failure did, as far as checkpoints are concerned.
 struct Damage {
-  JobTime failed_at{};                     ///< copies that were not safe by then are gone
-  int nodes = 0;                           ///< taken out at once
+  JobTime failed_at{};                     ///< copies that were not safe by then are lost
+  int nodes = 0;                           ///< taken down at once
   JobTime taken_before = kNever;           ///< copies taken later are corrupt
-  std::int64_t steps_at_most = INT64_MAX;  ///< the loss spike has to be left behind
+  std::int64_t steps_at_most = INT64_MAX;  ///< copies with more steps are after the loss spike
 };
 
 class CheckpointStore {
  public:
   explicit CheckpointStore(const CheckpointPolicy& policy);
 
-  /// Levels that take part in the next checkpoint wait for their last one to be safe: how long at `now`, and then stall.
+  /// Stall of the next checkpoint at `now`. A level that takes part first waits until its last copy is safe.
   JobTime stall_of_next(JobTime now, double storage_speed) const;
-  /// The next checkpoint is taken: `progress` was reached, its stall has just ended.
+  /// Takes the next checkpoint of `progress`; its stall has just ended.
   void take(const Progress& progress, JobTime now, double storage_speed);
-  /// Everything is saved and safe, for a planned stop.
+  /// Saves on all levels, safe at once: before a planned stop.
   void take_all(const Progress& progress, JobTime now);
   JobTime stall_of_all(double storage_speed) const;
 
   struct Copy {
     Progress progress;
     JobTime taken;
-    JobTime load;         ///< zero for the beginning of the job
-    bool remote = false;  ///< comes from remote storage
+    JobTime load;         ///< zero from the beginning of the job
+    bool remote = false;  ///< read from remote storage
   };
-  /// The copy with the most progress that outlived `damage`; the beginning of the job always does.
+  /// The copy with the most progress that survived `damage`; without one, the beginning of the job.
   Copy best(const Damage& damage) const;
-  /// Forgets what did not outlive `damage` and what lies ahead of `steps`.
+  /// Drops copies that did not survive `damage` or have more than `steps` steps.
   void forget(const Damage& damage, std::int64_t steps);
 
  private:

@@ -36,17 +36,17 @@ const char* to_string(Component component) {
   return "";
 }
 
-const char* to_string(Per per) {
-  switch (per) {
-    case Per::gpu:
+const char* to_string(RateUnit unit) {
+  switch (unit) {
+    case RateUnit::gpu:
       return "gpu";
-    case Per::node:
+    case RateUnit::node:
       return "node";
-    case Per::rack:
+    case RateUnit::rack:
       return "rack";
-    case Per::switch_group:
+    case RateUnit::switch_group:
       return "switch";
-    case Per::job:
+    case RateUnit::job:
       return "job";
   }
   return "";
@@ -82,17 +82,17 @@ const char* to_string(Effect effect) {
 
 namespace {
 
-double units(Per per, const FailureModel& model, const Machine& machine) {
-  switch (per) {
-    case Per::gpu:
+double units(RateUnit unit, const FailureModel& model, const Machine& machine) {
+  switch (unit) {
+    case RateUnit::gpu:
       return machine.gpus;
-    case Per::node:
+    case RateUnit::node:
       return machine.nodes();
-    case Per::rack:
+    case RateUnit::rack:
       return ceil_div(machine.nodes(), model.nodes_per_rack);
-    case Per::switch_group:
+    case RateUnit::switch_group:
       return ceil_div(machine.nodes(), model.nodes_per_switch);
-    case Per::job:
+    case RateUnit::job:
       return 1;
   }
   return 1;
@@ -104,16 +104,16 @@ std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Mac
   return std::llround(units(kind.per, model, machine) * kind.parts_per_unit);
 }
 
-int nodes_taken(Per scope, const FailureModel& model, const Machine& machine) {
+int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machine) {
   switch (scope) {
-    case Per::job:
+    case RateUnit::job:
       return 0;
-    case Per::gpu:
-    case Per::node:
+    case RateUnit::gpu:
+    case RateUnit::node:
       return 1;
-    case Per::rack:
+    case RateUnit::rack:
       return std::min(model.nodes_per_rack, machine.nodes());
-    case Per::switch_group:
+    case RateUnit::switch_group:
       return std::min(model.nodes_per_switch, machine.nodes());
   }
   return 0;

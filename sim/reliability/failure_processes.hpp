@@ -1,5 +1,6 @@
-/// The failures of one history, in the order of time: one process per line of the failure model, each with random
-/// streams of its own, so that a line that is added does not move the draws of the others.
+/// \file
+/// The failures of one history in the order of time: one random process per kind of the failure model. Each has its own
+/// random streams, so that an added kind does not change the draws of the others.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@ namespace tracecast {
 
 class FailureProcesses {
  public:
-  /// Line k draws its instants from stream (seed, history, 2k) and everything else from (seed, history, 2k + 1).
+  /// Kind k draws its times from stream (seed, history, 2k) and everything else from (seed, history, 2k + 1).
   FailureProcesses(const FailureModel& model, const Machine& machine, std::uint64_t seed, std::uint32_t history);
 
-  /// When the next failure comes (kNever: none), and of which kind. Of two at one instant the earlier line is first.
+  /// Time (kNever: none) and kind of the next failure. Of two at the same time the kind with the lower number is first.
   JobTime next() const { return next_; }
   int next_kind() const { return next_kind_; }
   void pop();
 
-  /// Nothing ages for `duration`: every failure to come is that much later.
+  /// Parts do not age for `duration`: every future failure is that much later.
   void pause(JobTime duration);
 
-  /// For what else is random about a failure of this kind.
+  /// Draws everything about a failure of this kind except its time.
   RandomStream& attributes(int kind) { return attributes_[static_cast<std::size_t>(kind)]; }
 
  private:

@@ -1,7 +1,8 @@
-/// Laws fitted to observed lifetimes, with confidence intervals.
+/// \file
+/// Fits laws to observed lifetimes, with confidence intervals.
 ///
-/// A lifetime is the time from when a part was new (or replaced, or first observed) until it failed; censored ones had
-/// not failed when the observation ended.
+/// A lifetime begins when a part is new, replaced or first observed, and ends when it fails. It is censored if the part
+/// had not failed when the observation ended.
 /// Source: Lawless, Statistical Models and Methods for Lifetime Data, 2nd ed., chapters 4 and 5.
 #pragma once
 
@@ -22,20 +23,20 @@ struct IntervalEstimate {
   double high = 0;
 };
 
-/// Failures of a process with a constant rate in `exposure_s` part-seconds:
+/// Mean time between failures in seconds of a process with a constant rate, from `exposure_s` part-seconds:
 /// mean = T/n, from 2T / chi2(1-a/2; 2n+2) to 2T / chi2(a/2; 2n). Without a failure the mean and its upper end are
-/// infinite.   Requires exposure_s > 0, failures >= 0.
+/// infinite. Requires exposure_s > 0, failures >= 0.
 IntervalEstimate exponential_mean_s(int failures, double exposure_s, double confidence);
 
 struct WeibullFit {
   IntervalEstimate shape;
   IntervalEstimate mean_s;
   double log_likelihood = 0;
-  double p_value = 1;  ///< of the exponential law against this one (likelihood ratio, one degree of freedom)
+  double p_value = 1;  ///< of the exponential law against this fit (likelihood ratio, one degree of freedom)
 };
 
 /// Maximum likelihood with right censoring; intervals from the observed information of (log scale, log shape).
-/// Errors: fewer than three failures, or all at one age.
+/// Errors: fewer than three failures, or all failures at one age.
 Result<WeibullFit> fit_weibull(const Lifetimes& lifetimes, double confidence);
 
 }  // namespace tracecast

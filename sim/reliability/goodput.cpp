@@ -29,7 +29,7 @@ namespace {
 
 /// What is kept of a history.
 struct Outcome {
-  Waterfall spent{};
+  Waterfall waterfall{};
   JobTime wall;
   std::int64_t tokens = 0;
   int interruptions = 0;
@@ -54,7 +54,7 @@ Result<void> run_batch(const JobSpec& spec, const StepTimes& steps, const Goodpu
         errors[i - begin] = history.error();
         continue;
       }
-      outcomes[i] = {history->spent,       history->wall,   history->tokens,   history->interruptions,
+      outcomes[i] = {history->waterfall,   history->wall,   history->tokens,   history->interruptions,
                      history->checkpoints, history->events, history->goodput()};
     }
   };
@@ -92,7 +92,8 @@ Goodput summary(const Outcomes& outcomes, const GoodputOptions& options) {
   g.tokens = estimate(column(outcomes, [](const Outcome& o) { return o.tokens; }), options.confidence);
   g.checkpoints = mean(column(outcomes, [](const Outcome& o) { return o.checkpoints; }));
   for (std::size_t part = 0; part < g.share.size(); ++part)
-    g.share[part] = mean(column(outcomes, [&](const Outcome& o) { return seconds(o.spent[part]) / seconds(o.wall); }));
+    g.share[part] =
+        mean(column(outcomes, [&](const Outcome& o) { return seconds(o.waterfall[part]) / seconds(o.wall); }));
   for (std::size_t kind = 0; kind < outcomes.front().events.size(); ++kind)
     g.events.push_back(mean(column(outcomes, [&](const Outcome& o) { return o.events[kind]; })));
   return g;

@@ -1,8 +1,9 @@
+/// \file
 /// Many histories of one job: expected goodput with its confidence interval, the mean waterfall, the spread over
-/// histories, and the checkpoint interval that is best.
+/// histories, and the best checkpoint interval.
 ///
 /// Deterministic for a seed and independent of the number of threads: history i is a function of (seed, i), histories
-/// are added in the order of their number, and whether to go on is decided between batches of fixed sizes.
+/// are added in the order of their numbers, and the stopping rule is applied between batches of fixed sizes.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ struct GoodputOptions {
   std::uint64_t seed = 1;
   int min_histories = 64;  ///< the first batch; each further one doubles the number
   int max_histories = 10'000;
-  double half_width = 0.0005;  ///< stop when the interval of the mean goodput is this narrow; 0: run max_histories
+  double half_width = 0.0005;  ///< stop when the mean goodput is known to this; 0: run max_histories
   double confidence = 0.95;
   int threads = 1;
   std::function<void(int done, int of)> progress;  ///< called from the calling thread between batches
@@ -33,7 +34,7 @@ struct Estimate {
   double standard_error = 0;
 };
 
-/// Of `values`, in their order.   Requires at least one; with one the interval is the value.
+/// Of `values`, summed in their order. Requires at least one value; with one the interval is the value itself.
 Estimate estimate(const std::vector<double>& values, double confidence);
 
 struct Goodput {
@@ -41,33 +42,33 @@ struct Goodput {
   bool narrow_enough = false;  ///< the stopping rule was met
   Estimate goodput;            ///< productive / wall
   Estimate wall_s;
-  Estimate interruptions;              ///< per history
-  Estimate tokens;                     ///< progress of a history
-  std::array<double, kSpent> share{};  ///< mean over histories of each part of the wall time
-  std::vector<double> events;          ///< [kind]: mean per history
-  std::vector<double> goodputs;        ///< [history]
-  std::vector<double> walls_s;         ///< [history]
-  double checkpoints = 0;              ///< mean per history
+  Estimate interruptions;                       ///< per history
+  Estimate tokens;                              ///< kept progress of a history
+  std::array<double, kTimeCategories> share{};  ///< of the wall time, by TimeCategory: mean over histories
+  std::vector<double> events;                   ///< [kind]: mean per history
+  std::vector<double> goodputs;                 ///< [history]
+  std::vector<double> walls_s;                  ///< [history]
+  double checkpoints = 0;                       ///< mean per history
 };
 
 /// Errors: check(spec); those of the step times.
 Result<Goodput> simulate_goodput(const JobSpec& spec, const StepTimes& steps, const GoodputOptions& options);
 
-/// One checkpoint interval tried.
+/// One checkpoint interval that was tried.
 struct IntervalTrial {
   std::int64_t interval_steps = 0;
   Estimate goodput;
 };
 
 struct BestInterval {
-  std::int64_t interval_steps = 0;  ///< with the highest mean
-  std::int64_t at_least = 0;        ///< range of the tried intervals that common draws cannot tell from it
+  std::int64_t interval_steps = 0;  ///< with the highest mean goodput
+  std::int64_t at_least = 0;        ///< range of the tried intervals that are not significantly worse
   std::int64_t at_most = 0;
   std::vector<IntervalTrial> trials;  ///< ascending
 };
 
-/// Tries intervals from `around / 4` to `around x 4` in steps of sqrt(2), then between the neighbours of the best, all
-/// with the same draws (options.min_histories of them each).
+/// Tries intervals from `around / 4` to `around x 4` in steps of sqrt(2), then one on each side of the best. All use
+/// the same random draws, options.min_histories histories each. Errors: as simulate_goodput.
 Result<BestInterval> best_interval(JobSpec spec, const StepTimes& steps, std::int64_t around,
                                    const GoodputOptions& options);
 

@@ -28,27 +28,27 @@ const char* to_string(Elastic elastic) {
   return "";
 }
 
-const char* to_string(Spent spent) {
-  switch (spent) {
-    case Spent::productive:
+const char* to_string(TimeCategory category) {
+  switch (category) {
+    case TimeCategory::productive:
       return "productive";
-    case Spent::degraded:
+    case TimeCategory::degraded:
       return "degraded";
-    case Spent::checkpoint:
+    case TimeCategory::checkpoint:
       return "checkpoint";
-    case Spent::lost:
+    case TimeCategory::lost:
       return "lost work";
-    case Spent::detection:
+    case TimeCategory::detection:
       return "detection";
-    case Spent::diagnosis:
+    case TimeCategory::diagnosis:
       return "diagnosis";
-    case Spent::waiting:
+    case TimeCategory::waiting:
       return "waiting for spares";
-    case Spent::restart:
+    case TimeCategory::restart:
       return "restart";
-    case Spent::load:
+    case TimeCategory::load:
       return "load";
-    case Spent::planned:
+    case TimeCategory::planned:
       return "planned";
   }
   return "";
@@ -61,20 +61,19 @@ JobTime total(const Waterfall& waterfall) {
 }
 
 double History::goodput() const {
-  return wall == JobTime{} ? 0 : seconds(spent[static_cast<std::size_t>(Spent::productive)]) / seconds(wall);
+  return wall == JobTime{} ? 0 : seconds(waterfall[static_cast<std::size_t>(TimeCategory::productive)]) / seconds(wall);
 }
 
 Result<void> check(const JobSpec& spec) {
   if (spec.horizon == JobTime{} && spec.course.target_tokens == 0)
-    return fail("the job has neither days nor tokens to run for");
+    return fail("the job needs a duration or a number of tokens");
   if (spec.checkpoint.interval_steps > 0 && spec.checkpoint.tiers.empty())
-    return fail("checkpoints are taken but nowhere kept");
+    return fail("checkpoints need at least one level that keeps them");
   for (const CheckpointTier& tier : spec.checkpoint.tiers)
-    if (tier.every < 1) return fail("a level of checkpointing takes part in every n-th checkpoint, n >= 1");
+    if (tier.every < 1) return fail("a checkpoint level must take part in every n-th checkpoint with n >= 1");
   for (const FailureKind& kind : spec.failures.kinds) {
-    if (!(kind.law.mean_s > 0)) return fail("'" + kind.name + "' has no mean time between failures");
-    if (!(kind.magnitude > 0 && kind.magnitude <= 1))
-      return fail("'" + kind.name + "' leaves a speed outside of (0, 1]");
+    if (!(kind.law.mean_s > 0)) return fail("'" + kind.name + "' needs a mean time between failures");
+    if (!(kind.magnitude > 0 && kind.magnitude <= 1)) return fail("'" + kind.name + "' must leave a speed in (0, 1]");
   }
   return {};
 }

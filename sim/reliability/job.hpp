@@ -1,22 +1,22 @@
-/// One history of a training job over weeks: failures, detection, repair, restarts, checkpoints, and where the time goes.
+/// \file
+/// One history of a training job over weeks: failures, repair, restarts, checkpoints, and where the time goes.
 ///
-/// Model. The job runs steps; their time and tokens come from StepTimes. Every `interval_steps` steps it checkpoints.
-/// Failures come from the processes of a FailureModel. A failure that stops the job costs, one after the other,
+/// Model. The job runs steps; StepTimes gives their time and tokens. After every `interval_steps` steps it takes a
+/// checkpoint. Failures come from the processes of a FailureModel. A failure that stops the job costs, in this order:
 ///
-///   detection, diagnosis, waiting for a node if no spare is there (or the swap of a spare), restart (scheduler,
-///   container, communicators, warm-up), load of the newest checkpoint that survived, and the work since it.
+///   detection, diagnosis, waiting for a repaired node (or the swap of a spare), restart (scheduler, container,
+///   communicators, warm-up), load of the newest checkpoint that survived, and the work since that checkpoint.
 ///
-/// Nodes that fail during detection, diagnosis or waiting join the same outage; a failure during restart or load
-/// begins another outage. Troubles that slow the machine act from the next step on. With elastic continuation a failed
-/// node takes its data-parallel replica out of the job, which goes on without it until the node is replaced.
+/// Nodes that fail during detection, diagnosis or waiting join the same outage. A failure during restart or load begins
+/// the outage anew. A degradation slows the machine from the next step on. With elastic continuation the replica of a
+/// failed node leaves the job, and the job continues without it until the node is replaced. Idle spares can fail too
+/// (`spare_mtbf`): they go to repair, and the pool is smaller meanwhile.
 ///
-/// All times are ticks of 1 ns, and every tick goes to one entry of the waterfall, which therefore sums to the wall
+/// Times are ticks of 1 ns. Every tick belongs to one category of the waterfall, which therefore sums to the wall
 /// time exactly.
 ///
-/// Spares that wait may fail too (`spare_mtbf`): they go to repair, and the pool is that much smaller meanwhile.
-///
-/// Leaves out: a part's place in the machine depends not on its age; failures of the storage beyond
-/// its speed; two nodes of one replica that fail at different times cost that replica once.
+/// Leaves out: failures that depend on where a part is in the machine; failures of the storage other than low speed.
+/// Two nodes of one replica that fail at different times cost that replica once.
 /// Source: DOMAIN.md 7.2 to 7.6.
 #pragma once
 
@@ -32,20 +32,20 @@
 
 namespace tracecast {
 
-/// Which failures a copy of the checkpoint outlives.
+/// Which failures a copy of the checkpoint survives.
 enum class Survives {
-  restart,   ///< the memory of the own host: any failure that takes no node out
-  one_node,  ///< a copy in the memory of a peer: the loss of one node at a time
+  restart,   ///< in the memory of its own host: failures that leave the node up
+  one_node,  ///< in the memory of a peer: the loss of one node at a time
   anything,  ///< remote storage
 };
 const char* to_string(Survives survives);
 
-/// One level of checkpointing. A synchronous checkpoint has stall only; an asynchronous one stalls for the copy to the
-/// host and is safe `persist` later.
+/// One level of checkpointing. A synchronous checkpoint has a stall only; an asynchronous one stalls for the copy to
+/// the host and is safe after another `persist`.
 struct CheckpointTier {
   std::string name = "storage";
   int every = 1;      ///< takes part in every n-th checkpoint
-  JobTime stall{};    ///< the job stands
+  JobTime stall{};    ///< the job waits
   JobTime persist{};  ///< in the background, after the stall; the next one waits for it
   JobTime load{};     ///< to read it back
   Survives survives = Survives::anything;
@@ -53,39 +53,39 @@ struct CheckpointTier {
 };
 
 struct CheckpointPolicy {
-  std::int64_t interval_steps = 0;  ///< 0: no checkpoints, every failure goes back to the beginning
+  std::int64_t interval_steps = 0;  ///< 0: no checkpoints, every failure loses all progress
   std::vector<CheckpointTier> tiers{};
   bool operator==(const CheckpointPolicy&) const = default;
 };
 
 enum class Elastic {
   off,
-  shrink_batch,  ///< the step keeps its time, the batch loses the replica's part
+  shrink_batch,  ///< the step takes as long, the batch loses the share of the replica
   keep_batch,    ///< the remaining replicas take more micro-batches
 };
 const char* to_string(Elastic elastic);
 
 struct RecoveryPolicy {
   JobTime crash_detection{};             ///< a process that died is noticed after this
-  JobTime collective_timeout{};          ///< a hang is noticed after this by the communication library, or earlier by
-  JobTime watchdog_poll{};               ///<   polling the job's progress every `watchdog_poll` (0: nobody polls)
-  JobTime watchdog_threshold{};          ///<   for a standstill of at least this
-  JobTime diagnosis{};                   ///< finding and evicting what failed
+  JobTime collective_timeout{};          ///< the communication library notices a hang after this
+  JobTime watchdog_poll{};               ///< a watchdog checks the progress of the job this often (0: no watchdog)
+  JobTime watchdog_threshold{};          ///< and reports a hang after this long without progress
+  JobTime diagnosis{};                   ///< finding and removing what failed
   JobTime scheduler{};                   ///< until processes start
   JobTime container{};                   ///< image, imports, compilation
   JobTime communicators{};               ///< bootstrap of the communication library
   JobTime communicators_per_1k_ranks{};  ///< added for every 1000 GPUs of the job
   JobTime warm_up{};                     ///< first steps that are slower
-  int spares = 0;                        ///< nodes that wait for a failure
-  bool hot_spares = false;               ///< with processes started: a swap needs no scheduler and no container
+  int spares = 0;                        ///< idle nodes that can replace failed ones
+  bool hot_spares = false;               ///< their processes are started: a swap skips scheduler and container
   JobTime spare_swap{};
   JobTime spare_mtbf{};  ///< of one idle spare, exponential, noticed at once; 0: spares do not fail
   Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
   Elastic elastic = Elastic::off;
-  JobTime reconfigure{};                 ///< leaving out or taking back a replica
-  bool elastic_rollback = false;         ///< the lost replica held states that nobody else has (ZeRO without copies)
+  JobTime reconfigure{};                 ///< for a replica to leave or rejoin
+  bool elastic_rollback = false;         ///< the lost replica held states without a copy (ZeRO)
   JobTime flap_budget = job_time(30.0);  ///< transport retries, DOMAIN.md 7.6
-  bool failures_in_restart = true;       ///< false: parts do not age while the job stands
+  bool failures_in_restart = true;       ///< false: parts do not age during an outage
   bool operator==(const RecoveryPolicy&) const = default;
 };
 
@@ -96,13 +96,13 @@ struct BatchRamp {
   bool operator==(const BatchRamp&) const = default;
 };
 
-/// What the course of the training does to the job's time.
+/// Events of the training itself that change the time of the job.
 struct TrainingCourse {
   std::vector<BatchRamp> ramp{};                 ///< ascending; empty: the scenario's batch throughout
-  std::vector<std::int64_t> spikes_at_tokens{};  ///< loss spikes at these points of the data, ascending
-  int spike_notice_steps = 0;                    ///< of those: steps run until it is noticed
-  int spike_rollback_steps = 0;                  ///< of those: steps before it that are run again
-  std::int64_t target_tokens = 0;                ///< the history ends when so much has been trained (0: no target)
+  std::vector<std::int64_t> spikes_at_tokens{};  ///< a loss spike occurs at each of these, ascending
+  int spike_notice_steps = 0;                    ///< steps until a spike is noticed
+  int spike_rollback_steps = 0;                  ///< steps before a spike that are run again
+  std::int64_t target_tokens = 0;                ///< the history ends with these (0: no target)
   bool operator==(const TrainingCourse&) const = default;
 };
 
@@ -114,15 +114,15 @@ struct JobSpec {
   RecoveryPolicy recovery{};
   CheckpointPolicy checkpoint{};
   TrainingCourse course{};
-  JobTime horizon{};  ///< the history ends here (0: never), or at the target of the course
+  JobTime horizon{};  ///< the history ends here (0: no limit), or at the target of the course
 };
 
 /// Where wall time goes.
-enum class Spent {
-  productive,  ///< what a healthy machine would have needed for the progress that lasted
-  degraded,    ///< what the same progress took longer because the machine was not healthy
-  checkpoint,  ///< standing for checkpoints
-  lost,        ///< work that was done and thrown away
+enum class TimeCategory {
+  productive,  ///< what a healthy machine needs for the progress that was kept
+  degraded,    ///< the extra time of the same progress on a degraded machine
+  checkpoint,  ///< stalled while checkpointing
+  lost,        ///< work that was done and discarded
   detection,
   diagnosis,
   waiting,  ///< for a spare or a repaired node
@@ -130,38 +130,38 @@ enum class Spent {
   load,
   planned,
 };
-inline constexpr int kSpent = 10;
-const char* to_string(Spent spent);
+inline constexpr int kTimeCategories = 10;
+const char* to_string(TimeCategory category);
 
-using Waterfall = std::array<JobTime, kSpent>;
+using Waterfall = std::array<JobTime, kTimeCategories>;
 JobTime total(const Waterfall& waterfall);
 
-/// One stretch of a history. Running stretches (Spent::productive) include degraded running, checkpoints and work that
-/// is lost later.
+/// A time span of a history. While the job runs the category is TimeCategory::productive, which then includes degraded
+/// running, checkpoints and work that is lost later.
 struct JobSpan {
   JobTime begin{};
   JobTime end{};
-  Spent spent = Spent::productive;
+  TimeCategory category = TimeCategory::productive;
   std::string cause;  ///< kind of failure that began the outage, or ""
 };
 
 struct History {
   JobTime wall;
-  std::int64_t tokens = 0;  ///< progress that lasted
+  std::int64_t tokens = 0;  ///< progress that was kept
   std::int64_t steps = 0;
-  Waterfall spent{};
-  std::vector<int> events;  ///< [kind of the model]: how often it struck
-  int interruptions = 0;    ///< outages that were not planned
+  Waterfall waterfall{};
+  std::vector<int> events;  ///< [kind of the model]: how often it occurred
+  int interruptions = 0;    ///< unplanned outages
   int checkpoints = 0;
-  int spare_failures = 0;      ///< of spares while they waited
-  std::vector<JobSpan> spans;  ///< when asked for
+  int spare_failures = 0;      ///< of idle spares
+  std::vector<JobSpan> spans;  ///< if recorded
   double goodput() const;      ///< productive / wall
 };
 
-/// One line for an impossible spec (no end, an interval without tiers …).
+/// Errors: no end; checkpoints without a tier; a failure without a mean time or with a speed outside (0, 1].
 Result<void> check(const JobSpec& spec);
 
-/// History number `history` of the job under `seed`. Deterministic; independent of every other history.
+/// History number `history` of the job under `seed`. Deterministic and independent of every other history.
 /// Errors: those of the step times.   Requires check(spec).
 Result<History> simulate_history(const JobSpec& spec, const StepTimes& steps, std::uint64_t seed, std::uint32_t history,
                                  bool record_spans = false);

@@ -16,49 +16,48 @@ JobTime JobSimulation::next_event() const {
   return timer == timers_.size() ? failures_.next() : std::min(failures_.next(), timers_[timer].at);
 }
 
-bool JobSimulation::handle_due(bool standing) {
-  bool stopped = false;
+/// All that is due now, in order; at one instant timers come before failures.
+void JobSimulation::handle_events() {
   while (next_event() <= now_) {
     const std::size_t index = next_timer();
     if (index < timers_.size() && timers_[index].at <= failures_.next()) {
       const Timer timer = timers_[index];
       timers_.erase(timers_.begin() + static_cast<std::ptrdiff_t>(index));
-      stopped |= handle_timer(timer, standing || stopped);
+      handle_timer(timer);
     } else {
       const int kind = failures_.next_kind();
       failures_.pop();
-      stopped |= strike(kind, standing || stopped);
+      on_failure(kind);
     }
   }
-  return stopped;
 }
 
-bool JobSimulation::handle_timer(const Timer& timer, bool standing) {
+void JobSimulation::handle_timer(const Timer& timer) {
   switch (timer.what) {
-    case Timer::What::repaired:
-      if (missing_ == 0 && static_cast<int>(down_nodes_.size()) > returning_)
+    case Timer::What::repaired: {
+      const bool nodes_missing = in_outage() && outage().missing > 0;
+      if (!nodes_missing && static_cast<int>(down_nodes_.size()) > returning_)
         ++returning_;
       else
         ++spares_;
-      return false;
+      return;
+    }
     case Timer::What::replica_back:
       ++returning_;
-      return false;
-    case Timer::What::trouble_over:
-      rate_is_old_ = true;
-      return false;
+      return;
+    case Timer::What::degradation_end:
+      rate_.reset();
+      return;
     case Timer::What::corruption_noticed:
-      if (corrupted_at_ == kNever) return false;
-      damage_.taken_before = std::min(damage_.taken_before, corrupted_at_);
-      return stops(timer.kind, standing, {});
+      if (corrupted_at_ != kNever) on_interruption(timer.kind, {}, corrupted_at_);
+      return;
     case Timer::What::spare_fails:
-      spare_may_fail();
-      return false;
+      on_spare_failure();
+      return;
   }
-  return false;
 }
 
-/// Idle spares fail each at rate 1/spare_mtbf. Drawn for the pool as it was filled, and thinned to those that are there.
+/// Idle spares fail each at rate 1/spare_mtbf. Drawn for a full pool, and thinned to the spares that are there.
 void JobSimulation::expect_spare_failure() {
   const RecoveryPolicy& r = spec_.recovery;
   if (r.spares == 0 || r.spare_mtbf == JobTime{}) return;
@@ -67,9 +66,9 @@ void JobSimulation::expect_spare_failure() {
 }
 
 /// A spare that failed is noticed at once (idle nodes are checked) and repaired as any other node.
-void JobSimulation::spare_may_fail() {
-  const auto place = static_cast<int>(spare_draws_.below(static_cast<std::uint64_t>(spec_.recovery.spares)));
-  if (place < spares_) {
+void JobSimulation::on_spare_failure() {
+  const auto slot = static_cast<int>(spare_draws_.below(static_cast<std::uint64_t>(spec_.recovery.spares)));
+  if (slot < spares_) {
     --spares_;
     ++history_.spare_failures;
     timers_.push_back({now_ + job_time(draw_s(spec_.recovery.repair, spare_draws_)), Timer::What::repaired, -1});
@@ -77,53 +76,62 @@ void JobSimulation::spare_may_fail() {
   expect_spare_failure();
 }
 
-/// One more thing goes wrong. True when the job stops (or, standing, would have).
-bool JobSimulation::strike(int index, bool standing) {
+void JobSimulation::on_failure(int index) {
   const FailureKind& kind = kind_of(index);
   RandomStream& random = failures_.attributes(index);
-  if (strikes_a_part_that_is_out(kind, random)) return false;
+  if (is_already_down(kind, random)) return;
   ++history_.events[static_cast<std::size_t>(index)];
   switch (kind.effect) {
     case Effect::crash:
-      return stops(index, standing, spec_.recovery.crash_detection);
+      return on_interruption(index, spec_.recovery.crash_detection);
     case Effect::hang:
-      return stops(index, standing, hang_detection(index));
-    case Effect::link_flap: {
-      const JobTime away = job_time(draw_s(kind.lasts, random));
-      if (away >= spec_.recovery.flap_budget) return stops(index, standing, hang_detection(index));
-      if (!standing) flap_left_ = std::max(flap_left_, away);
-      return false;
-    }
+      return on_interruption(index, hang_detection(index));
+    case Effect::link_flap:
+      return on_link_flap(index, job_time(draw_s(kind.lasts, random)));
     case Effect::corruption:
-      if (standing) return false;
+      if (in_outage()) return;
       corrupted_at_ = std::min(corrupted_at_, now_);
       timers_.push_back({now_ + job_time(draw_s(kind.latency, random)), Timer::What::corruption_noticed, index});
-      return false;
+      return;
     case Effect::loss_spike:
-      if (standing || spike_noticed_at_step_ >= 0) return false;
-      spike_noticed_at_step_ = history_.steps + kind.notice_steps;
-      spike_rollback_to_ = history_.steps - kind.rollback_steps;
-      return false;
+      if (!in_outage() && !spike_) on_loss_spike(kind.notice_steps, kind.rollback_steps);
+      return;
     case Effect::planned:
-      if (!standing) planned_kind_ = index;
-      return false;
+      if (!in_outage()) planned_kind_ = index;
+      return;
     case Effect::slow_gpu:
     case Effect::slow_link:
     case Effect::lost_rail:
     case Effect::slow_uplink:
     case Effect::slow_storage:
-      timers_.push_back({now_ + job_time(draw_s(kind.lasts, random)), Timer::What::trouble_over, index});
-      rate_is_old_ = true;
-      return false;
+      timers_.push_back({now_ + job_time(draw_s(kind.lasts, random)), Timer::What::degradation_end, index});
+      rate_.reset();
+      return;
   }
-  return false;
 }
 
-/// With elastic continuation the machine is smaller while nodes are out; what strikes them there strikes nobody.
-bool JobSimulation::strikes_a_part_that_is_out(const FailureKind& kind, RandomStream& random) {
+/// With elastic continuation the machine is smaller while nodes are down, and a failure there has no effect.
+bool JobSimulation::is_already_down(const FailureKind& kind, RandomStream& random) {
   if (spec_.recovery.elastic == Elastic::off) return false;
-  struck_node_ = static_cast<int>(random.below(static_cast<std::uint64_t>(spec_.machine.nodes())));
-  return kind.per != Per::job && std::find(down_nodes_.begin(), down_nodes_.end(), struck_node_) != down_nodes_.end();
+  failed_node_ = static_cast<int>(random.below(static_cast<std::uint64_t>(spec_.machine.nodes())));
+  return kind.per != RateUnit::job &&
+         std::find(down_nodes_.begin(), down_nodes_.end(), failed_node_) != down_nodes_.end();
+}
+
+/// A flap beyond the budget of the transport's retries is a hang.
+void JobSimulation::on_link_flap(int index, JobTime away) {
+  if (away >= spec_.recovery.flap_budget) return on_interruption(index, hang_detection(index));
+  if (auto* link = std::get_if<LinkDown>(&state_)) {
+    link->until = std::max(link->until, now_ + away);
+  } else if (const auto* running = std::get_if<Running>(&state_)) {
+    state_ = LinkDown{now_ + away, *running};
+  } else if (const auto* checkpointing = std::get_if<Checkpointing>(&state_)) {
+    state_ = LinkDown{now_ + away, *checkpointing};
+  }
+}
+
+void JobSimulation::on_loss_spike(std::int64_t notice_steps, std::int64_t rollback_steps) {
+  spike_ = LossSpike{history_.steps + notice_steps, history_.steps - rollback_steps};
 }
 
 JobTime JobSimulation::hang_detection(int kind) {
@@ -133,34 +141,33 @@ JobTime JobSimulation::hang_detection(int kind) {
   return std::min(r.collective_timeout, job_time(phase * seconds(r.watchdog_poll)) + r.watchdog_threshold);
 }
 
-/// Nodes leave for repair and have to be replaced.
-void JobSimulation::take_out(int nodes, RandomStream& random) {
-  damage_.nodes += nodes;
-  missing_ += nodes;
-  for (int n = 0; n < nodes; ++n) {
-    failed_nodes_.push_back((struck_node_ + n) % spec_.machine.nodes());
-    timers_.push_back({now_ + job_time(draw_s(spec_.recovery.repair, random)), Timer::What::repaired, -1});
-  }
-}
-
 /// Begins an outage, or adds to the one that is going on.
-bool JobSimulation::stops(int index, bool standing, JobTime detection) {
+void JobSimulation::on_interruption(int index, JobTime detection, JobTime taken_before) {
   const FailureKind& kind = kind_of(index);
   RandomStream& random = failures_.attributes(index);
-  if (!standing) {
-    spent(Spent::lost) += in_step_;
-    in_step_ = stall_left_ = flap_left_ = {};
-    checkpoint_due_ = checkpoint_due_ || checkpoint_runs_;
-    checkpoint_runs_ = false;
-    begin_outage(detection);
-    cause_ = index;
+  const bool was_running = !in_outage();
+  if (was_running) {
+    begin_outage(index, detection);
+  } else if (is_fragile(outage().phase)) {
     ++history_.interruptions;
+    enter(OutagePhase::detection, spec_.recovery.crash_detection);
   }
+  Damage& damage = outage().damage;
+  damage.taken_before = std::min(damage.taken_before, taken_before);
   const bool replaced = kind.replace_probability >= 1 || random.uniform() <= kind.replace_probability;
-  if (replaced) take_out(nodes_taken(kind.scope, spec_.failures, spec_.machine), random);
-  const bool others_hold_the_state = can_go_on_without() && !spec_.recovery.elastic_rollback;
-  if (!standing && !others_hold_the_state) roll_back();
-  return true;
+  if (replaced) take_down(nodes_taken(kind.scope, spec_.failures, spec_.machine), random);
+  const bool others_hold_the_state = can_shrink() && !spec_.recovery.elastic_rollback;
+  if (was_running && !others_hold_the_state) roll_back();
+}
+
+/// Nodes leave for repair and have to be replaced.
+void JobSimulation::take_down(int nodes, RandomStream& random) {
+  outage().damage.nodes += nodes;
+  outage().missing += nodes;
+  for (int n = 0; n < nodes; ++n) {
+    outage().failed_nodes.push_back((failed_node_ + n) % spec_.machine.nodes());
+    timers_.push_back({now_ + job_time(draw_s(spec_.recovery.repair, random)), Timer::What::repaired, -1});
+  }
 }
 
 }  // namespace tracecast

@@ -6,119 +6,187 @@
 namespace tracecast {
 namespace {
 
+/// Random stream of the idle spares, behind those of the failure processes.
+constexpr std::uint32_t kSpareProcess = UINT32_MAX;
+
 std::int64_t steps_until(std::int64_t tokens, std::int64_t goal, std::int64_t per_step) {
   return goal <= tokens ? 0 : (goal - tokens + per_step - 1) / per_step;
 }
 
 }  // namespace
 
+JobSimulation::JobSimulation(const JobSpec& spec, const StepTimes& steps, std::uint64_t seed, std::uint32_t history,
+                             bool record)
+    : spec_(spec),
+      step_times_(steps),
+      record_(record),
+      end_(spec.horizon == JobTime{} ? kNever : spec.horizon),
+      failures_(spec.failures, spec.machine, seed, history),
+      spares_(spec.recovery.spares),
+      spare_draws_(seed, history, kSpareProcess),
+      checkpoints_(spec.checkpoint) {
+  history_.events.assign(spec.failures.kinds.size(), 0);
+  expect_spare_failure();
+}
+
 Result<History> JobSimulation::run() {
-  for (;;) {
-    const Result<Ran> ran = run_until(std::min(next_event(), end_));
-    if (!ran) return tl::unexpected(ran.error());
-    if (*ran == Ran::to_the_target) break;
-    if (*ran == Ran::to_the_limit && now_ >= end_) break;
-    const bool goes_on = *ran == Ran::to_a_boundary ? boundary() : (!handle_due(false) || recover());
-    if (!goes_on) break;
+  while (!std::holds_alternative<Ended>(state_)) {
+    if (in_outage()) {
+      advance_outage();
+    } else if (const auto* link = std::get_if<LinkDown>(&state_)) {
+      advance(*link);
+    } else if (const auto* checkpointing = std::get_if<Checkpointing>(&state_)) {
+      advance(*checkpointing);
+    } else if (Result<void> trained = advance(std::get<Running>(state_)); !trained) {
+      return tl::unexpected(trained.error());
+    }
   }
-  return finish();
+  history_.wall = now_;
+  TRACECAST_ASSERT(total(history_.waterfall) == history_.wall, "every tick is counted once");
+  return std::move(history_);
+}
+
+/// Between two steps the first of these that applies decides what comes next.
+Result<void> JobSimulation::advance(Running running) {
+  if (running.done > JobTime{}) {
+    continue_step(running);
+  } else if (target_is_reached()) {
+    end_history();
+  } else if (checkpoint_is_due()) {
+    state_ = Checkpointing{checkpoints_.stall_of_next(now_, storage_speed())};
+  } else if (now_ >= next_stop()) {
+    reach_event();
+  } else if (spike_ && history_.steps >= spike_->noticed_at_step) {
+    begin_rollback_before_spike();
+  } else if (planned_kind_) {
+    begin_planned_stop();
+  } else if (returning_ > 0) {
+    begin_rejoin();
+  } else {
+    return run_steps();
+  }
+  return {};
+}
+
+void JobSimulation::advance(Checkpointing checkpointing) {
+  const JobTime stall = std::min(checkpointing.stall_left, next_stop() - now_);
+  spent(TimeCategory::checkpoint) += stall;
+  run_to(now_ + stall);
+  if (stall < checkpointing.stall_left) {
+    state_ = Checkpointing{checkpointing.stall_left - stall};
+    return reach_event();
+  }
+  checkpoints_.take(progress(), now_, storage_speed());
+  ++history_.checkpoints;
+  since_checkpoint_ = 0;
+  state_ = Running{};
+}
+
+void JobSimulation::advance(LinkDown link) {
+  const JobTime until = std::min(link.until, next_stop());
+  spent(TimeCategory::degraded) += until - now_;
+  run_to(until);
+  if (now_ < link.until) return reach_event();
+  std::visit([this](const auto& state) { state_ = state; }, link.interrupted);
+}
+
+/// As many whole steps as fit before the next event, or else the beginning of one.
+Result<void> JobSimulation::run_steps() {
+  const Result<StepRate> rate = current_rate();
+  if (!rate) return tl::unexpected(rate.error());
+  const JobTime until = next_stop();
+  const std::int64_t fitting = (until - now_).nanoseconds / rate->step.nanoseconds;
+  if (const std::int64_t n = std::min(fitting, steps_to_next_change(*rate)); n > 0) {
+    run_to(now_ + n * rate->step);
+    count_steps(n, *rate);
+    return {};
+  }
+  state_ = Running{until - now_, *rate};
+  run_to(until);
+  reach_event();
+  return {};
+}
+
+void JobSimulation::continue_step(Running running) {
+  const JobTime until = std::min(now_ + (running.rate.step - running.done), next_stop());
+  running.done += until - now_;
+  run_to(until);
+  if (running.done < running.rate.step) {
+    state_ = running;
+    return reach_event();
+  }
+  state_ = Running{};
+  count_steps(1, running.rate);
+}
+
+/// A job that runs has come to the next event, or to the end of the history.
+void JobSimulation::reach_event() {
+  if (now_ >= end_)
+    end_history();
+  else
+    handle_events();
+}
+
+void JobSimulation::run_to(JobTime until) {
+  add_span(TimeCategory::productive, now_, until);
+  now_ = until;
+}
+
+/// The step in progress counts as far as it has come.
+void JobSimulation::end_history() {
+  const Running* step = step_in_progress();
+  if (step != nullptr && step->done > JobTime{}) {
+    const StepRate& rate = step->rate;
+    const JobTime productive = rate.healthy == rate.step
+                                   ? step->done
+                                   : job_time(seconds(step->done) * seconds(rate.healthy) / seconds(rate.step));
+    spent(TimeCategory::productive) += productive;
+    spent(TimeCategory::degraded) += step->done - productive;
+  }
+  state_ = Ended{};
+}
+
+const Running* JobSimulation::step_in_progress() const {
+  const auto* link = std::get_if<LinkDown>(&state_);
+  return link != nullptr ? std::get_if<Running>(&link->interrupted) : std::get_if<Running>(&state_);
 }
 
 Progress JobSimulation::progress() const {
-  return {history_.tokens, history_.steps, spent(Spent::productive), spent(Spent::degraded)};
+  return {history_.tokens, history_.steps, spent(TimeCategory::productive), spent(TimeCategory::degraded)};
 }
 
-Result<Ran> JobSimulation::run_until(JobTime limit) {
-  const JobTime begin = now_;
-  const auto stop = [&](Ran why) {
-    add_span(Spent::productive, begin, now_);
-    return why;
-  };
-  const auto pass = [&](JobTime& left) {
-    const JobTime step = std::min(left, limit - now_);
-    now_ += step;
-    left -= step;
-    return step;
-  };
-  for (;;) {
-    if (flap_left_ > JobTime{}) {
-      spent(Spent::degraded) += pass(flap_left_);
-      if (flap_left_ > JobTime{}) return stop(Ran::to_the_limit);
-    }
-    if (checkpoint_runs_) {
-      spent(Spent::checkpoint) += pass(stall_left_);
-      if (stall_left_ > JobTime{}) return stop(Ran::to_the_limit);
-      checkpoint_runs_ = false;
-      checkpoints_.take(progress(), now_, storage_speed());
-      ++history_.checkpoints;
-    }
-    if (in_step_ > JobTime{}) {
-      JobTime left = rate_.step - in_step_;
-      in_step_ += pass(left);
-      if (left > JobTime{}) return stop(Ran::to_the_limit);
-      in_step_ = {};
-      count_steps(1);
-      continue;
-    }
-    if (spec_.course.target_tokens > 0 && history_.tokens >= spec_.course.target_tokens)
-      return stop(Ran::to_the_target);
-    if (checkpoint_due_) {
-      checkpoint_due_ = false;
-      checkpoint_runs_ = true;
-      stall_left_ = checkpoints_.stall_of_next(now_, storage_speed());
-      continue;
-    }
-    if (now_ >= limit) return stop(Ran::to_the_limit);
-    if (wants_boundary()) return stop(Ran::to_a_boundary);
-    if (rate_is_old_)
-      if (Result<void> fresh = refresh_rate(); !fresh) return tl::unexpected(fresh.error());
-    const std::int64_t whole = (limit - now_).nanoseconds / rate_.step.nanoseconds;
-    if (const std::int64_t n = std::min(whole, steps_to_next_change()); n > 0) {
-      now_ += n * rate_.step;
-      count_steps(n);
-      continue;
-    }
-    in_step_ = limit - now_;
-    now_ = limit;
-    return stop(Ran::to_the_limit);
-  }
+bool JobSimulation::checkpoint_is_due() const {
+  return spec_.checkpoint.interval_steps > 0 && since_checkpoint_ >= spec_.checkpoint.interval_steps;
 }
 
-bool JobSimulation::wants_boundary() const {
-  return planned_kind_ >= 0 || returning_ > 0 ||
-         (spike_noticed_at_step_ >= 0 && history_.steps >= spike_noticed_at_step_);
+bool JobSimulation::target_is_reached() const {
+  return spec_.course.target_tokens > 0 && history_.tokens >= spec_.course.target_tokens;
 }
 
-/// Accounts n steps that have been run at rate_.
-void JobSimulation::count_steps(std::int64_t n) {
+void JobSimulation::count_steps(std::int64_t n, const StepRate& rate) {
   history_.steps += n;
-  history_.tokens += n * rate_.tokens;
-  spent(Spent::productive) += n * rate_.healthy;
-  spent(Spent::degraded) += n * (rate_.step - rate_.healthy);
+  history_.tokens += n * rate.tokens;
+  spent(TimeCategory::productive) += n * rate.healthy;
+  spent(TimeCategory::degraded) += n * (rate.step - rate.healthy);
   since_checkpoint_ += n;
-  if (spec_.checkpoint.interval_steps > 0 && since_checkpoint_ >= spec_.checkpoint.interval_steps) {
-    checkpoint_due_ = true;
-    since_checkpoint_ = 0;
-  }
-  if (!spec_.course.ramp.empty()) rate_is_old_ = true;
-  if (next_spike_ < spec_.course.spikes_at_tokens.size() &&
-      history_.tokens >= spec_.course.spikes_at_tokens[next_spike_]) {
+  const TrainingCourse& course = spec_.course;
+  if (!course.ramp.empty()) rate_.reset();
+  if (next_spike_ < course.spikes_at_tokens.size() && history_.tokens >= course.spikes_at_tokens[next_spike_]) {
     ++next_spike_;
-    spike_noticed_at_step_ = history_.steps + spec_.course.spike_notice_steps;
-    spike_rollback_to_ = history_.steps - spec_.course.spike_rollback_steps;
+    on_loss_spike(course.spike_notice_steps, course.spike_rollback_steps);
   }
 }
 
-/// Steps that certainly run alike: up to the next checkpoint, target, spike or step of the batch ramp.
-std::int64_t JobSimulation::steps_to_next_change() const {
+/// Steps that certainly take the same time: up to the next checkpoint, target, spike or step of the batch ramp.
+std::int64_t JobSimulation::steps_to_next_change(const StepRate& rate) const {
   std::int64_t n = INT64_MAX;
   const auto until = [&](std::int64_t tokens) {
-    n = std::min(n, std::max<std::int64_t>(1, steps_until(history_.tokens, tokens, rate_.tokens)));
+    n = std::min(n, std::max<std::int64_t>(1, steps_until(history_.tokens, tokens, rate.tokens)));
   };
   if (spec_.checkpoint.interval_steps > 0) n = spec_.checkpoint.interval_steps - since_checkpoint_;
   if (spec_.course.target_tokens > 0) until(spec_.course.target_tokens);
   if (next_spike_ < spec_.course.spikes_at_tokens.size()) until(spec_.course.spikes_at_tokens[next_spike_]);
-  if (spike_noticed_at_step_ >= 0) n = std::min(n, spike_noticed_at_step_ - history_.steps);
+  if (spike_) n = std::min(n, spike_->noticed_at_step - history_.steps);
   for (const BatchRamp& ramp : spec_.course.ramp)
     if (ramp.from_tokens > history_.tokens) until(ramp.from_tokens);
   return n;
@@ -136,7 +204,7 @@ MachineState JobSimulation::machine_state() const {
   state.global_batch = global_batch();
   const auto percent = [](double speed) { return std::max(1, static_cast<int>(std::lround(100 * speed))); };
   for (const Timer& timer : timers_) {
-    if (timer.what != Timer::What::trouble_over) continue;
+    if (timer.what != Timer::What::degradation_end) continue;
     const FailureKind& kind = kind_of(timer.kind);
     const int speed = percent(kind.magnitude);
     if (kind.effect == Effect::slow_gpu) state.gpu_speed_percent = std::min(state.gpu_speed_percent, speed);
@@ -156,32 +224,44 @@ MachineState JobSimulation::machine_state() const {
 double JobSimulation::storage_speed() const {
   double speed = 1;
   for (const Timer& timer : timers_)
-    if (timer.what == Timer::What::trouble_over && kind_of(timer.kind).effect == Effect::slow_storage)
+    if (timer.what == Timer::What::degradation_end && kind_of(timer.kind).effect == Effect::slow_storage)
       speed = std::min(speed, kind_of(timer.kind).magnitude);
   return speed;
 }
 
-Result<void> JobSimulation::refresh_rate() {
-  const MachineState state = machine_state();
-  rate_is_old_ = false;
-  for (const auto& [known, rate] : rates_) {
-    if (known != state) continue;
-    rate_ = rate;
-    return {};
-  }
-  const Result<StepTime> step = steps_source_.of(state);
+Result<StepRate> JobSimulation::current_rate() {
+  if (rate_) return *rate_;
+  const MachineState machine = machine_state();
+  for (const auto& [known, rate] : known_rates_)
+    if (known == machine) return *(rate_ = rate);
+  const Result<StepRate> rate = rate_of(machine);
+  if (!rate) return rate;
+  known_rates_.emplace_back(machine, *rate);
+  return *(rate_ = *rate);
+}
+
+Result<StepRate> JobSimulation::rate_of(const MachineState& machine) const {
+  const Result<StepTime> step = step_times_.of(machine);
   if (!step) return tl::unexpected(step.error());
-  const Result<StepTime> healthy = steps_source_.of({.global_batch = state.global_batch});
+  const Result<StepTime> healthy = step_times_.of({.global_batch = machine.global_batch});
   if (!healthy) return tl::unexpected(healthy.error());
   TRACECAST_ASSERT(step->time > Duration{} && step->tokens > 0 && healthy->tokens > 0, "a step takes time and trains");
-  rate_.step = job_time(step->time);
-  rate_.tokens = step->tokens;
-  rate_.healthy =
+  const JobTime healthy_time =
       step->tokens == healthy->tokens
           ? job_time(healthy->time)
           : job_time(seconds(healthy->time) * static_cast<double>(step->tokens) / static_cast<double>(healthy->tokens));
-  rates_.emplace_back(state, rate_);
-  return {};
+  return StepRate{job_time(step->time), step->tokens, healthy_time};
+}
+
+void JobSimulation::add_span(TimeCategory category, JobTime begin, JobTime end) {
+  if (!record_ || begin == end) return;
+  const int kind = in_outage() ? outage().cause : -1;
+  const std::string cause = kind < 0 ? "" : kind_of(kind).name;
+  std::vector<JobSpan>& spans = history_.spans;
+  if (!spans.empty() && spans.back().category == category && spans.back().cause == cause)
+    spans.back().end = end;
+  else
+    spans.push_back({begin, end, category, cause});
 }
 
 }  // namespace tracecast

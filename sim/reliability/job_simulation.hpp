@@ -1,11 +1,21 @@
-/// One history while it is simulated: the inside of simulate_history (job.hpp).
+/// \file
+/// The state machine inside simulate_history (job.hpp). Every state has its own data and a function that advances it.
 ///
-/// Parts: job_running.cpp (steps, checkpoints, what a step takes), job_events.cpp (what strikes), job_standing.cpp
-/// (outages and what follows them).
+///   Running       runs steps: job_running.cpp
+///   Checkpointing  stalls for a checkpoint: job_running.cpp
+///   LinkDown       waits for a flapping link, then goes on with what it interrupted: job_running.cpp
+///   Outage         does not run, phase by phase: job_outage.cpp
+///   Ended
+///
+/// A job that runs advances to the next event or to the end of what it is doing, whichever comes first. Then the
+/// event changes the state (job_events.cpp). Checkpoints, planned stops, rollbacks after loss spikes and the return of
+/// replicas begin between two steps.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "sim/reliability/checkpoint_store.hpp"
@@ -14,133 +24,166 @@
 
 namespace tracecast {
 
-/// One step of the machine as it is now.
-struct Rate {
+/// One step of the machine in one condition.
+struct StepRate {
   JobTime step;
   std::int64_t tokens = 0;
   JobTime healthy;  ///< what a healthy machine needs for these tokens
 };
 
-/// Something that was set off and will happen.
+/// An event that was set off earlier.
 struct Timer {
-  enum class What { repaired, replica_back, trouble_over, corruption_noticed, spare_fails };
+  enum class What { repaired, replica_back, degradation_end, corruption_noticed, spare_fails };
   JobTime at;
   What what = What::repaired;
-  int kind = -1;  ///< of the trouble
-  bool operator==(const Timer&) const = default;
+  int kind = -1;  ///< of the degradation or corruption
 };
 
-enum class Stood { to_the_end, failed_again, out_of_time };
-enum class Ran { to_the_limit, to_a_boundary, to_the_target };
+/// The step in progress keeps the rate it began with. Between two steps `done` is zero.
+struct Running {
+  JobTime done;
+  StepRate rate;
+};
+
+struct Checkpointing {
+  JobTime stall_left;
+};
+
+struct LinkDown {
+  JobTime until;
+  std::variant<Running, Checkpointing> interrupted;
+};
+
+enum class OutagePhase {
+  detection,
+  diagnosis,
+  waiting,      ///< for a spare or a repaired node
+  restart,      ///< of the whole job
+  load,         ///< of a checkpoint
+  shrink,       ///< the replicas of failed nodes leave the job (elastic continuation)
+  rejoin,       ///< replicas whose nodes are back return (elastic continuation)
+  save,         ///< a checkpoint on all levels before a planned stop
+  maintenance,  ///< the planned stop itself
+};
+
+/// The processes of the job are up: a failure in such a phase begins the outage anew.
+bool is_fragile(OutagePhase phase);
+
+struct Outage {
+  OutagePhase phase = OutagePhase::detection;
+  JobTime until;                    ///< end of the phase
+  int cause = -1;                   ///< kind of failure that began it
+  Damage damage{};                  ///< of all failures so far
+  int missing = 0;                  ///< nodes to replace before the job can restart
+  std::vector<int> failed_nodes{};  ///< the missing ones, by number (elastic continuation)
+  bool swapped = false;             ///< a spare took part
+};
+
+struct Ended {};
 
 class JobSimulation {
  public:
-  JobSimulation(const JobSpec& spec, const StepTimes& steps, std::uint64_t seed, std::uint32_t history, bool record)
-      : spec_(spec),
-        steps_source_(steps),
-        failures_(spec.failures, spec.machine, seed, history),
-        checkpoints_(spec.checkpoint),
-        end_(spec.horizon == JobTime{} ? kNever : spec.horizon),
-        spares_(spec.recovery.spares),
-        spare_draws_(seed, history, kSpareProcess),
-        record_(record) {
-    history_.events.assign(spec.failures.kinds.size(), 0);
-    expect_spare_failure();
-  }
+  JobSimulation(const JobSpec& spec, const StepTimes& steps, std::uint64_t seed, std::uint32_t history, bool record);
 
   Result<History> run();
 
  private:
-  /// Random stream of the idle spares, behind those of the failure processes.
-  static constexpr std::uint32_t kSpareProcess = UINT32_MAX;
+  // States.
+  Result<void> advance(Running running);
+  void advance(Checkpointing checkpointing);
+  void advance(LinkDown link);
+  void advance_outage();
+  void end_history();
 
   // Running.
-  Result<Ran> run_until(JobTime limit);
-  bool wants_boundary() const;
-  void count_steps(std::int64_t n);
-  std::int64_t steps_to_next_change() const;
-  Result<void> refresh_rate();
+  Result<void> run_steps();
+  void continue_step(Running running);
+  void count_steps(std::int64_t n, const StepRate& rate);
+  void reach_event();
+  void run_to(JobTime until);
+  bool checkpoint_is_due() const;
+  bool target_is_reached() const;
+  std::int64_t steps_to_next_change(const StepRate& rate) const;
+  Result<StepRate> current_rate();
+  Result<StepRate> rate_of(const MachineState& machine) const;
   MachineState machine_state() const;
   std::int64_t global_batch() const;
   double storage_speed() const;
   Progress progress() const;
+  const Running* step_in_progress() const;
 
   // Events.
   JobTime next_event() const;
+  JobTime next_stop() const { return std::min(next_event(), end_); }
   std::size_t next_timer() const;
-  /// Handles what is due at now_. True when something stops the job.
-  bool handle_due(bool standing);
-  bool handle_timer(const Timer& timer, bool standing);
+  void handle_events();
+  void handle_timer(const Timer& timer);
   void expect_spare_failure();
-  void spare_may_fail();
-  bool strike(int kind, bool standing);
-  bool stops(int kind, bool standing, JobTime detection);
+  void on_spare_failure();
+  void on_failure(int kind);
+  bool is_already_down(const FailureKind& kind, RandomStream& random);
+  void on_link_flap(int kind, JobTime away);
+  void on_loss_spike(std::int64_t notice_steps, std::int64_t rollback_steps);
+  void on_interruption(int kind, JobTime detection, JobTime taken_before = kNever);
   JobTime hang_detection(int kind);
-  bool strikes_a_part_that_is_out(const FailureKind& kind, RandomStream& random);
-  void take_out(int nodes, RandomStream& random);
+  void take_down(int nodes, RandomStream& random);
 
-  // Standing.
-  void begin_outage(JobTime detection);
-  void end_outage();
-  Stood stand(Spent what, JobTime duration, bool fragile);
-  JobTime next_repair() const;
-  Stood wait_for_nodes();
-  bool recover();
-  Stood recover_once();
-  Stood recover_elastically();
-  bool can_go_on_without() const;
+  // Outages.
+  Outage& outage() { return std::get<Outage>(state_); }
+  bool in_outage() const { return std::holds_alternative<Outage>(state_); }
+  void begin_outage(int cause, JobTime detection);
+  void begin_rollback_before_spike();
+  void begin_planned_stop();
+  void begin_rejoin();
+  void enter(OutagePhase phase, JobTime duration);
+  void end_phase();
+  void replace_nodes();
+  void shrink();
+  void load();
+  void maintain();
+  void resume() { state_ = Running{}; }
+  bool can_shrink() const;
   void roll_back();
-  Stood restart();
-  Stood load();
+  JobTime next_repair() const;
   JobTime restart_time() const;
-  bool boundary();  ///< between two steps: a planned stop, a replica taken back, a loss spike; false: out of time
-  Stood planned_stop();
-  Stood take_back();
 
-  JobTime& spent(Spent what) { return history_.spent[static_cast<std::size_t>(what)]; }
-  JobTime spent(Spent what) const { return history_.spent[static_cast<std::size_t>(what)]; }
+  JobTime& spent(TimeCategory category) { return history_.waterfall[static_cast<std::size_t>(category)]; }
+  JobTime spent(TimeCategory category) const { return history_.waterfall[static_cast<std::size_t>(category)]; }
   const FailureKind& kind_of(int kind) const { return spec_.failures.kinds[static_cast<std::size_t>(kind)]; }
-  void add_span(Spent what, JobTime begin, JobTime end);
-  History finish();
+  void add_span(TimeCategory category, JobTime begin, JobTime end);
+
+  struct LossSpike {
+    std::int64_t noticed_at_step = 0;
+    std::int64_t rollback_to = 0;  ///< steps after this one are run again
+  };
 
   const JobSpec& spec_;
-  const StepTimes& steps_source_;
-  FailureProcesses failures_;
-  CheckpointStore checkpoints_;
-  JobTime end_;
-  History history_;
+  const StepTimes& step_times_;
+  const bool record_;
+  const JobTime end_;
 
   JobTime now_;
-  Rate rate_;
-  bool rate_is_old_ = true;
-  std::vector<std::pair<MachineState, Rate>> rates_;
-  JobTime in_step_;     ///< time of the step in progress, not accounted yet
-  JobTime stall_left_;  ///< of the checkpoint being taken
-  JobTime flap_left_;   ///< until a link is back
-  bool checkpoint_due_ = false;
-  bool checkpoint_runs_ = false;
-  std::int64_t since_checkpoint_ = 0;
+  std::variant<Running, Checkpointing, LinkDown, Outage, Ended> state_;
+  History history_;
 
+  // Machine.
+  FailureProcesses failures_;
   std::vector<Timer> timers_;
-  std::vector<int> down_nodes_;  ///< out of the job, replicas with them (elastic)
-  int returning_ = 0;            ///< of those, nodes that are there again and wait for the end of the step
-  int planned_kind_ = -1;        ///< a planned stop waits for the end of the step
-  JobTime corrupted_at_ = kNever;
-  std::int64_t spike_noticed_at_step_ = -1;
-  std::int64_t spike_rollback_to_ = 0;
-  std::size_t next_spike_ = 0;
   int spares_;
   RandomStream spare_draws_;
+  std::vector<int> down_nodes_;   ///< out of the job, with their replicas (elastic continuation)
+  int failed_node_ = 0;           ///< by the latest failure (elastic continuation)
+  int returning_ = 0;             ///< of those, nodes that are repaired and rejoin at the next step boundary
+  std::optional<StepRate> rate_;  ///< nothing: the machine or the batch has changed
+  std::vector<std::pair<MachineState, StepRate>> known_rates_;
 
-  // The outage being recovered from.
-  Damage damage_;
-  JobTime detection_;
-  int missing_ = 0;  ///< nodes to be replaced before the job can start
-  int cause_ = -1;
-  bool swapped_ = false;           ///< a spare took part
-  int struck_node_ = 0;            ///< by the failure at hand (elastic continuation)
-  std::vector<int> failed_nodes_;  ///< the missing ones, by number (elastic continuation)
-  bool record_;
+  // Progress.
+  CheckpointStore checkpoints_;
+  std::int64_t since_checkpoint_ = 0;  ///< steps
+  JobTime corrupted_at_ = kNever;
+  std::optional<LossSpike> spike_;
+  std::size_t next_spike_ = 0;       ///< of the course
+  std::optional<int> planned_kind_;  ///< a planned stop begins at the next step boundary
 };
 
 }  // namespace tracecast

@@ -1,7 +1,8 @@
-/// Time on the clock of a job that runs for months: integer nanoseconds (int64 spans 292 years).
+/// \file
+/// Time of a job that runs for months: integer nanoseconds (int64 spans 292 years).
 ///
-/// The engine's picoseconds span 106 days, too few for a job and for the mean time between failures of one part.
-/// A step time is rounded to this tick once; every sum after that is exact.
+/// The engine's picoseconds span 106 days, too few for a job or for the mean time between failures of one part. A step
+/// time is rounded to this tick once; every sum after that is exact.
 #pragma once
 
 #include <cmath>
@@ -29,9 +30,9 @@ constexpr JobTime& operator-=(JobTime& a, JobTime b) { return a = a - b; }
 
 constexpr double seconds(JobTime t) { return static_cast<double>(t.nanoseconds) * 1e-9; }
 
-/// Rounds to the nearest tick; what lies beyond the clock is never.
+/// Rounds to the nearest tick. kNever beyond 292 years.
 inline JobTime job_time(double seconds) { return seconds < 9.2e9 ? JobTime{std::llround(seconds * 1e9)} : kNever; }
-/// Halves away from zero.
+/// Rounds to the nearest tick, halves away from zero.
 constexpr JobTime job_time(Duration d) { return {(d.picoseconds + (d.picoseconds < 0 ? -500 : 500)) / 1000}; }
 
 }  // namespace tracecast

@@ -1,4 +1,5 @@
-/// Laws of the time until something happens, and the failures of a fleet of like parts.
+/// \file
+/// Probability laws of the time to an event, and the failures of a fleet of identical parts.
 ///
 /// Source: DOMAIN.md 7.1. Weibull with shape k and scale eta: hazard (k/eta)(t/eta)^(k-1), mean eta Gamma(1+1/k);
 /// k < 1 is infant mortality (0.7 to 0.8 in logs of large machines), k = 1 is the exponential law.
@@ -14,7 +15,7 @@ namespace tracecast {
 enum class LawKind {
   exponential,
   weibull,
-  fixed,  ///< always the mean: maintenance by the calendar, a repair that takes a day
+  fixed,  ///< always the mean: scheduled maintenance, a repair that takes a day
 };
 const char* to_string(LawKind kind);
 
@@ -28,29 +29,29 @@ struct Law {
 /// mean / Gamma(1 + 1/shape).
 double weibull_scale_s(const Law& law);
 
-/// One draw. A mean of 0 is 0 seconds.
+/// One draw in seconds. 0 if the mean is 0.
 double draw_s(const Law& law, RandomStream& random);
 
-/// How old the parts are when the job starts. Without meaning for the exponential law.
+/// Age of the parts when the job starts. It has no effect with the exponential law.
 enum class FleetAge {
-  fresh,       ///< all new: infant mortality hits at the start
-  stationary,  ///< in service for long: failures come at the mean rate from the start
+  fresh,       ///< all new: infant mortality at the start
+  stationary,  ///< in service for a long time: failures at the mean rate from the start
 };
 const char* to_string(FleetAge age);
 
-/// The instants at which parts of a fleet fail. A failed part is replaced at once by a new one; the others grow older.
+/// Times at which parts of a fleet fail. A new part replaces a failed one at once; the others continue to age.
 ///
-/// Exact, at the cost of the failures that are drawn and not of the parts that exist: the cumulative hazards at which n
-/// like parts fail first are the order statistics of n exponential variables, whose gaps are independent exponentials
-/// with rates n, n-1, … (Renyi 1953); replaced parts, few, are kept one by one.
+/// Exact, and the cost grows with the number of failures, not of parts: the cumulative hazards at which n identical
+/// parts fail first are the order statistics of n exponential variables, whose gaps are independent exponentials with
+/// rates n, n-1, … (Renyi 1953). The few replaced parts are stored individually.
 class FleetFailures {
  public:
-  /// `parts` that follow `law` each.   Requires parts >= 0 and a positive mean.
+  /// Each of `parts` parts follows `law`. Requires parts >= 0 and a positive mean.
   FleetFailures(const Law& law, std::int64_t parts, FleetAge age, RandomStream random);
 
-  /// Seconds since the start of the next failure; infinity when there is none.
+  /// Seconds from the start of the job to the next failure; infinity if there is none.
   double next_s() const { return next_s_; }
-  /// Goes on to the one after it.
+  /// Advances to the failure after it.
   void pop();
 
  private:
@@ -62,10 +63,10 @@ class FleetFailures {
   FleetAge age_;
   RandomStream random_;
   double scale_s_ = 0;
-  std::int64_t original_;         ///< parts of the start that have not failed yet
-  double cumulative_hazard_ = 0;  ///< at which the next of them fails
+  std::int64_t original_;         ///< parts from the start that have not failed yet
+  double cumulative_hazard_ = 0;  ///< at which the next one of them fails
   double original_next_s_ = 0;
-  std::vector<double> replaced_;  ///< heap: next failures of parts that were replaced, soonest on top
+  std::vector<double> replaced_;  ///< heap: next failures of replaced parts, earliest on top
   double next_s_ = 0;
 };
 

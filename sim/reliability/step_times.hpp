@@ -1,7 +1,8 @@
-/// Where the job simulation takes its step times from: the state of the machine in, time and tokens of one step out.
+/// \file
+/// Interface through which the job simulation gets step times: state of the machine in, time and tokens of a step out.
 ///
-/// The job simulation knows no slowdown factors; what a slow GPU or a lost rail does to a step, the step engine says
-/// (sim/forecast/engine_step_times.hpp). Answers are cached per distinct state.
+/// The job simulation has no slowdown factors. The step engine computes what a slow GPU or a lost rail does to a step
+/// (sim/forecast/engine_step_times.hpp). Results are cached per distinct state.
 #pragma once
 
 #include <compare>
@@ -15,14 +16,14 @@
 
 namespace tracecast {
 
-/// What is wrong with the machine. Of several troubles of one kind the worst counts: a synchronous step waits for it.
+/// Condition of the machine. Of several degradations of one kind the worst counts: a synchronous step waits for it.
 struct MachineState {
-  int lost_replicas = 0;           ///< data-parallel replicas that are out
+  int lost_replicas = 0;           ///< data-parallel replicas that are down
   int gpu_speed_percent = 100;     ///< of the slowest GPU
   int link_speed_percent = 100;    ///< of the slowest link
   int uplink_speed_percent = 100;  ///< of the fabric above the leaves
   int lost_rails = 0;
-  std::int64_t global_batch = 0;  ///< sequences per step, 0: the scenario's (batch ramp)
+  std::int64_t global_batch = 0;  ///< sequences per step (batch ramp); 0: the scenario's
   auto operator<=>(const MachineState&) const = default;
 };
 
@@ -32,19 +33,19 @@ struct StepTime {
   bool operator==(const StepTime&) const = default;
 };
 
-/// Thread-safe. Errors: a state that the provider cannot speak about.
+/// Thread-safe. Errors: a state without a known step time.
 class StepTimes {
  public:
   virtual ~StepTimes() = default;
   virtual Result<StepTime> of(const MachineState& state) const = 0;
 };
 
-/// Asks `source` once per distinct state. Thread-safe whether `source` is or not; `source` must outlive it.
+/// Asks `source` once per distinct state. Thread-safe even if `source` is not. `source` must outlive it.
 class CachedStepTimes final : public StepTimes {
  public:
   explicit CachedStepTimes(const StepTimes& source) : source_(source) {}
   Result<StepTime> of(const MachineState& state) const override;
-  /// The states asked for so far, with their answers.
+  /// All states with a step time so far.
   std::vector<std::pair<MachineState, StepTime>> known() const;
 
  private:
@@ -53,12 +54,12 @@ class CachedStepTimes final : public StepTimes {
   mutable std::map<MachineState, Result<StepTime>> known_;
 };
 
-/// One step time for a healthy machine, and tables for the rest: for tests, and for a run whose step time was measured.
-/// A machine that lost replicas keeps its step time and trains that much less (the batch shrinks).
+/// Step times from a table: for tests, and for a run whose step time was measured. A machine that lost replicas keeps
+/// the healthy step time and trains fewer tokens (the batch shrinks).
 struct FixedStepTimes final : StepTimes {
   StepTime healthy;
   int replicas = 1;
-  std::map<MachineState, StepTime> table;  ///< asked first
+  std::map<MachineState, StepTime> table;  ///< takes precedence
   Result<StepTime> of(const MachineState& state) const override;
 };
 

@@ -93,7 +93,8 @@ Json fits_json(const GoodputReport& r) {
 
 Json report_json(const GoodputReport& r) {
   Json shares = Json::object();
-  for (std::size_t i = 0; i < kSpent; ++i) shares[to_string(static_cast<Spent>(i))] = r.goodput.share[i];
+  for (std::size_t i = 0; i < kTimeCategories; ++i)
+    shares[to_string(static_cast<TimeCategory>(i))] = r.goodput.share[i];
   Json events = Json::object();
   for (std::size_t k = 0; k < r.goodput.events.size(); ++k) events[r.spec.failures.kinds[k].name] = r.goodput.events[k];
   Json out = {{"scenario", r.scenario},

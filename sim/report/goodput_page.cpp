@@ -28,46 +28,46 @@ std::string fact(std::string_view label, const std::string& text, const TextStyl
   return lines.replace(2, name.size(), paint(name, Colour::grey, style));
 }
 
-Colour colour_of(Spent spent) {
-  switch (spent) {
-    case Spent::productive:
+Colour colour_of(TimeCategory category) {
+  switch (category) {
+    case TimeCategory::productive:
       return Colour::green;
-    case Spent::degraded:
+    case TimeCategory::degraded:
       return Colour::yellow;
-    case Spent::checkpoint:
+    case TimeCategory::checkpoint:
       return Colour::cyan;
-    case Spent::lost:
+    case TimeCategory::lost:
       return Colour::red;
-    case Spent::waiting:
+    case TimeCategory::waiting:
       return Colour::magenta;
-    case Spent::planned:
+    case TimeCategory::planned:
       return Colour::grey;
     default:
       return Colour::blue;
   }
 }
 
-char letter_of(Spent spent) {
-  switch (spent) {
-    case Spent::productive:
+char letter_of(TimeCategory category) {
+  switch (category) {
+    case TimeCategory::productive:
       return '.';
-    case Spent::degraded:
+    case TimeCategory::degraded:
       return 's';
-    case Spent::checkpoint:
+    case TimeCategory::checkpoint:
       return 'c';
-    case Spent::lost:
+    case TimeCategory::lost:
       return 'x';
-    case Spent::detection:
+    case TimeCategory::detection:
       return 'd';
-    case Spent::diagnosis:
+    case TimeCategory::diagnosis:
       return 'D';
-    case Spent::waiting:
+    case TimeCategory::waiting:
       return 'w';
-    case Spent::restart:
+    case TimeCategory::restart:
       return 'r';
-    case Spent::load:
+    case TimeCategory::load:
       return 'l';
-    case Spent::planned:
+    case TimeCategory::planned:
       return 'p';
   }
   return '?';
@@ -111,8 +111,8 @@ std::string answer(const GoodputReport& r, const TextStyle& style) {
 std::string waterfall(const GoodputReport& r, const TextStyle& style) {
   std::string text = "\n" + heading("Where the time goes", style) + "\n";
   const int width = std::clamp(style.width - kLabel - 24, 10, 60);
-  for (std::size_t i = 0; i < kSpent; ++i) {
-    const auto what = static_cast<Spent>(i);
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    const auto what = static_cast<TimeCategory>(i);
     const double share = r.goodput.share[i];
     if (share <= 0) continue;
     text += fmt::format("  {} {} {} {}\n", pad_right(to_string(what), kLabel), pad_left(percent(share, 2), 8),
@@ -196,14 +196,14 @@ std::string timeline(const GoodputReport& r, const TextStyle& style) {
       const double begin = day * (d + c / static_cast<double>(width));
       const double end = begin + day / width;
       if (begin >= seconds(r.sample.wall)) break;
-      std::array<double, kSpent> in{};
+      std::array<double, kTimeCategories> in{};
       while (first < r.sample.spans.size() && seconds(r.sample.spans[first].end) <= begin) ++first;
       for (std::size_t i = first; i < r.sample.spans.size() && seconds(r.sample.spans[i].begin) < end; ++i)
-        in[static_cast<std::size_t>(r.sample.spans[i].spent)] +=
+        in[static_cast<std::size_t>(r.sample.spans[i].category)] +=
             std::min(end, seconds(r.sample.spans[i].end)) - std::max(begin, seconds(r.sample.spans[i].begin));
-      in[static_cast<std::size_t>(Spent::productive)] = 0;
+      in[static_cast<std::size_t>(TimeCategory::productive)] = 0;
       const auto largest = std::max_element(in.begin(), in.end());
-      line += *largest > 0 ? letter_of(static_cast<Spent>(largest - in.begin())) : '.';
+      line += *largest > 0 ? letter_of(static_cast<TimeCategory>(largest - in.begin())) : '.';
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
@@ -279,10 +279,11 @@ std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& po
                                  pad_left("lost", 8), pad_left("waiting", 8), pad_left("stops", 8));
   for (const SweepPoint& p : points) {
     const Goodput& g = p.report.goodput;
-    const auto share = [&](Spent s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
+    const auto share = [&](TimeCategory s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
     text += fmt::format("{} {} {} {} {} {}  {}\n", pad_right(p.value, 16), pad_left(percent(g.goodput.mean, 2), 9),
-                        pad_left(percent((g.goodput.high - g.goodput.low) / 2, 2), 8), pad_left(share(Spent::lost), 8),
-                        pad_left(share(Spent::waiting), 8), pad_left(fmt::format("{:.1f}", g.interruptions.mean), 8),
+                        pad_left(percent((g.goodput.high - g.goodput.low) / 2, 2), 8),
+                        pad_left(share(TimeCategory::lost), 8), pad_left(share(TimeCategory::waiting), 8),
+                        pad_left(fmt::format("{:.1f}", g.interruptions.mean), 8),
                         bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style));
   }
   return text;

@@ -12,27 +12,27 @@ namespace {
 
 constexpr double kRowSeconds = 86400;  ///< a row of the picture is a day
 
-const char* fill_of(Spent spent) {
-  switch (spent) {
-    case Spent::productive:
+const char* fill_of(TimeCategory category) {
+  switch (category) {
+    case TimeCategory::productive:
       return "#4c9f70";
-    case Spent::degraded:
+    case TimeCategory::degraded:
       return "#d9b44a";
-    case Spent::checkpoint:
+    case TimeCategory::checkpoint:
       return "#5bb5c5";
-    case Spent::lost:
+    case TimeCategory::lost:
       return "#c8553d";
-    case Spent::detection:
+    case TimeCategory::detection:
       return "#27408b";
-    case Spent::diagnosis:
+    case TimeCategory::diagnosis:
       return "#4f6fbf";
-    case Spent::waiting:
+    case TimeCategory::waiting:
       return "#9b59b6";
-    case Spent::restart:
+    case TimeCategory::restart:
       return "#7f8fd6";
-    case Spent::load:
+    case TimeCategory::load:
       return "#a9b5e8";
-    case Spent::planned:
+    case TimeCategory::planned:
       return "#8c8c8c";
   }
   return "#000000";
@@ -65,8 +65,8 @@ std::string waterfall_svg(const GoodputReport& r) {
   std::string body;
   double y = 36;
   double before = 0;
-  for (std::size_t i = 0; i < kSpent; ++i) {
-    const auto what = static_cast<Spent>(i);
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    const auto what = static_cast<TimeCategory>(i);
     const double share = r.goodput.share[i];
     if (share <= 0) continue;
     body += label(kLeft - 8, y + 14, to_string(what), "end");
@@ -84,8 +84,9 @@ std::string timeline_svg(const GoodputReport& r) {
   std::string body;
   const auto place = [&](const JobSpan& span, double begin, double end) {
     const double day = std::floor(begin / kRowSeconds);
-    body += rect(kLeft + (begin / kRowSeconds - day) * kWidth, 34 + day * kRow, (end - begin) / kRowSeconds * kWidth,
-                 kRow - 1, fill_of(span.spent), span.cause.empty() ? "" : span.cause + ": " + to_string(span.spent));
+    body +=
+        rect(kLeft + (begin / kRowSeconds - day) * kWidth, 34 + day * kRow, (end - begin) / kRowSeconds * kWidth,
+             kRow - 1, fill_of(span.category), span.cause.empty() ? "" : span.cause + ": " + to_string(span.category));
   };
   for (const JobSpan& span : r.sample.spans) {
     double begin = seconds(span.begin);
@@ -101,10 +102,11 @@ std::string timeline_svg(const GoodputReport& r) {
     body += label(kLeft - 6, 34 + d * kRow + kRow, fmt::format("day {}", d + 1), "end");
   double x = kLeft;
   const double y = 34 + days * kRow + 18;
-  for (const Spent what : {Spent::productive, Spent::detection, Spent::diagnosis, Spent::waiting, Spent::restart,
-                           Spent::load, Spent::planned}) {
+  for (const TimeCategory what :
+       {TimeCategory::productive, TimeCategory::detection, TimeCategory::diagnosis, TimeCategory::waiting,
+        TimeCategory::restart, TimeCategory::load, TimeCategory::planned}) {
     body += rect(x, y - 9, 10, 10, fill_of(what)) +
-            label(x + 14, y, what == Spent::productive ? "running" : to_string(what));
+            label(x + 14, y, what == TimeCategory::productive ? "running" : to_string(what));
     x += 105;
   }
   return document(kLeft + kWidth + 20, y + 14, fmt::format("{}: one history", r.scenario), body);
@@ -122,7 +124,7 @@ std::string distribution_svg(const GoodputReport& r) {
   std::string body;
   for (int b = 0; b < kBins; ++b) {
     const double h = kHeight * bins[static_cast<std::size_t>(b)] / most;
-    body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(Spent::productive),
+    body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(TimeCategory::productive),
                  fmt::format("{} histories", bins[static_cast<std::size_t>(b)]));
   }
   body += label(kLeft, 58 + kHeight, share_text(*low)) + label(kLeft + kWidth, 58 + kHeight, share_text(*high), "end");
@@ -147,10 +149,11 @@ std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& poi
     line += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
     body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "#444444");
     body += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n", x,
-                        y_of(g.mean), fill_of(Spent::productive), share_text(g.mean));
+                        y_of(g.mean), fill_of(TimeCategory::productive), share_text(g.mean));
     body += label(x, kTop + kHeight + 18, points[i].value, "middle");
   }
-  body += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(Spent::productive));
+  body +=
+      fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(TimeCategory::productive));
   body +=
       label(kLeft - 8, kTop + 8, share_text(high), "end") + label(kLeft - 8, kTop + kHeight, share_text(low), "end");
   return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);

@@ -147,7 +147,7 @@ std::string goodput_html(const GoodputReport& report, const std::string& scenari
   std::string days = "[";
   for (const JobSpan& span : report.sample.spans)
     days += fmt::format(R"({}[{:.0f},{:.0f},"{}"])", days.size() > 1 ? "," : "", seconds(span.begin), seconds(span.end),
-                        to_string(span.spent));
+                        to_string(span.category));
   days += "]";
   std::vector<double> goodputs = report.goodput.goodputs;
   std::ranges::sort(goodputs);

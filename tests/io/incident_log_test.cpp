@@ -31,9 +31,9 @@ TEST_CASE("an incident log becomes rates with intervals", "[io][reliability]") {
   CHECK(log.fits[0].name == "gpu");
   CHECK(log.fits[0].failures == 2);
   CHECK(log.fits[0].exponential_mean_s.value == 64 * 60 * 86400.0 / 2);
-  CHECK(log.model.kinds[0].per == Per::gpu);
+  CHECK(log.model.kinds[0].per == RateUnit::gpu);
   CHECK(log.model.kinds[1].effect == Effect::hang);
-  CHECK(log.model.kinds[1].per == Per::job);
+  CHECK(log.model.kinds[1].per == RateUnit::job);
   CHECK(interruption_rate_s(log.model, log.machine) * log.duration_s == Approx(3));
 }
 

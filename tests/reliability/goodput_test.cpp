@@ -22,7 +22,7 @@ Goodput simulate(const JobSpec& spec, const StepTimes& steps, int histories, int
   return *goodput;
 }
 
-double share(const Goodput& goodput, Spent what) { return goodput.share[static_cast<std::size_t>(what)]; }
+double share(const Goodput& goodput, TimeCategory what) { return goodput.share[static_cast<std::size_t>(what)]; }
 
 /// Share of time that a job waits for a node when it needs all its nodes and does not age while it waits: the
 /// number in repair is Poisson truncated at spares + 1, and the job waits while it is there. Erlang's loss
@@ -53,10 +53,10 @@ JobSpec eventful_job(Elastic elastic) {
   }
   FailureKind node = every(16 * 3000);
   node.law = {LawKind::weibull, 16 * 3000, 0.7};
-  node.per = node.scope = Per::node;
+  node.per = node.scope = RateUnit::node;
   node.replace_probability = 0.7;
   FailureKind rack = every(4 * 20'000);
-  rack.per = rack.scope = Per::rack;
+  rack.per = rack.scope = RateUnit::rack;
   spec.failures.kinds.push_back(node);
   spec.failures.kinds.push_back(rack);
   spec.checkpoint.interval_steps = 50;
@@ -133,7 +133,7 @@ TEST_CASE("T-G5: the share of time without enough nodes is Erlang's, for any law
   const double mean_in_repair = 1.5;
   JobSpec spec = quiet_job(32);
   FailureKind kind = every(32 * repair / mean_in_repair);
-  kind.per = kind.scope = Per::node;
+  kind.per = kind.scope = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.recovery.spares = spares;
   spec.recovery.repair = {law, repair, 2};
@@ -143,7 +143,7 @@ TEST_CASE("T-G5: the share of time without enough nodes is Erlang's, for any law
   const double expected = waiting_share(mean_in_repair, spares);
   // Work since the beginning is lost at every failure, so only waiting tells. Its error: 400 repairs x 200 histories.
   CAPTURE(spares, to_string(law), expected);
-  CHECK(share(goodput, Spent::waiting) == Approx(expected).epsilon(0.012));
+  CHECK(share(goodput, TimeCategory::waiting) == Approx(expected).epsilon(0.012));
 }
 
 TEST_CASE("a single spare that fails while it waits is there for its mean life out of life and repair",
@@ -153,8 +153,8 @@ TEST_CASE("a single spare that fails while it waits is there for its mean life o
   const double life = 3000, repair = 1000;
   JobSpec spec = quiet_job(4);
   FailureKind crash = once(50'000);
-  crash.per = Per::job;
-  crash.scope = Per::node;
+  crash.per = RateUnit::job;
+  crash.scope = RateUnit::node;
   spec.failures.kinds = {crash};
   spec.recovery.spares = 1;
   spec.recovery.spare_mtbf = s(life);
@@ -164,7 +164,7 @@ TEST_CASE("a single spare that fails while it waits is there for its mean life o
   const Goodput goodput = simulate(spec, one_second_steps(4), 4000);
   // The first of two repairs (the spare's, the node's) ends the wait: half the mean.
   const double expected = repair / (life + repair) * repair / 2;
-  CHECK(share(goodput, Spent::waiting) * 60'000 == Approx(expected).epsilon(0.1));
+  CHECK(share(goodput, TimeCategory::waiting) * 60'000 == Approx(expected).epsilon(0.1));
 }
 
 TEST_CASE("failures come as often as the model says: mean time to failure goes down with scale",
@@ -172,7 +172,7 @@ TEST_CASE("failures come as often as the model says: mean time to failure goes d
   const int nodes = GENERATE(16, 256, 2048);
   JobSpec spec = quiet_job(nodes);
   FailureKind kind = every(6334.6 * 3600);
-  kind.per = Per::node;
+  kind.per = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.horizon = s(54 * 86400.0);
   const Goodput goodput = simulate(spec, one_second_steps(nodes), 400);
@@ -194,8 +194,8 @@ TEST_CASE("no tick is lost or counted twice, whatever happens", "[property][reli
     const Result<History> history = simulate_history(spec, FullStepTimes{}, 7, i, true);
     REQUIRE(history.has_value());
     REQUIRE(history->wall == spec.horizon);
-    REQUIRE(total(history->spent) == history->wall);
-    for (const JobTime& part : history->spent) REQUIRE(part >= JobTime{});
+    REQUIRE(total(history->waterfall) == history->wall);
+    for (const JobTime& part : history->waterfall) REQUIRE(part >= JobTime{});
     // The spans are an account of their own: they follow each other without gap, and agree with the waterfall.
     Waterfall spans{};
     JobTime now;
@@ -203,16 +203,16 @@ TEST_CASE("no tick is lost or counted twice, whatever happens", "[property][reli
       REQUIRE(span.begin == now);
       REQUIRE(span.end > span.begin);
       now = span.end;
-      spans[static_cast<std::size_t>(span.spent)] += span.end - span.begin;
+      spans[static_cast<std::size_t>(span.category)] += span.end - span.begin;
     }
     REQUIRE(now == history->wall);
-    const auto by_spans = [&](Spent what) { return spans[static_cast<std::size_t>(what)]; };
-    for (const Spent what :
-         {Spent::detection, Spent::diagnosis, Spent::waiting, Spent::restart, Spent::load, Spent::planned})
+    const auto by_spans = [&](TimeCategory what) { return spans[static_cast<std::size_t>(what)]; };
+    for (const TimeCategory what : {TimeCategory::detection, TimeCategory::diagnosis, TimeCategory::waiting,
+                                    TimeCategory::restart, TimeCategory::load, TimeCategory::planned})
       REQUIRE(by_spans(what) == of(*history, what));
-    REQUIRE(by_spans(Spent::productive) + by_spans(Spent::checkpoint) ==
-            of(*history, Spent::productive) + of(*history, Spent::degraded) + of(*history, Spent::lost) +
-                of(*history, Spent::checkpoint));
+    REQUIRE(by_spans(TimeCategory::productive) + by_spans(TimeCategory::checkpoint) ==
+            of(*history, TimeCategory::productive) + of(*history, TimeCategory::degraded) +
+                of(*history, TimeCategory::lost) + of(*history, TimeCategory::checkpoint));
     for (std::size_t kind = 0; kind < seen.size(); ++kind) seen[kind] += history->events[kind];
   }
   for (const int count : seen) CHECK(count > 50);
@@ -248,7 +248,7 @@ TEST_CASE("with common draws, more failures never give more goodput on average",
 TEST_CASE("elastic throughput is the closed form when failures are rare", "[oracle][reliability]") {
   JobSpec spec = quiet_job(64);
   FailureKind kind = every(64 * 20'000.0);
-  kind.per = kind.scope = Per::node;
+  kind.per = kind.scope = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.horizon = s(4e6);
   spec.recovery.elastic = Elastic::shrink_batch;

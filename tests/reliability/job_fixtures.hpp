@@ -24,7 +24,7 @@ inline FailureKind every(double mean_s, Effect effect = Effect::crash, LawKind l
   kind.law = {law, mean_s, 1};
   kind.age = FleetAge::fresh;
   kind.effect = effect;
-  kind.scope = Per::job;
+  kind.scope = RateUnit::job;
   return kind;
 }
 
@@ -44,6 +44,8 @@ inline JobSpec quiet_job(int nodes = 1) {
   return spec;
 }
 
-inline JobTime of(const History& history, Spent what) { return history.spent[static_cast<std::size_t>(what)]; }
+inline JobTime of(const History& history, TimeCategory what) {
+  return history.waterfall[static_cast<std::size_t>(what)];
+}
 
 }  // namespace tracecast::test

@@ -14,7 +14,7 @@ History run(const JobSpec& spec, const StepTimes& steps, bool spans = false) {
   REQUIRE(check(spec).has_value());
   const Result<History> history = simulate_history(spec, steps, 1, 0, spans);
   REQUIRE(history.has_value());
-  CHECK(total(history->spent) == history->wall);
+  CHECK(total(history->waterfall) == history->wall);
   return *history;
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("checkpoints stall after every interval, and not after the last step",
   const History history = run(spec, one_second_steps());
   CHECK(history.checkpoints == 9);
   CHECK(history.wall == s(100 + 9 * 2));
-  CHECK(of(history, Spent::checkpoint) == s(18));
+  CHECK(of(history, TimeCategory::checkpoint) == s(18));
 }
 
 TEST_CASE("one crash costs detection, diagnosis, restart, load and the work since the checkpoint",
@@ -61,13 +61,13 @@ TEST_CASE("one crash costs detection, diagnosis, restart, load and the work sinc
   const History history = run(spec, one_second_steps());
   // Checkpoints end at 11 and 22; 5.25 s of work since; then 2 + 3 + 1 + 4 = 10 s until 37.25; 10 steps, stall until
   // 48.25, and 5.75 s more.
-  CHECK(of(history, Spent::lost) == s(5.25));
-  CHECK(of(history, Spent::detection) == s(2));
-  CHECK(of(history, Spent::diagnosis) == s(3));
-  CHECK(of(history, Spent::restart) == s(1));
-  CHECK(of(history, Spent::load) == s(4));
-  CHECK(of(history, Spent::checkpoint) == s(3));
-  CHECK(of(history, Spent::productive) == s(20 + 10 + 5.75));
+  CHECK(of(history, TimeCategory::lost) == s(5.25));
+  CHECK(of(history, TimeCategory::detection) == s(2));
+  CHECK(of(history, TimeCategory::diagnosis) == s(3));
+  CHECK(of(history, TimeCategory::restart) == s(1));
+  CHECK(of(history, TimeCategory::load) == s(4));
+  CHECK(of(history, TimeCategory::checkpoint) == s(3));
+  CHECK(of(history, TimeCategory::productive) == s(20 + 10 + 5.75));
   CHECK(history.interruptions == 1);
   CHECK(history.events == std::vector<int>{1});
 }
@@ -77,7 +77,7 @@ TEST_CASE("without checkpoints a crash goes back to the beginning", "[oracle][re
   spec.failures.kinds = {once(30)};
   spec.horizon = s(50);
   const History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::lost) == s(30));
+  CHECK(of(history, TimeCategory::lost) == s(30));
   CHECK(history.steps == 20);
 }
 
@@ -87,9 +87,9 @@ TEST_CASE("an asynchronous checkpoint is safe only when it has been written", "[
   spec.checkpoint = every_steps(10, {.stall = s(1), .persist = s(5)});
   // The second checkpoint is taken at 22 and safe at 27.
   spec.failures.kinds = {once(26.999)};
-  CHECK(run(spec, one_second_steps()).spent[static_cast<std::size_t>(Spent::lost)] == s(26.999 - 2 - 10));
+  CHECK(run(spec, one_second_steps()).waterfall[static_cast<std::size_t>(TimeCategory::lost)] == s(26.999 - 2 - 10));
   spec.failures.kinds = {once(27)};
-  CHECK(run(spec, one_second_steps()).spent[static_cast<std::size_t>(Spent::lost)] == s(27 - 2 - 20));
+  CHECK(run(spec, one_second_steps()).waterfall[static_cast<std::size_t>(TimeCategory::lost)] == s(27 - 2 - 20));
 }
 
 TEST_CASE("a checkpoint waits for the one before it to be written", "[oracle][reliability]") {
@@ -98,7 +98,7 @@ TEST_CASE("a checkpoint waits for the one before it to be written", "[oracle][re
   spec.checkpoint = every_steps(10, {.stall = s(1), .persist = s(14)});
   // First taken at 11, safe at 25. Second due at 21: waits 4, stalls 1: 26, safe at 40. Third due at 36: until 41.
   const History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::checkpoint) == s(1 + 5 + 5));
+  CHECK(of(history, TimeCategory::checkpoint) == s(1 + 5 + 5));
   CHECK(history.wall == s(42));
 }
 
@@ -111,16 +111,16 @@ TEST_CASE("tiers: the newest copy that survives", "[oracle][reliability]") {
                            {.name = "peer", .every = 2, .load = s(2), .survives = Survives::one_node},
                            {.name = "storage", .every = 4, .load = s(3), .survives = Survives::anything}};
   FailureKind kind = once(98);
-  const auto [scope, steps, load] =
-      GENERATE(table<Per, int, double>({{Per::job, 95, 1}, {Per::node, 95, 2}, {Per::rack, 85, 3}}));
+  const auto [scope, steps, load] = GENERATE(
+      table<RateUnit, int, double>({{RateUnit::job, 95, 1}, {RateUnit::node, 95, 2}, {RateUnit::rack, 85, 3}}));
   kind.scope = scope;
   spec.failures.kinds = {kind};
   spec.horizon = s(98 + load);
   const History history = run(spec, one_second_steps(4));
   // Checkpoints number 0, 1, … after 5, 10, … steps: memory has all, peer 5, 15, … 95, storage 5, 25, … 85.
   CHECK(history.steps == steps);
-  CHECK(of(history, Spent::lost) == s(98 - steps));
-  CHECK(of(history, Spent::load) == s(load));
+  CHECK(of(history, TimeCategory::lost) == s(98 - steps));
+  CHECK(of(history, TimeCategory::load) == s(load));
 }
 
 TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier", "[oracle][reliability]") {
@@ -128,45 +128,45 @@ TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier
   spec.failures.kinds = {once(1000, Effect::hang)};
   spec.horizon = s(2000);
   spec.recovery.collective_timeout = s(600);
-  CHECK(of(run(spec, one_second_steps()), Spent::detection) == s(600));
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(600));
   spec.recovery.watchdog_poll = s(60);
   spec.recovery.watchdog_threshold = s(120);
-  const JobTime watched = of(run(spec, one_second_steps()), Spent::detection);
+  const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
   CHECK(watched > s(120));
   CHECK(watched <= s(180));
   spec.recovery.collective_timeout = s(100);
-  CHECK(of(run(spec, one_second_steps()), Spent::detection) == s(100));
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
 TEST_CASE("no spare: the job waits for the repair; with one it waits for the swap", "[oracle][reliability]") {
   JobSpec spec = quiet_job(2);
   FailureKind kind = once(100);
-  kind.scope = Per::node;
+  kind.scope = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.horizon = s(150);
   spec.recovery.repair = {LawKind::fixed, 30, 1};
   spec.recovery.spare_swap = s(7);
-  CHECK(of(run(spec, one_second_steps(2)), Spent::waiting) == s(37));
+  CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(37));
   spec.recovery.spares = 1;
-  CHECK(of(run(spec, one_second_steps(2)), Spent::waiting) == s(7));
+  CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(7));
   spec.recovery.hot_spares = true;
   spec.recovery.scheduler = s(20);
   spec.recovery.communicators = s(3);
-  CHECK(of(run(spec, one_second_steps(2)), Spent::restart) == s(3));
+  CHECK(of(run(spec, one_second_steps(2)), TimeCategory::restart) == s(3));
 }
 
 TEST_CASE("a rack takes all its nodes: one spare is not enough", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   spec.failures.nodes_per_rack = 2;
   FailureKind kind = once(100);
-  kind.scope = Per::rack;
+  kind.scope = RateUnit::rack;
   spec.failures.kinds = {kind};
   spec.horizon = s(180);
   spec.recovery.repair = {LawKind::fixed, 30, 1};
   spec.recovery.spares = 1;
-  CHECK(of(run(spec, one_second_steps(4)), Spent::waiting) == s(30));
+  CHECK(of(run(spec, one_second_steps(4)), TimeCategory::waiting) == s(30));
   spec.recovery.spares = 2;
-  CHECK(of(run(spec, one_second_steps(4)), Spent::waiting) == s(0));
+  CHECK(of(run(spec, one_second_steps(4)), TimeCategory::waiting) == s(0));
 }
 
 TEST_CASE("a failure during the restart begins it again; during diagnosis it joins", "[oracle][reliability]") {
@@ -176,19 +176,19 @@ TEST_CASE("a failure during the restart begins it again; during diagnosis it joi
   spec.recovery.scheduler = s(20);
   // Restart from 50, spoilt at 60, again until 80.
   History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::restart) == s(30));
+  CHECK(of(history, TimeCategory::restart) == s(30));
   CHECK(history.interruptions == 2);
   spec.recovery.diagnosis = s(15);
   // Diagnosis 50 to 65 holds the second failure; restart until 85.
   history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::restart) == s(20));
-  CHECK(of(history, Spent::diagnosis) == s(15));
+  CHECK(of(history, TimeCategory::restart) == s(20));
+  CHECK(of(history, TimeCategory::diagnosis) == s(15));
   CHECK(history.interruptions == 1);
   // Parts that do not age while the job stands: the second failure comes 10 s of running later.
   spec.recovery.failures_in_restart = false;
   history = run(spec, one_second_steps());
   CHECK(history.interruptions == 2);
-  CHECK(of(history, Spent::lost) == s(50 + 10));
+  CHECK(of(history, TimeCategory::lost) == s(50 + 10));
 }
 
 TEST_CASE("silent corruption goes back to a copy from before it", "[oracle][reliability]") {
@@ -201,7 +201,7 @@ TEST_CASE("silent corruption goes back to a copy from before it", "[oracle][reli
   spec.recovery.diagnosis = s(1);
   const History history = run(spec, one_second_steps());
   // Noticed at 62.5; the copies of 40, 50 and 60 are corrupt.
-  CHECK(of(history, Spent::lost) == s(32.5));
+  CHECK(of(history, TimeCategory::lost) == s(32.5));
   CHECK(history.steps == 35);  // 30, and 5 of the 5.5 s after 63.5
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a crash that goes back before a corruption undoes it", "[oracle][reli
   spec.horizon = s(60);
   spec.checkpoint = every_steps(10);
   const History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::lost) == s(8));
+  CHECK(of(history, TimeCategory::lost) == s(8));
   CHECK(history.interruptions == 1);
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("S0: a loss spike at a token count costs (q + z) steps and a restart",
   spec.course.spike_rollback_steps = q;
   spec.recovery.scheduler = s(60);
   const History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::lost) == s(q + z));
+  CHECK(of(history, TimeCategory::lost) == s(q + z));
   CHECK(history.wall == s(2000 + q + z + 60));
   CHECK(history.interruptions == 1);
 }
@@ -243,9 +243,9 @@ TEST_CASE("slow stretches take the step time that the engine gives", "[oracle][r
   steps.table[{.gpu_speed_percent = 80}] = {from_seconds(1.2), 1000};
   const History history = run(spec, steps);
   // The step that is running ends at 11; slow from there until the one that is running at 19.5 ends: 8 of them, 20.6.
-  CHECK(of(history, Spent::degraded) == s(8 * 0.2));
+  CHECK(of(history, TimeCategory::degraded) == s(8 * 0.2));
   CHECK(history.wall == s(20 + 1.6));
-  CHECK(of(history, Spent::productive) == s(20));
+  CHECK(of(history, TimeCategory::productive) == s(20));
 }
 
 TEST_CASE("a state that the engine cannot speak about is an error, not a guess", "[error][reliability]") {
@@ -267,12 +267,12 @@ TEST_CASE("a flap within the transport's retries stalls, a longer one is a hang"
   spec.horizon = s(20 + 10);
   spec.recovery.collective_timeout = s(5);
   History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::degraded) == s(19.5));
+  CHECK(of(history, TimeCategory::degraded) == s(19.5));
   CHECK(history.interruptions == 0);
   spec.recovery.flap_budget = s(20);
   spec.horizon = s(20);
   history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::detection) == s(5));
+  CHECK(of(history, TimeCategory::detection) == s(5));
   CHECK(history.interruptions == 1);
 }
 
@@ -284,7 +284,7 @@ TEST_CASE("slow storage stretches checkpoints and loads", "[oracle][reliability]
   spec.failures.kinds = {kind};
   spec.course.target_tokens = 31'000;
   spec.checkpoint = every_steps(10, {.stall = s(1)});
-  CHECK(of(run(spec, one_second_steps()), Spent::checkpoint) == s(1 + 2 + 1));
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::checkpoint) == s(1 + 2 + 1));
 }
 
 TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]") {
@@ -296,9 +296,9 @@ TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]
   spec.recovery.scheduler = s(10);
   spec.course.target_tokens = 200'000;
   const History history = run(spec, one_second_steps());
-  CHECK(of(history, Spent::lost) == s(0));
-  CHECK(of(history, Spent::planned) == s(100));
-  CHECK(of(history, Spent::checkpoint) == s(4));
+  CHECK(of(history, TimeCategory::lost) == s(0));
+  CHECK(of(history, TimeCategory::planned) == s(100));
+  CHECK(of(history, TimeCategory::checkpoint) == s(4));
   CHECK(history.interruptions == 0);
   CHECK(history.wall == s(200 + 4 + 100 + 10 + 2));
 }
@@ -306,9 +306,9 @@ TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]
 TEST_CASE("S0: elastic continuation trains (D-1)/D until the node is back", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(100.5);
-  kind.per = Per::node;
+  kind.per = RateUnit::node;
   kind.parts_per_unit = 0.25;
-  kind.scope = Per::node;
+  kind.scope = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.recovery.elastic = Elastic::shrink_batch;
   spec.recovery.reconfigure = s(5);
@@ -318,9 +318,9 @@ TEST_CASE("S0: elastic continuation trains (D-1)/D until the node is back", "[or
   const History history = run(spec, one_second_steps(4));
   // 100 steps; half a step lost; 5 s; from 105.5 on 750 tokens a step until the step in which the node is back
   // (145.75) ends: 41 steps, 146.5; 5 s; then 43 whole steps and half of one.
-  CHECK(of(history, Spent::lost) == s(0.5));
-  CHECK(of(history, Spent::restart) == s(10));
-  CHECK(of(history, Spent::degraded) == s(41 * 0.25));
+  CHECK(of(history, TimeCategory::lost) == s(0.5));
+  CHECK(of(history, TimeCategory::restart) == s(10));
+  CHECK(of(history, TimeCategory::degraded) == s(41 * 0.25));
   CHECK(history.tokens == 100'000 + 41 * 750 + 43'000);
 }
 
@@ -328,15 +328,15 @@ TEST_CASE("elastic continuation with a shard that only the lost node had goes ba
           "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(105.5);
-  kind.scope = Per::node;
+  kind.scope = RateUnit::node;
   spec.failures.kinds = {kind};
   spec.recovery.elastic = Elastic::shrink_batch;
   spec.recovery.elastic_rollback = true;
   spec.checkpoint = every_steps(10, {.load = s(2)});
   spec.horizon = s(200);
   const History history = run(spec, one_second_steps(4));
-  CHECK(of(history, Spent::lost) == s(5.5));
-  CHECK(of(history, Spent::load) == s(2));
+  CHECK(of(history, TimeCategory::lost) == s(5.5));
+  CHECK(of(history, TimeCategory::load) == s(2));
 }
 
 TEST_CASE("batch ramp: the time of training is the sum over its pieces", "[oracle][reliability]") {
@@ -354,16 +354,16 @@ TEST_CASE("batch ramp: the time of training is the sum over its pieces", "[oracl
 
 TEST_CASE("impossible jobs are refused", "[error][reliability]") {
   JobSpec spec = quiet_job();
-  CHECK(to_string(check(spec).error()) == "the job has neither days nor tokens to run for");
+  CHECK(to_string(check(spec).error()) == "the job needs a duration or a number of tokens");
   spec.horizon = s(1);
   spec.checkpoint.interval_steps = 1;
-  CHECK(to_string(check(spec).error()) == "checkpoints are taken but nowhere kept");
+  CHECK(to_string(check(spec).error()) == "checkpoints need at least one level that keeps them");
   spec.checkpoint.tiers = {{.every = 0}};
-  CHECK(to_string(check(spec).error()) == "a level of checkpointing takes part in every n-th checkpoint, n >= 1");
+  CHECK(to_string(check(spec).error()) == "a checkpoint level must take part in every n-th checkpoint with n >= 1");
   spec.checkpoint = {};
   spec.failures.kinds = {every(0)};
-  CHECK(to_string(check(spec).error()) == "'crash' has no mean time between failures");
+  CHECK(to_string(check(spec).error()) == "'crash' needs a mean time between failures");
   spec.failures.kinds = {every(1)};
   spec.failures.kinds[0].magnitude = 0;
-  CHECK(to_string(check(spec).error()) == "'crash' leaves a speed outside of (0, 1]");
+  CHECK(to_string(check(spec).error()) == "'crash' must leave a speed in (0, 1]");
 }

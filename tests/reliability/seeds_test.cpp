@@ -21,7 +21,7 @@ History run(const JobSpec& spec, const StepTimes& steps) {
   REQUIRE(check(spec).has_value());
   const Result<History> history = simulate_history(spec, steps, 1, 0);
   REQUIRE(history.has_value());
-  CHECK(total(history->spent) == history->wall);
+  CHECK(total(history->waterfall) == history->wall);
   return *history;
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("0-20 a loss spike at 72 G tokens goes back and takes its steps again"
   spec.course.spike_rollback_steps = 100;
   const History spiked = run(spec, million_token_steps());
   // Noticed at step 72,250; 100 steps before the spike is 71,900, the checkpoint before that has 71,000 steps.
-  CHECK(of(spiked, Spent::lost) == s(1250));
-  CHECK(of(spiked, Spent::load) == s(60));
+  CHECK(of(spiked, TimeCategory::lost) == s(1250));
+  CHECK(of(spiked, TimeCategory::load) == s(60));
   CHECK(spiked.wall == calm.wall + s(1250 + 60));
   CHECK(spiked.goodput() < calm.goodput());
 }
@@ -76,7 +76,7 @@ TEST_CASE("0-21 the answer to a spike is chosen: nothing, a short way back, a lo
 TEST_CASE("0-22 going on with D-1 replicas beats a full restart where restarts are dear", "[seeds][reliability]") {
   JobSpec spec = quiet_job(32);
   FailureKind node = every(32 * 86'400.0);
-  node.per = node.scope = Per::node;
+  node.per = node.scope = RateUnit::node;
   spec.failures.kinds = {node};
   spec.horizon = s(30 * 86'400.0);
   spec.checkpoint = every_steps(600, {.stall = s(5), .load = s(60)});
@@ -96,23 +96,23 @@ TEST_CASE("0-23 a wrong resume is a rollback to before it", "[seeds][reliability
   spec.checkpoint = every_steps(300);
   spec.course = {.spikes_at_tokens = {301'000'000}, .spike_notice_steps = 199, .target_tokens = 1'000'000'000};
   const History history = run(spec, million_token_steps());
-  CHECK(of(history, Spent::lost) == s(200));
+  CHECK(of(history, TimeCategory::lost) == s(200));
   CHECK(history.wall == s(1200));
 }
 
 TEST_CASE("0-24 one node that hangs stops everything until it is noticed", "[seeds][reliability]") {
   JobSpec spec = quiet_job(1024);
   FailureKind hang = once(1000.5, Effect::hang);
-  hang.scope = Per::node;
+  hang.scope = RateUnit::node;
   spec.failures.kinds = {hang};
   spec.horizon = s(1700);
   spec.checkpoint = every_steps(100);
   spec.recovery.collective_timeout = s(600);
   spec.recovery.spares = 1;
   const History history = run(spec, one_second_steps(1024));
-  CHECK(of(history, Spent::detection) == s(600));
-  CHECK(of(history, Spent::productive) == s(1000 + 99.5));
-  CHECK(of(history, Spent::lost) == s(0.5));
+  CHECK(of(history, TimeCategory::detection) == s(600));
+  CHECK(of(history, TimeCategory::productive) == s(1000 + 99.5));
+  CHECK(of(history, TimeCategory::lost) == s(0.5));
 }
 
 TEST_CASE("0-25 polling the job's progress every 1, 10 and 30 minutes", "[seeds][reliability]") {

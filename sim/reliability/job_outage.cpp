@@ -1,0 +1,208 @@
+#include <algorithm>
+
+#include "sim/reliability/job_simulation.hpp"
+
+namespace tracecast {
+namespace {
+
+TimeCategory category_of(OutagePhase phase) {
+  switch (phase) {
+    case OutagePhase::detection:
+      return TimeCategory::detection;
+    case OutagePhase::diagnosis:
+      return TimeCategory::diagnosis;
+    case OutagePhase::waiting:
+      return TimeCategory::waiting;
+    case OutagePhase::restart:
+    case OutagePhase::shrink:
+    case OutagePhase::rejoin:
+      return TimeCategory::restart;
+    case OutagePhase::load:
+      return TimeCategory::load;
+    case OutagePhase::save:
+      return TimeCategory::checkpoint;
+    case OutagePhase::maintenance:
+      break;
+  }
+  return TimeCategory::planned;
+}
+
+}  // namespace
+
+bool is_fragile(OutagePhase phase) {
+  switch (phase) {
+    case OutagePhase::restart:
+    case OutagePhase::load:
+    case OutagePhase::shrink:
+    case OutagePhase::rejoin:
+    case OutagePhase::save:
+      return true;
+    case OutagePhase::detection:
+    case OutagePhase::diagnosis:
+    case OutagePhase::waiting:
+    case OutagePhase::maintenance:
+      break;
+  }
+  return false;
+}
+
+void JobSimulation::advance_outage() {
+  handle_events();
+  if (now_ >= end_) return end_history();
+  if (now_ >= outage().until) return end_phase();
+  const bool ages = spec_.recovery.failures_in_restart;
+  const std::size_t timer = next_timer();
+  const JobTime event = ages ? next_event() : (timer == timers_.size() ? kNever : timers_[timer].at);
+  const JobTime next = std::min({event, outage().until, end_});
+  const TimeCategory category = category_of(outage().phase);
+  spent(category) += next - now_;
+  add_span(category, now_, next);
+  if (!ages) failures_.pause(next - now_);
+  now_ = next;
+}
+
+void JobSimulation::enter(OutagePhase phase, JobTime duration) {
+  outage().phase = phase;
+  outage().until = now_ + duration;
+}
+
+void JobSimulation::end_phase() {
+  switch (outage().phase) {
+    case OutagePhase::detection:
+      return can_shrink() ? shrink() : enter(OutagePhase::diagnosis, spec_.recovery.diagnosis);
+    case OutagePhase::diagnosis:
+    case OutagePhase::maintenance:
+      outage().swapped = false;
+      return replace_nodes();
+    case OutagePhase::waiting:
+      return replace_nodes();
+    case OutagePhase::restart:
+      roll_back();  // more may have been lost than was known at first
+      return load();
+    case OutagePhase::shrink:
+      return spec_.recovery.elastic_rollback ? load() : resume();
+    case OutagePhase::save:
+      return maintain();
+    case OutagePhase::load:
+    case OutagePhase::rejoin:
+      return resume();
+  }
+}
+
+void JobSimulation::begin_outage(int cause, JobTime detection) {
+  if (const Running* step = step_in_progress()) spent(TimeCategory::lost) += step->done;
+  state_ = Outage{.until = now_ + detection, .cause = cause, .damage = {.failed_at = now_}};
+  ++history_.interruptions;
+}
+
+void JobSimulation::begin_rollback_before_spike() {
+  begin_outage(-1, {});
+  outage().damage.steps_at_most = std::max<std::int64_t>(0, spike_->rollback_to);
+  spike_.reset();
+  roll_back();
+}
+
+void JobSimulation::begin_planned_stop() {
+  state_ = Outage{.phase = OutagePhase::save,
+                  .until = now_ + checkpoints_.stall_of_all(storage_speed()),
+                  .cause = *planned_kind_,
+                  .damage = {.failed_at = now_}};
+  planned_kind_.reset();
+}
+
+void JobSimulation::maintain() {
+  checkpoints_.take_all(progress(), now_);
+  since_checkpoint_ = 0;
+  outage().damage.failed_at = now_;
+  const int kind = outage().cause;
+  enter(OutagePhase::maintenance, job_time(draw_s(kind_of(kind).lasts, failures_.attributes(kind))));
+}
+
+/// Nodes that are repaired bring their replicas back into the job.
+void JobSimulation::begin_rejoin() {
+  const auto back = std::min(down_nodes_.size(), static_cast<std::size_t>(returning_));
+  down_nodes_.erase(down_nodes_.begin(), down_nodes_.begin() + static_cast<std::ptrdiff_t>(back));
+  returning_ = 0;
+  rate_.reset();
+  state_ =
+      Outage{.phase = OutagePhase::rejoin, .until = now_ + spec_.recovery.reconfigure, .damage = {.failed_at = now_}};
+}
+
+/// Can the job continue without the replicas of the missing nodes?
+bool JobSimulation::can_shrink() const {
+  const Outage& outage = std::get<Outage>(state_);
+  const Damage& damage = outage.damage;
+  const bool spoilt = damage.taken_before != kNever || damage.steps_at_most != INT64_MAX;
+  if (spec_.recovery.elastic == Elastic::off || outage.missing == 0 || spoilt) return false;
+  const int replicas = (outage.missing + static_cast<int>(down_nodes_.size())) * spec_.replicas_per_node;
+  return replicas < spec_.replicas;
+}
+
+/// The replicas of the failed nodes leave the job; spares, as far as there are any, bring them back later.
+void JobSimulation::shrink() {
+  Outage& outage = this->outage();
+  down_nodes_.insert(down_nodes_.end(), outage.failed_nodes.begin(), outage.failed_nodes.end());
+  outage.failed_nodes.clear();
+  const int swaps = std::min(spares_, outage.missing);
+  for (int n = 0; n < swaps; ++n) timers_.push_back({now_ + spec_.recovery.spare_swap, Timer::What::replica_back, -1});
+  spares_ -= swaps;
+  outage.missing = 0;
+  rate_.reset();
+  enter(OutagePhase::shrink, spec_.recovery.reconfigure);
+}
+
+/// Spares replace missing nodes; without a spare the job waits for the next repair. Then it restarts.
+void JobSimulation::replace_nodes() {
+  Outage& outage = this->outage();
+  if (outage.missing == 0) {
+    outage.failed_nodes.clear();
+    return enter(OutagePhase::restart, restart_time());
+  }
+  const int taken = std::min(spares_, outage.missing);
+  spares_ -= taken;
+  outage.missing -= taken;
+  outage.swapped = outage.swapped || taken > 0;
+  enter(OutagePhase::waiting, taken > 0 ? spec_.recovery.spare_swap : next_repair() - now_);
+}
+
+void JobSimulation::load() {
+  const CheckpointStore::Copy copy = checkpoints_.best(outage().damage);
+  const double speed = copy.remote ? storage_speed() : 1;
+  enter(OutagePhase::load, speed < 1 ? job_time(seconds(copy.load) / speed) : copy.load);
+}
+
+/// Back to the newest copy that is left. The work since then is lost.
+void JobSimulation::roll_back() {
+  const Damage& damage = outage().damage;
+  const CheckpointStore::Copy copy = checkpoints_.best(damage);
+  checkpoints_.forget(damage, copy.progress.steps);
+  spent(TimeCategory::lost) += (spent(TimeCategory::productive) - copy.progress.productive) +
+                               (spent(TimeCategory::degraded) - copy.progress.degraded);
+  spent(TimeCategory::productive) = copy.progress.productive;
+  spent(TimeCategory::degraded) = copy.progress.degraded;
+  history_.tokens = copy.progress.tokens;
+  history_.steps = copy.progress.steps;
+  since_checkpoint_ = 0;
+  rate_.reset();
+  if (corrupted_at_ != kNever && copy.taken <= corrupted_at_) {
+    corrupted_at_ = kNever;
+    std::erase_if(timers_, [](const Timer& t) { return t.what == Timer::What::corruption_noticed; });
+  }
+}
+
+JobTime JobSimulation::restart_time() const {
+  const RecoveryPolicy& r = spec_.recovery;
+  const bool processes_run = r.hot_spares && std::get<Outage>(state_).swapped;
+  const JobTime bootstrap{r.communicators_per_1k_ranks.nanoseconds * spec_.machine.gpus / 1000};
+  return (processes_run ? JobTime{} : r.scheduler + r.container) + r.communicators + bootstrap + r.warm_up;
+}
+
+JobTime JobSimulation::next_repair() const {
+  JobTime soonest = kNever;
+  for (const Timer& timer : timers_)
+    if (timer.what == Timer::What::repaired) soonest = std::min(soonest, timer.at);
+  TRACECAST_ASSERT(soonest != kNever, "every missing node is in repair");
+  return soonest;
+}
+
+}  // namespace tracecast
