@@ -209,7 +209,8 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
     const GoodputReport& report = **goodput;
     share = report.goodput.goodput.mean;
     Json waterfall = Json::object();
-    for (std::size_t i = 0; i < kTimeCategories; ++i) waterfall[to_string(static_cast<TimeCategory>(i))] = report.goodput.share[i];
+    for (std::size_t i = 0; i < kTimeCategories; ++i)
+      waterfall[to_string(static_cast<TimeCategory>(i))] = report.goodput.share[i];
     out["goodput"] = {{"mean", share},
                       {"low", report.goodput.goodput.low},
                       {"high", report.goodput.goodput.high},
