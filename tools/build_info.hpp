@@ -5,7 +5,7 @@
 
 namespace tracecast::cli {
 
-/// "0.1.0"
+/// "0.2.0"
 std::string version();
 
 /// Version, build type, compiler, and which optional parts are in it: several lines, no newline at the end.
