@@ -12,13 +12,16 @@ namespace tracecast::accuracy {
 namespace {
 
 // What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit, B200
-// 14 % bias (CALIBRATION.md 1).
+// 14 % bias (docs/references.md#gemm-fit).
 constexpr double kTransferResidual = 0.05;
 // Batched multiplications whose head size is no multiple of 8 (see GemmModel::unaligned_factor). BLOOM's four rows with
-// head size 108 take 20-30 % longer steps, of which the score matrices are about 5 % (ACCURACY.md A3).
+// head size 108 take 20-30 % longer steps, of which the score matrices are about 5 %
+// (docs/references.md#gemm-alignment).
 constexpr double kUnaligned = 5;
 constexpr const char* kRtxProAttention = "kernels/aiconfigurator/attn_causal_fwd_rtx_pro_6000_server.csv.gz";
-constexpr const char* kRuns = "ACCURACY.md A4 (657 rows of data/validation/runs.csv)";
+constexpr const char* kRuns = "docs/references.md#in-training-factors (657 published runs)";
+constexpr const char* kHostRuns =
+    "docs/references.md#in-training-host (657 published runs); graphs: docs/references.md#launch-fit";
 
 struct NarrowFormat {
   Precision precision;
@@ -52,7 +55,7 @@ double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision pr
 double layer_memory_efficiency(const Profile& profile) {
   struct Work {
     OperatorKind kind;
-    double forward;  ///< bytes per token (DOMAIN.md 1.3)
+    double forward;  ///< bytes per token (docs/references.md#elementwise-bytes)
     double backward;
   };
   constexpr double kHidden = 4096;
@@ -72,7 +75,8 @@ double layer_memory_efficiency(const Profile& profile) {
   return bytes / time;
 }
 
-/// Factors between isolated kernels and the shares that A4 found inside training steps.
+/// Factors between isolated kernels and the shares found inside training steps
+/// (docs/references.md#in-training-factors).
 void set_in_training(Profile& profile, const Achieved& achieved, double further_gemm) {
   InTraining& factors = profile.in_training;
   const auto share = [&](Precision precision) {
@@ -82,19 +86,21 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   factors.gemm_fp8 = factors.gemm;
   if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8))
     factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8 * further_gemm;
-  // The rows that A4's share was found on name no kind of scales; block scales are fitted apart and start from the same share.
+  // The rows that the share was found on name no kind of scales; block scales are fitted apart and start from the same
+  // share.
   factors.gemm_fp8_block = factors.gemm_fp8;
   if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8_block))
     factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8 * further_gemm;
   factors.gemm_fp4 = factors.gemm_fp8;
   if (achieved.gemm_fp4 > 0 && profile.gemm.contains(Precision::nvfp4))
     factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4 * further_gemm;
-  constexpr double kWeightGradient = 1.10;  // A4: wgrad / dgrad
+  constexpr double kWeightGradient = 1.10;  // wgrad / dgrad, docs/references.md#in-training-factors
   const double isolated = profile.gemm.empty() ? 1 : profile.gemm.begin()->second.wgrad_factor;
   factors.weight_gradient = kWeightGradient / isolated;
   factors.attention = achieved.attention > 0 ? profile.attention.front().forward_efficiency / achieved.attention : 1.25;
   factors.scores = 1.06;
-  // A4: bytes of unfused softmax move at 1.1 x the memory bandwidth, the passes of DOMAIN.md 1.3 being too many.
+  // Unfused softmax moves the bytes of docs/references.md#elementwise-bytes at 1.1 x the memory bandwidth: they count
+  // too many passes (docs/references.md#in-training-factors).
   factors.softmax = find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1;
   factors.memory = achieved.memory_time * layer_memory_efficiency(profile);
   factors.fit = {kRuns, 657, 0.05};
@@ -103,13 +109,14 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
 /// The host side is the server's and the framework's more than the GPU's.
 HostModel host_model(const std::string& architecture) {
   HostModel host;
-  // A4: Megatron-Core 13 us per launch, 26 launches per layer forward; a layer has about 11 operators here.
+  // Megatron-Core: 13 us per launch, 26 launches per layer forward (docs/references.md#in-training-host); a layer has
+  // about 11 operators here.
   host.launch = 13e-6 * 26 / 11;
-  // CALIBRATION.md 4: a node of a CUDA graph, A100 with EPYC and GH200.
+  // A node of a CUDA graph, A100 with EPYC and GH200 (docs/references.md#launch-fit).
   host.graph_launch = architecture == "Ampere" || architecture == "Volta" ? 0.79e-6 : 0.59e-6;
   host.step_overhead = 4e-3;
   host.step_overhead_per_rank = 0.8e-6;
-  host.fit = {std::string(kRuns) + "; graphs: CALIBRATION.md 4", 657, 0.3};
+  host.fit = {kHostRuns, 657, 0.3};
   return host;
 }
 
@@ -232,7 +239,10 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   if (profile.gemm.contains(Precision::fp32)) profile.gemm.at(Precision::fp32).efficiency = 0.85;
   profile.grouped_gemm = model;
   profile.grouped_gemm.efficiency *= 0.8;
-  const Fit assumed{"specification; efficiencies as A100's and H100's medians (CALIBRATION.md 2, 3)", 0, 0.3};
+  const Fit assumed{
+      "specification; efficiencies as A100's and H100's medians (docs/references.md#attention-fit, "
+      "docs/references.md#memory-bound-fit)",
+      0, 0.3};
   for (const bool causal : {true, false})
     profile.attention.push_back(
         {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
@@ -349,8 +359,9 @@ void Assembler::put_stated(Profile& profile) {
   const auto put = [&](OperatorKind kind, Pass pass, double efficiency, const std::string& data) {
     profile.memory_bound[{kind, pass}] = {3e-6, efficiency, {data, 0, 0.2}};
   };
-  // simllm's copies of 1 GiB and more: A100 .82, GH200 .86; CALIBRATION.md 1: memory-bound GEMMs of B200 .78.
-  put(OperatorKind::copy, Pass::forward, ampere ? 0.82 : blackwell ? 0.78 : 0.86, "simllm copies, CALIBRATION.md 3");
+  // simllm's copies of 1 GiB and more: A100 .82, GH200 .86; memory-bound GEMMs of B200 .78.
+  const double copy = ampere ? 0.82 : blackwell ? 0.78 : 0.86;
+  put(OperatorKind::copy, Pass::forward, copy, "simllm copies, docs/references.md#memory-bound-fit");
   // SimuMax: A100 PCIe .808 and .188 of 1600 GB/s (its memory has 1935); B200 .325 and .501 of 8000 (7700).
   put(OperatorKind::cross_entropy, Pass::forward,
       ampere      ? 0.67
@@ -365,7 +376,7 @@ void Assembler::put_stated(Profile& profile) {
   put(OperatorKind::softmax, Pass::forward, 0.8,
       "assumed: a streaming kernel; its level in training is in_training.softmax");
   put(OperatorKind::optimizer, Pass::optimizer, 0.62,
-      "ACCURACY.md A4: 62 % of memory bandwidth at 30 bytes per parameter");
+      "docs/references.md#in-training-factors: 62 % of memory bandwidth at 30 bytes per parameter");
 }
 
 void Assembler::note_fit(const Profile& profile, const std::string& group, const Fit& fit) {

@@ -5,7 +5,7 @@
 namespace tracecast::accuracy {
 namespace {
 
-// The GPUs on which the kernels were measured (gpu_specs.csv); their models are shares of these peaks.
+// The GPUs on which the kernels were measured; their models are shares of these peaks.
 constexpr GpuPeak kA100{312e12, 2.039e12, 108};
 constexpr GpuPeak kH100{989.4e12, 3.35e12, 132};
 constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
@@ -112,11 +112,12 @@ std::vector<AttentionModel> with_slower(std::vector<AttentionModel> models, cons
   return models;
 }
 
-/// ACCURACY.md A4, from runs alone: MPT's attention with ALiBi, and Hopper's cuDNN before its version 9.
+/// docs/references.md#attention-by-year, from runs alone: MPT's attention with ALiBi, and Hopper's cuDNN before its
+/// version 9.
 std::vector<AttentionModel> with_triton(std::vector<AttentionModel> models) {
-  return with_slower(
-      std::move(models), "fa2", "triton", 1.33,
-      "FlashAttention with ALiBi in Triton: time of FlashAttention 2 x 1.33 (ACCURACY.md A4, Composer's runs)");
+  return with_slower(std::move(models), "fa2", "triton", 1.33,
+                     "FlashAttention with ALiBi in Triton: time of FlashAttention 2 x 1.33 "
+                     "(docs/references.md#attention-by-year, Composer's runs)");
 }
 /// FlashAttention 2 is about twice as fast on A100, forward and backward (Dao 2023, arXiv 2307.08691, abstract).
 std::vector<AttentionModel> with_first_flash(std::vector<AttentionModel> models) {
@@ -125,7 +126,8 @@ std::vector<AttentionModel> with_first_flash(std::vector<AttentionModel> models)
 }
 std::vector<AttentionModel> with_older_cudnn(std::vector<AttentionModel> models) {
   return with_slower(std::move(models), "cudnn", "cudnn8", 1.35,
-                     "cuDNN's before mid 2024: time x 1.35 (ACCURACY.md A4, H100 runs of 2023 and 2024)");
+                     "cuDNN's before mid 2024: time x 1.35 (docs/references.md#attention-by-year, "
+                     "H100 runs of 2023 and 2024)");
 }
 
 std::vector<AttentionModel> ampere(const AttentionTables& tables) {

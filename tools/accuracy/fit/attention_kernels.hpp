@@ -19,7 +19,8 @@ struct AttentionTables {
   const Table* serving_rtx_pro = nullptr;  ///< when the GPU is an RTX PRO 6000, whose kernels are not the data centre's
 };
 
-/// Time of an attention kernel that is not its work. A guess until traces are recorded (CALIBRATION.md 2).
+/// Time of an attention kernel that is not its work. A guess until traces are recorded
+/// (docs/references.md#attention-fit).
 inline constexpr double kAttentionT0 = 4e-6;
 
 /// Models by kernel, head size and mask, the default kernel first:

@@ -5,11 +5,13 @@ namespace {
 
 // mamf-finder's best shapes (published-tables/mamf_bf16_fp8.csv): A100 PCIe 252.9 of SXM's 271.2 TFLOP/s.
 constexpr double kPcieOfSxm = 252.9 / 271.2;
-// ACCURACY.md A4: GEMM time of the 500 W H100 relative to the 700 W part, of B300 and GB300 relative to B200 and GB200.
+// docs/references.md#in-training-factors: GEMM time of the 500 W H100 relative to the 700 W part, of B300 and GB300
+// relative to B200 and GB200.
 constexpr double kH100With500W = 1.16;
 constexpr double kBlackwellUltra = 0.80;
 
-// Usable memory: 79.6 and 39.4 GiB from DOMAIN.md 2.3; the others are what drivers report for the part, rounded down.
+// Usable memory: 79.6 and 39.4 GiB from docs/references.md#memory-overheads; the others are what drivers report for the
+// part, rounded down.
 constexpr Gpu kGpus[] = {
     {"a100", "A100 SXM 80 GB", "A100-SXM-80GB", "Ampere", 79.2, "a100_sxm", "", 1, 1, 1, ""},
     {"a100-40gb", "A100 SXM 40 GB", "A100-SXM-40GB", "Ampere", 39.4, "", "a100", 1, 1, 1, "kernels of a100"},
@@ -18,7 +20,8 @@ constexpr Gpu kGpus[] = {
     {"h100", "H100 SXM 80 GB", "H100-SXM-80GB", "Hopper", 79.6, "h100_sxm", "", 1, 1, 1, ""},
     {"h100-96gb-500w", "H100 96 GB HBM2e 500 W", "H100-96GB-HBM2e-500W", "Hopper", 95.0, "", "h100", 1, 1,
      kH100With500W,
-     "kernels of h100; the 500 W clock by ACCURACY.md A4, 2.4 TB/s by torchtitan's documentation; peaks as H100 SXM"},
+     "kernels of h100; the 500 W clock by docs/references.md#in-training-factors, 2.4 TB/s by torchtitan's "
+     "documentation; peaks as H100 SXM"},
     {"h200", "H200 SXM 141 GB", "H200-SXM-141GB", "Hopper", 139.8, "h200_sxm", "", 1, 1, 1, ""},
     {"h800", "H800 SXM 80 GB", "H800-SXM-80GB", "Hopper", 79.6, "", "h100", 1, 1, 1, "kernels of h100"},
     {"h100-pcie", "H100 PCIe 80 GB", "H100-PCIe-80GB", "Hopper", 79.6, "", "h100", 1, 1, kH100With500W,

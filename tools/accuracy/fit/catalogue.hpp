@@ -6,25 +6,26 @@
 
 namespace tracecast::accuracy {
 
-/// What ACCURACY.md A4 found on published runs, as shares of peaks reached in training; 0: not known.
+/// What was found on published runs (docs/references.md#in-training-factors), as shares of peaks reached in training;
+/// 0: not known.
 struct Achieved {
   double gemm_factor = 1;  ///< isolated to in-training time of 16-bit GEMMs
   double gemm_fp8 = 0;     ///< of the fp8 peak, large shapes
   double gemm_fp4 = 0;
   double attention = 0;    ///< fused, forward, head size 128, long sequences
-  double memory_time = 0;  ///< memory-bound time of a layer x peak bandwidth / bytes of DOMAIN.md 1.3
+  double memory_time = 0;  ///< of a layer's memory-bound work x peak bandwidth / docs/references.md#elementwise-bytes
 };
 
 struct Gpu {
   const char* name;  ///< of the profile
   const char* title;
-  const char* row;  ///< in gpu_specs.csv
+  const char* row;  ///< in the table of data sheets
   const char* architecture;
   double usable_gib;            ///< what a program can allocate at most
   const char* gemm_table;       ///< aiconfigurator's name, "" when its GEMMs were not measured
   const char* based_on;         ///< profile whose kernels this one borrows, "" for none
   double efficiency = 1;        ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
-  int dies = 1;                 ///< rows of gpu_specs.csv that make up this GPU
+  int dies = 1;                 ///< rows of the table of data sheets that make up this GPU
   double in_training_gemm = 1;  ///< further factor on GEMM time in training
   const char* note;             ///< what was assumed
 };

@@ -1,4 +1,5 @@
-/// Fits profiles to the public measurements in shared/data and writes them: `fit_profiles --data DIR --all --out kernels/profiles`.
+/// Fits profiles to the public measurements (docs/references.md) and writes them:
+/// `fit_profiles --data DIR --all --out kernels/profiles`.
 #include <filesystem>
 #include <string>
 

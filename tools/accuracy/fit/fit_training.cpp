@@ -31,7 +31,7 @@ std::vector<fs::path> json_files(const fs::path& folder) {
 }
 
 /// Measured runs that can be forecast, by architecture. Left out: context parallelism, experts and fine-tuning, whose times
-/// depend on how a framework hides exchanges and on its dispatcher (ACCURACY.md A3), which no file says.
+/// depend on how a framework hides exchanges and on its dispatcher (docs/references.md#hard-rows), which no file says.
 Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& root) {
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   std::map<std::string, std::vector<Scenario>> runs;
@@ -55,16 +55,17 @@ void apply(const TrainingFit& fit, Profile& profile) {
   factors.memory *= fit.memory;
   factors.softmax *= fit.memory;
   factors.fit.data = fmt::format(
-      "ACCURACY.md A4, then {} runs of scenarios/published on this architecture (fit_training)", fit.runs.size());
+      "docs/references.md#in-training-factors, then {} runs of scenarios/published on this architecture (fit_training)",
+      fit.runs.size());
   factors.fit.samples = static_cast<int>(fit.runs.size());
   factors.fit.residual =
-      std::max(0.05, fit.residual);  // never below what releases and sites differ by (ACCURACY.md A5)
+      std::max(0.05, fit.residual);  // never below what releases and sites differ by (docs/references.md#noise-floor)
 }
 
 /// What no scenario's run tells of an architecture. Volta's multiplications, of the same libraries, take Ampere's factor as it was
-/// fitted since calibrate gave both that of ACCURACY.md A4. How far such factors may be off: A4's of Blackwell by 7 % (1.12 to
-/// 1.30 around 1.25, by bootstrap); all others by a tenth, since A4's architectures differ by 4 % in multiplications and by 20
-/// to 30 in attention and memory.
+/// fitted since calibrate gave both that of docs/references.md#in-training-factors. How far such factors may be off:
+/// those of Blackwell by 7 % (1.12 to 1.30 around 1.25, by bootstrap); all others by a tenth, since architectures
+/// differ by 4 % in multiplications and by 20 to 30 in attention and memory.
 void borrow(const InTraining& ampere, const Gpu& gpu, InTraining& factors) {
   constexpr double kFoundByA4 = 0.07;
   constexpr double kBorrowed = 0.10;
@@ -72,7 +73,7 @@ void borrow(const InTraining& ampere, const Gpu& gpu, InTraining& factors) {
   factors.fit.residual = found ? kFoundByA4 : kBorrowed;
   if (found) return;
   factors.fit.samples = 0;
-  factors.fit.data = "no run of this architecture: ACCURACY.md A4's of Ampere";
+  factors.fit.data = "no run of this architecture: Ampere's of docs/references.md#in-training-factors";
   if (gpu.architecture != std::string("Volta")) return;
   factors.fit.data += ", multiplications as fitted since";
   factors.gemm = factors.gemm_fp8 = factors.gemm_fp8_block = factors.gemm_fp4 = ampere.gemm;

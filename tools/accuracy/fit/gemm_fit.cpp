@@ -10,8 +10,8 @@
 namespace tracecast::accuracy {
 namespace {
 
-// The clock of Hopper and Blackwell starts to fall at about this size (CALIBRATION.md 1: flat from 1e11 to 1e12, -5 to
-// -10 % above 1e13); the exponent is fitted.
+// The clock of Hopper and Blackwell starts to fall at about this size (docs/references.md#gemm-fit: flat from 1e11 to
+// 1e12, -5 to -10 % above 1e13); the exponent is fitted.
 constexpr double kPowerKnee = 1e11;
 constexpr int kEvaluations = 2400;
 

@@ -17,7 +17,8 @@ struct MemorySample {
 };
 
 /// One operator of Vidur's transformer layers ("add_ms", "mlp_act_ms", "attn_rope_ms", "emb_ms"), with the traffic of
-/// DOMAIN.md 1.3 for its shape; rows below 20 us are left out, since the timer's resolution is 1 us.
+/// docs/references.md#elementwise-bytes for its shape; rows below 20 us are left out, the timer's resolution being
+/// 1 us.
 std::vector<MemorySample> read_vidur_samples(const Table& table, const std::string& column);
 
 /// RMSNorm and LayerNorm of cuDNN on one GPU ("NVIDIA H200"); traffic 2 (backward 3) times the bf16 tensor. Kernels of

@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace tracecast::accuracy {
 namespace {
 
@@ -34,7 +32,7 @@ Result<Profile> read_specification(const Table& table, const std::string& row_na
     Profile profile;
     profile.gpu = row_name;
     profile.kind = "specification";
-    profile.source = fmt::format("{}, row {}", table.name(), row_name);
+    profile.source = "docs/references.md#gpu-data-sheets, " + row_name;
     profile.architecture = architecture;
     profile.sms = static_cast<int>(number("sm"));
     for (const auto& [column, precision] : kPeaks)

@@ -1,4 +1,4 @@
-/// What vendors say about a GPU: a row of data/gpu-specs/gpu_specs.csv.
+/// What vendors say about a GPU: a row of a table of data sheets (docs/references.md#gpu-data-sheets).
 #pragma once
 
 #include <string>

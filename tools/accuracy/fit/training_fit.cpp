@@ -9,12 +9,12 @@
 namespace tracecast::accuracy {
 namespace {
 
-/// Half of what A4's bootstrap leaves open, as in tools/accuracy/calibration.cpp: a fit begins with profiles that were fitted to
-/// measured kernels and to runs before.
+/// Half of what the bootstrap of docs/references.md#in-training-factors leaves open, as in
+/// tools/accuracy/calibration.cpp: a fit begins with profiles that were fitted to measured kernels and to runs before.
 constexpr double kGemmPrior = 0.05;
 constexpr double kAttentionPrior = 0.10;
 constexpr double kMemoryPrior = 0.15;
-/// Repeats and sites of one configuration differ by 1 to 3 %, releases by 10 % (ACCURACY.md A5).
+/// Repeats and sites of one configuration differ by 1 to 3 %, releases by 10 % (docs/references.md#noise-floor).
 constexpr double kRunError = 0.05;
 
 double square(double x) { return x * x; }

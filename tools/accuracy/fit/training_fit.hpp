@@ -29,8 +29,8 @@ struct TrainingFit {
 std::vector<RunLine> forecast_runs(const std::vector<Scenario>& runs, const TrainingFit& fit);
 
 /// Minimises the log errors (squared, linear for outliers) of all runs of one GPU family together, held near 1 by log-normal priors (10 % on
-/// GEMM, 20 % on attention, 40 % on memory-bound work: A4's bootstrap ranges and the spread between its GPUs). One set of
-/// factors for all runs: no parameter per run and none per model.
+/// GEMM, 20 % on attention, 40 % on memory-bound work: bootstrap ranges and spread between GPUs of
+/// docs/references.md#in-training-factors). One set of factors for all runs: no parameter per run and none per model.
 /// Requires runs with a measured step time that can be forecast.
 TrainingFit fit_training(const std::vector<Scenario>& runs);
 
