@@ -154,11 +154,9 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
   if (Result<void> done = restrict_memory(space, options); !done || options.recompute.empty()) return done;
   space.recompute.clear();
   for (const std::string& name : options.recompute) {
-    const Names<Recompute> names = recompute_names();
-    const auto found = std::find_if(names.begin(), names.end(), [&](const auto& each) { return each.first == name; });
-    if (found == names.end())
-      return wrong("--recompute", name, "is no recomputation (allowed: none selective selective_op full)");
-    space.recompute.push_back(found->second);
+    const std::optional<Recompute> found = parse_enum<Recompute>(name);
+    if (!found) return wrong("--recompute", name, fmt::format("is unknown (allowed: {})", all_names<Recompute>()));
+    space.recompute.push_back(*found);
   }
   return {};
 }

@@ -50,7 +50,7 @@ Json catalog(const DataPaths& data) {
   Json schedules = Json::array();
   for (const ScheduleVariant& each : schedule_variants()) schedules.push_back(each.name);
   Json recompute = Json::array();
-  for (const auto& [name, value] : recompute_names()) recompute.push_back(name);
+  for (const auto& each : EnumNames<Recompute>::table) recompute.push_back(each.name);
   return {{"ok", true},
           {"scenarios", names_below(data.scenarios, {"case_studies", "published", "runs", "teaching"})},
           {"topologies", names_below(data.topologies, {})},

@@ -23,7 +23,7 @@ namespace tracecast {
 template <class E>
 struct NamedValue {
   E value;
-  std::string_view name;
+  const char* name;
 };
 
 /// Specialised for each enum with names: `table` lists its values in the order in which messages show them.
@@ -32,7 +32,8 @@ struct EnumNames;
 
 /// Requires a value that is in the table.
 template <class E>
-constexpr std::string_view name_of(E value) {
+  requires requires { EnumNames<E>::table; }
+constexpr const char* to_string(E value) {
   for (const NamedValue<E>& each : EnumNames<E>::table)
     if (each.value == value) return each.name;
   TRACECAST_ASSERT(false, "every value of an enum has a name");
@@ -43,7 +44,7 @@ constexpr std::string_view name_of(E value) {
 template <class E>
 constexpr std::optional<E> parse_enum(std::string_view name) {
   for (const NamedValue<E>& each : EnumNames<E>::table)
-    if (each.name == name) return each.value;
+    if (name == each.name) return each.value;
   return std::nullopt;
 }
 
@@ -57,9 +58,9 @@ std::vector<std::pair<std::string, E>> named_values() {
 
 /// "even ecmp": the allowed values, for messages.
 template <class E>
-std::string all_names() {
+std::string all_names(const char* separator = " ") {
   std::string names;
-  for (const NamedValue<E>& each : EnumNames<E>::table) names.append(names.empty() ? "" : " ").append(each.name);
+  for (const NamedValue<E>& each : EnumNames<E>::table) names.append(names.empty() ? "" : separator).append(each.name);
   return names;
 }
 

@@ -63,7 +63,8 @@ std::string trained_text(const Model& model, const Training& training) {
       fmt::format("trained: {:.4g} M parameters, {:.3g} % of the model", trained / 1e6, 100 * trained / all);
   if (training.lora_rank > 0)
     text += fmt::format("; adapters of rank {} on {}", training.lora_rank,
-                        fmt::join(training.lora_targets.empty() ? lora_target_names() : training.lora_targets, ", "));
+                        training.lora_targets.empty() ? all_names<LoraTarget>(", ")
+                                                      : fmt::format("{}", fmt::join(training.lora_targets, ", ")));
   if (training.frozen_fraction > 0)
     text += fmt::format("; the first {} layers and the embedding are frozen", frozen_layers(model, training));
   return text;
@@ -82,8 +83,8 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
   if (!model.moe) return "";
   std::string text = fmt::format("experts: {} of {} per token, the fullest rank has {:g} times the mean",
                                  model.moe->topk, model.moe->experts, expert_load(training));
-  text +=
-      fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype), parallel.moe_dispatcher);
+  text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
+                      to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);
   if (model.moe->shared_ffn_hidden > 0)
     text +=

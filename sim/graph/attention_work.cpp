@@ -92,8 +92,8 @@ void LayerWriter::attention_core(Pass pass, bool causal) {
   if (!training_.flash_attention) return unfused_attention(pass);
   if (cp() == 1)
     return compute(OperatorKind::attention, pass, Precision::bf16, "attention", attention_shape(seq(), seq(), causal));
-  if (plan_.parallel.cp_comm_type == "all_gather") return gathered_attention(pass, causal);
-  if (plan_.parallel.cp_comm_type == "a2a") return head_exchange_attention(pass, causal);
+  if (plan_.parallel.cp_comm_type == ContextExchange::all_gather) return gathered_attention(pass, causal);
+  if (plan_.parallel.cp_comm_type == ContextExchange::a2a) return head_exchange_attention(pass, causal);
   ring_attention(pass, causal);
 }
 

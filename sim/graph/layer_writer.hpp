@@ -76,7 +76,7 @@ class LayerWriter {
   Bytes tensor_message() const { return Bytes{tokens_ * model_.hidden_size * element_}; }
   void gather_sequence();
   /// tp_split gather: every linear layer is divided by columns, and its result is made whole before the next one.
-  bool gathers_layers() const { return plan_.parallel.tp_split == "gather" && t_ > 1; }
+  bool gathers_layers() const { return plan_.parallel.tp_split == TensorSplit::gather && t_ > 1; }
   /// With it: the [T, width] result of a linear layer, or of attention.
   void gather_result(std::int64_t width);
   Collective reduction() const { return sequence_parallel_ ? Collective::reduce_scatter : Collective::all_reduce; }

@@ -26,7 +26,7 @@ std::int64_t LayerWriter::expert_parameters() const {
 
 Bytes LayerWriter::exchange_size(Precision precision) const {
   double copies = moe().topk;
-  if (plan_.parallel.moe_dispatcher == "deepep") {
+  if (plan_.parallel.moe_dispatcher == MoeDispatcher::deepep) {
     MixtureOfExperts anywhere = moe();
     anywhere.routing_groups = 0;
     copies = expert_nodes_ > 1 ? nodes_reached(moe(), expert_nodes_) : nodes_reached(anywhere, plan_.parallel.ep);

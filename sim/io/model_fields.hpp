@@ -9,18 +9,6 @@ namespace tracecast {
 inline constexpr Range kSize{0, 1'000'000'000'000};  ///< what is too large for a model, `validated` knows better
 inline constexpr Range kNumber{0, INT32_MAX};
 
-inline Names<Activation> activation_names() {
-  return {{"gelu", Activation::gelu},
-          {"relu", Activation::relu},
-          {"swiglu", Activation::swiglu},
-          {"geglu", Activation::geglu}};
-}
-inline Names<Norm> norm_names() { return {{"layer_norm", Norm::layer_norm}, {"rms_norm", Norm::rms_norm}}; }
-inline Names<Position> position_names() {
-  return {
-      {"none", Position::none}, {"learned", Position::learned}, {"rope", Position::rope}, {"alibi", Position::alibi}};
-}
-
 /// Without `latent_attention` and `moe`, which are objects of their own. `m` is a Model, constant or not.
 template <class Visitor, class M>
 void visit_model(Visitor&& visit, M&& m) {
@@ -35,9 +23,9 @@ void visit_model(Visitor&& visit, M&& m) {
   visit("ffn_hidden_size", m.ffn_hidden_size, kSize);
   visit("vocab_size", m.vocab_size, kSize);
   visit("max_position_embeddings", m.max_position_embeddings, kSize);
-  visit("activation", m.activation, activation_names());
-  visit("norm", m.norm, norm_names());
-  visit("position", m.position, position_names());
+  visit("activation", m.activation, named_values<Activation>());
+  visit("norm", m.norm, named_values<Norm>());
+  visit("position", m.position, named_values<Position>());
   visit("tied_embeddings", m.tied_embeddings);
   visit("qkv_bias", m.qkv_bias);
   visit("attention_output_bias", m.attention_output_bias);

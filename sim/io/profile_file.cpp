@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/gemm.hpp"
+#include "sim/io/field_limits.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -18,42 +19,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kPrecisions{Precision::fp32,      Precision::fp16,  Precision::bf16, Precision::fp8,
-                                 Precision::fp8_block, Precision::mxfp8, Precision::nvfp4};
-constexpr std::array kPasses{Pass::forward, Pass::dgrad, Pass::wgrad, Pass::backward, Pass::optimizer};
-
-template <class T, class Values>
-std::vector<std::pair<std::string, T>> choices_of(const Values& values) {
-  std::vector<std::pair<std::string, T>> choices;
-  for (const T value : values) choices.emplace_back(to_string(value), value);
-  return choices;
+template <class E>
+const Names<E>& choices(E) {
+  static const Names<E> all = named_values<E>();
+  return all;
 }
-
-std::vector<OperatorKind> all_kinds() {
-  std::vector<OperatorKind> kinds;
-  for (int i = 0; i < kOperatorKinds; ++i) kinds.push_back(static_cast<OperatorKind>(i));
-  return kinds;
-}
-
-const std::vector<std::pair<std::string, Precision>>& choices(Precision) {
-  static const auto kChoices = choices_of<Precision>(kPrecisions);
-  return kChoices;
-}
-const std::vector<std::pair<std::string, Pass>>& choices(Pass) {
-  static const auto kChoices = choices_of<Pass>(kPasses);
-  return kChoices;
-}
-const std::vector<std::pair<std::string, Collective>>& choices(Collective) {
-  static const auto kChoices = [] {
-    std::vector<Collective> all;
-    for (int i = 0; i < kCollectiveKinds; ++i) all.push_back(static_cast<Collective>(i));
-    return choices_of<Collective>(all);
+const Names<Collective>& choices(Collective) {
+  static const Names<Collective> all = [] {
+    Names<Collective> names;
+    for (int i = 0; i < kCollectiveKinds; ++i)
+      names.emplace_back(to_string(static_cast<Collective>(i)), static_cast<Collective>(i));
+    return names;
   }();
-  return kChoices;
-}
-const std::vector<std::pair<std::string, OperatorKind>>& choices(OperatorKind) {
-  static const auto kChoices = choices_of<OperatorKind>(all_kinds());
-  return kChoices;
+  return all;
 }
 
 /// What a number must satisfy; the reader says so when it does not.
@@ -355,13 +333,13 @@ class ProfileReader {
   template <class T>
   void by_precision(const char* key, std::map<Precision, T>& values) {
     read_object(key, [&](ObjectReader& object) {
-      for (const Precision precision : kPrecisions) {
+      for (const auto& [precision, name] : EnumNames<Precision>::table) {
         T value{};
         if constexpr (std::is_same_v<T, double>) {
-          if (!object.get(to_string(precision), value)) continue;
-          if (value <= 0) object.error(to_string(precision), "is not positive");
+          if (!object.get(name, value)) continue;
+          if (value <= 0) object.error(name, "is not positive");
         } else {
-          std::optional<ObjectReader> member = object.get_object(to_string(precision));
+          std::optional<ObjectReader> member = object.get_object(name);
           if (!member) continue;
           read(*member, value);
         }

@@ -4,7 +4,6 @@
 #include "sim/io/field_limits.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/plan/parallel.hpp"
-#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 
@@ -14,33 +13,8 @@ inline constexpr Range kRanks{1, 16'777'216};
 inline constexpr Range kLength{1, 1'000'000'000};
 inline constexpr Range kCount{0, 1'000'000'000'000'000};
 
-inline Names<Precision> precision_names() {
-  return {{"fp32", Precision::fp32},  {"fp16", Precision::fp16},           {"bf16", Precision::bf16},
-          {"fp8", Precision::fp8},    {"fp8_block", Precision::fp8_block}, {"mxfp8", Precision::mxfp8},
-          {"nvfp4", Precision::nvfp4}};
-}
 inline Names<Precision> reduction_precision_names() {
   return {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}};
-}
-inline Names<Recompute> recompute_names() {
-  return {{"none", Recompute::none},
-          {"selective", Recompute::selective},
-          {"selective_op", Recompute::selective_op},
-          {"full", Recompute::full}};
-}
-inline Names<OptimizerKind> optimizer_names() {
-  return {{"adam", OptimizerKind::adam},
-          {"sgd", OptimizerKind::sgd},
-          {"momentum", OptimizerKind::momentum},
-          {"lars", OptimizerKind::lars},
-          {"lamb", OptimizerKind::lamb}};
-}
-inline Names<DataParallelKind> data_parallel_names() {
-  return {{"automatic", DataParallelKind::automatic},
-          {"ddp", DataParallelKind::ddp},
-          {"deepspeed", DataParallelKind::deepspeed},
-          {"parameter_server", DataParallelKind::parameter_server},
-          {"async_parameter_server", DataParallelKind::async_parameter_server}};
 }
 inline Names<Backend> backend_names() {
   return {{"nccl", Backend::nccl}, {"gloo", Backend::gloo}, {"mpi", Backend::mpi}};
@@ -50,30 +24,13 @@ inline Names<Precision> optimizer_state_precision_names() {
   return {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}};
 }
 inline Names<Precision> dispatch_precision_names() { return {{"bf16", Precision::bf16}, {"fp8", Precision::fp8}}; }
-inline Names<std::string> moe_dispatcher_names() { return {{"alltoall", "alltoall"}, {"deepep", "deepep"}}; }
-inline Names<std::string> cross_entropy_names() {
-  return {{"automatic", ""}, {"vocab_parallel", "vocab_parallel"}, {"pytorch", "pytorch"}, {"fused", "fused"}};
-}
-inline Names<std::string> tp_split_names() { return {{"column_row", "column_row"}, {"gather", "gather"}}; }
-inline Names<std::string> cp_comm_type_names() {
-  return {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}};
-}
-
-inline Names<ShardingStrategy> sharding_strategy_names() {
-  Names<ShardingStrategy> names;
-  for (const ShardingStrategy each :
-       {ShardingStrategy::by_zero_stage, ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
-        ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard, ShardingStrategy::hybrid_shard_zero2})
-    names.emplace_back(to_string(each), each);
-  return names;
-}
 
 /// `p` is a Parallel, constant or not.
 template <class Visitor, class P>
 void visit_parallel(Visitor&& visit, P&& p) {
   visit("tp", p.tp, kDegree);
   visit("sequence_parallel", p.sequence_parallel);
-  visit("tp_split", p.tp_split, tp_split_names());
+  visit("tp_split", p.tp_split, named_values<TensorSplit>());
   visit("pp", p.pp, kDegree);
   visit("vpp", p.vpp, kDegree);
   visit("pp_schedule", p.pp_schedule);
@@ -82,12 +39,12 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("account_for_loss", p.account_for_loss);
   visit("dp", p.dp, kDegreeOrDerived);
   visit("cp", p.cp, kDegree);
-  visit("cp_comm_type", p.cp_comm_type, cp_comm_type_names());
+  visit("cp_comm_type", p.cp_comm_type, named_values<ContextExchange>());
   visit("ep", p.ep, kDegree);
   visit("etp", p.etp, kDegreeOrDerived);
   visit("zero_stage", p.zero_stage, Range{0, 3});
   visit("shard_group", p.shard_group, kDegreeOrDerived);
-  visit("sharding_strategy", p.sharding_strategy, sharding_strategy_names());
+  visit("sharding_strategy", p.sharding_strategy, named_values<ShardingStrategy>());
   visit("reshard_after_forward", p.reshard_after_forward, p.reshard_group, kDegree);
   visit("reshard_root", p.reshard_root);
   visit("rank_order", p.rank_order);
@@ -97,14 +54,14 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("scatter_gather_p2p", p.scatter_gather_p2p);
   visit("tp_comm_overlap", p.tp_comm_overlap);
   visit("ddp_bucket_size", p.ddp_bucket_size, kCount);
-  visit("data_parallel", p.data_parallel, data_parallel_names());
+  visit("data_parallel", p.data_parallel, named_values<DataParallelKind>());
   visit("bucket_cap_mb", p.bucket_cap_mb, kDegreeOrDerived);
   visit("reduce_bucket_size", p.reduce_bucket_size, kCount);
   visit("allgather_bucket_size", p.allgather_bucket_size, kCount);
   visit("prefetch_bucket_size", p.prefetch_bucket_size, kCount);
   visit("param_persistence_threshold", p.param_persistence_threshold, kCount);
   visit("servers", p.servers, kDegree);
-  visit("moe_dispatcher", p.moe_dispatcher, moe_dispatcher_names());
+  visit("moe_dispatcher", p.moe_dispatcher, named_values<MoeDispatcher>());
   visit("moe_chunks", p.moe_chunks, kDegree);
   visit("moe_shared_overlap", p.moe_shared_overlap);
 }
@@ -115,7 +72,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("seq_length", t.seq_length, kLength);
   visit("micro_batch_size", t.micro_batch_size, kLength);
   visit("global_batch_size", t.global_batch_size, kLength);
-  visit("dtype", t.dtype, precision_names());
+  visit("dtype", t.dtype, named_values<Precision>());
   visit("grad_reduce_dtype", t.grad_reduce_dtype, reduction_precision_names());
   visit("bf16_linears", t.bf16_linears);
   visit("bf16_layers_start", t.bf16_layers_start, kDegreeOrDerived);
@@ -125,13 +82,13 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("moe_dispatch_dtype", t.moe_dispatch_dtype, dispatch_precision_names());
   visit("expert_imbalance", t.expert_imbalance);
   visit("expert_capacity_factor", t.expert_capacity_factor);
-  visit("recompute", t.recompute, recompute_names());
+  visit("recompute", t.recompute, named_values<Recompute>());
   visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
   visit("recompute_modules", t.recompute_modules);
   visit("narrow_activations", t.narrow_activations);
   visit("flash_attention", t.flash_attention);
   visit("attention_kernel", t.attention_kernel);
-  visit("optimizer", t.optimizer, optimizer_names());
+  visit("optimizer", t.optimizer, named_values<OptimizerKind>());
   visit("master_weights", t.master_weights);
   visit("offload_optimizer", t.offload_optimizer);
   visit("offload_parameters", t.offload_parameters);
@@ -140,7 +97,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("compiled", t.compiled);
   visit("unfused_elementwise", t.unfused_elementwise);
   visit("loss_mask_fraction", t.loss_mask_fraction);
-  visit("cross_entropy", t.cross_entropy, cross_entropy_names());
+  visit("cross_entropy", t.cross_entropy, named_values<CrossEntropy>());
   visit("gradients_16_bit_too", t.gradients_16_bit_too);
   visit("memory_beside_gib", t.memory_beside_gib);
   visit("lora_rank", t.lora_rank, kDegreeOrDerived);

@@ -185,10 +185,6 @@ Result<Model> validated(Model model) {
   return model;
 }
 
-const char* to_string(FlopsConvention convention) {
-  return convention == FlopsConvention::model_causal ? "model_causal" : "model_full_attn";
-}
-
 LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention) {
   const bool encoder = layer < model.encoder_layers;
   const bool masked = convention == FlopsConvention::model_causal && !encoder;

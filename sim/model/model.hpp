@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -15,6 +16,22 @@ namespace tracecast {
 enum class Activation { gelu, relu, swiglu, geglu };
 enum class Norm { layer_norm, rms_norm };
 enum class Position { none, learned, rope, alibi };
+template <>
+struct EnumNames<Activation> {
+  static constexpr NamedValue<Activation> table[] = {{Activation::gelu, "gelu"},
+                                                     {Activation::relu, "relu"},
+                                                     {Activation::swiglu, "swiglu"},
+                                                     {Activation::geglu, "geglu"}};
+};
+template <>
+struct EnumNames<Norm> {
+  static constexpr NamedValue<Norm> table[] = {{Norm::layer_norm, "layer_norm"}, {Norm::rms_norm, "rms_norm"}};
+};
+template <>
+struct EnumNames<Position> {
+  static constexpr NamedValue<Position> table[] = {
+      {Position::none, "none"}, {Position::learned, "learned"}, {Position::rope, "rope"}, {Position::alibi, "alibi"}};
+};
 
 /// Mixture of experts in the feed-forward part of a layer.
 struct MixtureOfExperts {
@@ -115,7 +132,11 @@ enum class FlopsConvention {
   model_full_attn,  ///< 3 x forward matrix multiplies, attention scores not halved for the causal mask (default)
   model_causal,     ///< the same with the scores halved
 };
-const char* to_string(FlopsConvention convention);
+template <>
+struct EnumNames<FlopsConvention> {
+  static constexpr NamedValue<FlopsConvention> table[] = {{FlopsConvention::model_full_attn, "model_full_attn"},
+                                                          {FlopsConvention::model_causal, "model_causal"}};
+};
 
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,

@@ -8,11 +8,20 @@
 #include <string>
 #include <variant>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
 
 enum class Precision { fp32, fp16, bf16, fp8, fp8_block, mxfp8, nvfp4 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr NamedValue<Precision> table[] = {{Precision::fp32, "fp32"},           {Precision::fp16, "fp16"},
+                                                    {Precision::bf16, "bf16"},           {Precision::fp8, "fp8"},
+                                                    {Precision::fp8_block, "fp8_block"}, {Precision::mxfp8, "mxfp8"},
+                                                    {Precision::nvfp4, "nvfp4"}};
+};
+
 /// Bytes of one element as it is moved by a collective or kept in memory (4-bit formats are rounded up to 1).
 std::int64_t element_size(Precision precision);
 /// 8 or 4 bits: operands are quantised from 16 bit, results leave in 16 bit.
@@ -20,7 +29,6 @@ bool is_narrow(Precision precision);
 /// Bytes of one quantised element with its share of the scales: fp8_block an fp32 scale per 128 elements, mxfp8 8 bits per
 /// 32, nvfp4 8 bits per 16. For 16 and 32 bit the element itself.   Source: OCP MX 1.0; DeepSeek-V3 3.3; NVIDIA NVFP4.
 double quantised_size(Precision precision);
-const char* to_string(Precision precision);
 
 enum class OperatorKind {
   gemm,          ///< one matrix multiplication
@@ -40,10 +48,34 @@ enum class OperatorKind {
   copy,     ///< host-device or device-device copy
 };
 inline constexpr int kOperatorKinds = 15;
-const char* to_string(OperatorKind kind);
+template <>
+struct EnumNames<OperatorKind> {
+  static constexpr NamedValue<OperatorKind> table[] = {{OperatorKind::gemm, "gemm"},
+                                                       {OperatorKind::grouped_gemm, "grouped_gemm"},
+                                                       {OperatorKind::attention, "attention"},
+                                                       {OperatorKind::scores, "scores"},
+                                                       {OperatorKind::softmax, "softmax"},
+                                                       {OperatorKind::norm, "norm"},
+                                                       {OperatorKind::activation, "activation"},
+                                                       {OperatorKind::rope, "rope"},
+                                                       {OperatorKind::residual, "residual"},
+                                                       {OperatorKind::embedding, "embedding"},
+                                                       {OperatorKind::cross_entropy, "cross_entropy"},
+                                                       {OperatorKind::optimizer, "optimizer"},
+                                                       {OperatorKind::cast, "cast"},
+                                                       {OperatorKind::permute, "permute"},
+                                                       {OperatorKind::copy, "copy"}};
+};
 
 enum class Pass { forward, dgrad, wgrad, backward, optimizer };  ///< backward: input and weight gradients in one kernel
-const char* to_string(Pass pass);
+template <>
+struct EnumNames<Pass> {
+  static constexpr NamedValue<Pass> table[] = {{Pass::forward, "forward"},
+                                               {Pass::dgrad, "dgrad"},
+                                               {Pass::wgrad, "wgrad"},
+                                               {Pass::backward, "backward"},
+                                               {Pass::optimizer, "optimizer"}};
+};
 
 /// C[m,n] += A[m,k] B[k,n], `batch` times. For wgrad, m and n are the weight's sides and k the tokens.
 struct GemmShape {

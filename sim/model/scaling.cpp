@@ -18,18 +18,6 @@ constexpr double kA64fx = 6.76e12;
 
 }  // namespace
 
-const char* to_string(ComputeRule rule) {
-  switch (rule) {
-    case ComputeRule::six_nd:
-      return "6ND";
-    case ComputeRule::fitted_5_7_nd:
-      return "5.7ND";
-    case ComputeRule::recompute_8_nd:
-      return "8ND";
-  }
-  return "";
-}
-
 double compute_of(double parameters, double tokens, ComputeRule rule) {
   switch (rule) {
     case ComputeRule::six_nd:

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
+
 namespace tracecast {
 
 enum class ComputeRule {
@@ -18,7 +20,11 @@ enum class ComputeRule {
   fitted_5_7_nd,   ///< C = 5.7 N D, fitted to published models
   recompute_8_nd,  ///< 8 N D: with every forward repeated; hardware FLOPs of Megatron SC'21
 };
-const char* to_string(ComputeRule rule);
+template <>
+struct EnumNames<ComputeRule> {
+  static constexpr NamedValue<ComputeRule> table[] = {
+      {ComputeRule::six_nd, "6ND"}, {ComputeRule::fitted_5_7_nd, "5.7ND"}, {ComputeRule::recompute_8_nd, "8ND"}};
+};
 double compute_of(double parameters, double tokens, ComputeRule rule);
 
 inline constexpr double kChinchillaTokensPerParameter = 20;

@@ -17,7 +17,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 }
 
 bool narrows(const Training& training, NarrowActivation what) {
-  return has(training.narrow_activations, narrow_activation_names()[static_cast<std::size_t>(what)]);
+  return has(training.narrow_activations, to_string(what));
 }
 
 constexpr double kE5M6 = 12.0 / 8;  ///< bytes
@@ -69,7 +69,7 @@ Sizes sizes(const Model& model, const Plan& plan, int layer) {
   s.heads = model.num_attention_heads;
   s.seq_length = static_cast<double>(plan.training.seq_length);
   s.dropout = model.dropout > 0;
-  s.gathered = plan.parallel.tp_split == "gather";
+  s.gathered = plan.parallel.tp_split == TensorSplit::gather;
   add_narrow_sizes(s, model, plan.training, layer);
   if (model.latent_attention) {
     const LatentAttention& latent = *model.latent_attention;
@@ -196,8 +196,8 @@ TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes&
 /// A x of every adapter.
 double adapter_rows(const Training& training) {
   double rows = 0;
-  for (const std::string& target : lora_target_names())
-    if (has_adapter(training, target)) rows += training.lora_rank;
+  for (const auto& each : EnumNames<LoraTarget>::table)
+    if (has_adapter(training, each.name)) rows += training.lora_rank;
   return rows;
 }
 
@@ -209,39 +209,20 @@ double logits(const Model& model, const Plan& plan) {
   return static_cast<double>(model.vocab_size) * plan.training.loss_mask_fraction;
 }
 
-enum class Loss { vocab_parallel, pytorch, fused };
-
-Loss loss_of(const Plan& plan) {
-  const std::string& named = plan.training.cross_entropy;
-  if (named == "fused") return Loss::fused;
-  if (named.empty() ? plan.parallel.zero_stage >= 2 : named == "pytorch") return Loss::pytorch;
-  return Loss::vocab_parallel;
+CrossEntropy loss_of(const Plan& plan) {
+  const CrossEntropy chosen = plan.training.cross_entropy;
+  if (chosen != CrossEntropy::automatic) return chosen;
+  return plan.parallel.zero_stage >= 2 ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
 }
 
 }  // namespace
 
-std::vector<std::string> recompute_module_names() { return {"norm", "activation", "mla_up", "moe"}; }
-
 bool repeats(const Training& training, RecomputeModule module) {
-  return has(training.recompute_modules, recompute_module_names()[static_cast<std::size_t>(module)]);
-}
-
-void check_recompute_modules(PlanCheck& check, const Training& training) {
-  const std::vector<std::string> known = recompute_module_names();
-  for (const std::string& name : training.recompute_modules)
-    if (!has(known, name))
-      check.fault("training.recompute_modules", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
-}
-
-std::vector<std::string> narrow_activation_names() {
-  return {"linear_inputs", "attention_output", "activation_inputs"};
+  return has(training.recompute_modules, to_string(module));
 }
 
 void check_narrow_activations(PlanCheck& check, const Training& training) {
-  const std::vector<std::string> known = narrow_activation_names();
-  for (const std::string& name : training.narrow_activations)
-    if (!has(known, name))
-      check.fault("training.narrow_activations", name, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
+  check.names<NarrowActivation>("training.narrow_activations", training.narrow_activations);
   if (!training.narrow_activations.empty() && !is_narrow(training.dtype))
     check.fault("training.narrow_activations", training.narrow_activations.front(),
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(training.dtype)));
@@ -304,7 +285,7 @@ TokenBytes embedding_activations(const Model& model) {
 
 TokenBytes head_activations(const Model& model, const Plan& plan) {
   const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
-  const double kept = loss_of(plan) == Loss::fused ? activation_size(plan.training) : 4;
+  const double kept = loss_of(plan) == CrossEntropy::fused ? activation_size(plan.training) : 4;
   const TokenBytes head{.split = kept * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {
@@ -330,7 +311,7 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
 
 TokenBytes loss_workspace(const Model& model, const Plan& plan) {
   double bytes = activation_size(plan.training);
-  if (loss_of(plan) == Loss::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
+  if (loss_of(plan) == CrossEntropy::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
   return {.split = bytes * logits(model, plan)};
 }
 

@@ -33,10 +33,14 @@ double rank_bytes(const TokenBytes& bytes, const Plan& plan);
 /// Source: DeepSeek-V3 (arXiv 2412.19437) 3.2.3 and 3.3.3, all three; LLaMA (arXiv 2302.13971) 2.4, whose backward is
 /// written by hand so that only results of linear layers are kept
 enum class RecomputeModule { norm, activation, mla_up, moe };
-std::vector<std::string> recompute_module_names();
+template <>
+struct EnumNames<RecomputeModule> {
+  static constexpr NamedValue<RecomputeModule> table[] = {{RecomputeModule::norm, "norm"},
+                                                          {RecomputeModule::activation, "activation"},
+                                                          {RecomputeModule::mla_up, "mla_up"},
+                                                          {RecomputeModule::moe, "moe"}};
+};
 bool repeats(const Training& training, RecomputeModule module);
-/// Faults: unknown names.
-void check_recompute_modules(PlanCheck& check, const Training& training);
 
 /// Tensors that wait for the backward in fewer than 16 bits (`narrow_activations`), where their linear layer is narrow.
 ///
@@ -50,7 +54,12 @@ void check_recompute_modules(PlanCheck& check, const Training& training);
 /// its quantised input; activation_inputs is Megatron-LM's --activation-func-fp8-input-store. torchao's Float8Linear saves
 /// 16-bit inputs: none of them
 enum class NarrowActivation { linear_inputs, attention_output, activation_inputs };
-std::vector<std::string> narrow_activation_names();
+template <>
+struct EnumNames<NarrowActivation> {
+  static constexpr NamedValue<NarrowActivation> table[] = {{NarrowActivation::linear_inputs, "linear_inputs"},
+                                                           {NarrowActivation::attention_output, "attention_output"},
+                                                           {NarrowActivation::activation_inputs, "activation_inputs"}};
+};
 /// Faults: unknown names; a dtype of 16 bits or more.
 void check_narrow_activations(PlanCheck& check, const Training& training);
 

@@ -66,8 +66,6 @@ std::int64_t multiplied(const std::vector<ParameterGroup>& groups) {
 
 }  // namespace
 
-std::vector<std::string> lora_target_names() { return {"qkv", "proj", "fc1", "fc2"}; }
-
 bool has_adapter(const Training& training, const std::string& target) {
   if (training.lora_rank == 0) return false;
   const std::vector<std::string>& targets = training.lora_targets;

@@ -21,15 +21,20 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "sim/model/model.hpp"
 #include "sim/plan/parallel.hpp"
 
 namespace tracecast {
 
-/// Names that training.lora_targets may hold; none given means all of them.
-std::vector<std::string> lora_target_names();
+/// Matrices that training.lora_targets may name; none given means all of them.
+enum class LoraTarget { qkv, proj, fc1, fc2 };
+template <>
+struct EnumNames<LoraTarget> {
+  static constexpr NamedValue<LoraTarget> table[] = {
+      {LoraTarget::qkv, "qkv"}, {LoraTarget::proj, "proj"}, {LoraTarget::fc1, "fc1"}, {LoraTarget::fc2, "fc2"}};
+};
+/// `target` is the name of a matrix, which need not be one that can have an adapter.
 bool has_adapter(const Training& training, const std::string& target);
 
 /// Layers at the start of the model that are frozen by frozen_fraction.

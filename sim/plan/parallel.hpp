@@ -13,6 +13,16 @@ namespace tracecast {
 
 /// PyTorch FSDP's names for what zero_stage, reshard_after_forward and shard_group say together; see sharding.hpp.
 enum class ShardingStrategy { by_zero_stage, full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
+template <>
+struct EnumNames<ShardingStrategy> {
+  static constexpr NamedValue<ShardingStrategy> table[] = {
+      {ShardingStrategy::by_zero_stage, "by_zero_stage"},
+      {ShardingStrategy::full_shard, "FULL_SHARD"},
+      {ShardingStrategy::shard_grad_op, "SHARD_GRAD_OP"},
+      {ShardingStrategy::no_shard, "NO_SHARD"},
+      {ShardingStrategy::hybrid_shard, "HYBRID_SHARD"},
+      {ShardingStrategy::hybrid_shard_zero2, "_HYBRID_SHARD_ZERO2"}};
+};
 
 /// Who runs data parallelism: whose buckets, and who updates the parameters.
 enum class DataParallelKind {
@@ -21,6 +31,45 @@ enum class DataParallelKind {
   deepspeed,               ///< DeepSpeed: the bucket sizes below
   parameter_server,        ///< workers push gradients to servers, which update, and pull parameters, all together
   async_parameter_server,  ///< the same, each worker at its own pace
+};
+template <>
+struct EnumNames<DataParallelKind> {
+  static constexpr NamedValue<DataParallelKind> table[] = {
+      {DataParallelKind::automatic, "automatic"},
+      {DataParallelKind::ddp, "ddp"},
+      {DataParallelKind::deepspeed, "deepspeed"},
+      {DataParallelKind::parameter_server, "parameter_server"},
+      {DataParallelKind::async_parameter_server, "async_parameter_server"}};
+};
+
+/// How tensor parallelism divides linear layers.
+enum class TensorSplit {
+  column_row,  ///< in pairs, by columns and then by rows, with one reduction for both (Megatron-LM)
+  gather,      ///< every layer by columns; its result is gathered before the next one
+};
+template <>
+struct EnumNames<TensorSplit> {
+  static constexpr NamedValue<TensorSplit> table[] = {{TensorSplit::column_row, "column_row"},
+                                                      {TensorSplit::gather, "gather"}};
+};
+
+/// How attention reaches the keys and values of other context-parallel ranks: in a ring, gathered, or by exchanging heads.
+enum class ContextExchange { p2p, all_gather, a2a };
+template <>
+struct EnumNames<ContextExchange> {
+  static constexpr NamedValue<ContextExchange> table[] = {
+      {ContextExchange::p2p, "p2p"}, {ContextExchange::all_gather, "all_gather"}, {ContextExchange::a2a, "a2a"}};
+};
+
+/// How tokens reach their experts.
+enum class MoeDispatcher {
+  alltoall,  ///< a copy per expert (Megatron-LM's and torchtitan's default)
+  deepep,    ///< a copy per node, forwarded inside it (DeepEP; the model's routing groups limit the nodes of a token)
+};
+template <>
+struct EnumNames<MoeDispatcher> {
+  static constexpr NamedValue<MoeDispatcher> table[] = {{MoeDispatcher::alltoall, "alltoall"},
+                                                        {MoeDispatcher::deepep, "deepep"}};
 };
 
 /// The schedule of a pipeline that names none: Megatron-LM's.
@@ -52,9 +101,7 @@ struct Parallel {
   bool overlap_param_gather = true;           ///< parameters arrive during the next forward
   bool overlap_p2p = true;                    ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
-  /// How tensor parallelism divides linear layers. column_row: in pairs, by columns and then by rows, one reduction for
-  /// both (Megatron-LM). gather: every layer by columns, and its result is gathered before the next one.
-  std::string tp_split = "column_row";
+  TensorSplit tp_split = TensorSplit::column_row;
   bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
@@ -64,10 +111,8 @@ struct Parallel {
   std::int64_t prefetch_bucket_size = 0;         ///< deepspeed, stage 3: gathered ahead; 0: 5e7
   std::int64_t param_persistence_threshold = 0;  ///< deepspeed, stage 3: smaller tensors stay whole; 0: 1e5
   int servers = 1;                               ///< parameter servers, each a host of the cluster's kind
-  std::string cp_comm_type = "p2p";              ///< p2p (ring), all_gather, a2a
-  /// How tokens reach their experts. alltoall: a copy per expert (Megatron-LM's and torchtitan's default). deepep: a copy
-  /// per node, forwarded inside it (DeepEP; the reach of a token is limited by the model's routing groups).
-  std::string moe_dispatcher = "alltoall";
+  ContextExchange cp_comm_type = ContextExchange::p2p;
+  MoeDispatcher moe_dispatcher = MoeDispatcher::alltoall;
   int moe_chunks = 1;  ///< parts of a micro-batch; the exchange of one runs beside the experts' work on another
   bool moe_shared_overlap = false;  ///< shared experts run beside the exchange (Megatron's --moe-shared-expert-overlap)
   bool operator==(const Parallel&) const = default;
@@ -79,7 +124,38 @@ enum class Recompute {
   selective_op,  ///< every second matrix multiplication and element-wise work, not attention (torchtitan's op-level option)
   full,
 };
+template <>
+struct EnumNames<Recompute> {
+  static constexpr NamedValue<Recompute> table[] = {{Recompute::none, "none"},
+                                                    {Recompute::selective, "selective"},
+                                                    {Recompute::selective_op, "selective_op"},
+                                                    {Recompute::full, "full"}};
+};
+
 enum class OptimizerKind { adam, sgd, momentum, lars, lamb };
+template <>
+struct EnumNames<OptimizerKind> {
+  static constexpr NamedValue<OptimizerKind> table[] = {{OptimizerKind::adam, "adam"},
+                                                        {OptimizerKind::sgd, "sgd"},
+                                                        {OptimizerKind::momentum, "momentum"},
+                                                        {OptimizerKind::lars, "lars"},
+                                                        {OptimizerKind::lamb, "lamb"}};
+};
+
+/// What the loss works in.
+enum class CrossEntropy {
+  automatic,       ///< pytorch with zero_stage 2 and 3, which are FSDP's and DeepSpeed's, else vocab_parallel
+  vocab_parallel,  ///< Megatron-LM's, in place in fp32
+  pytorch,         ///< cross_entropy: fp32 probabilities and gradients beside the logits
+  fused,           ///< one kernel, logits and gradient in 16 bit
+};
+template <>
+struct EnumNames<CrossEntropy> {
+  static constexpr NamedValue<CrossEntropy> table[] = {{CrossEntropy::automatic, "automatic"},
+                                                       {CrossEntropy::vocab_parallel, "vocab_parallel"},
+                                                       {CrossEntropy::pytorch, "pytorch"},
+                                                       {CrossEntropy::fused, "fused"}};
+};
 
 struct Training {
   std::int64_t seq_length = 0;
@@ -117,10 +193,7 @@ struct Training {
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
-  /// What the loss works in: "vocab_parallel" (Megatron-LM's, in place in fp32), "pytorch" (cross_entropy: fp32
-  /// probabilities and gradients beside the logits), "fused" (one kernel, logits and gradient in 16 bit). Empty: pytorch
-  /// with zero_stage 2 and 3, which are FSDP's and DeepSpeed's, else vocab_parallel.
-  std::string cross_entropy = {};
+  CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the
   /// multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation fusion) there are none.
   bool gradients_16_bit_too = false;

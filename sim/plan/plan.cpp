@@ -49,7 +49,7 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_least("training.global_batch_size", t.global_batch_size, 1) && good;
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
-  check_recompute_modules(check, t);
+  check.names<RecomputeModule>("training.recompute_modules", t.recompute_modules);
   check_narrow_activations(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
   check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);
@@ -68,11 +68,7 @@ bool check_training(PlanCheck& check, const Training& t) {
 }
 
 void check_precision(PlanCheck& check, const Model& model, const Training& t) {
-  const std::vector<std::string> parts = linear_part_names();
-  for (const std::string& part : t.bf16_linears) {
-    if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
-    check.fault("training.bf16_linears", part, fmt::format("is unknown (allowed: {})", fmt::join(parts, " ")));
-  }
+  check.names<LinearPart>("training.bf16_linears", t.bf16_linears);
   check.at_least("training.bf16_layers_start", t.bf16_layers_start, 0);
   check.at_least("training.bf16_layers_end", t.bf16_layers_end, 0);
   if (std::int64_t{t.bf16_layers_start} + t.bf16_layers_end > model.layers() + model.mtp_layers) {
@@ -87,11 +83,7 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
 }
 
 void check_fine_tuning(PlanCheck& check, const Model& model, const Training& t) {
-  const std::vector<std::string> known = lora_target_names();
-  for (const std::string& target : t.lora_targets) {
-    if (std::find(known.begin(), known.end(), target) != known.end()) continue;
-    check.fault("training.lora_targets", target, fmt::format("is unknown (allowed: {})", fmt::join(known, " ")));
-  }
+  check.names<LoraTarget>("training.lora_targets", t.lora_targets);
   check.at_least("training.lora_rank", t.lora_rank, 0);
   check.at_most("training.lora_rank", t.lora_rank, model.hidden_size);
   if (!(t.frozen_fraction >= 0 && t.frozen_fraction < 1)) {
@@ -119,7 +111,7 @@ void check_routing(PlanCheck& check, const Model& model, const Parallel& p, cons
   const auto needs_experts = [&](bool set, const char* key, std::string value) {
     if (set) check.fault(key, std::move(value), "needs a model with experts");
   };
-  needs_experts(p.moe_dispatcher != "alltoall", "parallel.moe_dispatcher", p.moe_dispatcher);
+  needs_experts(p.moe_dispatcher != MoeDispatcher::alltoall, "parallel.moe_dispatcher", to_string(p.moe_dispatcher));
   needs_experts(p.moe_chunks > 1, "parallel.moe_chunks", fmt::to_string(p.moe_chunks));
   needs_experts(p.moe_shared_overlap, "parallel.moe_shared_overlap", "true");
   needs_experts(t.moe_dispatch_dtype != Precision::bf16, "training.moe_dispatch_dtype",
@@ -164,13 +156,9 @@ void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
 
 /// Layers that are gathered one by one are those of plain attention and feed-forward.
 void check_gathered_layers(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
-  if (p.tp_split != "column_row" && p.tp_split != "gather") {
-    check.fault("parallel.tp_split", p.tp_split, "is unknown (allowed: column_row gather)");
-    return;
-  }
-  if (p.tp_split != "gather") return;
+  if (p.tp_split != TensorSplit::gather) return;
   const auto refuse = [&](bool wrong, const char* why) {
-    if (wrong) check.fault("parallel.tp_split", p.tp_split, why);
+    if (wrong) check.fault("parallel.tp_split", to_string(p.tp_split), why);
   };
   refuse(p.sequence_parallel, "gathers whole results, which sequence_parallel divides (allowed: column_row)");
   refuse(model.moe.has_value(), "is not for models with experts (allowed: column_row)");
@@ -228,18 +216,15 @@ void check_expert_parallel(PlanCheck& check, const Model& model, const Parallel&
 }
 
 void check_context_parallel(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
-  if (p.cp_comm_type != "p2p" && p.cp_comm_type != "all_gather" && p.cp_comm_type != "a2a") {
-    check.fault("parallel.cp_comm_type", p.cp_comm_type, "is unknown (allowed: p2p all_gather a2a)");
-    return;
-  }
   if (p.cp == 1) return;
+  const bool ring = p.cp_comm_type == ContextExchange::p2p;
   // The ring balances the causal mask by giving every rank an early and a late piece.
-  const int pieces = p.cp_comm_type == "p2p" ? 2 * p.cp : p.cp;
+  const int pieces = ring ? 2 * p.cp : p.cp;
   if (t.seq_length % pieces != 0) {
     check.fault("training.seq_length", fmt::to_string(t.seq_length),
-                fmt::format("is not a multiple of {} = {}", p.cp_comm_type == "p2p" ? "2 cp" : "cp", pieces));
+                fmt::format("is not a multiple of {} = {}", ring ? "2 cp" : "cp", pieces));
   }
-  if (p.cp_comm_type == "a2a" && model.num_attention_heads / p.tp % p.cp != 0) {
+  if (p.cp_comm_type == ContextExchange::a2a && model.num_attention_heads / p.tp % p.cp != 0) {
     check.fault("parallel.cp", fmt::to_string(p.cp),
                 fmt::format("does not divide the {} heads of a tensor-parallel rank, as a2a needs (allowed: {})",
                             model.num_attention_heads / p.tp, divisors(model.num_attention_heads / p.tp)));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -22,6 +23,12 @@ class PlanCheck {
   bool at_most(const std::string& key, std::int64_t value, std::int64_t maximum);
   /// False, and a fault that lists the divisors, when value does not divide `whole`, called `name`.
   bool divides(const std::string& key, std::int64_t value, const std::string& name, std::int64_t whole);
+  /// A fault for each value that is not a name of the enum.
+  template <class E>
+  void names(const char* key, const std::vector<std::string>& values) {
+    for (const std::string& value : values)
+      if (!parse_enum<E>(value)) fault(key, value, "is unknown (allowed: " + all_names<E>() + ")");
+  }
   void append(const Error& error);
 
   bool passed() const { return error_.diagnostics.empty(); }

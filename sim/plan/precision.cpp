@@ -4,15 +4,11 @@
 
 namespace tracecast {
 
-std::vector<std::string> linear_part_names() { return {"attention", "mlp", "experts"}; }
-
 Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part) {
   if (!is_narrow(training.dtype)) return training.dtype;
   const bool at_end =
       layer < training.bf16_layers_start || layer >= model.layers() + model.mtp_layers - training.bf16_layers_end;
-  const std::string name = linear_part_names()[static_cast<std::size_t>(part)];
-  const bool named =
-      std::find(training.bf16_linears.begin(), training.bf16_linears.end(), name) != training.bf16_linears.end();
+  const bool named = std::ranges::find(training.bf16_linears, to_string(part)) != training.bf16_linears.end();
   return at_end || named ? Precision::bf16 : training.dtype;
 }
 

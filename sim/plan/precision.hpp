@@ -6,9 +6,6 @@
 /// Source: DeepSeek-V3 (arXiv 2412.19437) 3.3.1; Transformer Engine; Megatron-LM --first-last-layers-bf16
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "sim/model/model.hpp"
 #include "sim/plan/parallel.hpp"
 
@@ -16,7 +13,11 @@ namespace tracecast {
 
 /// Linear layers that a scenario names together in `bf16_linears`. Shared experts belong to mlp.
 enum class LinearPart { attention, mlp, experts };
-std::vector<std::string> linear_part_names();
+template <>
+struct EnumNames<LinearPart> {
+  static constexpr NamedValue<LinearPart> table[] = {
+      {LinearPart::attention, "attention"}, {LinearPart::mlp, "mlp"}, {LinearPart::experts, "experts"}};
+};
 
 /// Of the linear layers of `part` in layer `layer`.
 Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part);

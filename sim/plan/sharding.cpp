@@ -37,24 +37,6 @@ void check_strategy(PlanCheck& check, const Parallel& p, int zero_stage) {
 
 }  // namespace
 
-const char* to_string(ShardingStrategy strategy) {
-  switch (strategy) {
-    case ShardingStrategy::by_zero_stage:
-      return "by_zero_stage";
-    case ShardingStrategy::full_shard:
-      return "FULL_SHARD";
-    case ShardingStrategy::shard_grad_op:
-      return "SHARD_GRAD_OP";
-    case ShardingStrategy::no_shard:
-      return "NO_SHARD";
-    case ShardingStrategy::hybrid_shard:
-      return "HYBRID_SHARD";
-    case ShardingStrategy::hybrid_shard_zero2:
-      return "_HYBRID_SHARD_ZERO2";
-  }
-  return "";
-}
-
 bool has_servers(const Parallel& p) {
   return p.data_parallel == DataParallelKind::parameter_server ||
          p.data_parallel == DataParallelKind::async_parameter_server;

@@ -17,8 +17,6 @@
 
 namespace tracecast {
 
-const char* to_string(ShardingStrategy strategy);
-
 /// Do servers hold the parameters?
 bool has_servers(const Parallel& parallel);
 

@@ -46,7 +46,7 @@ constexpr std::array<Strategy, 11> kStrategies{{
     {"tp-gather", "tensor parallel, each layer gathered",
      [](Scenario& s, int ranks) {
        s.parallel.tp = ranks;
-       s.parallel.tp_split = "gather";
+       s.parallel.tp_split = TensorSplit::gather;
      }},
     {"cp", "context parallel", [](Scenario& s, int ranks) { s.parallel.cp = ranks; }},
     {"ep", "expert parallel",

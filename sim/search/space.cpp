@@ -47,20 +47,6 @@ std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values
 
 }  // namespace
 
-const char* to_string(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::none:
-      return "none";
-    case Recompute::selective:
-      return "selective";
-    case Recompute::selective_op:
-      return "selective_op";
-    case Recompute::full:
-      return "full";
-  }
-  return "";
-}
-
 std::string to_string(const Offload& offload) {
   std::string text;
   for (const auto& [part, name] :

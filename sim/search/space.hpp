@@ -18,7 +18,6 @@
 namespace tracecast {
 
 /// The name that scenario files have for it: "none", "selective" …
-const char* to_string(Recompute recompute);
 
 /// What waits in the host's memory: training.offload_optimizer, offload_parameters, offload_activations.
 struct Offload {

@@ -176,10 +176,11 @@ TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "
 }
 
 TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validation]") {
-  CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher == "alltoall");
+  CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher ==
+        MoeDispatcher::alltoall);
   CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
             .value()
-            .scenario.parallel.moe_dispatcher == "deepep");
+            .scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
 }
 
 TEST_CASE("row: a pipeline of which only the depth is printed is interleaved where the stack overlaps messages",
@@ -199,11 +200,12 @@ TEST_CASE("row: what a note says of dispatcher and launches goes before the stac
         .value()
         .scenario;
   };
-  CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == "alltoall");
-  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == "deepep");
+  CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == MoeDispatcher::deepep);
   CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").training.cuda_graphs);
   CHECK_FALSE(said("Megatron-Core", "").training.cuda_graphs);
-  CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher == "alltoall");  // no experts
+  CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher ==
+        MoeDispatcher::alltoall);  // no experts
 }
 
 TEST_CASE("row: modules that are recomputed alone", "[validation]") {

@@ -134,7 +134,7 @@ TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
   CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==
         "--tokens = 3X: is no number of tokens (allowed: 2T, 300B, 15.6e12)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --recompute some") ==
-        "--recompute = some: is no recomputation (allowed: none selective selective_op full)\n");
+        "--recompute = some: is unknown (allowed: none selective selective_op full)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
         "--schedule = 2f2b: is no schedule (see tracecast schedule --help)\n");
   CHECK(complaint(sandbox, "pipeline-1f1b --days 3").starts_with("--tokens: is needed for --days and --budget"));

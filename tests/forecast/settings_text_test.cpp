@@ -65,7 +65,7 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
   model.moe->shared_ffn_hidden = 2048;
   training.expert_imbalance = 1.25;
   training.moe_dispatch_dtype = Precision::fp8;
-  parallel.moe_dispatcher = "deepep";
+  parallel.moe_dispatcher = MoeDispatcher::deepep;
   parallel.moe_chunks = 2;
   CHECK(
       routing_text(model, parallel, training) ==

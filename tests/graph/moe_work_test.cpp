@@ -96,7 +96,7 @@ TEST_CASE("moe: dispatch in fp8 and the way back in bf16 (T-C8)", "[oracle][grap
 TEST_CASE("moe: DeepEP sends a token once per node that it reaches", "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
   Settings settings;
-  settings.parallel.moe_dispatcher = "deepep";
+  settings.parallel.moe_dispatcher = MoeDispatcher::deepep;
   const Plan plan = plan_of(model, settings);
   const double copies = nodes_reached(*model.moe, 8);
   CHECK(static_cast<double>(exchanges(LayerWork(model, plan, 8).forward(0)).front()) ==

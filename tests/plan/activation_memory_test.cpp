@@ -213,7 +213,7 @@ TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 
 TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
   const Model model = llama3_8b();
   const std::int64_t logits = 2048LL * 128256;
-  const auto bytes_per_logit = [&](const char* loss, int zero_stage, int tp) {
+  const auto bytes_per_logit = [&](CrossEntropy loss, int zero_stage, int tp) {
     Training training = megatron();
     training.cross_entropy = loss;
     Parallel parallel;
@@ -228,12 +228,12 @@ TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle
     return std::pair(static_cast<double>(tp * kept.count) / static_cast<double>(logits),
                      static_cast<double>(tp * works.count) / static_cast<double>(logits));
   };
-  CHECK(bytes_per_logit("", 1, 1) == std::pair(4.0, 2.0));
-  CHECK(bytes_per_logit("vocab_parallel", 2, 1) == std::pair(4.0, 2.0));
-  CHECK(bytes_per_logit("", 2, 1) == std::pair(4.0, 8.0));
-  CHECK(bytes_per_logit("pytorch", 0, 1) == std::pair(4.0, 8.0));
-  CHECK(bytes_per_logit("pytorch", 0, 2).second == 12);
-  CHECK(bytes_per_logit("fused", 2, 1) == std::pair(2.0, 2.0));
+  CHECK(bytes_per_logit(CrossEntropy::automatic, 1, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit(CrossEntropy::vocab_parallel, 2, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit(CrossEntropy::automatic, 2, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 1) == std::pair(4.0, 8.0));
+  CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 2).second == 12);
+  CHECK(bytes_per_logit(CrossEntropy::fused, 2, 1) == std::pair(2.0, 2.0));
 }
 
 TEST_CASE("recompute_modules: experts that run again keep neither rows nor scores", "[oracle][memory]") {

@@ -66,7 +66,7 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
   training.expert_capacity_factor = 1.5;
   training.moe_dispatch_dtype = Precision::fp8;
   Parallel parallel;
-  parallel.moe_dispatcher = "deepep";
+  parallel.moe_dispatcher = MoeDispatcher::deepep;
   parallel.moe_chunks = 2;
   parallel.moe_shared_overlap = true;
   const auto plan = make_plan(llama(32, 4096, 11008, 32, 32, 32000), parallel, training, 1);

@@ -317,17 +317,14 @@ TEST_CASE("sharding, batches, context and positions are checked", "[error][plan]
   parallel.cp = 8;
   CHECK(message(llama3_8b(), parallel, training(1000, 8), 8) ==
         "training.seq_length = 1000: is not a multiple of 2 cp = 16");
-  parallel.cp_comm_type = "all_gather";
+  parallel.cp_comm_type = ContextExchange::all_gather;
   CHECK(message(llama3_8b(), parallel, training(1000, 8), 8) == "valid");
   CHECK(message(llama3_8b(), parallel, training(1001, 8), 8) ==
         "training.seq_length = 1001: is not a multiple of cp = 8");
-  parallel.cp_comm_type = "a2a";
+  parallel.cp_comm_type = ContextExchange::a2a;
   parallel.tp = 8;
   CHECK(message(llama3_8b(), parallel, training(1024, 8), 64) ==
         "parallel.cp = 8: does not divide the 4 heads of a tensor-parallel rank, as a2a needs (allowed: 1 2 4)");
-  parallel.cp_comm_type = "ring";
-  CHECK(message(llama3_8b(), parallel, training(1024, 8), 64) ==
-        "parallel.cp_comm_type = ring: is unknown (allowed: p2p all_gather a2a)");
 
   CHECK(message(gpt(12, 768, 12, 50257, 1024), Parallel{}, training(2048, 8), 1) ==
         "training.seq_length = 2048: is longer than model.max_position_embeddings = 1024");
@@ -360,10 +357,7 @@ TEST_CASE("tp_split, narrow_activations: what does not go together is told", "[p
   Training settings = training(1024, 8);
   Parallel parallel;
   parallel.tp = 2;
-  parallel.tp_split = "rows";
-  CHECK(message(llama3_8b(), parallel, settings, 2) ==
-        "parallel.tp_split = rows: is unknown (allowed: column_row gather)");
-  parallel.tp_split = "gather";
+  parallel.tp_split = TensorSplit::gather;
   CHECK(message(llama3_8b(), parallel, settings, 2) == "valid");
   CHECK(message(mixtral_8x7b(), parallel, settings, 2) ==
         "parallel.tp_split = gather: is not for models with experts (allowed: column_row)");
@@ -374,7 +368,7 @@ TEST_CASE("tp_split, narrow_activations: what does not go together is told", "[p
   parallel.sequence_parallel = true;
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
         "parallel.tp_split = gather: gathers whole results, which sequence_parallel divides (allowed: column_row)");
-  parallel.tp_split = "column_row";
+  parallel.tp_split = TensorSplit::column_row;
   settings.narrow_activations = {"linear_inputs"};
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
         "training.narrow_activations = linear_inputs: needs an 8- or 4-bit training.dtype, not bf16");

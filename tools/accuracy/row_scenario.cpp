@@ -270,9 +270,9 @@ class RowReader {
     if (!result_.scenario.model.moe) {
       p.moe_dispatcher = Parallel{}.moe_dispatcher;
     } else if (says("DeepEP") || says("HybridEP")) {
-      p.moe_dispatcher = "deepep";
+      p.moe_dispatcher = MoeDispatcher::deepep;
     } else if (says("all-to-all")) {
-      p.moe_dispatcher = "alltoall";
+      p.moe_dispatcher = MoeDispatcher::alltoall;
     }
   }
 
@@ -355,14 +355,10 @@ class RowReader {
   }
 
   void read_precision(Training& t) {
-    static const std::map<std::string, Precision> kPrecisions{
-        {"fp32", Precision::fp32},           {"fp16", Precision::fp16},
-        {"bf16", Precision::bf16},           {"fp8", Precision::fp8},
-        {"fp8_block", Precision::fp8_block}, {"mxfp8", Precision::mxfp8},
-        {"nvfp4", Precision::nvfp4},         {"", Precision::bf16}};
-    const auto found = kPrecisions.find(lower_case(text("precision")));
-    if (found == kPrecisions.end()) return refuse("precision", "is no precision that is known");
-    t.dtype = found->second;
+    const std::string name = lower_case(text("precision"));
+    const std::optional<Precision> precision = name.empty() ? Precision::bf16 : parse_enum<Precision>(name);
+    if (!precision) return refuse("precision", "is no precision that is known");
+    t.dtype = *precision;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
     if (text("precision_detail").find("rowwise") != std::string::npos)

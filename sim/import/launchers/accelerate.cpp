@@ -192,7 +192,7 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   text += "parallelism_config:\n";
   text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", sharded ? data_ranks / group : dp);
   text += fmt::format("  parallelism_config_dp_shard_size: {}\n", sharded ? group / p.cp : 1);
-  const bool ulysses = p.cp > 1 && p.cp_comm_type == "a2a";
+  const bool ulysses = p.cp > 1 && p.cp_comm_type == ContextExchange::a2a;
   if (ulysses) text += fmt::format("  parallelism_config_sp_size: {}\n", settings.take("parallel.cp").integer);
   for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
     text += fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value.integer);

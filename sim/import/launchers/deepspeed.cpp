@@ -145,7 +145,7 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   if (settings.take("training.offload_optimizer").boolean)
     root["zero_optimization"]["offload_optimizer"]["device"] = "cpu";
   if (p.shard_group > 0) root["zero_optimization"]["mics_shard_size"] = settings.take("parallel.shard_group").integer;
-  if (p.cp > 1 && p.cp_comm_type == "a2a") {
+  if (p.cp > 1 && p.cp_comm_type == ContextExchange::a2a) {
     settings.take("parallel.cp_comm_type");
     root["sequence_parallel_size"] = settings.take("parallel.cp").integer;
   }

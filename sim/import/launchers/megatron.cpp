@@ -420,7 +420,7 @@ void emit_recompute(std::string& text, RunSettings& settings, const Training& t)
 void emit_experts(std::string& text, RunSettings& settings, const Scenario& scenario) {
   settings.take("parallel.moe_dispatcher");
   if (!scenario.model.moe) return;
-  const bool deepep = scenario.parallel.moe_dispatcher == "deepep";
+  const bool deepep = scenario.parallel.moe_dispatcher == MoeDispatcher::deepep;
   say(text, "moe-token-dispatcher-type", deepep ? "flex" : "alltoall");
   if (deepep) say(text, "moe-flex-dispatcher-backend", "deepep");
   settings.take("training.expert_capacity_factor");

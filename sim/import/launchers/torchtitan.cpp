@@ -276,9 +276,9 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     else
       toml.set(name, value.integer);
   }
-  if (p.cp > 1 && p.cp_comm_type != "a2a") {
+  if (p.cp > 1 && p.cp_comm_type != ContextExchange::a2a) {
     settings.take("parallel.cp_comm_type");
-    toml.set("context_parallel_rotate_method", p.cp_comm_type == "p2p" ? "alltoall" : "allgather");
+    toml.set("context_parallel_rotate_method", p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
   }
   settings.list("parallel.sequence_parallel");
   if (p.sequence_parallel == (p.tp > 1)) settings.take("parallel.sequence_parallel");
