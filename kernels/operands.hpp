@@ -53,8 +53,9 @@ struct AttentionSizes {
 };
 AttentionSizes sizes_of(const AttentionShape& shape);
 
-/// What an optimizer's pass over the parameters keeps: the traffic of the operator says it (DOMAIN.md 1.3: 12 bytes for
-/// SGD, 20 with momentum, 28 for Adam, 2 more for a 16-bit copy of the weights).
+/// What an optimizer's pass over the parameters keeps: the traffic of the operator says it
+/// (docs/references.md#elementwise-bytes: 12 bytes for SGD, 20 with momentum, 28 for Adam, 2 more for a 16-bit copy of
+/// the weights).
 enum class UpdateKind { sgd, momentum, adam };
 struct Update {
   UpdateKind kind = UpdateKind::adam;

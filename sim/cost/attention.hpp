@@ -10,7 +10,7 @@
 /// The longest CTA is a tile of 128 queries over all the keys it sees: with few heads and short sequences it, and not the
 /// sum of the work, decides.
 /// Left out: dropout, attention bias, split-KV (decoding).
-/// Source: CALIBRATION.md 2; parameters by head size and mask are in the profile.
+/// Source: docs/references.md#attention-fit; parameters by head size and mask are in the profile.
 #pragma once
 
 #include <span>

@@ -16,7 +16,8 @@ namespace {
 constexpr double kStandardDeviations = 1.2533;
 // Spread gained per power of two between a shape and its nearest measured neighbour.
 constexpr double kSpreadPerDoubling = 0.05;
-// Achieved share of peak of GPUs of which nothing is known: the medians of CALIBRATION.md 1 to 3, rounded down.
+// Achieved share of peak of GPUs of which nothing is known: the medians of docs/references.md#gemm-fit,
+// docs/references.md#attention-fit and docs/references.md#memory-bound-fit, rounded down.
 const GemmModel kUnknownGemm{.t0 = 3e-6,
                              .efficiency = 0.7,
                              .memory_efficiency = 0.8,

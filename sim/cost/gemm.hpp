@@ -21,7 +21,7 @@
 ///
 /// Left out: the order of tiles in L2, differences between operand layouts (a factor per pass, see GemmModel), choices of the
 /// library that are not the fastest.
-/// Source: CALIBRATION.md 1, the third form, with more splits and the latency; fitted parameters and residuals are in the
+/// Source: docs/references.md#gemm-fit, with more splits and the latency; fitted parameters and residuals are in the
 /// profile.
 #pragma once
 

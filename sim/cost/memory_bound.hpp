@@ -1,6 +1,7 @@
 /// Time of memory-bound kernels: t = t0 + traffic / (efficiency x memory bandwidth), by operator kind and pass.
 ///
-/// Efficiency belongs to the kernel as much as to the GPU (CALIBRATION.md 3), so each kind has its own.
+/// Efficiency belongs to the kernel as much as to the GPU (docs/references.md#memory-bound-fit), so each kind has its
+/// own.
 /// Left out: traffic that stays in L2. It matters below about one L2 size, where t0 weighs as much.
 #pragma once
 

@@ -34,7 +34,7 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
-/// GEMM time by tiles, waves and split-K (CALIBRATION.md 1, the third form).
+/// GEMM time by tiles, waves and split-K (docs/references.md#gemm-fit).
 struct GemmModel {
   double t0 = 0;                 ///< s, fixed cost of one kernel
   double efficiency = 1;         ///< e, of peak for a full wave of large tiles
@@ -51,7 +51,7 @@ struct GemmModel {
   double power_knee = 0;  ///< FLOPs, 0: no loss
   double power_exponent = 0;
   /// Time of unfused attention's multiplications when n or k is no multiple of 16 bytes, relative to when they are:
-  /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, ACCURACY.md A3).
+  /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, docs/references.md#gemm-alignment).
   double unaligned_factor = 1;
   double tile_latency =
       0;  ///< s, at least, for each 64 of k: until its operands are there and its multiplication is done
@@ -120,8 +120,8 @@ struct MeasuredCollective {
 };
 
 /// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, neighbours); one factor
-/// on time per class of operator (ACCURACY.md A4, A6.2). Named, printed, and 1 for profiles recorded inside a step.
-/// The optimizer has none: its efficiency is measured in training.
+/// on time per class of operator (docs/references.md#in-training-factors). Named, printed, and 1 for profiles recorded
+/// inside a step. The optimizer has none: its efficiency is measured in training.
 struct InTraining {
   double gemm = 1;      ///< 16 and 32 bit, dense and grouped
   double gemm_fp8 = 1;  ///< per-tensor scales, and mxfp8

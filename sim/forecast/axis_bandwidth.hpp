@@ -10,7 +10,8 @@
 /// required    bytes / time: the rate at which the axis never keeps the step waiting, if it sends evenly
 /// available   per GPU and direction: the vendor's rate of its links, or its share of the line rate of the NICs that its
 ///             group can call its own
-/// Source      SEEDS.md 3-43, 3-47 (required <= available, per axis and per GPU; DOMAIN.md 3.1 on bandwidth per node)
+/// Source      docs/references.md#case-studies (required <= available, per axis and per GPU),
+///             docs/references.md#data-parallel-traffic (bandwidth per node)
 /// Leaves out  latency, protocols, oversubscription above the leaves, DeepEP inside a node, other axes on the same links
 #pragma once
 

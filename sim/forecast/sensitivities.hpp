@@ -60,7 +60,8 @@ struct Sensitivities {
 /// hold 85 to 95 % (docs/validation/accuracy.md).
 inline constexpr double kKernelsTogether = 0.5;
 
-/// Host times differ from stack to stack by about 30 % (ACCURACY.md A4: 26 and 52 launches at 32 us, 13 us elsewhere).
+/// Host times differ from stack to stack by about 30 % (docs/references.md#in-training-host: 26 and 52 launches at 32
+/// us, 13 us elsewhere).
 inline constexpr double kHostSpread = 0.3;
 
 /// Requires a timeline of this graph with spans.

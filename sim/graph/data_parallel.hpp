@@ -1,6 +1,6 @@
 /// Gradients and parameters between the data-parallel ranks, servers and the host: what is reduced, gathered and copied,
 /// when, and in which pieces.
-/// Source: DOMAIN.md 3.1; tests T-C1, T-C9, T-C10
+/// Source: docs/references.md#data-parallel-traffic
 #pragma once
 
 #include <vector>

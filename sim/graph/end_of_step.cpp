@@ -30,7 +30,7 @@ Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }
 
-/// Bytes that the update reads and writes for each parameter (DOMAIN.md 1.3).
+/// Bytes that the update reads and writes for each parameter (docs/references.md#elementwise-bytes).
 std::int64_t EndOfStep::update_bytes() const {
   const Training& training = context_.plan.training;
   const std::int64_t copy = training.dtype == Precision::fp32 || !training.master_weights ? 0 : 2;

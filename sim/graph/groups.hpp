@@ -14,7 +14,7 @@ namespace tracecast {
 /// blocks of a slot are divided alike.
 ///
 /// Expert ranks are laid over a stage's tp x cp x dp ranks anew: expert-tensor index fastest, then expert index, then
-/// expert-data index (Megatron-LM parallel_state).   Source: DOMAIN.md 0.3.
+/// expert-data index (Megatron-LM parallel_state).   Source: docs/references.md#rank-order.
 class Groups {
  public:
   /// Groups that only some models and schedules need; without them every rank is alone there.

@@ -9,7 +9,9 @@
 ///   norm · all_gather* · fc1 · activation · fc2 · reduce_scatter* or all_reduce+ · residual
 /// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts the
 /// reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism the input
-/// of column-parallel layers is gathered again meanwhile.   Source: DOMAIN.md 1.2, 1.3, 3.3, 3.6, 3.7.
+/// of column-parallel layers is gathered again meanwhile.   Source: docs/references.md#gemm-shapes,
+/// docs/references.md#elementwise-bytes, docs/references.md#tensor-parallel-traffic,
+/// docs/references.md#context-parallel, docs/references.md#expert-parallel
 #pragma once
 
 #include <string>

@@ -7,8 +7,8 @@
 namespace tracecast {
 namespace {
 
-// Fused: one kernel, 16-bit tensors (DOMAIN.md 1.3). Unfused: what the framework's operators read and write one after the
-// other: to fp32, square, mean, scale, to 16 bit, weight.
+// Fused: one kernel, 16-bit tensors (docs/references.md#elementwise-bytes). Unfused: what the framework's operators
+// read and write one after the other: to fp32, square, mean, scale, to 16 bit, weight.
 constexpr Moved kFusedNorm{4, 10};
 constexpr Moved kUnfusedRmsNorm{36, 52};
 constexpr Moved kFusedResidualNorm{8, 8};

@@ -5,7 +5,7 @@
 /// between do not hide is exposed. At most three layers are on the GPU: the one in work and two on their way. So the
 /// forward of a layer waits for the copy of the one two before it, and a layer is fetched when the one two after it is done.
 /// Leaves out: ranks that share a PCIe switch; staging buffers on the host.
-/// Source: DOMAIN.md 2.2; Transformer Engine's CPU offloading works in the same order
+/// Source: docs/references.md#offloading; Transformer Engine's CPU offloading works in the same order
 #pragma once
 
 #include "sim/graph/data_parallel.hpp"

@@ -9,7 +9,8 @@ namespace tracecast {
 namespace {
 
 /// Tiled overlap cuts a collective into pieces that run beside the multiplication next to it; this share of its size stays
-/// exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps (ACCURACY.md A4).
+/// exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps
+/// (docs/references.md#tp-overlap).
 constexpr double kTiledExposedShare = 0.41;
 
 /// Host time of an all-reduce in eager mode, in place: one call of the communication library, where an operator is Python and

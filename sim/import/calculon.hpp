@@ -1,7 +1,8 @@
 /// Calculon's inputs: an application becomes a model, an execution the settings of a scenario.
 ///
 /// Its systems are efficiency curves of a processor and of networks, which profiles and topologies here measure or derive in
-/// other ways; they, and its results, are refused with a sentence. Source: ECOSYSTEM.md 9; docs/formats/steps.md.
+/// other ways; they, and its results, are refused with a sentence. Source: docs/references.md#format-astra-sim;
+/// docs/formats/steps.md.
 #pragma once
 
 #include <optional>

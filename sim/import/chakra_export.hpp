@@ -12,8 +12,8 @@
 /// Sizes are what a rank puts in, as ASTRA-sim takes them: of an all_gather the share of one rank. A ring of send_recv becomes a
 /// send to the next member and a receive from the one before.
 ///
-/// Source: ECOSYSTEM.md 3.2; Chakra schema 0.0.4 (et_def.proto); attributes that must be there: ASTRA-sim's Workload.cc and feeder_v3;
-/// docs/formats/steps.md.
+/// Source: docs/references.md#format-chakra; Chakra schema 0.0.4 (et_def.proto); attributes that must be there:
+/// ASTRA-sim's Workload.cc and feeder_v3; docs/formats/steps.md.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 ///
 /// Times are out-of-place where there are both. Tables often do not say which collective they are of: then it is concluded from
 /// busbw / algbw (2 (n-1)/n, (n-1)/n or 1), the reduction and the root.
-/// Source: ECOSYSTEM.md 4.5 and 6; nccl-tests PERFORMANCE.md; docs/formats/collectives.md.
+/// Source: docs/references.md#format-nccl, docs/references.md#bus-bandwidth; docs/formats/collectives.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-/// What a GPU's generation says where a file leaves a number out. Sources: DOMAIN.md 6.1 to 6.3; PCI IDs as the samples of
-/// NCCL's topology files carry them.
+/// What a GPU's generation says where a file leaves a number out. Sources: docs/references.md#gpu-data-sheets,
+/// docs/references.md#pcie-copies; PCI IDs as the samples of NCCL's topology files carry them.
 #pragma once
 
 #include <string_view>

@@ -4,7 +4,8 @@
 ///   pytorch-et   PyTorch's execution traces, both generations: operators with shapes, no times
 ///   simai        SimAI and AICB workloads (text), and AICB's communication log (CSV)
 ///
-/// Nodes are in an order in which each comes after what it depends on. Source: ECOSYSTEM.md 3 and 9; docs/formats/steps.md.
+/// Nodes are in an order in which each comes after what it depends on. Source: docs/references.md#format-chakra,
+/// docs/references.md#format-astra-sim; docs/formats/steps.md.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ std::string plain_guid(std::string_view text) {
   return std::string(first == std::string_view::npos ? "0" : text.substr(first));
 }
 
-/// GB/s of a lane by its name (ECOSYSTEM.md 5.4), in Mb/s.
+/// GB/s of a lane by its name (docs/references.md#format-topology), in Mb/s.
 std::int64_t lane_megabits(std::string_view name) {
   constexpr std::pair<std::string_view, std::int64_t> kLanes[] = {{"SDR", 2500},    {"DDR", 5000},   {"QDR", 10000},
                                                                   {"FDR10", 10000}, {"FDR", 14000},  {"EDR", 25000},

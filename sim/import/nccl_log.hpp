@@ -6,7 +6,7 @@
 ///   … NCCL INFO     Broadcast |     0.0/   0.0 | … |                                      (latency us / bandwidth GB/s)
 ///
 /// Other lines are passed over: logs of several ranks are mixed, and into the output of nccl-tests.
-/// Source: ECOSYSTEM.md 4; docs/formats/nccl_log.md.
+/// Source: docs/references.md#format-nccl; docs/formats/nccl_log.md.
 #pragma once
 
 #include <cstdint>

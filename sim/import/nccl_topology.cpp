@@ -122,7 +122,8 @@ class NcclTopologyReader {
     return {};
   }
 
-  /// What a copy reaches on x16 of generations 3, 4, 5 and 6 (DOMAIN.md 6.3); 0 where the file does not say it credibly.
+  /// What a copy reaches on x16 of generations 3, 4, 5 and 6 (docs/references.md#pcie-copies); 0 where the file does
+  /// not say it credibly.
   static Bandwidth pcie_rate(const char* speed, std::int64_t width) {
     const double gigatransfers = std::strtod(speed, nullptr);
     const std::pair<double, std::int64_t> rates[] = {{64, 106}, {32, 53}, {16, 26}, {8, 12}};

@@ -10,7 +10,7 @@
 /// Files of computation only are a grid of time slots; files with communication are lists. Early files have B for the
 /// input gradient and BW for the full backward; that dialect is recognised and converted.
 ///
-/// Source: ECOSYSTEM.md 1; docs/formats/pytorch_schedule.md.
+/// Source: docs/references.md#pytorch-pipelining; docs/formats/pytorch_schedule.md.
 #pragma once
 
 #include <filesystem>

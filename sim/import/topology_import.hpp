@@ -9,7 +9,7 @@
 ///   ibnetdiscover, iblinkinfo    InfiniBand fabrics
 ///
 /// None of them says all that a topology has. What was assumed is in `notes`, and in the sources of the written file.
-/// Source: ECOSYSTEM.md 5; docs/formats/topology_import.md.
+/// Source: docs/references.md#format-nccl, docs/references.md#format-topology; docs/formats/topology_import.md.
 #pragma once
 
 #include <cstdint>

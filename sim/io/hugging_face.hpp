@@ -5,7 +5,7 @@
 /// Model cannot express. Keys that do not shape the model (tokens, initialisers, caches, quantised storage) are passed
 /// over. Of a multimodal file the language model under text_config is read. num_nextn_predict_layers is passed over
 /// too: published counts leave the prediction layers out, and whether they are trained is the scenario's to say.
-/// Source: modeling files of the transformers library; counts in data/formats/EXPECTED.md
+/// Source: docs/references.md#hugging-face-configs
 #pragma once
 
 #include <optional>

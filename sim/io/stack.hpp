@@ -52,9 +52,10 @@ Result<Stack> read_stack(const std::filesystem::path& path);
 Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder);
 
 /// Multiplications and memory-bound kernels of an architecture's first years get faster by this much a year
-/// (ACCURACY.md A4: 5.3 %, 3 to 6): MLPerf's GPT-3 on 512 H100 took 12.1, 11.1 and 9.5 s in June 2023, November 2023 and
-/// November 2024, and NVIDIA says so (MLPerf Training v4.0: up to 27 % in a year on these GPUs by software alone, with what
-/// the stacks' own settings describe). Ampere's were mature in 2021: runs of 2020 to 2024 show no trend.
+/// (docs/references.md#software-age: 5.3 %, 3 to 6): MLPerf's GPT-3 on 512 H100 took 12.1, 11.1 and 9.5 s in June 2023,
+/// November 2023 and November 2024, and NVIDIA says so (MLPerf Training v4.0: up to 27 % in a year on these GPUs by
+/// software alone, with what the stacks' own settings describe). Ampere's were mature in 2021: runs of 2020 to 2024
+/// show no trend.
 inline constexpr double kFasterPerYear = 0.05;
 
 /// What a stack says about the GPU: its host time, the age of its libraries, and the kernel of fused attention, which becomes

@@ -113,7 +113,8 @@ struct ParameterCount {
 };
 
 /// Exact count, equal to the published one; multi-token-prediction layers are counted apart, in `mtp`, which is
-/// part of the total only when model.mtp_layers > 0 was asked for. The norms inside latent attention count as norms.   Source: DOMAIN.md 1.1, tests T-A1 and T-A2.
+/// part of the total only when model.mtp_layers > 0 was asked for. The norms inside latent attention count as norms.
+/// Source: docs/references.md#parameter-counts
 ParameterCount parameter_count(const Model& model);
 
 /// Parameters that one token passes through: with experts, topk of them.
@@ -141,8 +142,8 @@ struct EnumNames<FlopsConvention> {
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,
 ///   router and shared expert. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
-///   what the rows of GPT-OSS in data/validation/runs.csv count. Encoder-decoder: both sequences are seq_length long.
-///   Source: data/validation/README.md "FLOPs conventions"; tests T-A5.
+///   what the rows of GPT-OSS in scenarios/runs/runs.csv count. Encoder-decoder: both sequences are seq_length long.
+///   Source: docs/references.md#step-flops, docs/references.md#flops-conventions
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 
 /// Forward FLOPs of one token in one layer: of the matrices, and of query-key and score-value products. With experts, the

@@ -103,7 +103,7 @@ struct AttentionShape {
 /// Memory-bound work: time goes by bytes read and written.
 struct ElementwiseShape {
   std::int64_t elements = 0;
-  Bytes traffic;  ///< read + written; lower bound of DOMAIN.md 1.3
+  Bytes traffic;  ///< read + written; lower bound, docs/references.md#elementwise-bytes
   auto operator<=>(const ElementwiseShape&) const = default;
 };
 
@@ -119,7 +119,7 @@ struct Operator {
 };
 
 /// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and, fused, 2.5
-/// times that backward; unfused scores twice. Elementwise work counts 0.   Source: DOMAIN.md 1.2; tests T-A3.
+/// times that backward; unfused scores twice. Elementwise work counts 0.   Source: docs/references.md#gemm-shapes
 Flops flops(const Operator& op);
 
 /// Bytes that must be read and written at least once.

@@ -3,7 +3,8 @@
 /// The one place that knows which matrices a layer has; exact counts (model.hpp), the parameters of a rank
 /// (plan/rank_parameters.hpp) and model FLOPs are all sums over these groups.
 /// Layers are numbered through: those of an encoder first, then the decoder's.
-/// Source: DOMAIN.md 1.1 and 1.2 (column- and row-parallel matrices); published checkpoints for biases and norms.
+/// Source: docs/references.md#parameter-counts, docs/references.md#gemm-shapes (column- and row-parallel matrices);
+/// published checkpoints for biases and norms.
 #pragma once
 
 #include <cstdint>

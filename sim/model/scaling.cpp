@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kSecondsPerDay = 86400;
 
-// Dense peaks (DOMAIN.md 1.5): 16 bit, A64FX fp32.
+// Dense peaks (docs/references.md#gpu-data-sheets): 16 bit, A64FX fp32.
 constexpr double kA100 = 312e12;
 constexpr double kV100 = 125e12;
 constexpr double kMi250x = 383e12;

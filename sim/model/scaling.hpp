@@ -3,7 +3,7 @@
 ///
 /// No claim is made about the loss. Parameters N and tokens D are counts, compute C is in FLOPs.
 /// Source: Kaplan et al. 2020 and Hoffmann et al. 2022 (20 tokens per parameter); 5.7 N D as the lecture fits it;
-/// DOMAIN.md 1.5, tests T-A7, T-A9, T-A10
+/// docs/references.md#kaplan-2020, docs/references.md#hoffmann-2022, docs/references.md#scaling-laws
 #pragma once
 
 #include <array>
@@ -80,7 +80,7 @@ struct MachineClaim {
   double days = 0;
   std::string note;  ///< what is odd about the numbers; empty: nothing
 };
-/// The lecture says 3e24 FLOPs, the days agree with 3e25 (DOMAIN.md 1.5).
+/// The lecture says 3e24 FLOPs, the days agree with 3e25 (docs/references.md#scaling-laws).
 std::span<const MachineClaim> machine_claims();
 
 }  // namespace tracecast

@@ -73,7 +73,7 @@ struct CollectiveTuning {
   double net_ll_latency = 1;   ///< the same for LL and LL128
   double net_latency_us = 0;   ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
   /// Largest cost of a ring's step when each node has one rank, where NCCL reckons with up to 14 us and 1.4 times that.
-  /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (ACCURACY.md A4). 0: NCCL's.
+  /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). 0: NCCL's.
   double ring_step_us = 2.8;
   Bandwidth copy_bandwidth;     ///< 0: no such cost
   double direct_link = 1;       ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links

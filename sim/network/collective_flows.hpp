@@ -8,8 +8,9 @@
 /// Channels: one per rail of the group. Each carries its share of the buffer over a ring (or tree) of its own that enters
 /// every node by its rail and leaves it by the same one, as NCCL lays them.
 ///
-/// Source: DOMAIN.md 4.2, 4.4, 4.5 (NCCL's rings, trees, NVLS, CollNet, PAT); Thakur, Rabenseifner & Gropp 2005 for
-/// halving-doubling. Leaves out: protocols and latencies, which network_model.hpp knows.
+/// Source: docs/references.md#nccl-algorithms, docs/references.md#nccl-protocols, docs/references.md#rails (NCCL's
+/// rings, trees, NVLS, CollNet, PAT); Thakur, Rabenseifner & Gropp 2005 for halving-doubling. Leaves out: protocols and
+/// latencies, which network_model.hpp knows.
 #pragma once
 
 #include <cstdint>

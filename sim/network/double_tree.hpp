@@ -1,7 +1,7 @@
 /// The double binary tree of NCCL's tree all-reduce: over nodes, two trees in which an inner node of one is a leaf of the
 /// other, so that each carries half of the buffer and every node sends and receives alike.
 ///
-/// Source: NCCL graph/trees.cc as described in DOMAIN.md 4.2; test T-D1.
+/// Source: NCCL graph/trees.cc, docs/references.md#nccl-trees
 #pragma once
 
 #include <vector>

@@ -82,7 +82,7 @@ enum class FabricDetail { planes, switches };
 /// Planes are a tree. With rails, leaf planes hold the NICs of one index of all hosts of a unit. A plane of S switches
 /// below one of T is cabled each with each, or, where one number divides the other, in groups as k-port fat trees are.
 /// Where FabricShape::switch_ports says how large switches are, planes of one unit meet in several blocks, rails first.
-/// Source: DOMAIN.md 6.3 (test T-F1), Al-Fares, Loukissas, Vahdat 2008.
+/// Source: docs/references.md#dgx-superpod, docs/references.md#fat-tree (Al-Fares, Loukissas, Vahdat 2008)
 class TreeFabric {
  public:
   TreeFabric(const Cluster& cluster, FabricDetail detail);
@@ -135,7 +135,7 @@ class TreeFabric {
 
 /// Groups of routers, each joined with each in its group, and every two groups by `global_links` cables. Ways are minimal:
 /// local, global, local. NICs fill routers in order; the i-th global link of a group leaves its router i mod routers.
-/// Source: Kim, Dally, Scott, Abts 2008; DOMAIN.md 6.3 (Frontier, test T-F2).
+/// Source: Kim, Dally, Scott, Abts 2008, docs/references.md#dragonfly, docs/references.md#frontier
 class DragonflyFabric {
  public:
   explicit DragonflyFabric(const Cluster& cluster);
@@ -171,7 +171,7 @@ class DragonflyFabric {
 /// One router per domain in a torus. A dimension of length 2 has one link between its two routers; longer ones are rings.
 /// A smaller job has a torus of its own of the last dimensions and as much of the next as it needs. Ways go dimension by
 /// dimension, the shorter way round, and half each way where both are as long; they do not go round a dead router.
-/// Source: DOMAIN.md 6.3 (TofuD, test T-F3).
+/// Source: docs/references.md#tofud
 class TorusFabric {
  public:
   explicit TorusFabric(const Cluster& cluster);

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-constexpr int kNicsPerRouter = 16;  // Slingshot: 16 of a router's 64 ports (DOMAIN.md 6.3)
+constexpr int kNicsPerRouter = 16;  // Slingshot: 16 of a router's 64 ports (docs/references.md#frontier)
 
 }  // namespace
 

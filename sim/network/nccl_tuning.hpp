@@ -2,7 +2,7 @@
 ///
 ///   time = latency + size / bandwidth          latency = base + hops inside nodes + hops between nodes
 ///
-/// Source: NCCL 2.30 graph/tuning.cc and topo.h, as recorded in nccl-tuning-facts.md; DOMAIN.md 4.3, tests T-D2, T-D3.
+/// Source: NCCL 2.30 graph/tuning.cc and topo.h, docs/references.md#nccl-tuning
 /// Leaves out: aggregation of several calls, user-buffer registration, symmetric kernels.
 #pragma once
 

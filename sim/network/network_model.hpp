@@ -48,7 +48,8 @@ class NetworkModel {
 };
 
 /// Latency and bandwidth by algorithm and protocol, chosen as NCCL's tuner chooses, corrected by measured busbw.
-/// Source: nccl-tuning-facts.md, DOMAIN.md 4; tests T-D2, T-D3, T-D4. `architecture` is the profile's.
+/// Source: docs/references.md#nccl-tuning, docs/references.md#collective-tuning, docs/references.md#rails.
+/// `architecture` is the profile's.
 std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture);
 
 /// Why NCCL cannot run this call on this group ("nvls needs an NVSwitch with multicast"), "" when it can: to be asked

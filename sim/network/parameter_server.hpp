@@ -4,7 +4,7 @@
 ///
 /// The servers' links are shared by all workers: against a ring all-reduce of the same gradients (2 (W-1)/W S / b) push
 /// and pull take W^2 / (Q (W-1)) times as long. Servers send to some workers while others send to them (full duplex).
-/// Leaves out: the servers' own additions.   Source: DOMAIN.md 3.2; test T-C2
+/// Leaves out: the servers' own additions.   Source: docs/references.md#parameter-server
 #pragma once
 
 #include "sim/base/units.hpp"

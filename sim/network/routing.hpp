@@ -7,7 +7,7 @@
 /// (trees), the minimal ones local-global-local (dragonfly), or dimension by dimension (torus).
 ///
 /// Routes are computed when asked for, in time that grows with their own length only.
-/// Source: DOMAIN.md 4.5, 6.3.
+/// Source: docs/references.md#rails, docs/references.md#fat-tree, docs/references.md#dragonfly
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 /// Bytes of activations per token, before they are multiplied by the tokens of a micro-batch.
 ///
-/// Everything is counted in doubles: exact below 2^53, and unable to overflow.   Source: DOMAIN.md 2.3, memory.hpp
+/// Everything is counted in doubles: exact below 2^53, and unable to overflow.
+/// Source: docs/references.md#activation-bytes
 #pragma once
 
 #include <string>
@@ -88,7 +89,7 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 ///
 /// Source: Megatron-LM's cross_entropy.py; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
 /// parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
-/// data/validation/runs.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
+/// scenarios/runs/runs.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
 /// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are

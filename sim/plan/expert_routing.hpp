@@ -8,7 +8,7 @@ namespace tracecast {
 
 /// Tokens of the fullest rank's experts over the mean: expert_imbalance, bounded by expert_capacity_factor where one is
 /// set. All ranks wait for that rank at the next exchange, so every rank is simulated as loaded as the fullest.
-/// Source: DOMAIN.md 3.7
+/// Source: docs/references.md#expert-parallel
 double expert_load(const Training& training);
 
 /// Mean number of the `nodes` of an expert-parallel group that a token's experts lie on, its own included, routing

@@ -16,7 +16,7 @@
 /// first trained layer, so their backward is empty and they keep no activations.
 /// Left out: the reduction of replicated adapters' gradients over tensor ranks (r x h elements); that autograd drops inputs
 /// of frozen matrices that no adapter reads (activations are an upper bound with LoRA); 4-bit base weights (QLoRA).
-/// Source: Hu et al., LoRA (arXiv 2106.09685); DOMAIN.md 2 and data/validation/README.md ("lora rows need frozen weights")
+/// Source: Hu et al., LoRA (arXiv 2106.09685); docs/references.md#hu-2021, docs/references.md#bytes-per-parameter
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,10 @@
 ///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///
-/// Bytes per parameter: DOMAIN.md 2.1; FSDP variants 2.2; activations per layer 2.3 (Korthikanti et al. 2022 and the
-/// Llama count).   Leaves out: allocator behaviour beyond one fragmentation factor; staging buffers of offloading; the
-/// receive buffers of pipeline messages.
+/// Source: docs/references.md#bytes-per-parameter, docs/references.md#fsdp-variants and
+/// docs/references.md#activation-bytes (Korthikanti et al. 2022 and the Llama count)
+/// Leaves out: allocator behaviour beyond one fragmentation factor; staging buffers of offloading; the receive buffers
+/// of pipeline messages.
 #pragma once
 
 #include <vector>
@@ -41,8 +42,8 @@ struct MemoryByKind {
 };
 
 struct MemoryOptions {
-  double fragmentation = 0.05;  ///< of activations and transients, DOMAIN.md 2.3
-  Bytes fixed{3LL << 29};       ///< 1.5 GiB: CUDA context and NCCL buffers, DOMAIN.md 2.3 gives 1 to 2 GB
+  double fragmentation = 0.05;  ///< of activations and transients, docs/references.md#memory-overheads
+  Bytes fixed{3LL << 29};       ///< 1.5 GiB: CUDA context and NCCL buffers, docs/references.md#memory-overheads
 };
 
 /// Bytes that one parameter takes without sharding.
@@ -56,7 +57,7 @@ struct MemoryOptions {
 /// LAMB keeps the states of Adam. Momentum and LARS keep one in place of two, SGD none; optimizer_state_dtype bf16 halves the states, not the master.
 /// 8- and 4-bit formats keep 16-bit weights; their quantised copies are counted apart, by peak_memory.
 /// The fp32 copy belongs to Megatron's optimizer: ZeRO stages 2 and 3 (DeepSpeed, FSDP) do without.
-/// Source: DOMAIN.md 2.1; tests T-B1 to T-B4
+/// Source: docs/references.md#bytes-per-parameter
 struct StateBytes {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
@@ -80,7 +81,7 @@ Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage)
 ///   experts:                   T topk (2h + 6f_e/t_e) in place of the dense MLP, plus router scores and shared expert
 ///   full recomputation:        2Th, divided by t with sequence parallelism
 ///   op-level (torchtitan):     2Th, attention's result and log-sum-exp, half of every matrix multiplication's result
-/// Source: DOMAIN.md 2.3; tests T-B5, T-B6
+/// Source: docs/references.md#activation-bytes
 Bytes layer_activation_bytes(const Model& model, const Plan& plan, int layer);
 
 /// What a backward_input leaves for the backward_weight of the same stage: inputs and output gradients of every weight.

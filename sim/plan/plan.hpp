@@ -2,7 +2,7 @@
 ///
 /// Rank layout: `rank_order` lists the axes from fastest to slowest, rank = sum over axes of coordinate x stride.
 /// With the default tp-cp-ep-dp-pp: rank = tp + t (cp + C (dp + D pp)); ep takes no stride of its own, expert ranks
-/// subdivide the cp x dp index.            Source: DOMAIN.md 0.3, Megatron-LM parallel_state; tests T-0b, T-0c.
+/// subdivide the cp x dp index.            Source: Megatron-LM parallel_state, docs/references.md#rank-order
 #pragma once
 
 #include <array>

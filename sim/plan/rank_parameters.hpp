@@ -1,7 +1,8 @@
 /// The parameters that one rank holds before any sharding over data parallelism.
 ///
 /// Column- and row-parallel matrices are divided by tp, key/value heads by min(tp, k), experts by ep etp; norms, biases
-/// after row-parallel matrices, routers and position tables are on every rank.   Source: DOMAIN.md 1.2, 2.1
+/// after row-parallel matrices, routers and position tables are on every rank.
+/// Source: docs/references.md#gemm-shapes, docs/references.md#bytes-per-parameter
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 ///
 /// FSDP shards the parameters under SHARD_GRAD_OP too: they are whole only from the forward to the end of the backward.
 /// DeepSpeed's stage 2, which keeps whole parameters all the time, is zero_stage 2 by itself.
-/// Source: PyTorch torch.distributed.fsdp.ShardingStrategy and fully_shard; DOMAIN.md 2.2
+/// Source: PyTorch torch.distributed.fsdp.ShardingStrategy and fully_shard, docs/references.md#pytorch-fsdp,
+/// docs/references.md#fsdp-variants
 #pragma once
 
 #include "sim/plan/parallel.hpp"

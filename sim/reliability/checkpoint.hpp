@@ -1,8 +1,8 @@
 /// \file
 /// Checkpoints from sizes and bandwidths: number of bytes, and the time to write, copy and read them.
 ///
-/// Source: DOMAIN.md 7.3; test T-G2. State: 14 bytes per parameter (bf16 weights, fp32 master, two moments), 12 without
-/// the bf16 copy. Every unique shard is written once,
+/// Source: docs/references.md#checkpoint-size. State: 14 bytes per parameter (bf16 weights, fp32 master, two moments),
+/// 12 without the bf16 copy. Every unique shard is written once,
 /// for any data-parallel degree.
 #pragma once
 

@@ -5,7 +5,7 @@
 /// (model/parameters.hpp) in its order. A shard of layout (tp, pp, dp) holds ranges of these numbers: pipeline rank p
 /// the layers [L p / pp, L (p+1) / pp), tensor rank i the i-th of tp slices of every split group (replicated groups are
 /// written by tensor rank 0 alone), and data-parallel rank d the d-th of dp slices of the rest. Every parameter is in
-/// exactly one shard, so all layouts have the same number of bytes.   Source: DOMAIN.md 7.3; seeds, row 0-26.
+/// exactly one shard, so all layouts have the same number of bytes.   Source: docs/references.md#checkpoint-size
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 /// both where the assumptions of the formulas hold.
 ///
 /// Times are seconds as double (the mean time between failures of a job exceeds the range of integer picoseconds).
-/// Source: DOMAIN.md 7; tests T-G3 and T-G4.
+/// Source: docs/references.md#young-1974, docs/references.md#daly-2006, docs/references.md#checkpoint-interval
 #pragma once
 
 namespace tracecast {

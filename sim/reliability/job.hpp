@@ -17,7 +17,7 @@
 ///
 /// Leaves out: failures that depend on where a part is in the machine; failures of the storage other than low speed.
 /// Two nodes of one replica that fail at different times cost that replica once.
-/// Source: DOMAIN.md 7.2 to 7.6.
+/// Source: docs/references.md#failure-timeline, docs/references.md#spares, docs/references.md#checkpoint-size
 #pragma once
 
 #include <array>
@@ -84,7 +84,7 @@ struct RecoveryPolicy {
   Elastic elastic = Elastic::off;
   JobTime reconfigure{};                 ///< for a replica to leave or rejoin
   bool elastic_rollback = false;         ///< the lost replica held states without a copy (ZeRO)
-  JobTime flap_budget = job_time(30.0);  ///< transport retries, DOMAIN.md 7.6
+  JobTime flap_budget = job_time(30.0);  ///< transport retries, docs/references.md#failure-timeline
   bool failures_in_restart = true;       ///< false: parts do not age during an outage
   bool operator==(const RecoveryPolicy&) const = default;
 };

@@ -1,8 +1,8 @@
 /// \file
 /// Probability laws of the time to an event, and the failures of a fleet of identical parts.
 ///
-/// Source: DOMAIN.md 7.1. Weibull with shape k and scale eta: hazard (k/eta)(t/eta)^(k-1), mean eta Gamma(1+1/k);
-/// k < 1 is infant mortality (0.7 to 0.8 in logs of large machines), k = 1 is the exponential law.
+/// Source: docs/references.md#failure-laws. Weibull with shape k and scale eta: hazard (k/eta)(t/eta)^(k-1), mean eta
+/// Gamma(1+1/k); k < 1 is infant mortality (0.7 to 0.8 in logs of large machines), k = 1 is the exponential law.
 #pragma once
 
 #include <cstdint>

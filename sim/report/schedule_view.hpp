@@ -1,6 +1,6 @@
 /// What the pictures of a pipeline schedule are made from, and the numbers that stand beside them.
 ///
-///   schedule_json       the columns of data/oracles/pipeline.csv as one object, for programs
+///   schedule_json       the columns of tests/data/oracles/pipeline.csv as one object, for programs
 ///   schedule_terminal   for a terminal: a row per rank, time to the right
 ///   schedule_svg        the same as a picture
 ///   schedule_page       a page that needs no network: hover, step through time, activations per rank, two schedules

@@ -12,7 +12,7 @@
 ///   8  (position+1) W
 ///
 /// Weight gradients are done in the order in which their input gradients were. Requires n >= 2 depth.
-/// Source: DeepSeek-AI, DualPipe repository (dualpipe.py, dualpipev.py); DOMAIN.md 5.2.
+/// Source: DeepSeek-AI, DualPipe repository (dualpipe.py, dualpipev.py), docs/references.md#dualpipe
 #pragma once
 
 #include <array>

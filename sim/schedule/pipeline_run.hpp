@@ -1,9 +1,9 @@
 /// A schedule with given times: when every action starts and ends, and how much each rank keeps meanwhile.
 ///
-/// Model (DOMAIN.md 5.1): a rank runs its list in order; an action starts at max(rank free, inputs + latency where the
-/// producer is another rank). Messages are latency only, links are not shared, and no sender waits. An overlapped pair
-/// starts when both of its inputs are there, and delivers both outputs at its end. Other rules about sends and receives:
-/// blocking.hpp. Leaves out: host time, shared links, memory beyond counting activations.
+/// Model (docs/references.md#schedule-model): a rank runs its list in order; an action starts at max(rank free, inputs
+/// + latency where the producer is another rank). Messages are latency only, links are not shared, and no sender waits.
+/// An overlapped pair starts when both of its inputs are there, and delivers both outputs at its end. Other rules about
+/// sends and receives: blocking.hpp. Leaves out: host time, shared links, memory beyond counting activations.
 ///
 /// Times are integers in any unit, so that results are exact; `scale` of them make one unit of the user.
 #pragma once

@@ -56,14 +56,14 @@ std::vector<int> stages_of(const PipelineStep& step);
 
 /// Keeps parameters of at most three stages of a rank gathered: before each step, stages that are not among the next
 /// three distinct ones are resharded (ascending) and those of them that are missing are unsharded. Idle slots go.
-/// Source: PyTorch 2.8.0's rule, ECOSYSTEM.md 1 step 2.
+/// Source: PyTorch 2.8.0's rule, docs/references.md#pytorch-pipelining.
 PipelineProgram with_parameter_gathering(const PipelineProgram& program);
 
 /// Adds a send after every step whose result another rank needs and, at that moment, the receive to that rank's
 /// program. The moment comes from sweeps over the ranks in ascending order, a step per rank and sweep, where its inputs
 /// are there; so receives are posted as early as the unit-time picture allows. Idle slots go.
-/// Source: PyTorch 2.8.0's rule, ECOSYSTEM.md 1 step 3.   Requires a schedule that `check` accepts, for `program`'s
-/// compute steps.
+/// Source: PyTorch 2.8.0's rule, docs/references.md#pytorch-pipelining.   Requires a schedule that `check` accepts, for
+/// `program`'s compute steps.
 PipelineProgram with_early_receives(const Schedule& schedule, const PipelineProgram& program);
 
 /// The same with every receive right before the step that needs it: as Megatron's schedules post them.
@@ -72,7 +72,7 @@ PipelineProgram with_receives_at_use(const Schedule& schedule, const PipelinePro
 /// Steps that PyTorch's unit-cost simulator counts for a program with communication: each compute, send and receive
 /// takes one slot of its rank. Within a slot, ranks are visited in ascending order and see what lower ranks did in it;
 /// a second visit gives blocked ranks another chance. A receive needs that its send was executed.
-/// Errors: no rank can go on (names what each one waits at).   Source: ECOSYSTEM.md 1.
+/// Errors: no rank can go on (names what each one waits at).   Source: docs/references.md#pytorch-pipelining.
 Result<int> unit_steps(const Schedule& schedule, const PipelineProgram& program);
 
 }  // namespace tracecast

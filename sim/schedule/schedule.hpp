@@ -5,7 +5,8 @@
 /// then each chunk belongs to one replica and stage_of gives the stage inside that replica. Replica i works on the
 /// micro-batches i M/replicas .. (i+1) M/replicas - 1, so a micro-batch number is unique over all replicas.
 ///
-/// Source of the orders: DOMAIN.md section 5; checked against data/oracles/pipeline.csv.
+/// Source of the orders: one entry per paper in docs/references.md; checked against
+/// tests/data/oracles/pipeline.csv (docs/references.md#schedule-oracles).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 ///      the move that saves most is taken, until none saves anything
 ///
 /// It looks at few layouts and may end beside the best one: its gap to the search's answer is what it costs to go by hand.
-/// Source: SEEDS.md 0-18, 0-27, 0-28 (the order of a talk on training 13B to 175B models on 96 to 392 GPUs)
+/// Source: docs/references.md#case-studies (the order of a talk on training 13B to 175B models on 96 to 392 GPUs)
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ namespace tracecast {
 ///   more than a node has                         TP, PP and FSDP
 ///
 /// It gives the kinds of the table it was published with: FSDP for 7B and 13B, TP + FSDP for 70B, all three for 405B.
-/// Shown beside our own numbers, never in their place.   Source: SEEDS.md 3-45, 3-46
+/// Shown beside our own numbers, never in their place.   Source: docs/references.md#case-studies
 enum class RuleOfThumb { fsdp, tp, tp_fsdp, tp_pp_fsdp };
 const char* to_string(RuleOfThumb kinds);
 RuleOfThumb rule_of_thumb(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node);

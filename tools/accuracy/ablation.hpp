@@ -1,7 +1,7 @@
 /// What each model earns: the measure of a table of runs with one effect left out of every forecast, nothing fitted anew.
 ///
-/// Fitting again would hide a missing effect in another parameter (ACCURACY.md A2), so that the scatter inside the sources
-/// says more than the level.
+/// Fitting again would hide a missing effect in another parameter (docs/references.md#effect-sizes), so that the
+/// scatter inside the sources says more than the level.
 #pragma once
 
 #include <string>

@@ -12,10 +12,10 @@ namespace {
 constexpr double kHuber = 2;  ///< noise deviations beyond which a run counts linearly
 constexpr int kIterations = 30;
 
-/// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of ACCURACY.md A4; what
-/// overlaps or waits on other software is known least. Half of them, since they count on top of profiles that were fitted to
-/// measured kernels, collectives and A4 already: held out, 0.3 gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5,
-/// more is worse in both.
+/// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of
+/// docs/references.md#in-training-factors; what overlaps or waits on other software is known least. Half of them, since
+/// they count on top of profiles that were fitted to measured kernels, collectives and runs already: held out, 0.3
+/// gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5, more is worse in both.
 using Priors = std::array<double, kKnobs>;
 constexpr Priors kPriors{
     0.050,  // gemm
@@ -37,8 +37,8 @@ constexpr Priors kPriors{
 /// How much is believed before a fit.
 struct Belief {
   Priors priors;               ///< deviations of the logarithms of the factors
-  double noise = 0.05;         ///< of one run around its source (ACCURACY.md A1: scatter inside sources 4.4 %)
-  double source_prior = 0.10;  ///< of a source around the truth: A1, deviation of the source bias
+  double noise = 0.05;         ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
+  double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
 
 /// What MoE runs decide once dense ones have decided the rest: their own kinds of work, and hardly anything else. Releases

@@ -11,7 +11,8 @@
 /// alone. S comes from the steps as simulated; after the fit they are simulated anew. Dense runs are fitted first; what they
 /// have decided stays (2 %), and MoE runs decide the grouped GEMMs and the exchange of experts, so that what is wrong with
 /// those does not move the rest.
-/// Source: ACCURACY.md A6 18 (offset, weights, robust loss), A1 (its deviation, 10 %), A4 (ranges of the parameters).
+/// Source: docs/references.md#noise-floor (offset, its deviation of 10 %, weights, robust loss),
+/// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
 
 #include <map>

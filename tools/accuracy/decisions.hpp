@@ -44,7 +44,7 @@ CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowFo
 /// so do another precision, recomputation or stack.
 double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
 
-/// Of runs farther than this one cannot learn a scale: ACCURACY.md A1 found that unlike rows harm.
+/// Of runs farther than this one cannot learn a scale: docs/references.md#one-scale, unlike rows harm.
 inline constexpr double kAlike = 3.0;
 
 /// The factor measured / forecast of the three most similar of `known` (geometric mean), when three are alike.

@@ -62,7 +62,8 @@ void read_aiconfigurator_gemm(TableFields& fields, Kernels& out) {
   kernel.seconds = fields.positive("latency_us") * 1e-6;
   kernel.quantises = is_narrow(precision);
   kernel.held_out = held_out_weight(shape.n, shape.k);
-  // Its bf16 weights were never written to, and zeros draw less power: 5 to 12 % faster (CALIBRATION.md 8).
+  // Its bf16 weights were never written to, and zeros draw less power: 5 to 12 % faster
+  // (docs/references.md#gemm-zeros).
   if (fields.text("src").starts_with("vllm")) kernel.aside = "operands of zeros";
   kernel.loop = aiconfigurator_loop(fields.text("src"));
   out.push_back(std::move(kernel));
@@ -83,7 +84,8 @@ void read_aiconfigurator_attention(TableFields& fields, Kernels& out) {
   kernel.op.shape = AttentionShape{fields.size("b"), length, length, heads, kv_heads, width, width, causal, 0};
   kernel.seconds = fields.positive("latency_us") * 1e-6;
   kernel.kernel = serving_kernel(fields.text("src"), profile_of_gpu(kernel.gpu));
-  // Prefill of a server: what writes the cache and rotates the keys is in the time, 10 to 16 us (CALIBRATION.md 2).
+  // Prefill of a server: what writes the cache and rotates the keys is in the time, 10 to 16 us
+  // (docs/references.md#attention-fit).
   kernel.aside = "prefill of " + fields.text("src").substr(0, fields.text("src").find('-'));
   out.push_back(std::move(kernel));
 }

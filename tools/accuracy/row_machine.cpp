@@ -70,7 +70,7 @@ constexpr std::array kGenerations{
     Generation{"hdr", 200},       Generation{"edr", 100},      Generation{"fdr", 56},  Generation{"slingshot-10", 100},
     Generation{"slingshot", 200}, Generation{"omni-path", 100}};
 
-/// What a copy reaches of PCIe's rate: 53 of 63 GB/s, as in topologies/ (DOMAIN.md 6.3).
+/// What a copy reaches of PCIe's rate: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
 constexpr double kOfPcie = 0.84;
 
 /// More of either in one host is a misprint.

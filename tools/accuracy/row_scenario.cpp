@@ -17,7 +17,7 @@ namespace tracecast::accuracy {
 namespace {
 
 constexpr std::int64_t kUsualVocabulary = 51'200;
-constexpr std::int64_t kPackedSpan = 400;  ///< tokens that a token of packed fine-tuning attends to, ACCURACY.md A6 15
+constexpr std::int64_t kPackedSpan = 400;  ///< tokens that one attends to, docs/references.md#packed-sequences
 
 /// Multiplications in fp8 with a scale for each row, in PyTorch, relative to one scale for the tensor: Llama 3 8B on 8 H100 runs
 /// 6,420 tokens/s with the one and 7,190 with the other (torchtitan, commit 7a04053), 12 % of a step of which these

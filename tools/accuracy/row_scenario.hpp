@@ -13,7 +13,7 @@
 ///   stages              even; where layers do not divide, embedding and loss count as layers where that makes them divide,
 ///                       else the layers that are left over go to the stages after the first
 ///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp where tp does not divide it
-///   attention           causal; packed fine-tuning attends to 400 tokens (ACCURACY.md A6 15)
+///   attention           causal; packed fine-tuning attends to 400 tokens (docs/references.md#packed-sequences)
 ///   dispatcher          of experts: named in what the source calls the run or in a note, else the stack's
 ///   fp8                 one scale for a tensor; slower with scales by row, where the row says so
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name

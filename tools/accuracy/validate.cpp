@@ -16,8 +16,9 @@ namespace {
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr int kSmallSource = 3;  ///< sources with fewer rows are pooled
 /// What is not printed: relative standard deviations. Micro-batch and virtual stages move a step by 10 to 15 %
-/// (ACCURACY.md A3, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %; the dispatcher of
-/// experts by a factor of two from release to release (A3: 17.3, 12.9 and 8.8 s of one configuration).
+/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %;
+/// the dispatcher of experts by a factor of two from release to release (17.3, 12.9 and 8.8 s of one
+/// configuration).
 constexpr double kUnknownLayout = 0.10;
 constexpr double kUnknownRecompute = 0.06;
 constexpr double kUnknownDispatcher = 0.25;

@@ -4,7 +4,8 @@
 ///   nsight    Nsight Systems: the SQLite file of `nsys export`
 ///
 /// What a trace has no place for is counted, never silently dropped. Environment, command lines, host and user names are
-/// not copied.   Source: ECOSYSTEM.md 2, 4.1; docs/formats/recordings.md.
+/// not copied.   Source: docs/references.md#format-kineto, docs/references.md#format-nsight;
+/// docs/formats/recordings.md.
 #pragma once
 
 #include <cstdint>

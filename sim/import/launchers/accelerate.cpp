@@ -1,5 +1,5 @@
 /// Launch files of Hugging Face Accelerate: distributed_type says which of its sections counts; keys repeat the name of
-/// their section.   Source: accelerate/utils/dataclasses.py; ECOSYSTEM.md 8.1, 8.5
+/// their section.   Source: accelerate/utils/dataclasses.py; docs/references.md#format-accelerate
 #include <array>
 
 #include <fmt/format.h>

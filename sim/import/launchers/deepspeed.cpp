@@ -1,5 +1,5 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
-/// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; ECOSYSTEM.md 8.3
+/// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
 #include <array>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 /// Megatron-LM's arguments, and the YAML of NeMo and Megatron-Bridge, which have the same names with '_'.
-/// Source of the defaults: megatron/training/arguments.py; ECOSYSTEM.md 8.1, 8.2
+/// Source of the defaults: megatron/training/arguments.py; docs/references.md#format-megatron
 #include <algorithm>
 #include <array>
 

@@ -12,7 +12,7 @@ namespace tracecast {
 ///   "Et*2|(tt|)*5t|tmL"    E embedding, t layer, m extra prediction layer, L loss; | ends a stage, *n repeats the item or the
 ///                          group before it, commas are decoration
 ///
-/// Nothing: not in that language, or more than 100,000 stages and layers.   Source: ECOSYSTEM.md 8.2
+/// Nothing: not in that language, or more than 100,000 stages and layers.   Source: docs/references.md#format-megatron
 std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text);
 
 /// The same with E before the first and L after the last layer.

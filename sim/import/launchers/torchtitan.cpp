@@ -1,5 +1,5 @@
 /// torchtitan's TOML of the job, as it was until February 2026.
-/// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; ECOSYSTEM.md 8.1, 8.4
+/// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; docs/references.md#format-torchtitan
 #include <algorithm>
 #include <array>
 

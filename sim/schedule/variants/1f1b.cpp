@@ -1,6 +1,6 @@
 /// 1F1B with a flush (PipeDream-flush, DAPPLE, DeepSpeed's TrainSchedule): rank r runs P-1-r forwards ahead, then one
 /// forward and one backward in turn, so it keeps at most P-r micro-batches.
-/// Source: Narayanan et al. 2021 (PipeDream-2BW), Fan et al. 2021 (DAPPLE); DOMAIN.md 5.2.
+/// Source: Narayanan et al. 2021 (PipeDream-2BW), Fan et al. 2021 (DAPPLE), docs/references.md#dapple
 #include <algorithm>
 #include <array>
 

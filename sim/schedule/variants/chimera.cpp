@@ -4,7 +4,7 @@
 /// forward of stage q in slot 2 P u + 2 k + q and its backward in slot 2 P u + 2 k + 2 P - 1 - q. For even P no two
 /// operations of a rank share a slot: the two copies' stages on it, r and P-1-r, have different parity.
 ///
-/// Source: Li and Hoefler 2021; DOMAIN.md 5.2.
+/// Source: Li and Hoefler 2021, docs/references.md#chimera
 #include <algorithm>
 #include <utility>
 

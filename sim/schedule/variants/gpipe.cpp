@@ -1,5 +1,5 @@
 /// GPipe: all forwards, then all backwards. Every rank keeps all M micro-batches.
-/// Source: Huang et al. 2019; DOMAIN.md 5.2.
+/// Source: Huang et al. 2019, docs/references.md#gpipe
 #include <array>
 
 #include "sim/schedule/placement.hpp"

@@ -5,7 +5,7 @@
 ///   else a forward that is ready: highest stage, then lowest micro-batch;
 ///   everything that ends at one instant has ended before anything begins at it. Nothing limits the forwards in flight.
 ///
-/// Source: Liu et al. 2023; the rule is DOMAIN.md 5.2's.
+/// Source: Liu et al. 2023; the order of choices is ours, docs/references.md#hanayo
 #include <queue>
 #include <tuple>
 

@@ -4,7 +4,7 @@
 /// G is the request's, else P when P divides M, else PyTorch's (M / max(1, floor(M/P)), when that divides), else P
 /// with a short last group, as Megatron-LM has it.
 ///
-/// Source: Narayanan et al. 2021 (SC21); DOMAIN.md 5.2; ECOSYSTEM.md 1.
+/// Source: Narayanan et al. 2021 (SC21), docs/references.md#interleaved-1f1b, docs/references.md#pytorch-pipelining
 #include <array>
 
 #include "sim/schedule/interleaved.hpp"

@@ -1,7 +1,7 @@
 /// Interleaved zero bubble (PyTorch's InterleavedZeroBubble): the table of interleaved 1F1B with the backward split, fewer
 /// forwards ahead, min(P-1-r + (V-1) G, M V), and weight gradients that lag r backwards behind on rank r.
 /// Groups of micro-batches as PyTorch makes them unless the request says otherwise: G = P when P divides M.
-/// Source: torch.distributed.pipelining; DOMAIN.md 5.2.
+/// Source: torch.distributed.pipelining, docs/references.md#pytorch-pipelining
 #include <array>
 
 #include "sim/schedule/interleaved.hpp"

@@ -1,5 +1,5 @@
 /// Looped breadth-first: chunk after chunk, each for all micro-batches; backwards in the reverse order of both.
-/// Source: Lamy-Poirier 2023; torch.distributed.pipelining; DOMAIN.md 5.2.
+/// Source: Lamy-Poirier 2023, docs/references.md#breadth-first; torch.distributed.pipelining
 #include <array>
 
 #include "sim/schedule/placement.hpp"

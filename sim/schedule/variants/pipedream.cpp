@@ -1,6 +1,6 @@
 /// PipeDream: the lists of 1F1B, never flushed. Weights are updated after every backward, so a rank keeps the version that
 /// each micro-batch in flight began with: min(P-r, M) of them, and rank r computes with weights P-1-r updates old.
-/// Source: Harlap et al. 2018, Narayanan et al. 2019; DOMAIN.md 5.2.
+/// Source: Harlap et al. 2018, Narayanan et al. 2019, docs/references.md#pipedream
 #include <algorithm>
 
 #include "sim/schedule/variants.hpp"

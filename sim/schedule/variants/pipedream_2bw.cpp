@@ -1,6 +1,6 @@
 /// PipeDream-2BW: the lists of 1F1B without a flush. Gradients of the M >= P micro-batches of a step are accumulated
 /// before the update, so that two versions of the weights are enough on every rank, and weights are one step old.
-/// Source: Narayanan et al. 2021; DOMAIN.md 5.2.
+/// Source: Narayanan et al. 2021, docs/references.md#pipedream-2bw
 #include <array>
 
 #include "sim/schedule/variants.hpp"

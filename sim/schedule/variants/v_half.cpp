@@ -1,6 +1,6 @@
 /// V-Half: two chunks per rank in a V with hops 2, 1, 2, 1: activations live half as long as in ZB-V. About half of 1F1B's
 /// memory (P/2 + 1 micro-batches at most) for about half of its bubble.
-/// Source: Qi et al. 2024 (bubble B/2, memory 1/2); DOMAIN.md 5.2.
+/// Source: Qi et al. 2024 (bubble B/2, memory 1/2), docs/references.md#controllable-memory
 #include "sim/schedule/building_block.hpp"
 #include "sim/schedule/fill_weight_gradients.hpp"
 #include "sim/schedule/variants.hpp"

@@ -1,6 +1,6 @@
 /// V-Min: two chunks per rank in a V with hops of one slot: activations live as short as they can. About a third of 1F1B's
 /// memory for about two thirds of its bubble.
-/// Source: Qi et al. 2024 (bubble 2B/3 + O(n), memory 1/3); DOMAIN.md 5.2.
+/// Source: Qi et al. 2024 (bubble 2B/3 + O(n), memory 1/3), docs/references.md#controllable-memory
 #include "sim/schedule/building_block.hpp"
 #include "sim/schedule/fill_weight_gradients.hpp"
 #include "sim/schedule/variants.hpp"

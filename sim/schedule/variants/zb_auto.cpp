@@ -9,7 +9,7 @@
 /// zb-auto-2p 2P. A search over a family, not a proof of optimality.
 ///
 /// Source: the idea is Qi et al. 2023 (their heuristic and 1p/2p limits); with f, i, w = 2, 3, 1 at P = 4, M = 8 it
-/// reaches the 56 of their released scheduler (DOMAIN.md 5.3).
+/// reaches the 56 of their released scheduler (docs/references.md#zero-bubble).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 /// ZB-H1 (ZB1P): 1F1B with the backward split. Only the input gradient is passed on at once; weight gradients lag r
 /// backwards behind on rank r and fill its bubble, at the memory of 1F1B's rank 0 on every rank.
-/// Source: Qi et al. 2023; DOMAIN.md 5.2. PyTorch's InterleavedZeroBubble with V = 1 is this.
+/// Source: Qi et al. 2023, docs/references.md#zero-bubble. PyTorch's InterleavedZeroBubble with V = 1 is this.
 #include <array>
 
 #include "sim/schedule/variants.hpp"

@@ -3,7 +3,7 @@
 ///
 /// The order is made for n = max(2P-1, M) micro-batches and then loses those that are not there, as in PyTorch.
 ///
-/// Source: Qi et al. 2024; torch.distributed.pipelining's ScheduleZBVZeroBubble; DOMAIN.md 5.2.
+/// Source: Qi et al. 2024, docs/references.md#controllable-memory; torch.distributed.pipelining's ScheduleZBVZeroBubble
 #include <algorithm>
 #include <array>
 
