@@ -89,23 +89,23 @@ const char* to_string(Provenance provenance) {
   TRACECAST_ASSERT(false, "every provenance has a name");
 }
 
-Costs::Costs(Profile profile, std::string attention_kernel)
-    : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)) {
+Costs::Costs(Profile profile, std::string attention_kernel, GemmSeconds gemm)
+    : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)), gemm_(std::move(gemm)) {
   const std::vector<std::string> kernels = attention_kernels(profile_);
   if (attention_kernel_.empty() && !kernels.empty()) attention_kernel_ = kernels.front();
   const bool known =
       attention_kernel_.empty() || std::find(kernels.begin(), kernels.end(), attention_kernel_) != kernels.end();
   TRACECAST_ASSERT(known, "the profile has the attention kernel that is asked for");
-  measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op, {}).seconds; });
+  measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op).seconds; });
 }
 
-OperatorCost Costs::of(const Operator& op, GemmLoop loop) const {
+OperatorCost Costs::of(const Operator& op) const {
   const double factor = in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
     return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),
             Provenance::measured};
-  Modelled model = modelled(op, loop);
+  Modelled model = modelled(op);
   double spread = kStandardDeviations * model.fit->residual;
   Provenance provenance = model.fit->samples > 0 ? Provenance::interpolated : Provenance::analytic;
   if (const auto correction = measured_.around(op)) {
@@ -116,13 +116,13 @@ OperatorCost Costs::of(const Operator& op, GemmLoop loop) const {
   return {from_seconds(model.seconds * factor), std::hypot(spread, factor_spread), provenance};
 }
 
-Costs::Modelled Costs::modelled(const Operator& op, GemmLoop loop) const {
-  if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op, loop);
+Costs::Modelled Costs::modelled(const Operator& op) const {
+  if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op);
   if (op.kind == OperatorKind::attention) return modelled_attention(op);
   return modelled_memory_bound(op);
 }
 
-Costs::Modelled Costs::modelled_gemm(const Operator& op, GemmLoop loop) const {
+Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
   // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
@@ -132,7 +132,7 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op, GemmLoop loop) const {
   GpuPeak gpu = peak(profile_, op.precision);
   if (in_training(op) != 1)
     gpu = at_sustained_clock(gpu, *model, flops(op).count);  // 1: isolated, or measured inside a step
-  double seconds = gemm_seconds(*model, gpu, shape, gemm_elements(op.precision), loop);
+  double seconds = gemm_(*model, gpu, shape, gemm_elements(op.precision));
   // Measured on scores only; linear layers and vocabularies are padded to multiples of 8 where it matters.
   if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand))
     seconds *= model->unaligned_factor;

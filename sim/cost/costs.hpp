@@ -1,6 +1,7 @@
 /// How long an operator takes on a GPU, and how that is known: measured, interpolated or analytic.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "sim/base/units.hpp"
@@ -24,6 +25,9 @@ struct OperatorCost {
   Provenance provenance = Provenance::analytic;
 };
 
+/// Seconds of one isolated multiplication, as gemm_seconds.
+using GemmSeconds = std::function<double(const GemmModel&, const GpuPeak&, const GemmShape&, GemmElements)>;
+
 /// Costs of one GPU. Immutable and thread-safe.
 ///
 /// An operator is looked up among the measured ones, else its model of gemm.hpp, attention.hpp or memory_bound.hpp is
@@ -36,10 +40,11 @@ class Costs {
  public:
   /// `attention_kernel`: which of the profile's kernels fused attention runs on; "" is the profile's first.
   /// Requires it to be one of attention_kernels(profile): what a user asks for is checked by its reader.
-  explicit Costs(Profile profile, std::string attention_kernel = "");
+  /// `gemm`: what evaluates the model of a multiplication.
+  explicit Costs(Profile profile, std::string attention_kernel = "", GemmSeconds gemm = gemm_seconds);
 
-  /// Requires sizes >= 1. Scores are batched GEMMs, one per operator. `loop`: of a multiplication that a benchmark repeats.
-  OperatorCost of(const Operator& op, GemmLoop loop = {}) const;
+  /// Requires sizes >= 1. Scores are batched GEMMs, one per operator.
+  OperatorCost of(const Operator& op) const;
   const Profile& profile() const { return profile_; }
 
  private:
@@ -47,14 +52,15 @@ class Costs {
     double seconds = 0;  ///< isolated
     const Fit* fit = nullptr;
   };
-  Modelled modelled(const Operator& op, GemmLoop loop) const;
-  Modelled modelled_gemm(const Operator& op, GemmLoop loop) const;
+  Modelled modelled(const Operator& op) const;
+  Modelled modelled_gemm(const Operator& op) const;
   Modelled modelled_attention(const Operator& op) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;
 
   Profile profile_;
   std::string attention_kernel_;
+  GemmSeconds gemm_;
   MeasuredTable measured_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
@@ -44,33 +43,6 @@ double power_loss(const GemmModel& model, double flops) {
   return std::pow(flops / model.power_knee, -model.power_exponent);
 }
 
-/// Share of `bytes`, all touched between two uses of the same ones, that L2 still holds: a soft step, since neither its
-/// policy nor its slices are even.
-double share_in_l2(const GemmModel& model, double bytes) {
-  const double cubed = std::pow(bytes / model.l2_bytes, 3);
-  return 1 / (1 + cubed * cubed);
-}
-
-/// Bytes of A, B and C.
-struct OperandBytes {
-  double left;
-  double right;
-  double result;
-  double sum() const { return left + right + result; }
-};
-
-/// Bytes that take as long from memory as these in the loop of a benchmark do.
-double memory_bytes(const GemmModel& model, const OperandBytes& bytes, GemmLoop loop) {
-  if (loop.right == 0 || model.l2_bytes <= 0) return bytes.sum();
-  const double all = loop.left * bytes.left + loop.right * bytes.right + bytes.result;
-  const double left = loop.left == 1 ? bytes.sum() : all;  // a single A is used by every kernel
-  const auto in_memory = [&](double part, double working_set) {
-    const double hit = share_in_l2(model, working_set);
-    return part * (1 - hit + hit / model.l2_speedup);
-  };
-  return in_memory(bytes.left, left) + in_memory(bytes.right + bytes.result, all);
-}
-
 /// One choice of tile and split.
 struct Choice {
   double compute;
@@ -101,17 +73,14 @@ struct Work {
   double depth(int split) const { return static_cast<double>(kStep * ceil_div(shape.k, kStep * split)) + model.k0; }
 };
 
-Work work_of(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements, GemmLoop loop) {
+Work work_of(const GemmConditions& conditions, const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape,
+             GemmElements elements) {
   const auto m = static_cast<double>(shape.m);
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
   const auto batch = static_cast<double>(shape.batch);
-  // An accumulating kernel reads and writes its fp32 result.
-  const double result = (shape.accumulate_fp32 ? 8 : elements.result) * model.result_weight;
-  const OperandBytes bytes{batch * m * k * elements.operand, batch * k * n * elements.operand, batch * m * n * result};
-  double rate = gpu.flops / gpu.sms * model.efficiency * power_loss(model, 2 * batch * m * n * k);
-  if (loop.node != 0) rate *= loop.node > 0 ? model.node_rate : 1 / model.node_rate;
-  return {model, gpu, shape, bytes, memory_bytes(model, bytes, loop), rate};
+  const double rate = gpu.flops / gpu.sms * model.efficiency * power_loss(model, 2 * batch * m * n * k);
+  return {model, gpu, shape, operand_bytes(model, shape, elements), conditions.memory_bytes, rate * conditions.rate};
 }
 
 /// The tile that the rows select.
@@ -165,62 +134,30 @@ double fastest(const Work& work) {
   return best;
 }
 
-constexpr std::array<double, 6> kRowNodes{0, 4, 7, 9, 12, 15};
-constexpr std::array<double, 6> kColumnNodes{5, 8, 10, 12, 14, 16};
-constexpr std::array<double, 5> kDepthNodes{5, 8, 11, 13, 16};
-static_assert(kRowNodes.size() * kColumnNodes.size() * kDepthNodes.size() == kChoiceNodes);
-
-/// Between which nodes a size lies, and how far from the first one.
-struct Place {
-  std::size_t first;
-  double share;
-};
-Place place_of(std::span<const double> nodes, std::int64_t size) {
-  const double x = std::clamp(std::log2(static_cast<double>(size)), nodes.front(), nodes.back());
-  std::size_t first = 0;
-  while (first + 2 < nodes.size() && x > nodes[first + 1]) ++first;
-  return {first, (x - nodes[first]) / (nodes[first + 1] - nodes[first])};
-}
-
 }  // namespace
 
 GemmElements gemm_elements(Precision precision) {
   return {quantised_size(precision), precision == Precision::fp32 ? 4.0 : 2.0};
 }
 
-double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements,
-                    GemmLoop loop) {
-  const Work work = work_of(model, gpu, shape, elements, loop);
+OperandBytes operand_bytes(const GemmModel& model, const GemmShape& shape, GemmElements elements) {
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const auto batch = static_cast<double>(shape.batch);
+  // An accumulating kernel reads and writes its fp32 result.
+  const double result = (shape.accumulate_fp32 ? 8 : elements.result) * model.result_weight;
+  return {batch * m * k * elements.operand, batch * k * n * elements.operand, batch * m * n * result};
+}
+
+double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements) {
+  return gemm_seconds_under({operand_bytes(model, shape, elements).sum(), 1}, model, gpu, shape, elements);
+}
+
+double gemm_seconds_under(const GemmConditions& conditions, const GemmModel& model, const GpuPeak& gpu,
+                          const GemmShape& shape, GemmElements elements) {
+  const Work work = work_of(conditions, model, gpu, shape, elements);
   return model.t0 + (model.tiles.empty() ? fastest(work) : listed(work).seconds(model.norm));
-}
-
-double quantisation_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements) {
-  if (model.quantise_efficiency <= 0) return 0;
-  constexpr double kWide = 2;  // bytes
-  const auto activations = static_cast<double>(shape.batch * shape.m * shape.k);
-  return model.quantise_t0 + activations * (kWide + elements.operand) / (model.quantise_efficiency * gpu.bandwidth);
-}
-
-std::array<ChoiceNode, 8> choice_nodes(const GemmShape& shape) {
-  const Place m = place_of(kRowNodes, shape.m);
-  const Place n = place_of(kColumnNodes, shape.n);
-  const Place k = place_of(kDepthNodes, shape.k);
-  std::array<ChoiceNode, 8> nodes;
-  for (std::size_t corner = 0; corner < nodes.size(); ++corner) {
-    const std::size_t up[] = {corner / 4, corner / 2 % 2, corner % 2};
-    nodes[corner] = {((m.first + up[0]) * kColumnNodes.size() + n.first + up[1]) * kDepthNodes.size() + k.first + up[2],
-                     (up[0] == 1 ? m.share : 1 - m.share) * (up[1] == 1 ? n.share : 1 - n.share) *
-                         (up[2] == 1 ? k.share : 1 - k.share)};
-  }
-  return nodes;
-}
-
-double choice_factor(const GemmModel& model, const GemmShape& shape) {
-  if (model.choices.empty()) return 1;
-  TRACECAST_ASSERT(model.choices.size() == kChoiceNodes, "every node of the grid has a value");
-  double thousandths = 0;
-  for (const ChoiceNode& node : choice_nodes(shape)) thousandths += node.share * model.choices[node.index];
-  return std::exp(thousandths / 1000);
 }
 
 }  // namespace tracecast

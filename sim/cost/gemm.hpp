@@ -12,22 +12,21 @@
 /// clock to the power limit. Batched and grouped multiplications fill the waves together. Bytes of the result, among the
 /// compulsory ones, have a weight of their own.
 ///
+/// Example. 100 SMs with P = 100 TFLOP/s together, B = 1 TB/s; e = f = a = 1, l = k0 = t0 = r = 0, q = 8. m, n, k = 2560, 1280,
+/// 4096 in 16 bit, tile 256 x 128, s = 1: units = 10 x 10 = 100, one wave; tk = 2 x 256 x 128 / 1e12 = 65.5 ns; tc = 65.5 ns x
+/// 4096 = 268 us; tm = 38.0 MB / 1 TB/s = 38 us; t = (268^8 + 38^8)^(1/8) = 268 us. One row more makes 110 units and two waves:
+/// tc = 537 us with this tile, and a smaller tile is the fastest.
+///
 /// A library whose kernels are picked from a list by the rows of A (GemmModel::tiles) neither takes the fastest tile nor
 /// splits k; there
 ///   units  = batch roundup(ceil(m/tm), tiles that run together) ceil(n/tn),   g = 0,   l of the tile
 /// and rows that are no multiple of 16 take tc a factor longer.
-///
-/// Benchmarks repeat one multiplication, on a few copies of its operands: what fits into L2 stays there (GemmLoop).
 ///
 /// Left out: the order of tiles in L2, differences between operand layouts (a factor per pass, see GemmModel), choices of the
 /// library that are not the fastest.
 /// Source: docs/references.md#gemm-fit, with more splits and the latency; fitted parameters and residuals are in the
 /// profile.
 #pragma once
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
 
 #include "sim/cost/profile.hpp"
 #include "sim/model/operators.hpp"
@@ -48,36 +47,26 @@ struct GemmElements {
 };
 GemmElements gemm_elements(Precision precision);
 
-/// A benchmark that runs one multiplication again and again, in turn on so many copies of its operands; none: each
-/// comes from memory, as in a training step.
-struct GemmLoop {
-  int left = 0;   ///< copies of A
-  int right = 0;  ///< copies of B
-  int node = 0;   ///< 1 and -1: the first and the second of two nodes (GemmModel::node_rate)
+/// Bytes of A, B and C that a kernel must move, batch included. C has the model's result_weight; a kernel that accumulates reads
+/// and writes it.
+struct OperandBytes {
+  double left = 0;
+  double right = 0;
+  double result = 0;
+  double sum() const { return left + right + result; }
 };
+OperandBytes operand_bytes(const GemmModel& model, const GemmShape& shape, GemmElements elements);
 
-/// Seconds of one isolated kernel in the forward layout (`batch` multiplications together).
+/// Seconds of one isolated kernel in the forward layout (`batch` multiplications together); every operand comes from memory.
 /// Requires m, n, k, batch >= 1.
-double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements,
-                    GemmLoop loop = {});
+double gemm_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements);
 
-/// Seconds that a benchmark of the model's precision quantises A in: read in 16 bit, written as an operand. In a step graph
-/// casts are operators of their own.
-double quantisation_seconds(const GemmModel& model, const GpuPeak& gpu, const GemmShape& shape, GemmElements elements);
-
-/// A node of the grid that GemmModel::choices is given on, and its share in a shape.
-struct ChoiceNode {
-  std::size_t index = 0;
-  double share = 0;
+/// What differs from that where the operands are partly in L2, or a GPU is faster than others of its kind.
+struct GemmConditions {
+  double memory_bytes = 0;  ///< in place of operand_bytes().sum()
+  double rate = 1;          ///< of the tensor cores, relative to the model's
 };
-/// Nodes of `choices`: m of 1 to 32 thousand, n and k of 32 to 65 thousand, in steps of 4 to 16 times.
-inline constexpr std::size_t kChoiceNodes = std::size_t{6} * 6 * 5;
-/// The eight nodes around a shape, linear in log2 m, n and k; shapes outside the grid have those of its edge. Shares add up to 1.
-std::array<ChoiceNode, 8> choice_nodes(const GemmShape& shape);
-
-/// Time of a benchmark relative to what gemm_seconds and quantisation_seconds say: a library picks its kernels by rules that have
-/// little to do with which is the fastest, and differently for small shapes. 1 where the model has no `choices`.
-/// Not part of a step: what trains is another library, or release, and in-training factors are defined without it.
-double choice_factor(const GemmModel& model, const GemmShape& shape);
+double gemm_seconds_under(const GemmConditions& conditions, const GemmModel& model, const GpuPeak& gpu,
+                          const GemmShape& shape, GemmElements elements);
 
 }  // namespace tracecast

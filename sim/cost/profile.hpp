@@ -34,6 +34,22 @@ struct GemmTile {
   bool operator==(const GemmTile&) const = default;
 };
 
+/// How the benchmarks ran that a GemmModel was fitted to, and what their library chose. A step graph needs nothing of it;
+/// tools/accuracy/gemm_benchmark.hpp forecasts benchmarks with it.
+struct GemmBenchmark {
+  double l2_bytes = 0;    ///< that stay in L2 between two runs of one multiplication; 0: none
+  double l2_speedup = 1;  ///< of reading these, relative to memory
+  double node_rate = 1;   ///< how much faster than the model the first of two nodes computed, and the second one slower
+  /// Quantising A from 16 bit, where times include it: a kernel of t0 + bytes / (efficiency x memory bandwidth).
+  double quantise_t0 = 0;
+  double quantise_efficiency = 0;  ///< 0: none was measured
+  /// Logarithm of measured over modelled time, in thousandths, at the kChoiceNodes nodes of a grid (choice_factor): which
+  /// kernels the measured library chose. Empty: none.
+  std::vector<int> choices = {};
+  static constexpr std::size_t kChoiceNodes = std::size_t{6} * 6 * 5;
+  bool operator==(const GemmBenchmark&) const = default;
+};
+
 /// GEMM time by tiles, waves and split-K (docs/references.md#gemm-fit).
 struct GemmModel {
   double t0 = 0;                 ///< s, fixed cost of one kernel
@@ -53,23 +69,13 @@ struct GemmModel {
   /// Time of unfused attention's multiplications when n or k is no multiple of 16 bytes, relative to when they are:
   /// such operands cannot be loaded at full width (head size 108 of BLOOM's study, docs/references.md#gemm-alignment).
   double unaligned_factor = 1;
-  double tile_latency =
-      0;  ///< s, at least, for each 64 of k: until its operands are there and its multiplication is done
-  /// Of benchmarks that repeat one multiplication: bytes that stay in L2, and how much faster than from memory they are read.
-  double l2_bytes = 0;
-  double l2_speedup = 1;
+  /// s, at least, for each 64 of k: until its operands are there and its multiplication is done
+  double tile_latency = 0;
   double result_weight = 1;          ///< bytes of the result count as so many: writing is slower than reading
   bool splits = true;                ///< may k be split
   std::vector<GemmTile> tiles = {};  ///< the first whose rows suffice; empty: the fastest of all
   double ragged_factor = 1;          ///< with `tiles`: of computing where m is above 128 and no multiple of 16
-  /// Of benchmarks that ran on two nodes: how much faster than the model the first one computed, and the second one slower.
-  double node_rate = 1;
-  /// Of benchmarks whose times include quantising A, from 16 bit: a kernel of t0 + bytes / (efficiency x memory bandwidth).
-  double quantise_t0 = 0;
-  double quantise_efficiency = 0;  ///< 0: none was measured
-  /// Of benchmarks: logarithm of measured over modelled time, in thousandths, at the nodes of a grid (gemm.hpp, choice_factor):
-  /// which kernels the measured library chose. Empty: none.
-  std::vector<int> choices = {};
+  GemmBenchmark benchmark = {};      ///< no part of a forecast
   Fit fit;
   bool operator==(const GemmModel&) const = default;
 };

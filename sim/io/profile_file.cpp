@@ -76,16 +76,16 @@ void visit(Io& io, T& model)
   io.optional("power_exponent", model.power_exponent, ProfileRange::not_negative);
   io.optional("unaligned_factor", model.unaligned_factor, ProfileRange::positive);
   io.optional("tile_latency_s", model.tile_latency, ProfileRange::not_negative);
-  io.optional("l2_bytes", model.l2_bytes, ProfileRange::not_negative);
-  io.optional("l2_speedup", model.l2_speedup, ProfileRange::positive);
+  io.optional("l2_bytes", model.benchmark.l2_bytes, ProfileRange::not_negative);
+  io.optional("l2_speedup", model.benchmark.l2_speedup, ProfileRange::positive);
   io.unless_usual("result_weight", model.result_weight, 1, ProfileRange::positive);
   io.true_unless_given("splits", model.splits);
   io.list_if_any("tiles", model.tiles);
   io.unless_usual("ragged_factor", model.ragged_factor, 1, ProfileRange::positive);
-  io.unless_usual("node_rate", model.node_rate, 1, ProfileRange::positive);
-  io.unless_usual("quantise_t0_s", model.quantise_t0, 0, ProfileRange::not_negative);
-  io.unless_usual("quantise_efficiency", model.quantise_efficiency, 0, ProfileRange::not_negative);
-  io.numbers("choices", model.choices);
+  io.unless_usual("node_rate", model.benchmark.node_rate, 1, ProfileRange::positive);
+  io.unless_usual("quantise_t0_s", model.benchmark.quantise_t0, 0, ProfileRange::not_negative);
+  io.unless_usual("quantise_efficiency", model.benchmark.quantise_efficiency, 0, ProfileRange::not_negative);
+  io.numbers("choices", model.benchmark.choices);
   io.group("fit", model.fit);
 }
 
@@ -436,9 +436,9 @@ void check_whole(ObjectReader& object, const Profile& profile) {
   const auto check_tiles = [&](const std::string& key, const GemmModel& model) {
     if (!model.tiles.empty() && model.tiles.back().rows != 0)
       object.error(key, "has no tile for any number of rows (the last one without up_to_rows)");
-    if (!model.choices.empty() && model.choices.size() != kChoiceNodes)
-      object.error(key,
-                   fmt::format("has choices at {} nodes (allowed: none or {})", model.choices.size(), kChoiceNodes));
+    if (!model.benchmark.choices.empty() && model.benchmark.choices.size() != GemmBenchmark::kChoiceNodes)
+      object.error(key, fmt::format("has choices at {} nodes (allowed: none or {})", model.benchmark.choices.size(),
+                                    GemmBenchmark::kChoiceNodes));
   };
   for (const auto& [precision, model] : profile.gemm) check_tiles("gemm", model);
   check_tiles("grouped_gemm", profile.grouped_gemm);

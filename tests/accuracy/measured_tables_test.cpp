@@ -71,8 +71,8 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   const GemmShape shape = std::get<GemmShape>(gemm.shape);
   const double cast = quantisation_seconds(model, {0, h100.memory_bandwidth, 1}, shape, gemm_elements(Precision::fp8));
   CHECK(cast > 1e-6);
-  CHECK(samples[17].predicted_s ==
-        Approx((seconds(Costs(isolated).of(gemm, {6, 6, 1}).duration) + cast) * choice_factor(model, shape)));
+  CHECK(samples[17].predicted_s == Approx((seconds(looped_costs(isolated, "", {6, 6, 1}).of(gemm).duration) + cast) *
+                                          choice_factor(model, shape)));
   CHECK_FALSE(samples[17].large);
   const std::vector<SampleErrors> errors = sample_errors(samples, false);
   REQUIRE(errors.size() == 4);

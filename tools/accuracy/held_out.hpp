@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/cost/gemm.hpp"
+#include "tools/accuracy/gemm_benchmark.hpp"
 
 namespace tracecast::accuracy {
 

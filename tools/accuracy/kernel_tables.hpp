@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "sim/cost/gemm.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/model/operators.hpp"
+#include "tools/accuracy/gemm_benchmark.hpp"
 
 namespace tracecast::accuracy {
 

@@ -54,10 +54,11 @@ class Pricing {
   struct Pair {
     Costs isolated;
     Costs in_training;
-    std::string kernel;  ///< of attention: the one that is meant
+    std::string kernel;                ///< of attention: the one that is meant
+    std::map<GemmLoop, Costs> looped;  ///< `isolated` in the loops that were asked for
   };
   /// nullptr: no such profile. A kernel that the profile lacks is its first one.
-  const Pair* find(const std::string& profile_name, const std::string& kernel) {
+  Pair* find(const std::string& profile_name, const std::string& kernel) {
     const std::string key = profile_name + " " + kernel;
     if (const auto found = pairs_.find(key); found != pairs_.end()) return &found->second;
     if (missing_.contains(profile_name)) return nullptr;
@@ -72,7 +73,8 @@ class Pricing {
     Profile isolated = *profile;
     isolated.in_training = InTraining{};
     isolated.in_training.fit = profile->in_training.fit;
-    Pair pair{Costs(std::move(isolated), known ? kernel : ""), Costs(std::move(*profile), known ? kernel : ""), meant};
+    Pair pair{
+        Costs(std::move(isolated), known ? kernel : ""), Costs(std::move(*profile), known ? kernel : ""), meant, {}};
     return &pairs_.emplace(key, std::move(pair)).first->second;
   }
 
@@ -104,11 +106,19 @@ std::string group_of(const MeasuredKernel& measured, const std::string& profile,
   return group;
 }
 
-MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile, const Pricing::Pair& costs) {
+/// Isolated, in the loop that it was timed in.
+const Costs& looped(Pricing::Pair& costs, GemmLoop loop) {
+  if (loop == GemmLoop{}) return costs.isolated;
+  const auto known = costs.looped.find(loop);
+  if (known != costs.looped.end()) return known->second;
+  return costs.looped.emplace(loop, looped_costs(costs.isolated.profile(), "", loop)).first->second;
+}
+
+MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile, Pricing::Pair& costs) {
   MeasuredSample sample;
   sample.group = group_of(measured, profile, costs.kernel);
-  const Costs& used = measured.in_training ? costs.in_training : costs.isolated;
-  sample.predicted_s = seconds(used.of(measured.op, measured.loop).duration);
+  const Costs& used = measured.in_training ? costs.in_training : looped(costs, measured.loop);
+  sample.predicted_s = seconds(used.of(measured.op).duration);
   sample.predicted_s = benchmarked(used.profile(), measured, sample.predicted_s);
   sample.factor = factor_of(measured.op);
   sample.in_training =
@@ -221,7 +231,7 @@ Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, cons
   std::vector<MeasuredSample> samples;
   for (const MeasuredKernel& kernel : *measured) {
     const std::string profile = profile_of_gpu(kernel.gpu);
-    const Pricing::Pair* costs = pricing.find(profile, kernel.kernel);
+    Pricing::Pair* costs = pricing.find(profile, kernel.kernel);
     if (own_form && costs == nullptr) return fail(table.wrong(kernel.row, "profile", "is no profile that can be read"));
     MeasuredSample sample;
     if (costs == nullptr)

@@ -119,8 +119,8 @@ TEST_CASE("calibrate: parameters that made the measurements are found again", "[
 TEST_CASE("calibrate: a library's choices are found where there are samples, and nowhere else",
           "[property][calibrate]") {
   GemmModel truth;
-  truth.choices.assign(kChoiceNodes, 0);
-  for (std::size_t i = 0; i < kChoiceNodes; ++i) truth.choices[i] = static_cast<int>(i * 37 % 401) - 200;
+  truth.benchmark.choices.assign(kChoiceNodes, 0);
+  for (std::size_t i = 0; i < kChoiceNodes; ++i) truth.benchmark.choices[i] = static_cast<int>(i * 37 % 401) - 200;
   std::vector<ChoiceSample> samples;
   const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     const GemmShape shape{m, n, k};
@@ -137,12 +137,12 @@ TEST_CASE("calibrate: a library's choices are found where there are samples, and
     if (i % 5 == 4)
       CHECK(found[i] == 0);
     else
-      CHECK(found[i] == Approx(truth.choices[i]).margin(60));
+      CHECK(found[i] == Approx(truth.benchmark.choices[i]).margin(60));
   }
   double error = 0;
   double before = 0;
   GemmModel model;
-  model.choices = found;
+  model.benchmark.choices = found;
   for (const ChoiceSample& s : samples) {
     error += std::abs(std::log(s.predicted * choice_factor(model, s.shape) / s.seconds));
     before += std::abs(std::log(s.predicted / s.seconds));

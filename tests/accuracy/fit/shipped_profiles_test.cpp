@@ -28,7 +28,7 @@ double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<
   LogError error;
   for (const GemmSample& s : samples)
     if (!large_only || is_large(s.shape))
-      error.add(gemm_seconds(model, gpu, s.shape, gemm_elements(Precision::bf16), s.loop), s.seconds);
+      error.add(looped_gemm_seconds(s.loop, model, gpu, s.shape, gemm_elements(Precision::bf16)), s.seconds);
   return error.mean();
 }
 

@@ -214,7 +214,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.in_training.attention *= gpu.in_training_gemm;
   for (auto& [precision, model] : profile.gemm) {
     model.efficiency *= gpu.efficiency;
-    model.choices.clear();
+    model.benchmark.choices.clear();
     model.fit = transferred(model.fit, base.name);
   }
   profile.grouped_gemm.efficiency *= gpu.efficiency;
@@ -281,7 +281,7 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
                      fit.chosen.mean(), fit.large.mean(), fit.large.bias()});
   }
   profile.gemm[Precision::fp16] = profile.gemm.at(Precision::bf16);
-  profile.gemm[Precision::fp16].choices.clear();  // bf16's benchmarks have them
+  profile.gemm[Precision::fp16].benchmark.choices.clear();  // bf16's benchmarks have them
 }
 
 void Assembler::fit_layouts(Profile& profile) {

@@ -33,6 +33,10 @@ Searched member(double GemmModel::*parameter, const Parameter& range, double uni
   return {range, [=](GemmModel& model, double x) { model.*parameter = x * unit; }};
 }
 
+Searched member(double GemmBenchmark::*parameter, const Parameter& range, double unit = 1) {
+  return {range, [=](GemmModel& model, double x) { model.benchmark.*parameter = x * unit; }};
+}
+
 constexpr double kMicroseconds = 1e-6;
 
 std::vector<Searched> searched(const GemmTask& task, const GemmLibrary& library, const Start& start) {
@@ -50,13 +54,13 @@ std::vector<Searched> searched(const GemmTask& task, const GemmLibrary& library,
   all.push_back(member(&GemmModel::power_exponent, {0.01, 0, narrow ? 0.2 : 0.1}));
   if (library.tiles.empty())
     all.push_back(member(&GemmModel::tile_latency, {start.latency_us, 0.01, 0.6}, kMicroseconds));
-  all.push_back(member(&GemmModel::l2_bytes, {start.l2_share, 0.2, 1.5}, task.l2_bytes));
-  all.push_back(member(&GemmModel::l2_speedup, {2, 1, 8}));
-  if (task.nodes) all.push_back(member(&GemmModel::node_rate, {1, 0.8, 1.25}));
+  all.push_back(member(&GemmBenchmark::l2_bytes, {start.l2_share, 0.2, 1.5}, task.l2_bytes));
+  all.push_back(member(&GemmBenchmark::l2_speedup, {2, 1, 8}));
+  if (task.nodes) all.push_back(member(&GemmBenchmark::node_rate, {1, 0.8, 1.25}));
   if (task.nodes || narrow) all.push_back(member(&GemmModel::result_weight, {1.2, 0.5, 3}));
   if (narrow) {
-    all.push_back(member(&GemmModel::quantise_t0, {3, 0, 20}, kMicroseconds));
-    all.push_back(member(&GemmModel::quantise_efficiency, {0.6, 0.1, 2}));
+    all.push_back(member(&GemmBenchmark::quantise_t0, {3, 0, 20}, kMicroseconds));
+    all.push_back(member(&GemmBenchmark::quantise_efficiency, {0.6, 0.1, 2}));
   }
   if (library.tiles.empty()) return all;
   all.push_back(member(&GemmModel::ragged_factor, {1.05, 1, 2}));
@@ -152,7 +156,7 @@ GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask&
                  const std::string& data) {
   const GemmElements elements = gemm_elements(task.precision);
   const auto predict = [&](const GemmModel& model, const GemmSample& sample) {
-    return gemm_seconds(model, gpu, sample.shape, elements, sample.loop) +
+    return looped_gemm_seconds(sample.loop, model, gpu, sample.shape, elements) +
            quantisation_seconds(model, gpu, sample.shape, elements);
   };
   // Training runs on the large ones; the small ones of narrow formats are quantising kernels for the most part.
@@ -185,7 +189,7 @@ GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask&
   std::vector<ChoiceSample> choices;
   for (const GemmSample& sample : samples.fitted)
     choices.push_back({sample.shape, predict(fit.model, sample), sample.seconds});
-  fit.model.choices = fit_choices(choices);
+  fit.model.benchmark.choices = fit_choices(choices);
   for (const GemmSample& sample : samples.held_out) {
     const double predicted = predict(fit.model, sample);
     fit.held_out.add(predicted, sample.seconds);

@@ -7,6 +7,7 @@
 #include "sim/cost/gemm.hpp"
 #include "tools/accuracy/fit/fit.hpp"
 #include "tools/accuracy/fit/table.hpp"
+#include "tools/accuracy/gemm_benchmark.hpp"
 
 namespace tracecast::accuracy {
 
@@ -51,9 +52,9 @@ struct GemmLibrary {
 };
 GemmLibrary measured_library(const std::string& profile, const std::string& architecture, Precision precision);
 
-/// Rows of narrow formats include the quantisation of A: its kernel is fitted along (GemmModel::quantise_t0), since a step
+/// Rows of narrow formats include the quantisation of A: its kernel is fitted along (GemmBenchmark::quantise_t0), since a step
 /// graph has casts as operators of their own.
-/// GemmModel::choices that lead from `predicted` to the seconds of the samples: absolute logarithms by iterated reweighting, held to 0
+/// GemmBenchmark::choices that lead from `predicted` to the seconds of the samples: absolute logarithms by iterated reweighting, held to 0
 /// where few samples are.
 struct ChoiceSample {
   GemmShape shape;
