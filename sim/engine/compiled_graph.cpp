@@ -10,23 +10,23 @@ namespace {
 
 std::int32_t size32(std::size_t n) { return static_cast<std::int32_t>(n); }
 
-/// Whether `op` can be summed into the run that ends with `previous`.
+/// True if `op` can be summed into the run that ends with `previous`.
 bool continues_run(const Op& previous, const Op& op) {
   return previous.type == OpType::compute && op.type == OpType::compute && previous.records.none() && op.waits.empty();
 }
 
 class TemplateCompiler {
  public:
-  /// `reading`: how the template falls into segments; null: into none.
-  TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source, const OwnStreams& streams,
-                   const TemplateReading* reading)
-      : out_(out), graph_(graph), source_(source), streams_(streams), reading_(reading), writer_(out.segments) {}
+  /// `partition`: the fused runs of the template; null: none.
+  TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source, const LocalStreams& streams,
+                   const TemplatePartition* partition)
+      : out_(out), graph_(graph), source_(source), streams_(streams), partition_(partition), writer_(out.fused_runs) {}
 
   CompiledTemplate compile() {
     result_.issue.resize(source_.ops.size());
     std::int64_t host = 0;
     for (std::size_t i = 0; i < source_.ops.size(); ++i) {
-      TRACECAST_ASSERT(source_.ops[i].stream < out_.streams, "operations name a stream of the graph");
+      TRACECAST_ASSERT(source_.ops[i].stream < out_.streams, "an operation is on a stream of the graph");
       host += source_.ops[i].host.picoseconds;
       result_.issue[i] = host;
       if (source_.ops[i].type == OpType::host_sync) {
@@ -36,13 +36,13 @@ class TemplateCompiler {
     }
     result_.host_total = host;
     for (std::size_t stream = 0; stream < out_.streams; ++stream) {
-      out_.first_steps.push_back(size32(out_.steps.size()));
-      if (reading_ != nullptr && stream == kComputeStream)
-        add_segments();
-      else if (reading_ == nullptr || !streams_.own[stream])
+      out_.first_stream_ops.push_back(size32(out_.stream_ops.size()));
+      if (partition_ != nullptr && stream == kComputeStream)
+        add_fused_runs();
+      else if (partition_ == nullptr || !streams_.local[stream])
         add_stream(stream);
     }
-    out_.first_steps.push_back(size32(out_.steps.size()));
+    out_.first_stream_ops.push_back(size32(out_.stream_ops.size()));
     return std::move(result_);
   }
 
@@ -53,7 +53,7 @@ class TemplateCompiler {
       const Op& op = source_.ops[i];
       if (op.stream != stream || op.type == OpType::host_sync) continue;
       if (previous != nullptr && continues_run(*previous, op)) {
-        extend(out_.steps.back(), i);
+        extend(out_.stream_ops.back(), i);
       } else {
         begin(i);
       }
@@ -61,19 +61,19 @@ class TemplateCompiler {
     }
   }
 
-  // ---- Segments ----------------------------------------------------------------------------------------------------
+  // ---- Fused runs --------------------------------------------------------------------------------------------------
 
-  void add_segments() {
+  void add_fused_runs() {
     part_of_.assign(source_.ops.size(), -1);
-    std::int32_t segment = -1;
+    std::int32_t run = -1;
     const Op* previous = nullptr;
     for (std::size_t i = 0; i < source_.ops.size(); ++i) {
-      if (reading_->segment_of(i) < 0) continue;
+      if (partition_->run_of(i) < 0) continue;
       const Op& op = source_.ops[i];
-      const bool first = reading_->segment_of(i) != segment;
+      const bool first = partition_->run_of(i) != run;
       if (first) {
-        if (segment >= 0) finish_segment();
-        segment = reading_->segment_of(i);
+        if (run >= 0) finish_fused_run();
+        run = partition_->run_of(i);
         writer_.begin();
         begin(i);
         add_part(i, {});
@@ -85,20 +85,20 @@ class TemplateCompiler {
       part_of_[i] = writer_.count() - 1;
       previous = &op;
     }
-    if (segment >= 0) finish_segment();
+    if (run >= 0) finish_fused_run();
   }
 
   void add_inner_part(std::size_t index) {
     std::vector<std::int32_t> waits;
     for (const EventRef ref : source_.ops[index].waits)
-      waits.push_back(part_of_[static_cast<std::size_t>(reading_->recorder(ref))]);
-    out_.steps.back().member_count += 1;
+      waits.push_back(part_of_[static_cast<std::size_t>(partition_->recorder(ref))]);
+    out_.stream_ops.back().member_count += 1;
     add_part(index, waits);
   }
 
   void add_part(std::size_t index, std::span<const std::int32_t> waits) {
     const Op& op = source_.ops[index];
-    Part part;
+    RunPart part;
     part.stream = op.stream;
     part.total = op.duration.picoseconds;
     part.issued = result_.issue[index];
@@ -106,96 +106,96 @@ class TemplateCompiler {
       part.issued += part.total;
     else
       part.traffic = graph_.collectives[static_cast<std::size_t>(op.payload)].traffic;
-    if (reading_->heard_outside(index)) part.records = op.records;
+    if (partition_->visible_outside(index)) part.records = op.records;
     writer_.add(part, waits);
   }
 
   void extend_part(std::size_t index) {
     const Op& op = source_.ops[index];
-    Part& part = writer_.last();
+    RunPart& part = writer_.last();
     part.total += op.duration.picoseconds;
     part.issued = std::max(part.issued, result_.issue[index]) + op.duration.picoseconds;
-    if (reading_->heard_outside(index)) part.records = op.records;
-    out_.steps.back().member_count += 1;
+    if (partition_->visible_outside(index)) part.records = op.records;
+    out_.stream_ops.back().member_count += 1;
   }
 
-  /// A lone run of compute is a step as any other.
-  void finish_segment() {
-    Step& step = out_.steps.back();
+  /// A single part is a plain StreamOp.
+  void finish_fused_run() {
+    StreamOp& stream_op = out_.stream_ops.back();
     if (writer_.count() > 1) {
-      step.segment = writer_.finish();
-      step.records = {};
+      stream_op.fused_run = writer_.finish();
+      stream_op.records = {};
       return;
     }
-    const Part run = writer_.take();
-    step.total = run.total;
-    step.lag = run.issued;
-    step.records = run.records;
+    const RunPart run = writer_.take();
+    stream_op.total = run.total;
+    stream_op.lag = run.issued;
+    stream_op.records = run.records;
   }
 
-  // ---- Steps -------------------------------------------------------------------------------------------------------
+  // ---- Stream operations -------------------------------------------------------------------------------------------
 
   void begin(std::size_t index) {
     const Op& op = source_.ops[index];
-    Step step;
-    step.type = op.type;
-    step.optimizer = source_.phase == Phase::optimizer;
-    name_place(step, op.payload);
-    step.first_op = size32(index);
-    step.first_wait = size32(out_.waits.size());
-    step.wait_count = size32(op.waits.size());
-    step.first_member = size32(out_.members.size());
-    step.member_count = 1;
-    step.records = op.records;
-    step.total = op.duration.picoseconds;
-    step.issue = result_.issue[index];
-    step.lag = step.issue + step.total;
+    StreamOp stream_op;
+    stream_op.type = op.type;
+    stream_op.optimizer = source_.phase == Phase::optimizer;
+    set_endpoint(stream_op, op.payload);
+    stream_op.first_op = size32(index);
+    stream_op.first_wait = size32(out_.waits.size());
+    stream_op.wait_count = size32(op.waits.size());
+    stream_op.first_member = size32(out_.members.size());
+    stream_op.member_count = 1;
+    stream_op.records = op.records;
+    stream_op.total = op.duration.picoseconds;
+    stream_op.issue = result_.issue[index];
+    stream_op.lag = stream_op.issue + stream_op.total;
     out_.waits.insert(out_.waits.end(), op.waits.begin(), op.waits.end());
     out_.members.push_back(size32(index));
-    out_.steps.push_back(step);
+    out_.stream_ops.push_back(stream_op);
   }
 
-  void name_place(Step& step, std::int32_t payload) const {
-    if (step.type == OpType::compute) return;
+  void set_endpoint(StreamOp& stream_op, std::int32_t payload) const {
+    if (stream_op.type == OpType::compute) return;
     const auto index = static_cast<std::size_t>(payload);
-    if (step.type == OpType::collective) {
-      step.traffic = graph_.collectives[index].traffic;
-      step.where = graph_.collectives[index].slot;
+    if (stream_op.type == OpType::collective) {
+      stream_op.traffic = graph_.collectives[index].traffic;
+      stream_op.slot_or_channel = graph_.collectives[index].slot;
     } else {
-      step.where = graph_.messages[index].channel;
-      step.eager = graph_.messages[index].eager;
+      stream_op.slot_or_channel = graph_.messages[index].channel;
+      stream_op.eager = graph_.messages[index].eager;
     }
   }
 
-  void extend(Step& step, std::size_t index) {
+  void extend(StreamOp& stream_op, std::size_t index) {
     const Op& op = source_.ops[index];
     const std::int64_t duration = op.duration.picoseconds;
-    step.member_count += 1;
-    step.total += duration;
-    step.lag = std::max(step.lag, result_.issue[index]) + duration;
-    step.records = op.records;
+    stream_op.member_count += 1;
+    stream_op.total += duration;
+    stream_op.lag = std::max(stream_op.lag, result_.issue[index]) + duration;
+    stream_op.records = op.records;
     out_.members.push_back(size32(index));
   }
 
   CompiledGraph& out_;
   const StepGraph& graph_;
   const Template& source_;
-  const OwnStreams& streams_;
-  const TemplateReading* const reading_;
-  SegmentWriter writer_;
-  std::vector<std::int32_t> part_of_;  ///< [operation] its number within its segment
+  const LocalStreams& streams_;
+  const TemplatePartition* const partition_;
+  FusedRunWriter writer_;
+  std::vector<std::int32_t> part_of_;  ///< [operation] its index within its run
   CompiledTemplate result_;
 };
 
-/// Where the compute stream's steps of each template begin in the table of slowed_runs; -1: not used.
+/// Index of the template's first compute StreamOp in slowed_runs. `known`: [template] the same; -1: not used yet.
 std::int32_t first_run(const CompiledGraph& compiled, CompiledProgram& program, std::vector<std::int32_t>& known,
                        std::int32_t template_index) {
   std::int32_t& first = known[static_cast<std::size_t>(template_index)];
   if (first >= 0) return first;
   first = program.runs;
   program.templates.push_back(template_index);
-  program.runs +=
-      compiled.first_step(template_index, kComputeStream + 1) - compiled.first_step(template_index, kComputeStream);
+  program.runs += compiled.first_stream_op(template_index, kComputeStream + 1) -
+                  compiled.first_stream_op(template_index, kComputeStream);
   return first;
 }
 
@@ -216,15 +216,15 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
       host = 0;
     }
     for (std::size_t stream = 0; stream < compiled.streams; ++stream)
-      if (compiled.first_step(index, stream) != compiled.first_step(index, stream + 1))
+      if (compiled.first_stream_op(index, stream) != compiled.first_stream_op(index, stream + 1))
         program.streams[stream].push_back(size32(item));
   }
   return program;
 }
 
-Run slowed_run(const Template& source, const CompiledTemplate& used, std::span<const std::int32_t> members,
-               std::int32_t slowness) {
-  Run run;
+RunDuration slowed_run(const Template& source, const CompiledTemplate& used, std::span<const std::int32_t> members,
+                       std::int32_t slowness) {
+  RunDuration run;
   for (const std::int32_t op : members) {
     const auto index = static_cast<std::size_t>(op);
     const std::int64_t duration = slowed(source.ops[index].duration, slowness).picoseconds;
@@ -236,37 +236,38 @@ Run slowed_run(const Template& source, const CompiledTemplate& used, std::span<c
 
 }  // namespace
 
-CompiledGraph compile(const StepGraph& graph, const OwnStreams& streams) {
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams) {
   CompiledGraph compiled;
   compiled.streams = graph.streams.size();
   compiled.templates.reserve(graph.templates.size());
-  TemplateReading reading(graph, streams);
+  TemplatePartition partition(graph, streams);
   for (const Template& source : graph.templates) {
-    const TemplateReading* segments = nullptr;
-    if (streams.segments) {
-      const bool fits = reading.read(source);
-      TRACECAST_ASSERT(fits, "the streams are own ones in every template");
-      segments = &reading;
+    const TemplatePartition* active = nullptr;
+    if (streams.fuses) {
+      const bool fits = partition.assign(source);
+      TRACECAST_ASSERT(fits, "local streams are local in every template");
+      active = &partition;
     }
-    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, segments).compile());
+    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, active).compile());
   }
   compiled.programs.reserve(graph.programs.size());
   for (const auto& items : graph.programs) compiled.programs.push_back(compile_program(compiled, items));
   return compiled;
 }
 
-std::vector<Run> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled, const CompiledProgram& program,
-                             std::int32_t slowness) {
-  std::vector<Run> runs;
+std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
+                                     const CompiledProgram& program, std::int32_t slowness) {
+  std::vector<RunDuration> runs;
   runs.reserve(static_cast<std::size_t>(program.runs));
   for (const std::int32_t index : program.templates) {
     const Template& source = graph.templates[static_cast<std::size_t>(index)];
     const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(index)];
-    const std::int32_t end = compiled.first_step(index, kComputeStream + 1);
-    for (std::int32_t at = compiled.first_step(index, kComputeStream); at < end; ++at) {
-      const Step& step = compiled.steps[static_cast<std::size_t>(at)];
-      runs.push_back(step.type == OpType::compute ? slowed_run(source, used, compiled.members_of(step), slowness)
-                                                  : Run{});
+    const std::int32_t end = compiled.first_stream_op(index, kComputeStream + 1);
+    for (std::int32_t at = compiled.first_stream_op(index, kComputeStream); at < end; ++at) {
+      const StreamOp& stream_op = compiled.stream_ops[static_cast<std::size_t>(at)];
+      runs.push_back(stream_op.type == OpType::compute
+                         ? slowed_run(source, used, compiled.members_of(stream_op), slowness)
+                         : RunDuration{});
     }
   }
   return runs;

@@ -1,102 +1,102 @@
-/// A step graph prepared for the engine: every template's operations sorted by stream, and runs of compute operations
-/// that nothing interrupts summed into one step; with the collectives between them, where these concern one rank alone
-/// (segments.hpp).
+/// \file
+/// A step graph prepared for the engine.
 ///
-/// Summing is exact. A run of operations k = 1..n on one stream, issued by the host at offsets i_k after the template's
-/// beginning H and lasting d_k, ends at
+/// The operations of each template are sorted by stream. A run of compute operations that no event interrupts becomes one
+/// StreamOp. Collectives that concern one rank only are fused into such runs as well (fused_runs.hpp).
+///
+/// Summing is exact. Take operations k = 1..n of one stream. The host begins the template at H and issues operation k at
+/// H + i_k; the operation lasts d_k. Each operation starts at the later of its issue and its predecessor's end, so
 ///
 ///   end = max(ready + sum d,  H + lag),     lag = max over k of (i_k + d_k + ... + d_n)
 ///
-/// since each operation starts at the later of its predecessor's end and its issue. Durations of a slow rank are rounded
-/// per operation before they are summed (slowed_runs).
+/// Durations of a slow rank are rounded per operation before they are summed (slowed_runs).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "sim/engine/own_streams.hpp"
-#include "sim/engine/segments.hpp"
+#include "sim/engine/fused_runs.hpp"
+#include "sim/engine/local_streams.hpp"
 #include "sim/graph/step_graph.hpp"
 
 namespace tracecast::engine {
 
-/// One step of a stream: a run of compute operations, or one transfer.
-struct Step {
+/// What a stream executes as one unit: a run of compute operations, or one transfer.
+struct StreamOp {
   OpType type = OpType::compute;
   Traffic traffic = Traffic::pipeline;  ///< of a transfer
   bool eager = false;                   ///< of a message
   bool optimizer = false;               ///< of an optimizer template
-  /// Of a collective: its slot of Rank::communicators; of a message: its channel.
-  std::int32_t where = -1;
-  std::int32_t segment = -1;    ///< into Segments::all: not a run, but this
-  std::int32_t first_op = 0;    ///< index into Template::ops
-  std::int32_t first_wait = 0;  ///< into CompiledGraph::waits
+  std::int32_t slot_or_channel = -1;    ///< collective: index into Rank::communicators; message: its channel
+  std::int32_t fused_run = -1;          ///< index into FusedRuns::all; -1: not a fused run
+  std::int32_t first_op = 0;            ///< index into Template::ops
+  std::int32_t first_wait = 0;          ///< index into CompiledGraph::waits
   std::int32_t wait_count = 0;
-  std::int32_t first_member = 0;  ///< into CompiledGraph::members: the operations of the run
+  std::int32_t first_member = 0;  ///< index into CompiledGraph::members: the operations of the run
   std::int32_t member_count = 0;
   EventRef records;
   std::int64_t total = 0;  ///< ps
-  std::int64_t issue = 0;  ///< ps after the template's beginning on the host, of the first operation
-  std::int64_t lag = 0;    ///< ps after it: the earliest end that the host allows
+  std::int64_t issue = 0;  ///< ps from the template's beginning on the host to the issue of the first operation
+  std::int64_t lag = 0;    ///< ps from the same beginning: the earliest end that the host allows
 };
 
-/// What one run of compute operations takes on a slow rank; total and lag as in Step.
-struct Run {
+/// Duration of one run of compute operations on a slow rank; total and lag as in StreamOp.
+struct RunDuration {
   std::int64_t total = 0;
   std::int64_t lag = 0;
 };
 
 struct CompiledTemplate {
-  std::int64_t host_total = 0;      ///< ps of host time to issue it all
-  std::int32_t sync_op = -1;        ///< the host_sync that ends it, if there is one
+  std::int64_t host_total = 0;      ///< ps of host time to issue all operations
+  std::int32_t sync_op = -1;        ///< the host_sync at its end; -1: none
   std::vector<std::int64_t> issue;  ///< [op] ps after the template's beginning
 };
 
-/// One item of a program. The host issues a program in segments: the items up to a host_sync, those up to the next one …
+/// One item of a program. The host issues a program in blocks: a block ends with a host_sync or with the program.
 struct CompiledItem {
   std::int32_t template_index = 0;
   std::int32_t microbatch = 0;
-  std::int32_t segment = 0;
-  std::int32_t first_run = 0;    ///< of the template's compute stream, in the table of slowed_runs
-  std::int64_t host_offset = 0;  ///< ps from the segment's beginning until the host begins this item
+  std::int32_t issue_block = 0;
+  std::int32_t first_run = 0;    ///< index into slowed_runs of the template's first compute StreamOp
+  std::int64_t host_offset = 0;  ///< ps from the beginning of the issue block until the host begins this item
 };
 
 struct CompiledProgram {
   std::vector<CompiledItem> items;
-  std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items on which it has something to do
+  std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items that have operations on it
   std::vector<std::int32_t> syncs;                 ///< the items that end with a host_sync
   std::vector<std::int32_t> templates;             ///< those used, each once, by first use
-  std::int32_t runs = 0;                           ///< entries of the table of slowed_runs
+  std::int32_t runs = 0;                           ///< size of slowed_runs
 };
 
 struct CompiledGraph {
   std::size_t streams = 0;
-  std::vector<Step> steps;
-  std::vector<std::int32_t> first_steps;  ///< [template x (streams + 1) + stream]
+  std::vector<StreamOp> stream_ops;
+  std::vector<std::int32_t> first_stream_ops;  ///< [template x (streams + 1) + stream]
   std::vector<EventRef> waits;
   std::vector<std::int32_t> members;
-  Segments segments;
+  FusedRuns fused_runs;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;
 
-  std::int32_t first_step(std::int32_t template_index, std::size_t stream) const {
-    return first_steps[static_cast<std::size_t>(template_index) * (streams + 1) + stream];
+  std::int32_t first_stream_op(std::int32_t template_index, std::size_t stream) const {
+    return first_stream_ops[static_cast<std::size_t>(template_index) * (streams + 1) + stream];
   }
-  std::span<const EventRef> waits_of(const Step& step) const {
-    return {waits.data() + step.first_wait, static_cast<std::size_t>(step.wait_count)};
+  std::span<const EventRef> waits_of(const StreamOp& op) const {
+    return {waits.data() + op.first_wait, static_cast<std::size_t>(op.wait_count)};
   }
-  std::span<const std::int32_t> members_of(const Step& step) const {
-    return {members.data() + step.first_member, static_cast<std::size_t>(step.member_count)};
+  std::span<const std::int32_t> members_of(const StreamOp& op) const {
+    return {members.data() + op.first_member, static_cast<std::size_t>(op.member_count)};
   }
 };
 
-/// `streams`: which streams the compute stream runs in passing; by default none, and no segments.
-CompiledGraph compile(const StepGraph& graph, const OwnStreams& streams = {});
+/// `streams`: the streams whose operations are fused into runs of the compute stream; by default none.
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {});
 
-/// The compute stream's steps of every template that `program` uses, for a rank of this slowness; an item's begin at
-/// CompiledItem::first_run. Entries of steps that do not compute are 0.
-std::vector<Run> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled, const CompiledProgram& program,
-                             std::int32_t slowness);
+/// Durations of the compute StreamOps of every template that `program` uses, on a rank with this slowness. Those of an
+/// item begin at CompiledItem::first_run. Entries of transfers are 0.
+std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
+                                     const CompiledProgram& program, std::int32_t slowness);
 
 }  // namespace tracecast::engine

@@ -5,8 +5,8 @@
 namespace tracecast::engine {
 namespace {
 
-/// Follows the first edge of each wait until a wait comes up again; that must happen, or an edge is missing.
-std::vector<std::int32_t> find_circle(const std::vector<Wait>& waits) {
+/// Follows the first dependency of each wait until a wait repeats or has no dependency.
+std::vector<std::int32_t> find_cycle(const std::vector<Wait>& waits) {
   std::vector<std::int32_t> path;
   std::int32_t at = 0;
   while (true) {
@@ -21,11 +21,11 @@ std::vector<std::int32_t> find_circle(const std::vector<Wait>& waits) {
 
 }  // namespace
 
-Error describe_deadlock(const std::vector<Wait>& waits) {
-  const std::vector<std::int32_t> circle = find_circle(waits);
-  std::string text = circle.size() > 1 ? "the step graph deadlocks: " : "the step graph cannot finish: ";
-  for (std::size_t i = 0; i < circle.size(); ++i) {
-    const Wait& wait = waits[static_cast<std::size_t>(circle[i])];
+Error describe_cycle(const std::vector<Wait>& waits) {
+  const std::vector<std::int32_t> cycle = find_cycle(waits);
+  std::string text = cycle.size() > 1 ? "the step graph deadlocks: " : "the step graph cannot finish: ";
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const Wait& wait = waits[static_cast<std::size_t>(cycle[i])];
     if (i > 0) text += "; ";
     text += wait.where + " " + wait.what;
   }

@@ -1,4 +1,5 @@
-/// Tells a deadlock as the circle of streams that wait for each other.
+/// \file
+/// Describes a deadlock as the cycle of streams that wait for each other.
 #pragma once
 
 #include <string>
@@ -8,15 +9,15 @@
 
 namespace tracecast::engine {
 
-/// A stream that cannot go on.
+/// A blocked stream.
 struct Wait {
   std::string where;             ///< "rank 3, pp send, forward chunk 0 of micro-batch 4"
   std::string what;              ///< "waits for rank 2 to receive it"
-  std::vector<std::int32_t> on;  ///< indices into the list of waits: those whose progress it needs
+  std::vector<std::int32_t> on;  ///< indices into the list of waits: the streams that it depends on
 };
 
-/// The first circle found from the first wait on; when there is none (a partner that has already finished), the first
-/// wait alone. Requires at least one wait.
-Error describe_deadlock(const std::vector<Wait>& waits);
+/// Describes the first cycle found from the first wait on. Without a cycle (the partner has finished), describes the last
+/// wait that was reached.   Requires at least one wait
+Error describe_cycle(const std::vector<Wait>& waits);
 
 }  // namespace tracecast::engine

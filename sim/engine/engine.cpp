@@ -5,8 +5,9 @@
 #include <thread>
 #include <utility>
 
-#include "sim/engine/deadlock_account.hpp"
-#include "sim/engine/worker.hpp"
+#include "sim/engine/deadlock_report.hpp"
+#include "sim/engine/worker_compute.hpp"
+#include "sim/engine/worker_transfers.hpp"
 
 namespace tracecast {
 namespace {
@@ -18,12 +19,12 @@ using engine::SpanRecorder;
 using engine::State;
 using engine::Worker;
 
-/// Fewer ranks than this are not worth a thread.
+/// A thread pays off from this many ranks on.
 constexpr std::size_t kRanksPerThread = 256;
 
-/// Operations executed.
+/// Returns the number of operations executed.
 std::int64_t run_on_threads(State& state, int threads) {
-  Exchange exchange(engine::share_out(state.graph, threads), threads);
+  Exchange exchange(engine::assign_ranks(state.graph, threads), threads);
   NoSpans none;
   std::vector<std::unique_ptr<Worker<NoSpans>>> workers;
   for (int i = 0; i < threads; ++i) workers.push_back(std::make_unique<Worker<NoSpans>>(state, none, &exchange, i));
@@ -36,15 +37,15 @@ std::int64_t run_on_threads(State& state, int threads) {
 }
 
 template <class Recorder>
-std::int64_t run_alone(State& state, Recorder& recorder, const LinkSharing* sharing) {
+std::int64_t run_on_one_thread(State& state, Recorder& recorder, const LinkSharing* sharing) {
   Worker<Recorder> worker(state, recorder);
   worker.share_links(sharing);
   worker.run();
   return worker.executed();
 }
 
-/// Step time and the account of every rank.
-Timeline close(const State& state) {
+/// Step time, and the time breakdown of every rank.
+Timeline finalize(const State& state) {
   Timeline timeline;
   for (const engine::StreamState& s : state.streams)
     timeline.step_time.picoseconds = std::max(timeline.step_time.picoseconds, s.clock);
@@ -56,9 +57,9 @@ Timeline close(const State& state) {
       end.picoseconds = std::max(end.picoseconds, state.streams[r * state.stream_count + lane].clock);
     timeline.ends.push_back(end);
     const std::int64_t compute_end = state.streams[r * state.stream_count + kComputeStream].clock;
-    timeline.ranks.push_back(state.clocks[r].close(compute_end, timeline.step_time.picoseconds));
+    timeline.ranks.push_back(state.breakdowns[r].finalize(compute_end, timeline.step_time.picoseconds));
     TRACECAST_ASSERT(timeline.ranks.back().total() == timeline.step_time,
-                     "the parts of a rank's time sum to the step time");
+                     "the categories of a rank's time sum to the step time");
   }
   return timeline;
 }
@@ -68,24 +69,24 @@ Timeline close(const State& state) {
 Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) {
   const SharedTransfers* const shared = options.sharing != nullptr ? &options.sharing->transfers : nullptr;
   const CompiledGraph compiled =
-      engine::compile(graph, options.record_spans ? engine::OwnStreams{} : engine::find_own_streams(graph, shared));
+      engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared));
   State state(graph, compiled);
   const int threads = std::min(options.threads, static_cast<int>(graph.ranks.size() / kRanksPerThread));
   std::int64_t executed = 0;
   std::vector<Span> spans;
   if (options.record_spans) {
     SpanRecorder recorder(state);
-    executed = run_alone(state, recorder, options.sharing);
+    executed = run_on_one_thread(state, recorder, options.sharing);
     spans = recorder.sorted();
   } else if (threads > 1 && options.sharing == nullptr) {
     executed = run_on_threads(state, threads);
   } else {
     NoSpans none;
-    executed = run_alone(state, none, options.sharing);
+    executed = run_on_one_thread(state, none, options.sharing);
   }
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
-    return tl::unexpected<Error>(engine::account_of_deadlock(state));
-  Timeline timeline = close(state);
+    return tl::unexpected<Error>(engine::deadlock_report(state));
+  Timeline timeline = finalize(state);
   timeline.spans = std::move(spans);
   timeline.events = executed;
   return timeline;

@@ -1,9 +1,9 @@
-/// The event engine: runs a step graph to its end.
+/// \file
+/// The event engine: simulates one step of a step graph.
 ///
-/// No queue where nothing is shared: every stream advances by maximum and addition until it needs a time that is not
-/// known yet; the missing rendezvous remembers who waits, and a stack holds the streams that can go on. The result does
-/// not depend on the order in which ready streams are taken (all merges are maxima), so neither on the stack nor on the
-/// number of threads.
+/// Without shared links there is no event queue. Each stream advances by maxima and sums until it needs a time that is not
+/// known yet. An incomplete rendezvous keeps a list of waiting streams; runnable streams are kept on a stack. All merges are
+/// maxima, so the result depends neither on the order in which runnable streams are taken nor on the number of threads.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -15,7 +15,7 @@ namespace tracecast {
 class FlowNetwork;
 class SharedTransfers;
 
-/// How transfers that are in flight together slow each other: which share links, and the network that shares them.
+/// How concurrent transfers slow each other: the network that simulates them, and which transfers share links in it.
 struct LinkSharing {
   FlowNetwork& network;
   const SharedTransfers& transfers;
@@ -23,11 +23,11 @@ struct LinkSharing {
 
 struct EngineOptions {
   bool record_spans = false;
-  int threads = 1;                       ///< share the ranks of large graphs; one thread records spans
-  const LinkSharing* sharing = nullptr;  ///< null: every transfer takes what the graph says. One thread
+  int threads = 1;                       ///< for large graphs; a run that records spans uses one
+  const LinkSharing* sharing = nullptr;  ///< null: each transfer lasts as in the graph. One thread
 };
 
-/// Errors: a deadlock, told as the circle of ranks and operations that wait for each other.
+/// Simulates one step on all ranks of the graph.   Errors: a deadlock, described as a cycle of ranks and operations
 Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options = {});
 
 }  // namespace tracecast

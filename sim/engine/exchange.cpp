@@ -7,10 +7,12 @@
 namespace tracecast::engine {
 namespace {
 
-/// Sets of ranks that grow together; the root of a set is its first rank.
-class Sets {
+/// Disjoint sets of ranks; the root of a set is its first rank.
+class RankSets {
  public:
-  explicit Sets(std::size_t ranks) : parent_(ranks), size_(ranks, 1) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit RankSets(std::size_t ranks) : parent_(ranks), size_(ranks, 1) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
 
   std::int32_t root(std::int32_t rank) {
     std::int32_t& parent = parent_[static_cast<std::size_t>(rank)];
@@ -31,13 +33,13 @@ class Sets {
   std::vector<std::int64_t> size_;  ///< of roots
 };
 
-void join_neighbours(const StepGraph& graph, Sets& sets) {
+void join_channel_peers(const StepGraph& graph, RankSets& sets) {
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
     for (const ChannelEnd& end : graph.ranks[rank].channels)
       if (end.rank >= 0) sets.join(static_cast<std::int32_t>(rank), end.rank);
 }
 
-void join_communicators(const StepGraph& graph, Sets& sets, std::int64_t limit) {
+void join_communicators(const StepGraph& graph, RankSets& sets, std::int64_t limit) {
   std::vector<std::int32_t> order(graph.communicators.size());
   std::iota(order.begin(), order.end(), 0);
   const auto members = [&graph](std::int32_t i) -> const std::vector<std::int32_t>& {
@@ -59,22 +61,22 @@ void join_communicators(const StepGraph& graph, Sets& sets, std::int64_t limit) 
 
 }  // namespace
 
-Ownership share_out(const StepGraph& graph, int threads) {
+Ownership assign_ranks(const StepGraph& graph, int threads) {
   const std::size_t ranks = graph.ranks.size();
   Ownership result{std::vector<std::int32_t>(ranks), std::vector<bool>(graph.communicators.size())};
-  Sets sets(ranks);
-  join_neighbours(graph, sets);
+  RankSets sets(ranks);
+  join_channel_peers(graph, sets);
   join_communicators(graph, sets, static_cast<std::int64_t>(ranks) / threads);
   const auto share = (static_cast<std::int64_t>(ranks) + threads - 1) / threads;
-  std::int64_t dealt = 0;
+  std::int64_t assigned = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::int32_t root = sets.root(static_cast<std::int32_t>(rank));
     if (root != static_cast<std::int32_t>(rank)) {
       result.owner[rank] = result.owner[static_cast<std::size_t>(root)];
       continue;
     }
-    result.owner[rank] = static_cast<std::int32_t>(std::min<std::int64_t>(dealt / share, threads - 1));
-    dealt += sets.size(root);
+    result.owner[rank] = static_cast<std::int32_t>(std::min<std::int64_t>(assigned / share, threads - 1));
+    assigned += sets.size(root);
   }
   for (std::size_t i = 0; i < graph.communicators.size(); ++i)
     for (const std::int32_t member : graph.communicators[i].members)
@@ -91,7 +93,7 @@ void Exchange::send(std::int32_t worker, const std::vector<Release>& releases) {
   const std::lock_guard lock(mutex_);
   std::vector<Release>& inbox = inboxes_[static_cast<std::size_t>(worker)];
   inbox.insert(inbox.end(), releases.begin(), releases.end());
-  news_.notify_all();
+  changed_.notify_all();
 }
 
 std::vector<Release> Exchange::receive(std::int32_t worker) {
@@ -99,9 +101,9 @@ std::vector<Release> Exchange::receive(std::int32_t worker) {
   std::vector<Release>& inbox = inboxes_[static_cast<std::size_t>(worker)];
   ++idle_;
   if (idle_ == static_cast<std::int32_t>(inboxes_.size()))
-    over_ = std::all_of(inboxes_.begin(), inboxes_.end(), [](const auto& each) { return each.empty(); });
-  if (over_) news_.notify_all();
-  news_.wait(lock, [&] { return over_ || !inbox.empty(); });
+    finished_ = std::all_of(inboxes_.begin(), inboxes_.end(), [](const auto& each) { return each.empty(); });
+  if (finished_) changed_.notify_all();
+  changed_.wait(lock, [&] { return finished_ || !inbox.empty(); });
   --idle_;
   return std::exchange(inbox, {});
 }

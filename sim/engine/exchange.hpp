@@ -1,5 +1,6 @@
-/// What the workers of one simulation tell each other: which streams may go on after a collective whose members several
-/// workers own. Ranks that exchange messages, or share a small communicator, have one owner.
+/// \file
+/// How the workers (threads) of one simulation exchange results: the end of a collective whose members belong to several
+/// workers. Ranks that exchange messages, or share a small communicator, belong to one worker.
 #pragma once
 
 #include <condition_variable>
@@ -11,17 +12,17 @@
 
 namespace tracecast::engine {
 
-/// Who owns each rank, and which communicators have members of several owners.
+/// Which worker owns each rank, and which communicators have members of several workers.
 struct Ownership {
   std::vector<std::int32_t> owner;  ///< [rank]
   std::vector<bool> shared;         ///< [communicator]
 };
 
-/// Whole groups of ranks that are connected by channels, then by communicators as long as no group grows above its share
-/// of all ranks; the groups in order of their first rank, dealt out evenly.   Requires threads >= 1
-Ownership share_out(const StepGraph& graph, int threads);
+/// Ranks joined by channels form a group. Groups joined by a communicator are merged as long as the result is not larger
+/// than one thread's share of all ranks. Groups are assigned in order of their first rank, evenly.   Requires threads >= 1
+Ownership assign_ranks(const StepGraph& graph, int threads);
 
-/// The end of a collective, for one stream that waits in it.
+/// The end of a collective, sent to one stream that waits in it.
 struct Release {
   std::int32_t stream;
   std::int64_t start;
@@ -34,23 +35,25 @@ class Exchange {
 
   std::int32_t owner(std::int32_t rank) const { return ownership_.owner[static_cast<std::size_t>(rank)]; }
   bool shared(std::int32_t communicator) const { return ownership_.shared[static_cast<std::size_t>(communicator)]; }
-  /// Guards the meeting of a shared communicator.
-  std::mutex& guard(std::int32_t communicator) { return guards_[static_cast<std::size_t>(communicator) % kGuards]; }
+  /// Protects the rendezvous of a shared communicator.
+  std::mutex& mutex_of(std::int32_t communicator) {
+    return rendezvous_mutexes_[static_cast<std::size_t>(communicator) % kMutexes];
+  }
 
   void send(std::int32_t worker, const std::vector<Release>& releases);
-  /// Waits for releases of `worker`; none: all workers are idle, nothing will come any more.
+  /// Blocks until there are releases for `worker`. Returns none when all workers are idle: the simulation has ended.
   std::vector<Release> receive(std::int32_t worker);
 
  private:
-  static constexpr std::size_t kGuards = 256;
+  static constexpr std::size_t kMutexes = 256;
 
   Ownership ownership_;
-  std::vector<std::mutex> guards_{kGuards};
+  std::vector<std::mutex> rendezvous_mutexes_{kMutexes};
   std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable changed_;
   std::vector<std::vector<Release>> inboxes_;  ///< [worker]
   std::int32_t idle_ = 0;
-  bool over_ = false;
+  bool finished_ = false;
 };
 
 }  // namespace tracecast::engine

@@ -1,20 +1,22 @@
-/// Compute slowed by the transfers that run beside it on the same GPU.
+/// \file
+/// Compute slowed by concurrent transfers on the same GPU.
 ///
-/// NCCL's channels are thread blocks: a collective takes as many SMs from whatever computes beside it; and what it moves goes
-/// through the GPU's memory, which memory-bound work needs as well. While a transfer is moving, an operator runs at the share
+/// NCCL's channels are thread blocks: a collective takes that many SMs from concurrent compute. The data that it moves
+/// passes through the GPU's memory, which memory-bound work needs as well. While a transfer moves, an operator keeps the
+/// following share of its speed, at least a tenth:
 ///
 ///   compute-bound   1 - channels / SMs
 ///   memory-bound    1 - 2 size / duration / memory bandwidth        every byte is read once and written once
 ///
-/// of its speed, at least a tenth. So if a share p of an operator's time passes beside transfers that leave it v,
+/// If an operator spends a share p of its time beside transfers that leave it a share v of its speed, then
 ///
 ///   duration' = duration / (1 - p (1 - v))
 ///
-/// p is of the slowed run itself, which is found by running again a few times. It is a mean over all runs of an operator of a
-/// template, in integers, so that folded and unfolded graphs agree.
+/// p refers to the slowed run itself and is found by simulating a few times. It is a mean over all executions of an operator
+/// of a template, in integers, so that folded and unfolded graphs agree.
 ///
-/// Held to: Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers slowed by
-/// compute, caches, clocks; messages of pipelines over copy engines.
+/// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers slowed by
+/// compute, caches, clocks; pipeline messages over copy engines.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -25,11 +27,11 @@
 
 namespace tracecast {
 
-/// Of full speed, what compute keeps beside a collective.
-double speed_beside(const Profile& gpu, OperatorKind kind, const CollectiveCost& cost, Bytes size);
+/// The share of its full speed, 0.1 to 1, that an operator keeps while the collective moves.
+double speed_during(const Profile& gpu, OperatorKind kind, const CollectiveCost& cost, Bytes size);
 
-/// `base` with the durations that its compute operations had if they were slowed as in `run`, a run of it (or of what this
-/// function made of it) with spans.
+/// Returns `base` with each compute duration as slowed by the transfers of `run`.
+/// Requires that `run` simulated `base`, or an earlier result of this function for it, with spans.
 StepGraph slowed_by_transfers(const StepGraph& base, const Timeline& run, const Profile& gpu);
 
 }  // namespace tracecast

@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-// ---- A timeline as bytes, between two processes of one program -------------------------------------------------------
+// ---- A timeline as bytes, between the simulating child process and this one -------------------------------------------
 
 template <class T>
 void put(std::string& text, const T& value) {
@@ -28,7 +28,7 @@ void put_all(std::string& text, const std::vector<T>& values) {
 template <class T>
 T get(const std::string& text, std::size_t& at) {
   T value;
-  TRACECAST_ASSERT(at + sizeof value <= text.size(), "what the other process wrote is whole");
+  TRACECAST_ASSERT(at + sizeof value <= text.size(), "the child process writes a complete timeline");
   std::memcpy(&value, text.data() + at, sizeof value);
   at += sizeof value;
   return value;
@@ -41,7 +41,7 @@ std::vector<T> get_all(const std::string& text, std::size_t& at) {
   return values;
 }
 
-/// The first letter says what follows: 't' a timeline, 'e' an error in words.
+/// The first letter is the kind of content: 't' a timeline, 'e' an error message.
 std::string to_bytes(const Result<Timeline>& result) {
   if (!result) return "e" + to_string(result.error());
   std::string text = "t";
@@ -99,9 +99,9 @@ Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster
   if (transfers.kinds() == 0) return simulate(graph, options);
   const Result<std::string> answer = network.run([&](FlowNetwork& in_child) {
     const LinkSharing sharing{in_child, transfers};
-    EngineOptions own = options;
-    own.sharing = &sharing;
-    return to_bytes(simulate(graph, own));
+    EngineOptions shared = options;
+    shared.sharing = &sharing;
+    return to_bytes(simulate(graph, shared));
   });
   if (!answer) return tl::unexpected(answer.error());
   return from_bytes(*answer);

@@ -1,8 +1,9 @@
+/// \file
 /// A step in which transfers share links: the engine over the fluid network, or over SimGrid.
 ///
-/// Between two ends of transfers every stream runs as far as it can, as without sharing. When all of them wait, the network
-/// goes on to its next instant, and whoever waited for what has ended there goes on. Nothing that a stream puts on its way
-/// then can begin before that instant, so the network never has to go back.
+/// Between two completions of transfers every stream advances as far as it can. When all streams wait, the network advances
+/// to its next completion, and the streams that waited for it continue. They start transfers at that instant or later, so
+/// the network never has to go back in time.
 #pragma once
 
 #include <string>
@@ -16,17 +17,17 @@
 
 namespace tracecast {
 
-/// Requires a graph of all ranks of the job, one each; `architecture` is the profile's.
-/// Errors: those of simulate()
+/// Requires a graph with every rank of the job, one each. `architecture`: the profile's.
+/// Errors: those of simulate().
 Result<Timeline> simulate_fluid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
                                 EngineOptions options = {});
 
-/// The same of a folded step (folded_step.hpp): bit for bit what its classes do among all ranks.
+/// The same for a folded step (folded_step.hpp). Each class has exactly the times that it has in the unfolded step.
 Result<Timeline> simulate_folded(const StepGraph& folded, const FoldedLoads& loads, const Cluster& cluster,
                                  const std::string& architecture, EngineOptions options = {});
 
-/// The same with every flow of every transfer that shares a link. Errors also: too large for SimGrid, or no SimGrid in this
-/// build (SimGridNetwork::run).
+/// The same with every flow of every transfer that shares a link.
+/// Errors: those of simulate(); too large for SimGrid, or no SimGrid in this build (SimGridNetwork::run).
 Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
                                   EngineOptions options = {});
 

@@ -10,60 +10,61 @@ SpanRecorder::SpanRecorder(const State& state)
       last_(state.streams.size(), -1),
       cause_(state.streams.size(), -1),
       event_spans_(state.events.size() + state.local_events.size(), -1),
-      mail_causes_(state.mails.size(), -1),
-      host_causes_(state.segments.size(), -1) {}
+      message_causes_(state.messages.size(), -1),
+      host_causes_(state.issue_block_starts.size(), -1) {}
 
-void SpanRecorder::arrive(const Place& at, bool host_decided, const Event* decisive) {
+void SpanRecorder::on_arrival(const OpContext& at, bool host_decided, const Event* decisive) {
   const auto stream = static_cast<std::size_t>(at.stream);
   if (host_decided)
-    cause_[stream] = host_cause(at.state->rank, at.what->segment);
+    cause_[stream] = host_cause(at.state->rank, at.item->issue_block);
   else
     cause_[stream] = decisive != nullptr ? span_of(*decisive) : last_[stream];
 }
 
-void SpanRecorder::sent(const Mail& mail, std::int32_t sender) {
-  mail_causes_[static_cast<std::size_t>(&mail - state_.mails.data())] = cause_of(sender);
+void SpanRecorder::on_send(const PendingMessage& message, std::int32_t sender) {
+  message_causes_[static_cast<std::size_t>(&message - state_.messages.data())] = cause_of(sender);
 }
 
-std::int32_t SpanRecorder::cause_of_mail(const Mail& mail) const {
-  return mail_causes_[static_cast<std::size_t>(&mail - state_.mails.data())];
+std::int32_t SpanRecorder::cause_of_message(const PendingMessage& message) const {
+  return message_causes_[static_cast<std::size_t>(&message - state_.messages.data())];
 }
 
-void SpanRecorder::host_went_on(std::int32_t rank, std::int32_t segment, const Event* decisive) {
-  host_cause(rank, segment) = decisive != nullptr ? span_of(*decisive) : host_cause(rank, segment - 1);
+void SpanRecorder::on_host_resume(std::int32_t rank, std::int32_t block, const Event* decisive) {
+  host_cause(rank, block) = decisive != nullptr ? span_of(*decisive) : host_cause(rank, block - 1);
 }
 
-void SpanRecorder::run(const Place& at, const Step& step, std::int64_t ready, const Event* decisive) {
+void SpanRecorder::on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive) {
   const Template& source = state_.source(at);
-  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.what->template_index)];
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.item->template_index)];
   const Rank& rank = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)];
   const std::int32_t slowness = at.state->lane == kComputeStream ? rank.slowness : kFullSpeed;
   std::int64_t clock = ready;
   std::int32_t cause = decisive != nullptr ? span_of(*decisive) : last_[static_cast<std::size_t>(at.stream)];
-  for (const std::int32_t op : state_.compiled.members_of(step)) {
-    const auto index = static_cast<std::size_t>(op);
+  for (const std::int32_t member : state_.compiled.members_of(op)) {
+    const auto index = static_cast<std::size_t>(member);
     const std::int64_t issued = at.host_base + used.issue[index];
     const std::int64_t start = std::max(clock, issued);
     const std::int64_t end = start + slowed(source.ops[index].duration, slowness).picoseconds;
-    cause = add(at, op, clock, start, end, issued > clock ? host_cause(at.state->rank, at.what->segment) : cause);
+    cause =
+        add(at, member, clock, start, end, issued > clock ? host_cause(at.state->rank, at.item->issue_block) : cause);
     clock = end;
   }
 }
 
-void SpanRecorder::transfer(const Place& at, const Step& step, std::int64_t start, std::int64_t end,
-                            std::int32_t cause) {
-  add(at, step.first_op, at.state->arrival, start, end, cause);
+void SpanRecorder::on_transfer(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end,
+                               std::int32_t cause) {
+  add(at, op.first_op, at.state->arrival, start, end, cause);
 }
 
-void SpanRecorder::recorded(const Event& event, std::int32_t stream) {
+void SpanRecorder::on_record(const Event& event, std::int32_t stream) {
   event_spans_[index_of(event)] = last_[static_cast<std::size_t>(stream)];
 }
 
-std::int32_t SpanRecorder::add(const Place& at, std::int32_t op, std::int64_t arrival, std::int64_t start,
+std::int32_t SpanRecorder::add(const OpContext& at, std::int32_t op, std::int64_t arrival, std::int64_t start,
                                std::int64_t end, std::int32_t cause) {
   const auto index = static_cast<std::int32_t>(spans_.size());
   spans_.push_back(
-      {at.state->rank, at.what->template_index, at.what->microbatch, op, {arrival}, {start}, {end}, cause});
+      {at.state->rank, at.item->template_index, at.item->microbatch, op, {arrival}, {start}, {end}, cause});
   last_[static_cast<std::size_t>(at.stream)] = index;
   return index;
 }
@@ -74,9 +75,9 @@ std::size_t SpanRecorder::index_of(const Event& event) const {
                  : state_.events.size() + static_cast<std::size_t>(&event - state_.local_events.data());
 }
 
-std::int32_t& SpanRecorder::host_cause(std::int32_t rank, std::int32_t segment) {
-  const std::size_t segments = host_causes_.size() / state_.ranks.size();
-  return host_causes_[static_cast<std::size_t>(rank) * segments + static_cast<std::size_t>(segment)];
+std::int32_t& SpanRecorder::host_cause(std::int32_t rank, std::int32_t block) {
+  const std::size_t blocks = host_causes_.size() / state_.ranks.size();
+  return host_causes_[static_cast<std::size_t>(rank) * blocks + static_cast<std::size_t>(block)];
 }
 
 std::vector<Span> SpanRecorder::sorted() const {
@@ -88,13 +89,13 @@ std::vector<Span> SpanRecorder::sorted() const {
   std::vector<std::int32_t> next(state_.streams.size() + 1, 0);  // [stream] where its next span goes
   for (const Span& span : spans_) ++next[stream_of(span) + 1];
   for (std::size_t stream = 1; stream < next.size(); ++stream) next[stream] += next[stream - 1];
-  std::vector<std::int32_t> place(spans_.size());
-  for (std::size_t i = 0; i < place.size(); ++i) place[i] = next[stream_of(spans_[i])]++;
+  std::vector<std::int32_t> position(spans_.size());
+  for (std::size_t i = 0; i < position.size(); ++i) position[i] = next[stream_of(spans_[i])]++;
   std::vector<Span> sorted(spans_.size());
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    Span& span = sorted[static_cast<std::size_t>(place[i])];
+  for (std::size_t i = 0; i < position.size(); ++i) {
+    Span& span = sorted[static_cast<std::size_t>(position[i])];
     span = spans_[i];
-    if (span.cause >= 0) span.cause = place[static_cast<std::size_t>(span.cause)];
+    if (span.cause >= 0) span.cause = position[static_cast<std::size_t>(span.cause)];
   }
   return sorted;
 }

@@ -1,7 +1,8 @@
-/// What a worker tells of every operation that it runs, and who keeps it: all of it (SpanRecorder) or nothing (NoSpans,
-/// whose calls vanish).
+/// \file
+/// Receivers of what a worker executes: SpanRecorder keeps a span for each operation, NoSpans keeps nothing, and its calls
+/// compile to nothing.
 ///
-/// A cause is the index of the span whose end decided a start; -1 where there is none.
+/// A cause is the index of the span whose end decided a start; -1: none.
 #pragma once
 
 #include <vector>
@@ -13,52 +14,52 @@ namespace tracecast::engine {
 
 class NoSpans {
  public:
-  void arrive(const Place&, bool, const Event*) {}
+  void on_arrival(const OpContext&, bool, const Event*) {}
   std::int32_t cause_of(std::int32_t) const { return -1; }
-  void sent(const Mail&, std::int32_t) {}
-  std::int32_t cause_of_mail(const Mail&) const { return -1; }
-  void host_went_on(std::int32_t, std::int32_t, const Event*) {}
-  void run(const Place&, const Step&, std::int64_t, const Event*) {}
-  void transfer(const Place&, const Step&, std::int64_t, std::int64_t, std::int32_t) {}
-  void recorded(const Event&, std::int32_t) {}
+  void on_send(const PendingMessage&, std::int32_t) {}
+  std::int32_t cause_of_message(const PendingMessage&) const { return -1; }
+  void on_host_resume(std::int32_t, std::int32_t, const Event*) {}
+  void on_compute(const OpContext&, const StreamOp&, std::int64_t, const Event*) {}
+  void on_transfer(const OpContext&, const StreamOp&, std::int64_t, std::int64_t, std::int32_t) {}
+  void on_record(const Event&, std::int32_t) {}
 };
 
 class SpanRecorder {
  public:
   explicit SpanRecorder(const State& state);
 
-  /// A transfer is ready on this rank: because the host issued it, because of `decisive`, or of the one before it.
-  void arrive(const Place& at, bool host_decided, const Event* decisive);
+  /// A transfer is ready on this rank, because of the host, of the event `decisive`, or of the stream's previous operation.
+  void on_arrival(const OpContext& at, bool host_decided, const Event* decisive);
   std::int32_t cause_of(std::int32_t stream) const { return cause_[static_cast<std::size_t>(stream)]; }
-  /// An eager message left with the cause of its sender, which goes on.
-  void sent(const Mail& mail, std::int32_t sender);
-  std::int32_t cause_of_mail(const Mail& mail) const;
-  /// The host begins `segment`; `decisive` is the event that made it wait, if one did.
-  void host_went_on(std::int32_t rank, std::int32_t segment, const Event* decisive);
-  /// The operations of a run of compute, each as it ran, from `ready` on.
-  void run(const Place& at, const Step& step, std::int64_t ready, const Event* decisive);
-  void transfer(const Place& at, const Step& step, std::int64_t start, std::int64_t end, std::int32_t cause);
+  /// An eager message has left; it inherits the cause of its sender.
+  void on_send(const PendingMessage& message, std::int32_t sender);
+  std::int32_t cause_of_message(const PendingMessage& message) const;
+  /// The host begins an issue block; `decisive` is the event that it waited for, or null.
+  void on_host_resume(std::int32_t rank, std::int32_t block, const Event* decisive);
+  /// Adds a span for each operation of a compute run that begins at `ready`.
+  void on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
+  void on_transfer(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end, std::int32_t cause);
   /// The last span of `stream` recorded `event`.
-  void recorded(const Event& event, std::int32_t stream);
+  void on_record(const Event& event, std::int32_t stream);
 
-  /// By rank, stream and order of execution; causes follow.
+  /// All spans by rank, stream and order of execution; their causes are indices into the result.
   std::vector<Span> sorted() const;
 
  private:
-  std::int32_t add(const Place& at, std::int32_t op, std::int64_t arrival, std::int64_t start, std::int64_t end,
+  std::int32_t add(const OpContext& at, std::int32_t op, std::int64_t arrival, std::int64_t start, std::int64_t end,
                    std::int32_t cause);
-  /// Into event_spans_.
+  /// Index into event_spans_.
   std::size_t index_of(const Event& event) const;
   std::int32_t span_of(const Event& event) const { return event_spans_[index_of(event)]; }
-  std::int32_t& host_cause(std::int32_t rank, std::int32_t segment);
+  std::int32_t& host_cause(std::int32_t rank, std::int32_t block);
 
   const State& state_;
   std::vector<Span> spans_;
-  std::vector<std::int32_t> last_;         ///< [stream] its last span
-  std::vector<std::int32_t> cause_;        ///< [stream] of the transfer it waits in
-  std::vector<std::int32_t> event_spans_;  ///< [event], then [local event]
-  std::vector<std::int32_t> mail_causes_;
-  std::vector<std::int32_t> host_causes_;  ///< [rank x segments + segment]
+  std::vector<std::int32_t> last_;            ///< [stream] its last span
+  std::vector<std::int32_t> cause_;           ///< [stream] of the transfer that it waits in
+  std::vector<std::int32_t> event_spans_;     ///< [event], then [local event]
+  std::vector<std::int32_t> message_causes_;  ///< [message slot]
+  std::vector<std::int32_t> host_causes_;     ///< [rank x issue blocks + issue block]
 };
 
 }  // namespace tracecast::engine

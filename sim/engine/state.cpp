@@ -7,10 +7,10 @@
 namespace tracecast::engine {
 namespace {
 
-std::size_t most_segments(const CompiledGraph& compiled) {
-  std::size_t most = 0;
-  for (const CompiledProgram& program : compiled.programs) most = std::max(most, program.syncs.size());
-  return most + 1;
+std::size_t max_issue_blocks(const CompiledGraph& compiled) {
+  std::size_t max = 0;
+  for (const CompiledProgram& program : compiled.programs) max = std::max(max, program.syncs.size());
+  return max + 1;
 }
 
 }  // namespace
@@ -21,47 +21,49 @@ State::State(const StepGraph& step_graph, const CompiledGraph& compiled_graph)
       stream_count(step_graph.streams.size()),
       streams(step_graph.ranks.size() * stream_count),
       ranks(step_graph.ranks.size()),
-      clocks(step_graph.ranks.size()),
+      breakdowns(step_graph.ranks.size()),
       events(step_graph.ranks.size() * static_cast<std::size_t>(step_graph.rank_events)),
       local_events(step_graph.ranks.size() * static_cast<std::size_t>(step_graph.local_events) * kLocalRing),
-      meetings(step_graph.communicators.size()) {
-  find_mailboxes();
-  place_arrays();
-  slow_down();
+      rendezvous(step_graph.communicators.size()) {
+  assign_message_slots();
+  assign_arrays();
+  compute_slowed_runs();
 }
 
-/// Channels on which some template receives; the others need no mails.
-void State::find_mailboxes() {
+/// Gives a slot to each channel on which some template receives.
+void State::assign_message_slots() {
   std::size_t channels = 0;
   for (const Rank& rank : graph.ranks) channels = std::max(channels, rank.channels.size());
-  mailbox.assign(channels, kNobody);
+  message_slots.assign(channels, kNoStream);
   std::int32_t count = 0;
-  for (const Step& step : compiled.steps) {
-    if (step.type != OpType::receive) continue;
-    TRACECAST_ASSERT(step.where >= 0 && static_cast<std::size_t>(step.where) < channels, "a receive names a channel");
-    if (mailbox[static_cast<std::size_t>(step.where)] < 0) mailbox[static_cast<std::size_t>(step.where)] = count++;
+  for (const StreamOp& op : compiled.stream_ops) {
+    if (op.type != OpType::receive) continue;
+    TRACECAST_ASSERT(op.slot_or_channel >= 0 && static_cast<std::size_t>(op.slot_or_channel) < channels,
+                     "a receive has a channel");
+    if (message_slots[static_cast<std::size_t>(op.slot_or_channel)] < 0)
+      message_slots[static_cast<std::size_t>(op.slot_or_channel)] = count++;
   }
-  mails =
-      ZeroedArray<Mail>(ranks.size() * static_cast<std::size_t>(count) * static_cast<std::size_t>(graph.microbatches));
+  messages = ZeroedArray<PendingMessage>(ranks.size() * static_cast<std::size_t>(count) *
+                                         static_cast<std::size_t>(graph.microbatches));
 }
 
-void State::place_arrays() {
-  const std::size_t segment_count = most_segments(compiled);
-  segments.assign(ranks.size() * segment_count, 0);
-  const std::size_t own_mails = ranks.empty() ? 0 : mails.size() / ranks.size();
-  const auto own_events = static_cast<std::size_t>(graph.rank_events);
-  const std::size_t own_locals = static_cast<std::size_t>(graph.local_events) * kLocalRing;
+void State::assign_arrays() {
+  const std::size_t block_count = max_issue_blocks(compiled);
+  issue_block_starts.assign(ranks.size() * block_count, 0);
+  const std::size_t rank_messages = ranks.empty() ? 0 : messages.size() / ranks.size();
+  const auto rank_events = static_cast<std::size_t>(graph.rank_events);
+  const std::size_t rank_locals = static_cast<std::size_t>(graph.local_events) * kLocalRing;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = graph.ranks[r];
     RankState& state = ranks[r];
     state.program = &compiled.programs[static_cast<std::size_t>(rank.program)];
     state.communicators = rank.communicators.data();
     state.channels = rank.channels.data();
-    state.events = events.data() + r * own_events;
-    state.local_events = local_events.data() + r * own_locals;
-    state.mails = mails.data() + r * own_mails;
-    state.segments = segments.data() + r * segment_count;
-    state.known_segments = 1;
+    state.events = events.data() + r * rank_events;
+    state.local_events = local_events.data() + r * rank_locals;
+    state.messages = messages.data() + r * rank_messages;
+    state.issue_block_starts = issue_block_starts.data() + r * block_count;
+    state.known_issue_blocks = 1;
     for (std::size_t lane = 0; lane < stream_count; ++lane) {
       StreamState& stream = streams[r * stream_count + lane];
       stream = {};
@@ -71,7 +73,7 @@ void State::place_arrays() {
   }
 }
 
-void State::slow_down() {
+void State::compute_slowed_runs() {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;  // (program, slowness) -> table
   std::vector<std::size_t> table(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {

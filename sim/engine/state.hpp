@@ -1,7 +1,8 @@
-/// The state of a simulation: where every stream stands, what has been recorded, who waits for what.
+/// \file
+/// The state of a simulation: the position of every stream, the events recorded so far, and the lists of waiters.
 ///
-/// Everything that a rank needs lies in a few arrays of its own, reached through its RankState; the empty value of each
-/// element is all bits zero, so that memory is taken from the system only where it is used.
+/// The data of a rank lies in a few arrays, reached through its RankState. The empty value of each element is all bits
+/// zero, so that memory is taken from the system only where it is used.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 #include "sim/base/result.hpp"
 #include "sim/engine/compiled_graph.hpp"
-#include "sim/engine/rank_clock.hpp"
+#include "sim/engine/time_breakdown.hpp"
 #include "sim/engine/zeroed_memory.hpp"
 
 namespace tracecast::engine {
 
-/// Local events of one rank live in a ring of this many program items; streams that use them move in step.
+/// Local events of one rank live in a ring of this many program items; the streams that use them advance in lockstep.
 inline constexpr std::int32_t kLocalRing = 8;
-inline constexpr std::int32_t kNobody = -1;
+inline constexpr std::int32_t kNoStream = -1;
 
 /// An array whose elements begin as all bits zero; memory is taken from the system where it is first touched.
 template <class T>
@@ -38,9 +39,9 @@ class ZeroedArray {
   std::size_t size_ = 0;
 };
 
-/// Those who wait for one thing, linked through `next`: the number of the first plus one; 0: nobody. Streams are numbered
-/// from 0, the hosts of the ranks come after all streams.
-struct Waiters {
+/// Intrusive singly linked list of waiters. Stores 1 + the index of the head; 0 means empty. Waiters 0, 1, … are the
+/// streams; after them come the hosts of the ranks.
+struct WaitList {
   std::int32_t first;
 };
 
@@ -49,8 +50,8 @@ struct Event {
   std::int64_t arrival;
   std::int64_t start;
   std::int64_t end;
-  std::int32_t mark;  ///< 16 (item + 1) + traffic + 1 of who recorded it; 0: nobody has
-  Waiters waiters;
+  std::int32_t mark;  ///< 16 (item + 1) + traffic + 1 of its producer; 0: not recorded
+  WaitList waiters;
 
   bool recorded() const { return mark != 0; }
   std::int32_t item() const { return (mark >> 4) - 1; }
@@ -63,31 +64,31 @@ struct Event {
   }
 };
 
-/// One stream of one rank: where it is in its program.
+/// One stream of one rank: its position in its program.
 struct StreamState {
   std::int64_t clock;
-  std::int64_t arrival;  ///< while it waits for others to join a transfer
+  std::int64_t arrival;  ///< when it became ready for the transfer that it waits in
   std::int32_t rank;
   std::int32_t lane;      ///< index into StepGraph::streams
-  std::int32_t position;  ///< into CompiledProgram::streams[lane]
-  std::int32_t step;      ///< into CompiledGraph::steps, plus one; 0: at the beginning of an item
-  std::int32_t next;      ///< in the list of waiters that it stands in
+  std::int32_t position;  ///< index into CompiledProgram::streams[lane]
+  std::int32_t next_op;   ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
+  std::int32_t next;      ///< in the wait list that it is in
 };
 
-/// A communicator between calls, or with some of its members waiting.
-struct Meeting {
-  std::int64_t latest;
+/// A collective call of one communicator: the members that have arrived.
+struct Rendezvous {
+  std::int64_t latest;  ///< arrival of the latest member
   std::int32_t arrived;
   std::int32_t latest_stream;
-  Waiters waiters;
+  WaitList waiters;
 };
 
-/// One message of one channel, kept at the receiver.
-struct Mail {
+/// The slot of one message of one channel, kept at the receiver.
+struct PendingMessage {
   std::int64_t start;
   std::int64_t end;
-  std::int32_t first;   ///< stream of whoever came first and waits, plus one
-  std::int32_t sender;  ///< eager: stream of the sender, plus one, when it is on its way or here
+  std::int32_t first;   ///< 1 + stream of the side that came first and waits; 0: none
+  std::int32_t sender;  ///< eager: 1 + stream of the sender once the message has left; 0: not yet
 };
 
 struct RankState {
@@ -96,22 +97,22 @@ struct RankState {
   const ChannelEnd* channels = nullptr;         ///< [channel]
   Event* events = nullptr;
   Event* local_events = nullptr;
-  Mail* mails = nullptr;
-  const Run* slowed = nullptr;       ///< table of slowed_runs; null at full speed
-  std::int64_t* segments = nullptr;  ///< [segment] ps, when the host begins it
-  std::int32_t known_segments = 0;
-  Waiters host_waiters{};      ///< streams that came to an item which the host has not reached
-  std::int32_t host_next = 0;  ///< of the host, in the list of waiters that it stands in
+  PendingMessage* messages = nullptr;
+  const RunDuration* slowed = nullptr;         ///< table of slowed_runs; null at full speed
+  std::int64_t* issue_block_starts = nullptr;  ///< [issue block] ps, when the host begins it
+  std::int32_t known_issue_blocks = 0;
+  WaitList host_waiters{};     ///< streams at an item that the host has not reached
+  std::int32_t host_next = 0;  ///< of the host, in the wait list that it is in
 };
 
-/// Where one step stands.
-struct Place {
+/// The StreamOp that a stream is at, with everything that is needed to execute it.
+struct OpContext {
   std::int32_t stream;
-  std::int32_t item;
+  std::int32_t item_index;
   StreamState* state;
   RankState* rank;
-  const CompiledItem* what;
-  std::int64_t host_base;  ///< when the host begins the item
+  const CompiledItem* item;
+  std::int64_t host_base;  ///< ps, when the host begins the item
 };
 
 struct State {
@@ -122,50 +123,50 @@ struct State {
   std::size_t stream_count;
   std::vector<StreamState> streams;  ///< [rank x stream_count + lane]
   std::vector<RankState> ranks;
-  std::vector<RankClock> clocks;      ///< [rank]
-  ZeroedArray<Event> events;          ///< [rank x rank_events + event]
-  ZeroedArray<Event> local_events;    ///< [(rank x ring + item mod ring) x local_events + event]
-  ZeroedArray<Mail> mails;            ///< [receiving channel of a rank x microbatches + microbatch]
-  std::vector<std::int32_t> mailbox;  ///< [channel] its number among those that receive; -1: it only sends
-  ZeroedArray<Meeting> meetings;      ///< [communicator]
-  std::vector<std::int64_t> segments;
-  std::vector<std::vector<Run>> slowed;  ///< one table for each slowness and program there is
+  std::vector<TimeBreakdown> breakdowns;         ///< [rank]
+  ZeroedArray<Event> events;                     ///< [rank x rank_events + event]
+  ZeroedArray<Event> local_events;               ///< [(rank x ring + item mod ring) x local_events + event]
+  ZeroedArray<PendingMessage> messages;          ///< [(rank x receiving channels + slot) x microbatches + microbatch]
+  std::vector<std::int32_t> message_slots;       ///< [channel] its slot; -1: nothing is received on it
+  ZeroedArray<Rendezvous> rendezvous;            ///< [communicator]
+  std::vector<std::int64_t> issue_block_starts;  ///< [rank x blocks + block] ps
+  std::vector<std::vector<RunDuration>> slowed;  ///< one table for each pair of slowness and program
 
   bool finished(const StreamState& s) const { return s.position == static_cast<std::int32_t>(items(s).size()); }
   const std::vector<std::int32_t>& items(const StreamState& s) const {
     return ranks[static_cast<std::size_t>(s.rank)].program->streams[static_cast<std::size_t>(s.lane)];
   }
-  const Template& source(const Place& at) const {
-    return graph.templates[static_cast<std::size_t>(at.what->template_index)];
+  const Template& source(const OpContext& at) const {
+    return graph.templates[static_cast<std::size_t>(at.item->template_index)];
   }
 
-  Place place_of(std::int32_t stream) {
+  OpContext context_of(std::int32_t stream) {
     StreamState& s = streams[static_cast<std::size_t>(stream)];
     RankState& r = ranks[static_cast<std::size_t>(s.rank)];
-    const std::int32_t item = items(s)[static_cast<std::size_t>(s.position)];
-    const CompiledItem& what = r.program->items[static_cast<std::size_t>(item)];
-    const bool issued = what.segment < r.known_segments;
-    return {stream, item, &s, &r, &what, issued ? r.segments[what.segment] + what.host_offset : -1};
+    const std::int32_t index = items(s)[static_cast<std::size_t>(s.position)];
+    const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
+    const bool issued = item.issue_block < r.known_issue_blocks;
+    return {stream, index, &s, &r, &item, issued ? r.issue_block_starts[item.issue_block] + item.host_offset : -1};
   }
 
-  Event& event(const Place& at, EventRef ref) const {
-    if (!ref.local()) return at.rank->events[ref.base + ref.stride * at.what->microbatch];
-    return at.rank->local_events[(at.item % kLocalRing) * graph.local_events + ref.base];
+  Event& event(const OpContext& at, EventRef ref) const {
+    if (!ref.local()) return at.rank->events[ref.base + ref.stride * at.item->microbatch];
+    return at.rank->local_events[(at.item_index % kLocalRing) * graph.local_events + ref.base];
   }
-  static bool recorded(const Place& at, EventRef ref, const Event& e) {
+  static bool recorded(const OpContext& at, EventRef ref, const Event& e) {
     if (!ref.local()) return e.recorded();
-    TRACECAST_ASSERT(e.item() <= at.item, "local events connect streams that move in step");
-    return e.item() == at.item;
+    TRACECAST_ASSERT(e.item() <= at.item_index, "streams that share local events advance in lockstep");
+    return e.item() == at.item_index;
   }
-  Mail& mail(std::int32_t rank, std::int32_t channel, std::int32_t microbatch) const {
+  PendingMessage& message(std::int32_t rank, std::int32_t channel, std::int32_t microbatch) const {
     return ranks[static_cast<std::size_t>(rank)]
-        .mails[mailbox[static_cast<std::size_t>(channel)] * graph.microbatches + microbatch];
+        .messages[message_slots[static_cast<std::size_t>(channel)] * graph.microbatches + microbatch];
   }
 
  private:
-  void place_arrays();
-  void find_mailboxes();
-  void slow_down();
+  void assign_message_slots();
+  void assign_arrays();
+  void compute_slowed_runs();
 };
 
 }  // namespace tracecast::engine

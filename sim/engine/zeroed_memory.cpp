@@ -10,7 +10,7 @@ namespace tracecast::engine {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// Below this, clearing memory that the process has used before is quicker than new pages.
+/// Below this size, clearing memory that the process has used before is faster than new pages.
 constexpr std::size_t kMapped = std::size_t{1} << 20;
 
 }  // namespace
@@ -25,7 +25,7 @@ ZeroedMemory::ZeroedMemory(std::size_t bytes) : bytes_(bytes) {
   void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   begin_ = mapped;
-  // Only advice: without huge pages everything works, slower.
+  // Advice only: without huge pages it works, more slowly.
   if (bytes >= 2 * kHugePage) static_cast<void>(::madvise(begin_, bytes, MADV_HUGEPAGE));
 }
 

@@ -1,7 +1,8 @@
-/// Memory that begins as zeros and costs nothing until it is touched.
+/// \file
+/// Zero-initialised memory that is taken from the system when it is first touched.
 ///
-/// Large blocks ask for huge pages: an unfolded run reaches for hundreds of MiB in no order, and with pages of 4 KiB spends
-/// its time on address translation.
+/// Large blocks use huge pages: an unfolded run accesses hundreds of MiB in random order, and with pages of 4 KiB most of its
+/// time goes into address translation.
 #pragma once
 
 #include <cstddef>

@@ -118,13 +118,13 @@ TEST_CASE("engine: a collective starts when its last member arrives", "[engine]"
   const Timeline t = simulate(graph_of({work(10_ps), work(30_ps)})).value();
   CHECK(t.step_time == 42_ps);
   CHECK(t.ranks[0].compute == 17_ps);
-  CHECK(t.ranks[0].bubble == 20_ps);  // waiting is recorded apart from moving
+  CHECK(t.ranks[0].bubble == 20_ps);  // wait time and transfer time are recorded separately
   CHECK(exposed_tp(t.ranks[0]) == 5_ps);
   CHECK(t.ranks[1].bubble == 0_ps);
   CHECK(exposed_tp(t.ranks[1]) == 5_ps);
 }
 
-TEST_CASE("engine: a transfer beside compute is exposed only as far as it sticks out", "[engine]") {
+TEST_CASE("engine: only the part of a transfer that compute does not hide is exposed", "[engine]") {
   Op first = compute(10_ps);
   first.records = local(0);
   const Duration hidden = GENERATE(3_ps, 5_ps, 9_ps);
@@ -140,7 +140,7 @@ TEST_CASE("engine: a transfer beside compute is exposed only as far as it sticks
 TEST_CASE("engine: transfers of one stream follow each other; the tail after the last compute is exposed", "[engine]") {
   Op first = compute(10_ps);
   first.records = local(0);
-  // T-C9's shape in small: two transfers of 8 ready at 10; they end at 18 and 26.
+  // Two transfers of 8 ready at 10; they end at 18 and 26.
   const Timeline t =
       simulate(
           graph_of({{first, collective(1, 8_ps, {local(0)}, {}), collective(1, 8_ps, {local(0)}, {}), compute(2_ps)}}))
@@ -149,7 +149,7 @@ TEST_CASE("engine: transfers of one stream follow each other; the tail after the
   CHECK(exposed_tp(t.ranks[0]) == 14_ps);
 }
 
-TEST_CASE("engine: bucketed gradient reduction overlaps backward (T-C9)", "[oracle][engine]") {
+TEST_CASE("engine: bucketed gradient reduction overlaps backward", "[oracle][engine]") {
   // Four layers of 10 ms backward; each layer's bucket takes 15 ms: communication ends at 70 ms, 30 ms exposed.
   std::vector<Op> ops;
   for (int layer = 0; layer < 4; ++layer) {
@@ -163,7 +163,7 @@ TEST_CASE("engine: bucketed gradient reduction overlaps backward (T-C9)", "[orac
   CHECK(exposed_tp(t.ranks[0]) == 30_ms);
 }
 
-TEST_CASE("engine: one-ahead prefetch of FSDP (T-C10)", "[oracle][engine]") {
+TEST_CASE("engine: one-ahead prefetch of FSDP", "[oracle][engine]") {
   // AGstart_i = max(AGend_{i-1}, Cstart_{i-1}); Cstart_i = max(AGend_i, Cend_{i-1}). Four layers, compute 10 ms.
   const auto run = [](Duration gather) {
     std::vector<Op> ops;
@@ -271,7 +271,7 @@ TEST_CASE("engine: the slowest member of a group decides, with spans and without
   }
 }
 
-TEST_CASE("engine: senders that wait for receivers deadlock where eager ones do not, and the circle is told",
+TEST_CASE("engine: blocking sends deadlock where eager sends do not, and the error describes the cycle",
           "[engine][error]") {
   // Two ranks, both send on the stream on which they receive, before they receive.
   StepGraph graph = graph_of({{}, {}});

@@ -10,7 +10,7 @@ using namespace tracecast::literals;
 
 namespace {
 
-/// One rank: an operator, and beside it a collective of half of the GPU's 132 SMs.
+/// One rank: an operator, and a concurrent collective that takes half of the GPU's 132 SMs.
 StepGraph two_streams(Duration compute, Duration transfer, OperatorKind kind = OperatorKind::gemm) {
   StepGraph graph;
   graph.streams = {{"compute"}, {"dp"}};
@@ -59,7 +59,7 @@ Duration after(const StepGraph& base, int rounds) {
   return graph.templates[0].ops[1].duration;
 }
 
-TEST_CASE("Compute beside a transfer that outlasts it runs at the share that is left", "[oracle][engine]") {
+TEST_CASE("GPU sharing: compute hidden by a longer transfer runs at the remaining share", "[oracle][engine]") {
   // Half of the SMs: twice the time.
   CHECK(after(two_streams(200_us, 1_ms), 1) == 400_us);
   // 800 MB in 1 ms, read once and written once, is 1.6 TB/s of 3.2: memory-bound work at half its speed.
@@ -67,22 +67,22 @@ TEST_CASE("Compute beside a transfer that outlasts it runs at the share that is 
   CHECK(after(two_streams(200_us, Duration{}), 1) == 200_us);
 }
 
-TEST_CASE("Compute that outlasts a transfer is slowed while that is moving", "[oracle][engine]") {
+TEST_CASE("GPU sharing: compute longer than a transfer is slowed while the transfer moves", "[oracle][engine]") {
   // 0.4 ms at half speed do 0.2 ms of work, the other 0.8 ms follow.
   CHECK(seconds(after(two_streams(1_ms, 400_us), 6)) == Approx(1.2e-3).epsilon(0.001));
 }
 
-TEST_CASE("What a GPU keeps beside a collective: Galvatron's 1.126 on A100", "[oracle][engine]") {
+TEST_CASE("GPU sharing: Galvatron's 1.126 on A100", "[oracle][engine]") {
   Profile a100;
   a100.sms = 108;
   CollectiveCost cost;
   cost.channels = 12;
-  CHECK(1 / speed_beside(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(1.126).epsilon(0.002));
+  CHECK(1 / speed_during(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(1.126).epsilon(0.002));
   cost.channels = 200;
-  CHECK(speed_beside(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(0.1));
+  CHECK(speed_during(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(0.1));
 }
 
-TEST_CASE("A step whose transfers slow its compute", "[metamorphic][engine]") {
+TEST_CASE("GPU sharing: a step whose transfers slow its compute", "[metamorphic][engine]") {
   Scenario scenario = test::small_scenario(1, 2, 8);
   scenario.parallel.overlap_grad_reduce = true;
   scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on

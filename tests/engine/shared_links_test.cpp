@@ -23,7 +23,7 @@ Scenario job(int tp, int pp, int dp) {
   return scenario;
 }
 
-TEST_CASE("Links that are wide enough for all change nothing", "[differential][engine]") {
+TEST_CASE("Shared links: links without contention change nothing", "[differential][engine]") {
   for (const auto& [tp, pp, dp] : {std::tuple{2, 4, 4}, std::tuple{1, 2, 8}, std::tuple{4, 2, 4}}) {
     const Scenario scenario = job(tp, pp, dp);
     const ForecastRun run = whole_job(scenario);
@@ -47,7 +47,7 @@ TEST_CASE("Shared links: a step as SimGrid runs it, flow by flow", "[differentia
   }
   for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 8}, std::tuple{1, 2, 16}}) {
     Scenario scenario = job(tp, pp, dp);
-    scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers do get into each other's way
+    scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers contend for links
     const ForecastRun run = whole_job(scenario);
     const auto fluid = simulate_fluid(run.graph, scenario.cluster, scenario.profile.architecture);
     const auto judge = simulate_simgrid(run.graph, scenario.cluster, scenario.profile.architecture);
@@ -70,7 +70,7 @@ TEST_CASE("Shared links: slower NICs take longer", "[metamorphic][engine]") {
   }
 }
 
-TEST_CASE("Shared links: faults of the network act there too", "[metamorphic][engine]") {
+TEST_CASE("Shared links: network faults slow the step", "[metamorphic][engine]") {
   Scenario healthy = job(1, 2, 16);
   healthy.cluster.node.nic_rate.bytes_per_second /= 8;
   Scenario halved = healthy;
@@ -79,7 +79,7 @@ TEST_CASE("Shared links: faults of the network act there too", "[metamorphic][en
   const auto step_time = [&graph](const Scenario& on) {
     return simulate_fluid(graph, on.cluster, on.profile.architecture)->step_time;
   };
-  // The same transfers, costed for halved NICs, get into each other's way only where the links are slow as well.
+  // The same transfers, costed for halved NICs, contend only where the links are slow as well.
   CHECK(step_time(halved).picoseconds > step_time(healthy).picoseconds);
   Scenario hole = job(1, 2, 15);
   hole.cluster.faults.missing_gpus[0] = 1;

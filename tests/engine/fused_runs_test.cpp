@@ -1,5 +1,5 @@
-/// Segments against every operation as a step of its own stream, which is what a run with spans is.
-#include "sim/engine/segments.hpp"
+/// FusedRuns against every operation as a step of its own stream, which is what a run with spans is.
+#include "sim/engine/fused_runs.hpp"
 
 #include <random>
 
@@ -39,7 +39,7 @@ class RandomGraph {
     graph_.microbatches = 1;
     graph_.collectives = {call(Traffic::tensor_parallel, 0), call(Traffic::context_parallel, 0),
                           call(Traffic::gradients, 1)};
-    graph_.communicators = {{"own", {}, {0}}, {"own", {}, {1}}, {"both", {}, {0, 1}}};
+    graph_.communicators = {{"local", {}, {0}}, {"local", {}, {1}}, {"both", {}, {0, 1}}};
     graph_.programs.resize(2);
     for (std::int32_t rank = 0; rank < 2; ++rank) {
       Rank each;
@@ -85,7 +85,7 @@ class RandomGraph {
     }
   }
 
-  /// In tidy work collectives come right after a compute operation, and wait for it alone, as those of models do.
+  /// In tidy work a collective follows a compute operation directly and waits for it only, as in models.
   void add_operation(std::vector<Op>& ops) {
     Op op = operation();
     if (tidy_ && op.type == OpType::collective) {
@@ -107,9 +107,9 @@ class RandomGraph {
     }
     for (int waits = op.type == OpType::compute ? pick(3) : 1 + pick(2); waits > 0 && locals_ > 0; --waits)
       op.waits.push_back(local(std::max(0, locals_ - 1 - pick(2))));
-    const bool can_be_own = op.stream == kTensor || op.stream == kContext;
-    if (!can_be_own && one_in(6) && graph_.rank_events > 0) op.waits.push_back({pick(graph_.rank_events), 0});
-    if (!can_be_own && one_in(6)) {
+    const bool may_be_local = op.stream == kTensor || op.stream == kContext;
+    if (!may_be_local && one_in(6) && graph_.rank_events > 0) op.waits.push_back({pick(graph_.rank_events), 0});
+    if (!may_be_local && one_in(6)) {
       op.records = {graph_.rank_events++, 0};
     } else if (!one_in(4)) {
       op.records = local(locals_++);
@@ -127,22 +127,22 @@ class RandomGraph {
 
 }  // namespace
 
-TEST_CASE("segments: random work takes as long as its operations one by one", "[property][engine]") {
-  int with_segments = 0;
-  int with_own_streams = 0;
+TEST_CASE("fused runs: random work takes as long as its single operations", "[property][engine]") {
+  int with_fused_runs = 0;
+  int with_local_streams = 0;
   for (unsigned seed = 0; seed < 20'000; ++seed) {
     const StepGraph graph = RandomGraph(seed).graph();
     INFO("seed " << seed);
-    const engine::OwnStreams streams = engine::find_own_streams(graph, nullptr);
-    with_segments += engine::compile(graph, streams).segments.all.empty() ? 0 : 1;
-    with_own_streams += streams.own[kTensor] && streams.own[kContext] ? 1 : 0;
+    const engine::LocalStreams streams = engine::find_local_streams(graph, nullptr);
+    with_fused_runs += engine::compile(graph, streams).fused_runs.all.empty() ? 0 : 1;
+    with_local_streams += streams.local[kTensor] && streams.local[kContext] ? 1 : 0;
     check_same(graph);
   }
-  CHECK(with_segments > 10'000);
-  CHECK(with_own_streams > 1'000);
+  CHECK(with_fused_runs > 10'000);
+  CHECK(with_local_streams > 1'000);
 }
 
-TEST_CASE("segments: one that nothing delays takes what it takes alone", "[oracle][engine]") {
+TEST_CASE("fused runs: an isolated run takes its precomputed time", "[oracle][engine]") {
   // 10 of compute, 5 of transfer beside 3 of compute, 4 more after the transfer: 10 + 5 + 4 = 19, of which 2 are exposed.
   Op first;
   first.duration = 10_ps;
@@ -171,37 +171,37 @@ TEST_CASE("segments: one that nothing delays takes what it takes alone", "[oracl
   rank.communicators = {0};
   graph.ranks = {rank};
 
-  const engine::CompiledGraph compiled = engine::compile(graph, engine::find_own_streams(graph, nullptr));
-  REQUIRE(compiled.steps.size() == 1);
-  REQUIRE(compiled.segments.all.size() == 1);
-  const engine::Segment& segment = compiled.segments.all.front();
-  CHECK(segment.length == 19);
-  CHECK(segment.busy == 17);
-  CHECK(compiled.segments.exposures.front().time == 2);
-  CHECK(compiled.segments.streams.front().first == 10);
-  CHECK(compiled.segments.streams.front().last == 15);
+  const engine::CompiledGraph compiled = engine::compile(graph, engine::find_local_streams(graph, nullptr));
+  REQUIRE(compiled.stream_ops.size() == 1);
+  REQUIRE(compiled.fused_runs.all.size() == 1);
+  const engine::FusedRun& run = compiled.fused_runs.all.front();
+  CHECK(run.length == 19);
+  CHECK(run.busy == 17);
+  CHECK(compiled.fused_runs.exposures.front().time == 2);
+  CHECK(compiled.fused_runs.streams.front().first == 10);
+  CHECK(compiled.fused_runs.streams.front().last == 15);
   CHECK(simulate(graph).value().step_time == 57_ps);
   check_same(graph);
 
-  // The host needs 6 for each operation: nothing is as it is alone.
+  // The host needs 6 for each operation: no run is isolated.
   for (Op& op : graph.templates[0].ops) op.host = 6_ps;
   check_same(graph);
-  // A transfer so long that the next one waits for it: only the first segment is as it is alone.
+  // A transfer so long that the next one waits for it: only the first run is isolated.
   graph.templates[0].ops[1].duration = 40_ps;
   graph.templates[0].ops[3].waits = {};
   check_same(graph);
 }
 
-TEST_CASE("segments: a collective in which ranks meet, or on links that others use, is a step of its own", "[engine]") {
+TEST_CASE("fused runs: a collective of several ranks, or on shared links, is not fused", "[engine]") {
   StepGraph graph = forecast(test::small_scenario(2, 2, 2), {}).value().graph;
-  CHECK(engine::find_own_streams(graph, nullptr).own[kTensor]);
+  CHECK(engine::find_local_streams(graph, nullptr).local[kTensor]);
   for (Communicator& each : graph.communicators) each.members = {0, 1};
-  CHECK_FALSE(engine::find_own_streams(graph, nullptr).own[kTensor]);
+  CHECK_FALSE(engine::find_local_streams(graph, nullptr).local[kTensor]);
   graph.ranks.front().slowness = 2 * kFullSpeed;
-  CHECK_FALSE(engine::find_own_streams(graph, nullptr).segments);
+  CHECK_FALSE(engine::find_local_streams(graph, nullptr).fuses);
 }
 
-TEST_CASE("segments: steps of models as with spans", "[differential][engine]") {
+TEST_CASE("fused runs: steps of models are the same with and without spans", "[differential][engine]") {
   for (const auto& [tp, pp, dp] : {std::tuple{8, 1, 2}, std::tuple{2, 4, 2}, std::tuple{4, 2, 4}})
     for (const char* schedule : {"1f1b", "zb-h1"})
       for (const int zero : {0, 1, 3}) {

@@ -1,0 +1,175 @@
+/// \file
+/// Worker: how hosts issue operations, and how streams execute them; fused runs on their fast and slow paths.
+#pragma once
+
+#include "sim/engine/worker.hpp"
+
+namespace tracecast::engine {
+
+// ---- Hosts -------------------------------------------------------------------------------------------------------------
+
+/// Lets the host of a rank issue blocks until it waits for an event.
+template <class Recorder>
+inline void Worker<Recorder>::advance_host(std::int32_t rank_index) {
+  RankState& rank = state_.ranks[static_cast<std::size_t>(rank_index)];
+  const std::int32_t before = rank.known_issue_blocks;
+  while (rank.known_issue_blocks <= static_cast<std::int32_t>(rank.program->syncs.size()))
+    if (!finish_issue_block(rank_index, rank)) break;
+  if (rank.known_issue_blocks > before) notify_all(rank.host_waiters);
+}
+
+/// The host_sync at the end of the last known issue block. False: the host waits for an event that is not recorded yet.
+template <class Recorder>
+inline bool Worker<Recorder>::finish_issue_block(std::int32_t rank_index, RankState& rank) {
+  const std::int32_t block = rank.known_issue_blocks - 1;
+  const std::int32_t item_index = rank.program->syncs[static_cast<std::size_t>(block)];
+  const CompiledItem& item = rank.program->items[static_cast<std::size_t>(item_index)];
+  const OpContext at{kNoStream, item_index, nullptr, &rank, &item, 0};
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(item.template_index)];
+  std::int64_t end = rank.issue_block_starts[block] + item.host_offset + used.host_total;
+  const Event* decisive = nullptr;
+  for (const EventRef ref : state_.source(at).ops[static_cast<std::size_t>(used.sync_op)].waits) {
+    Event& e = state_.event(at, ref);
+    if (!State::recorded(at, ref, e)) {
+      enqueue_waiter(e.waiters, static_cast<std::int32_t>(state_.streams.size()) + rank_index);
+      return false;
+    }
+    if (e.end > end) std::tie(end, decisive) = std::pair(e.end, &e);
+  }
+  rank.issue_block_starts[rank.known_issue_blocks++] = end;
+  recorder_.on_host_resume(rank_index, block + 1, decisive);
+  return true;
+}
+
+// ---- Streams -----------------------------------------------------------------------------------------------------------
+
+/// Executes operations of a stream until it finishes or waits.
+template <class Recorder>
+inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
+  StreamState& s = stream_state(stream);
+  RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
+  const auto lane = static_cast<std::size_t>(s.lane);
+  const std::vector<std::int32_t>& items = r.program->streams[lane];
+  while (s.position < static_cast<std::int32_t>(items.size())) {
+    const std::int32_t index = items[static_cast<std::size_t>(s.position)];
+    const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
+    if (item.issue_block >= r.known_issue_blocks) return enqueue_waiter(r.host_waiters, stream);
+    const OpContext at{stream, index, &s, &r, &item, r.issue_block_starts[item.issue_block] + item.host_offset};
+    if (s.next_op == 0) s.next_op = state_.compiled.first_stream_op(item.template_index, lane) + 1;
+    const std::int32_t end = state_.compiled.first_stream_op(item.template_index, lane + 1);
+    for (; s.next_op <= end; ++s.next_op)
+      if (!execute(at, state_.compiled.stream_ops[static_cast<std::size_t>(s.next_op - 1)])) return;
+    s.next_op = 0;
+    ++s.position;
+  }
+}
+
+/// Executes one operation if all times that it needs are known. False: the stream waits in the list of the missing time.
+template <class Recorder>
+inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
+  StreamState& s = *at.state;
+  std::int64_t ready = s.clock;
+  const Event* decisive = nullptr;
+  for (const EventRef ref : state_.compiled.waits_of(op)) {
+    Event& e = state_.event(at, ref);
+    if (!State::recorded(at, ref, e)) {
+      enqueue_waiter(e.waiters, at.stream);
+      return false;
+    }
+    if (e.end > ready) std::tie(ready, decisive) = std::pair(e.end, &e);
+  }
+  if (op.type == OpType::compute) {
+    compute(at, op, ready, decisive);
+    return true;
+  }
+  const std::int64_t issued = at.host_base + op.issue;
+  s.arrival = std::max(ready, issued);
+  recorder_.on_arrival(at, issued > ready, decisive);
+  if (op.type == OpType::collective) return join_collective(at, op);
+  return op.type == OpType::send ? send(at, op) : receive(at, op);
+}
+
+// ---- Compute -----------------------------------------------------------------------------------------------------------
+
+template <class Recorder>
+inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, std::int64_t ready,
+                                      const Event* decisive) {
+  if (op.fused_run >= 0) return execute_fused_run(at, op, ready, decisive);
+  StreamState& s = *at.state;
+  RunDuration run{op.total, op.lag};
+  if (at.rank->slowed != nullptr && s.lane == kComputeStream)
+    run = at.rank->slowed[at.item->first_run + s.next_op - 1 -
+                          state_.compiled.first_stream_op(at.item->template_index, kComputeStream)];
+  const std::int64_t end = std::max(ready + run.total, at.host_base + run.lag);
+  if (s.lane == kComputeStream) {
+    TimeBreakdown& breakdown = breakdown_of(at);
+    if (decisive != nullptr) breakdown.add_wait(s.clock, ready, decisive->interval());
+    breakdown.add_compute(run.total, end - ready - run.total, op.optimizer);
+  }
+  executed_ += op.member_count;
+  recorder_.on_compute(at, op, ready, decisive);
+  s.clock = end;
+  record(at, op.records, {ready, ready, end, -1});
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::execute_fused_run(const OpContext& at, const StreamOp& op, std::int64_t ready,
+                                                const Event* decisive) {
+  const FusedRun& run = state_.compiled.fused_runs.all[static_cast<std::size_t>(op.fused_run)];
+  if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
+  executed_ += op.member_count;
+  if (is_isolated(at, run, ready))
+    execute_fast(at, op, run, ready);
+  else
+    execute_by_parts(at, op, run, ready);
+}
+
+/// True if neither the host nor earlier work of rank-local streams delays anything inside the run (fused_runs.hpp).
+template <class Recorder>
+inline bool Worker<Recorder>::is_isolated(const OpContext& at, const FusedRun& run, std::int64_t ready) {
+  if (ready < at.host_base + run.host_slack) return false;
+  for (const StreamUse& use : run.streams.of(state_.compiled.fused_runs.streams))
+    if (streams_of(at)[use.stream].clock > ready + use.first) return false;
+  return true;
+}
+
+/// `times` relative to `ready`, as times of the step.
+inline Interval after(std::int64_t ready, const Interval& times) {
+  return {ready + times.arrival, ready + times.start, ready + times.end, times.traffic};
+}
+
+/// An isolated run: adds the constants that were found when it was compiled.
+template <class Recorder>
+inline void Worker<Recorder>::execute_fast(const OpContext& at, const StreamOp& op, const FusedRun& run,
+                                           std::int64_t ready) {
+  const FusedRuns& runs = state_.compiled.fused_runs;
+  TimeBreakdown& breakdown = breakdown_of(at);
+  breakdown.add_compute(run.busy, 0, op.optimizer);
+  for (const Exposure& each : run.exposures.of(runs.exposures)) breakdown.add_exposed(each.traffic, each.time);
+  for (const StreamUse& use : run.streams.of(runs.streams)) streams_of(at)[use.stream].clock = ready + use.last;
+  if (run.streams.count > 0) breakdown.add_transfer(after(ready, run.last));
+  at.state->clock = ready + run.length;
+  for (const RecordedEvent& each : run.records.of(runs.records)) record(at, each.event, after(ready, each.times));
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::execute_by_parts(const OpContext& at, const StreamOp& op, const FusedRun& run,
+                                               std::int64_t ready) {
+  TimeBreakdown& breakdown = breakdown_of(at);
+  at.state->clock = ready;
+  part_times_.resize(static_cast<std::size_t>(state_.compiled.fused_runs.max_parts));
+  execute_parts(
+      state_.compiled.fused_runs, run, at.host_base, part_times_,
+      [&](StreamId stream) -> std::int64_t& { return streams_of(at)[stream].clock; },
+      [&](const RunPart& part, std::int64_t clock, const Interval& times, const Interval* cause) {
+        if (cause != nullptr) breakdown.add_wait(clock, times.start, *cause);
+        breakdown.add_compute(part.total, times.end - times.start - part.total, op.optimizer);
+        record(at, part.records, times);
+      },
+      [&](const RunPart& part, const Interval& times) {
+        breakdown.add_transfer(times);
+        record(at, part.records, times);
+      });
+}
+
+}  // namespace tracecast::engine
