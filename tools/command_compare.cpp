@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/files.hpp"
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"

@@ -10,7 +10,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/step_record.hpp"
+#include "sim/io/step_record.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/progress.hpp"

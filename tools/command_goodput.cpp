@@ -126,13 +126,13 @@ Result<GoodputRequest> load(const Options& options) {
   return request;
 }
 
-Result<GoodputReport> report_of(GoodputRequest request, const Context& context) {
+Result<GoodputForecast> report_of(GoodputRequest request, const Context& context) {
   Progress progress("simulating histories", context.show_progress);
   request.options.progress = [&](int done, int of) { progress.update(done, of); };
   return forecast_goodput(request);
 }
 
-Result<GoodputReport> report_of(const Options& options, const Context& context) {
+Result<GoodputForecast> report_of(const Options& options, const Context& context) {
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
   return report_of(std::move(*request), context);
@@ -194,7 +194,7 @@ Result<ExitCode> sweep(const Options& options, const Context& context) {
   for (const std::string& value : asked->values) {
     const Result<Options> here = at(options, asked->key, value);
     if (!here) return tl::unexpected(here.error());
-    Result<GoodputReport> report = report_of(*here, context);
+    Result<GoodputForecast> report = report_of(*here, context);
     if (!report) return tl::unexpected(report.error());
     points.push_back({value, std::move(*report)});
   }
@@ -219,7 +219,7 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
   const std::string scenario = to_json(request->scenario);
-  const Result<GoodputReport> report = report_of(std::move(*request), context);
+  const Result<GoodputForecast> report = report_of(std::move(*request), context);
   if (!report) return tl::unexpected(report.error());
   if (!options.html.empty()) {
     const std::string page = goodput_html(*report, scenario, {context.command, "tracecast " + version()});

@@ -10,10 +10,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario_fields.hpp"
-#include "sim/report/goodput_report.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -218,7 +218,7 @@ Result<double> goodput_of(const MachineChoice& machine, const Layout& best, cons
   request.options.threads = threads;
   request.options.max_histories = 256;
   request.options.half_width = 0.005;
-  const Result<GoodputReport> report = forecast_goodput(request);
+  const Result<GoodputForecast> report = forecast_goodput(request);
   if (!report) return tl::unexpected(report.error());
   return report->goodput.goodput.mean;
 }

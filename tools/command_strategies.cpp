@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/report/strategies.hpp"
+#include "sim/report/strategies_text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 

@@ -9,7 +9,7 @@
 #include "sim/import/calculon.hpp"
 #include "sim/import/imported_graph.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/step_record.hpp"
+#include "sim/io/step_record.hpp"
 #include "tools/import_formats.hpp"
 
 namespace tracecast::cli {

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/scenario_fields.hpp"
-#include "sim/report/goodput_report.hpp"
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"
@@ -113,7 +113,8 @@ Result<double> number_at(const Json& group, const char* key, double low, double 
   return group[key].get<double>();
 }
 
-Result<std::optional<GoodputReport>> goodput_of(const Json& request, const Scenario& scenario, const DataPaths& data) {
+Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Scenario& scenario,
+                                                  const DataPaths& data) {
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
   const Json& asked = request["failures"];
   if (!asked.is_object()) return wrong("failures", asked.dump(), "is no object");
@@ -142,7 +143,7 @@ Result<std::optional<GoodputReport>> goodput_of(const Json& request, const Scena
   job.options.min_histories = kHistories;
   job.options.max_histories = kHistories;
   job.options.half_width = 0;
-  Result<GoodputReport> report = forecast_goodput(job);
+  Result<GoodputForecast> report = forecast_goodput(job);
   if (!report) return tl::unexpected(report.error());
   return std::move(*report);
 }
@@ -201,12 +202,12 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<ForecastRun> run = forecast(*scenario);
   if (!run) return tl::unexpected(located(run.error(), *scenario));
-  const Result<std::optional<GoodputReport>> goodput = goodput_of(request, *scenario, data);
+  const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, data);
   if (!goodput) return tl::unexpected(located(goodput.error(), *scenario));
   Json out = {{"ok", true}, {"result", Json::parse(result_json(*scenario, run->forecast))}};
   double share = 1;
   if (*goodput) {
-    const GoodputReport& report = **goodput;
+    const GoodputForecast& report = **goodput;
     share = report.goodput.goodput.mean;
     Json waterfall = Json::object();
     for (std::size_t i = 0; i < kTimeCategories; ++i)

@@ -103,8 +103,9 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
 /// (docs/validation/accuracy.md), about the middle of them.
 constexpr double kRunSpread = 0.08;
 
-/// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and that of
-/// the whole run is common to all; each counts by its share of the mean rank's time. Those of kernels partly cancel.
+/// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and
+/// that of the whole run is common to all; each counts by its share of the mean rank's time. Those of kernels partly
+/// cancel.
 Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
   for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
@@ -202,7 +203,8 @@ EngineOptions engine_of(const ForecastOptions& options) {
   return {.record_spans = options.record_spans || options.explain, .threads = options.threads};
 }
 
-/// Steps that share links are folded after they have been built, but for two jobs whose compute transfers slow anew and anew.
+/// Steps that share links are folded after they have been built, but for two jobs whose compute transfers slow anew and
+/// anew.
 bool folds_links(const ForecastOptions& options) {
   const bool again = options.neighbour != nullptr && options.transfers_slow_compute;
   return options.network == NetworkKind::fluid && !options.unfold && !again;

@@ -1,8 +1,8 @@
 /// Two jobs on one machine, whose transfers share the links of its fabric.
 ///
 /// The jobs take the machine's nodes in turn, the first one begins; when one has all of its nodes, the other takes what
-/// follows. One step of the first is simulated, and from the same moment as many of the other as fit into it, at least one and at
-/// most 64; where the job lasts longer than these, its end is undisturbed.
+/// follows. One step of the first is simulated, and from the same moment as many of the other as fit into it, at least
+/// one and at most 64; where the job lasts longer than these, its end is undisturbed.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -20,8 +20,8 @@ Result<ForecastRun> forecast_beside(Scenario job, Scenario neighbour, ForecastOp
 Result<Timeline> simulate_beside(const StepGraph& graph, const Scenario& job, const Scenario& neighbour,
                                  NetworkKind network, const EngineOptions& options);
 
-/// The same over the fluid network with each class of ranks of both jobs simulated once; `graph`, of all ranks of the job,
-/// becomes its folded one.
+/// The same over the fluid network with each class of ranks of both jobs simulated once; `graph`, of all ranks of the
+/// job, becomes its folded one.
 Result<Timeline> simulate_folded_beside(StepGraph& graph, const Scenario& job, const Scenario& neighbour,
                                         const EngineOptions& options);
 

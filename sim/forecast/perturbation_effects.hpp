@@ -5,9 +5,8 @@
 
 namespace tracecast {
 
-/// Forecasts the scenario without each of its perturbations, and without all of them, over the network of `options`, folded.
-/// Nothing to do when it has none.
-/// Errors: those of forecast().
+/// Forecasts the scenario without each of its perturbations, and without all of them, over the network of `options`,
+/// folded. Nothing to do when it has none. Errors: those of forecast().
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result);
 
 }  // namespace tracecast

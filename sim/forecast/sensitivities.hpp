@@ -1,9 +1,9 @@
 /// How the step time moves with each fitted parameter: its derivatives along the critical path.
 ///
-/// A parameter is a factor on the time of all work of one kind. The step time is a maximum over sums of durations, so its
-/// derivative by the logarithm of such a factor is the time that this kind takes on the critical path; kinds that hide
-/// behind others have none. Exact up to the factor at which another path becomes the longest, and from below beyond it
-/// (maxima of sums are convex).
+/// A parameter is a factor on the time of all work of one kind. The step time is a maximum over sums of durations, so
+/// its derivative by the logarithm of such a factor is the time that this kind takes on the critical path; kinds that
+/// hide behind others have none. Exact up to the factor at which another path becomes the longest, and from below
+/// beyond it (maxima of sums are convex).
 #pragma once
 
 #include <array>
@@ -53,11 +53,11 @@ struct Sensitivities {
   double run_deviation() const;
 };
 
-/// How much of the kernels' own spread stays in a whole step: a step has many shapes of each kind, whose errors partly cancel,
-/// and the level of all of them is fitted to whole runs. Of transfers all stays: a machine has one network, which is a
-/// specification here and nothing that was fitted; runs with more than a tenth of transfers on their critical path were inside
-/// their bands in 74 to 80 %, others in 89. Chosen, with the spreads of whole runs, so that the 90 % bands of held-out sources
-/// hold 85 to 95 % (docs/validation/accuracy.md).
+/// How much of the kernels' own spread stays in a whole step: a step has many shapes of each kind, whose errors partly
+/// cancel, and the level of all of them is fitted to whole runs. Of transfers all stays: a machine has one network,
+/// which is a specification here and nothing that was fitted; runs with more than a tenth of transfers on their
+/// critical path were inside their bands in 74 to 80 %, others in 89. Chosen, with the spreads of whole runs, so that
+/// the 90 % bands of held-out sources hold 85 to 95 % (docs/validation/accuracy.md).
 inline constexpr double kKernelsTogether = 0.5;
 
 /// Host times differ from stack to stack by about 30 % (docs/references.md#in-training-host: 26 and 52 launches at 32

@@ -11,8 +11,8 @@
 
 namespace tracecast {
 
-/// The schedule that a plan asks for. One that is searched for or event-driven is made for the real times of its stages.
-/// Errors: those of make_schedule, with scenario keys.
+/// The schedule that a plan asks for. One that is searched for or event-driven is made for the real times of its
+/// stages. Errors: those of make_schedule, with scenario keys.
 Result<Schedule> schedule_of_plan(const Scenario& scenario, const Plan& plan, const Costs& costs,
                                   const NetworkModel& network);
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_report.hpp"
 
 namespace tracecast {
 namespace {

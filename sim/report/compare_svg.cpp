@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_report.hpp"
 #include "sim/report/schedule_colours.hpp"
 
 namespace tracecast {

@@ -21,7 +21,7 @@ Json in_days(Estimate e) {
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json checkpoint_json(const GoodputReport& r) {
+Json checkpoint_json(const GoodputForecast& r) {
   Json tiers = Json::array();
   for (const CheckpointTier& t : r.spec.checkpoint.tiers)
     tiers.push_back({{"name", t.name},
@@ -55,7 +55,7 @@ Json checkpoint_json(const GoodputReport& r) {
   return out;
 }
 
-Json states_json(const GoodputReport& r) {
+Json states_json(const GoodputForecast& r) {
   Json out = Json::array();
   for (const auto& [state, step] : r.states)
     out.push_back({{"lost_replicas", state.lost_replicas},
@@ -75,7 +75,7 @@ Json json_of(const IntervalEstimate& i) {
 
 Json json_of(const ShardLayout& l) { return {{"tp", l.tp}, {"pp", l.pp}, {"dp", l.dp}}; }
 
-Json fits_json(const GoodputReport& r) {
+Json fits_json(const GoodputForecast& r) {
   Json out = Json::array();
   for (const FittedKind& fit : r.fits) {
     Json one = {{"name", fit.name},
@@ -91,7 +91,7 @@ Json fits_json(const GoodputReport& r) {
   return out;
 }
 
-Json report_json(const GoodputReport& r) {
+Json report_json(const GoodputForecast& r) {
   Json shares = Json::object();
   for (std::size_t i = 0; i < kTimeCategories; ++i)
     shares[to_string(static_cast<TimeCategory>(i))] = r.goodput.share[i];
@@ -140,7 +140,7 @@ std::string text(const Json& json) { return json.dump(2, ' ', false, Json::error
 
 }  // namespace
 
-std::string goodput_json(const GoodputReport& report) { return text(report_json(report)); }
+std::string goodput_json(const GoodputForecast& report) { return text(report_json(report)); }
 
 std::string sweep_json(const std::string& key, const std::vector<SweepPoint>& points) {
   Json list = Json::array();

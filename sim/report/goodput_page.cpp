@@ -73,7 +73,7 @@ char letter_of(TimeCategory category) {
   return '?';
 }
 
-std::string answer(const GoodputReport& r, const TextStyle& style) {
+std::string answer(const GoodputForecast& r, const TextStyle& style) {
   const Estimate& g = r.goodput.goodput;
   const std::string mean = percent(g.mean, 2);
   std::string text = fact("goodput",
@@ -108,7 +108,7 @@ std::string answer(const GoodputReport& r, const TextStyle& style) {
   return text;
 }
 
-std::string waterfall(const GoodputReport& r, const TextStyle& style) {
+std::string waterfall(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("Where the time goes", style) + "\n";
   const int width = std::clamp(style.width - kLabel - 24, 10, 60);
   for (std::size_t i = 0; i < kTimeCategories; ++i) {
@@ -127,7 +127,7 @@ const char* storage_words(StorageFrom from) {
   return from == StorageFrom::topology ? "as the topology says" : "assumed: 1 GB/s for each node";
 }
 
-std::string checkpoints(const GoodputReport& r, const TextStyle& style) {
+std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("Checkpoints", style) + "\n";
   if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure goes back to the beginning\n";
   text += fact("size",
@@ -170,7 +170,7 @@ std::string checkpoints(const GoodputReport& r, const TextStyle& style) {
   return text;
 }
 
-std::string causes(const GoodputReport& r, const TextStyle& style) {
+std::string causes(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("What happens, per history", style) + "\n";
   std::vector<std::pair<double, std::string>> rows;
   for (std::size_t k = 0; k < r.goodput.events.size(); ++k)
@@ -184,7 +184,7 @@ std::string causes(const GoodputReport& r, const TextStyle& style) {
 }
 
 /// One letter per slice of a day: what most of an outage in it was, or '.' while the job runs.
-std::string timeline(const GoodputReport& r, const TextStyle& style) {
+std::string timeline(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("One history (number 0)", style) + "\n";
   const int width = std::clamp(style.width - 12, 24, 96);
   const double day = 86400;
@@ -213,7 +213,7 @@ std::string timeline(const GoodputReport& r, const TextStyle& style) {
                           style);
 }
 
-std::string fits(const GoodputReport& r, const TextStyle& style) {
+std::string fits(const GoodputForecast& r, const TextStyle& style) {
   if (r.fits.empty()) return "";
   std::string text = "\n" + heading("Fitted to the log, per part, 95 % intervals", style) + "\n";
   for (const FittedKind& fit : r.fits) {
@@ -232,7 +232,7 @@ std::string fits(const GoodputReport& r, const TextStyle& style) {
   return text;
 }
 
-std::string resume(const GoodputReport& r, const TextStyle& style) {
+std::string resume(const GoodputForecast& r, const TextStyle& style) {
   if (!r.resume) return "";
   const auto layout = [](const ShardLayout& l) { return fmt::format("tp {} pp {} dp {}", l.tp, l.pp, l.dp); };
   return fact("resume",
@@ -244,7 +244,7 @@ std::string resume(const GoodputReport& r, const TextStyle& style) {
               style);
 }
 
-std::string states(const GoodputReport& r, const TextStyle& style) {
+std::string states(const GoodputForecast& r, const TextStyle& style) {
   if (r.states.size() < 2) return "";
   std::string text = "\n" + heading("Steps of a machine that is not healthy", style) + "\n";
   for (const auto& [state, step] : r.states) {
@@ -265,7 +265,7 @@ std::string states(const GoodputReport& r, const TextStyle& style) {
 
 }  // namespace
 
-std::string goodput_page(const GoodputReport& r, const TextStyle& style) {
+std::string goodput_page(const GoodputForecast& r, const TextStyle& style) {
   std::string text =
       paint(fmt::format("{}, {} GPUs, failures as {}", r.scenario, number(r.machine.gpus, 1), r.failures), Colour::bold,
             style) +

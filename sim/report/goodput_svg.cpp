@@ -60,7 +60,7 @@ std::string share_text(double share) { return fmt::format("{:.2f} %", 100 * shar
 
 }  // namespace
 
-std::string waterfall_svg(const GoodputReport& r) {
+std::string waterfall_svg(const GoodputForecast& r) {
   constexpr double kLeft = 150, kWidth = 480, kRow = 22;
   std::string body;
   double y = 36;
@@ -79,7 +79,7 @@ std::string waterfall_svg(const GoodputReport& r) {
                   fmt::format("{}: goodput {}", r.scenario, share_text(r.goodput.goodput.mean)), body);
 }
 
-std::string timeline_svg(const GoodputReport& r) {
+std::string timeline_svg(const GoodputForecast& r) {
   constexpr double kLeft = 60, kWidth = 720, kRow = 8;
   std::string body;
   const auto place = [&](const JobSpan& span, double begin, double end) {
@@ -112,7 +112,7 @@ std::string timeline_svg(const GoodputReport& r) {
   return document(kLeft + kWidth + 20, y + 14, fmt::format("{}: one history", r.scenario), body);
 }
 
-std::string distribution_svg(const GoodputReport& r) {
+std::string distribution_svg(const GoodputForecast& r) {
   constexpr double kLeft = 40, kWidth = 560, kHeight = 180;
   constexpr int kBins = 40;
   const auto [low, high] = std::minmax_element(r.goodput.goodputs.begin(), r.goodput.goodputs.end());

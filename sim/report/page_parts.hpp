@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/io/step_record.hpp"
 #include "sim/report/report_page.hpp"
-#include "sim/report/step_record.hpp"
 
 namespace tracecast {
 

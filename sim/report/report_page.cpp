@@ -143,7 +143,7 @@ std::string plan_html(const PlanReport& report, const std::string& scenario_json
                      facts, fmt::format(R"("result":{},"scenario":{})", plan_json(report), json_text(scenario_json)));
 }
 
-std::string goodput_html(const GoodputReport& report, const std::string& scenario_json, const PageFacts& facts) {
+std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json, const PageFacts& facts) {
   std::string days = "[";
   for (const JobSpan& span : report.sample.spans)
     days += fmt::format(R"({}[{:.0f},{:.0f},"{}"])", days.size() > 1 ? "," : "", seconds(span.begin), seconds(span.end),

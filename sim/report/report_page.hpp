@@ -8,7 +8,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_report.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/page_facts.hpp"
 #include "sim/report/plan_report.hpp"
@@ -22,7 +22,7 @@ inline constexpr std::size_t kMostSpans = 400'000;
 
 /// `scenario_json`: of the first machine, as it runs.
 std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageFacts& facts);
-std::string goodput_html(const GoodputReport& report, const std::string& scenario_json, const PageFacts& facts);
+std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json, const PageFacts& facts);
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
                          const PageFacts& facts);
 

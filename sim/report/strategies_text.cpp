@@ -1,8 +1,8 @@
+#include "sim/report/strategies_text.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-
-#include "sim/report/strategies.hpp"
 
 namespace tracecast {
 namespace {

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/io/files.hpp"
-#include "sim/report/compare.hpp"
+#include "sim/report/compare_report.hpp"
 #include "tests/e2e/shell.hpp"
 
 using namespace tracecast;

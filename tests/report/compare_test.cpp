@@ -1,9 +1,8 @@
-#include "sim/report/compare.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "sim/report/compare_report.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/io/temporary_folder.hpp"
 

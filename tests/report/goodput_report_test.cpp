@@ -33,7 +33,7 @@ GoodputRequest llama(const std::string& failures, const std::vector<std::string>
 }
 
 double goodput_of(const GoodputRequest& request) {
-  const Result<GoodputReport> report = forecast_goodput(request);
+  const Result<GoodputForecast> report = forecast_goodput(request);
   if (!report) FAIL(to_string(report.error()));
   return report->goodput.goodput.mean;
 }
@@ -43,7 +43,7 @@ double goodput_of(const GoodputRequest& request) {
 TEST_CASE("nothing fails and nothing is saved: exactly the step engine's throughput", "[oracle][reliability]") {
   GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off"});
   request.failures.model.kinds.clear();
-  const GoodputReport report = forecast_goodput(request).value();
+  const GoodputForecast report = forecast_goodput(request).value();
   const ForecastRun run = forecast(request.scenario).value();
   CHECK(report.goodput.goodput.mean == 1);
   CHECK(report.goodput.goodput.low == 1);
@@ -150,7 +150,7 @@ TEST_CASE("page, JSON and pictures say the same", "[report][reliability]") {
   request.find_best_interval = true;
   request.goal_tokens = 15'600'000'000'000;
   request.price_per_gpu_hour = 2;
-  const GoodputReport report = forecast_goodput(request).value();
+  const GoodputForecast report = forecast_goodput(request).value();
   const nlohmann::json json = nlohmann::json::parse(goodput_json(report));
   CHECK(json["goodput"]["mean"] == report.goodput.goodput.mean);
   double sum = 0;
@@ -191,15 +191,15 @@ TEST_CASE("goodput --json fits its schema, with and without its optional parts",
 
 TEST_CASE("the storage is the failure model's, the topology's or an assumed one, in this order", "[reliability]") {
   GoodputRequest request = llama("llama3-54-days");
-  const GoodputReport topology = forecast_goodput(request).value();
+  const GoodputForecast topology = forecast_goodput(request).value();
   CHECK(topology.storage_from == StorageFrom::topology);
   CHECK(topology.checkpoint.storage_write.bytes_per_second == 2'000'000'000'000);
   request.scenario.cluster.storage = {};
-  const GoodputReport assumed = forecast_goodput(request).value();
+  const GoodputForecast assumed = forecast_goodput(request).value();
   CHECK(assumed.storage_from == StorageFrom::assumed);
   CHECK(assumed.checkpoint.storage_read.bytes_per_second == 2'048'000'000'000);
   request = llama("llama3-54-days", {"checkpoint.storage_write=4 TB/s"});
-  const GoodputReport stated = forecast_goodput(request).value();
+  const GoodputForecast stated = forecast_goodput(request).value();
   CHECK(stated.storage_from == StorageFrom::failures);
   CHECK(stated.checkpoint.storage_read.bytes_per_second == 2'000'000'000'000);
   CHECK(seconds(stated.spec.checkpoint.tiers[0].stall) < seconds(topology.spec.checkpoint.tiers[0].stall));
@@ -209,7 +209,7 @@ TEST_CASE("the course of the training reaches the engine: each batch of the ramp
   GoodputRequest request = llama("llama3-54-days", {"run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 1024}, "
                                                     "{\"from_tokens\": 100000000000, \"global_batch\": 2048}]",
                                                     "run.target_tokens=200e9"});
-  const GoodputReport report = forecast_goodput(request).value();
+  const GoodputForecast report = forecast_goodput(request).value();
   CHECK(report.goodput.tokens.mean == Approx(200e9).epsilon(1e-3));
   CHECK(report.goodput.wall_s.mean < 54 * 86400.0);
   REQUIRE(report.states.size() >= 3);

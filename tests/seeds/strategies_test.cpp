@@ -1,5 +1,5 @@
 // The lecture's table of strategies (SEEDS.md 1-17 to 1-20), generated from step graphs.
-#include "sim/report/strategies.hpp"
+#include "sim/forecast/strategies.hpp"
 
 #include <algorithm>
 

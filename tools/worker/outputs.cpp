@@ -6,8 +6,8 @@
 
 #include "kernels/samples.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
-#include "sim/report/step_record.hpp"
 
 namespace tracecast::worker {
 namespace {

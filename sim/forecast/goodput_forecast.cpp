@@ -1,4 +1,4 @@
-#include "sim/report/goodput_report.hpp"
+#include "sim/forecast/goodput_forecast.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ CheckpointShape shape_of(const Scenario& scenario, int replicas) {
 }
 
 /// The failure model's storage, the topology's where that states none, or an assumed one.
-void set_storage(GoodputReport& report, const Cluster& cluster) {
+void set_storage(GoodputForecast& report, const Cluster& cluster) {
   CheckpointSettings& settings = report.checkpoint;
   const bool stated = settings.storage_write.bytes_per_second > 0 || settings.storage_read.bytes_per_second > 0;
   const bool known = cluster.storage.write.bytes_per_second > 0;
@@ -63,7 +63,7 @@ double crash_to_work_s(const JobSpec& spec) {
                  bootstrap + r.warm_up + load);
 }
 
-void add_closed_forms(GoodputReport& report) {
+void add_closed_forms(GoodputForecast& report) {
   const double stall = mean_stall_s(report.spec.checkpoint.tiers);
   if (report.spec.checkpoint.tiers.empty() || stall <= 0 || !std::isfinite(report.mtbf_s)) return;
   report.young_s = young_interval_s(stall, report.mtbf_s);
@@ -72,7 +72,7 @@ void add_closed_forms(GoodputReport& report) {
 }
 
 /// The interval asked for, or the best one in closed form (but not shorter than a copy needs to become safe).
-double interval_of(const GoodputReport& report) {
+double interval_of(const GoodputForecast& report) {
   const CheckpointSettings& settings = report.checkpoint;
   if (report.spec.checkpoint.tiers.empty()) return 0;
   if (settings.interval_s > 0) return settings.interval_s;
@@ -86,7 +86,7 @@ std::int64_t whole_steps(double interval_s, const StepTime& step) {
   return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(interval_s / seconds(step.time))) : 0;
 }
 
-void add_goal(GoodputReport& report, const GoodputRequest& request) {
+void add_goal(GoodputForecast& report, const GoodputRequest& request) {
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   report.goal_tokens = std::llround(tokens_to_train(training));
@@ -99,7 +99,7 @@ void add_goal(GoodputReport& report, const GoodputRequest& request) {
   report.goal_price = report.goal_gpu_hours * request.price_per_gpu_hour;
 }
 
-void add_resume(GoodputReport& report, const GoodputRequest& request) {
+void add_resume(GoodputForecast& report, const GoodputRequest& request) {
   if (!request.resume_from) return;
   const Parallel& p = request.scenario.parallel;
   Resume resume{*request.resume_from, {p.tp, p.pp, report.spec.replicas}, {}, 0, 0, 0};
@@ -125,10 +125,10 @@ const char* to_string(StorageFrom from) {
   return "";
 }
 
-double GoodputReport::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
+double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
 
-Result<GoodputReport> forecast_goodput(const GoodputRequest& request) {
-  GoodputReport report;
+Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
+  GoodputForecast report;
   report.scenario = request.scenario.name;
   report.failures = request.failures.model.name;
   report.checkpoint = request.failures.checkpoint;

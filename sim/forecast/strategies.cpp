@@ -1,4 +1,4 @@
-#include "sim/report/strategies.hpp"
+#include "sim/forecast/strategies.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 struct Strategy {
   const char* name;
   const char* title;
-  /// Lays the strategy over a job of `ranks`.
+  /// Applies the strategy to a job of `ranks`.
   void (*apply)(Scenario& scenario, int ranks);
 };
 
@@ -106,7 +106,7 @@ std::string tensor_of(Traffic traffic) {
   return "activations";
 }
 
-/// A rank in the middle of the pipeline has both neighbours.
+/// A rank in the middle of the pipeline communicates with both adjacent stages.
 std::size_t middle(const StepGraph& graph) { return graph.ranks.size() / 2; }
 
 std::vector<TrafficCount> counts_of(const StepGraph& graph) {
@@ -169,8 +169,8 @@ void add_shares(StrategyRow& row, const ForecastRun& run, const ForecastRun& one
   row.share["activations"] = share(mine.activations, all.activations);
 }
 
-/// Compares the calls with those of twice the layers and of twice the micro-batches. Buckets hold everything meanwhile:
-/// how many a model's gradients fill says nothing about the strategy.
+/// Compares the calls with those for twice the layers and for twice the micro-batches. One bucket holds all gradients
+/// here: the number of buckets depends on the model and not on the strategy.
 void add_traffic(StrategyRow& row, Scenario scenario, const ForecastRun& run) {
   scenario.parallel.ddp_bucket_size = 1'000'000'000'000;
   Scenario deeper = scenario;
@@ -187,7 +187,7 @@ void add_traffic(StrategyRow& row, Scenario scenario, const ForecastRun& run) {
     traffic.collective = each.collective;
     traffic.calls = each.calls;
     traffic.sent_bytes = each.sent;
-    // More than half as many again: what the ends of the model add is not per layer.
+    // More than 1.5 times as many calls: those at the ends of the model do not grow with the layers.
     const std::int64_t calls = calls_in(once->graph, each);
     traffic.per_layer = 2 * calls_in(layers->graph, each) > 3 * calls;
     traffic.per_microbatch = 2 * calls_in(microbatches->graph, each) > 3 * calls;
@@ -196,8 +196,8 @@ void add_traffic(StrategyRow& row, Scenario scenario, const ForecastRun& run) {
 }
 
 void add_limit(StrategyRow& row, const Scenario& base, const Strategy& strategy) {
-  constexpr int kMost = 1 << 12;
-  for (int ranks = 2; ranks <= kMost; ranks *= 2) {
+  constexpr int kMaxRanks = 1 << 12;
+  for (int ranks = 2; ranks <= kMaxRanks; ranks *= 2) {
     const Scenario scenario = with(base, strategy, ranks);
     const Result<Plan> plan =
         make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
@@ -262,7 +262,7 @@ std::string how_often(const StrategyTraffic& traffic) {
 }
 
 Result<std::vector<StrategyRow>> strategy_table(const Scenario& base, int ranks) {
-  TRACECAST_ASSERT(ranks >= 2, "a strategy divides something");
+  TRACECAST_ASSERT(ranks >= 2, "a strategy needs at least two ranks");
   std::vector<StrategyRow> rows;
   for (const Strategy& strategy : kStrategies) {
     Result<StrategyRow> row = row_of(base, strategy, ranks);

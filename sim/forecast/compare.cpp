@@ -1,4 +1,4 @@
-#include "sim/report/compare.hpp"
+#include "sim/forecast/compare.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,14 +6,13 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace tracecast {
 namespace {
 
-constexpr double kWorthMentioning = 0.005;  // of the step
+constexpr double kSmallestExplained = 0.005;  // share of the step
 
-/// Mean seconds of a rank by name, and what is known about where the forecast had them from.
+/// Mean seconds of a rank by name, and the provenance of the forecast durations.
 struct Sums {
   std::map<std::string, double> phases;
   std::map<std::string, double> works;
@@ -22,8 +21,8 @@ struct Sums {
 };
 
 std::string work_name(const StepWork& work) {
-  const bool says_more = !work.pass.empty() && work.pass != "forward" && work.pass != work.kind;
-  return says_more ? work.kind + " " + work.pass : work.kind;
+  const bool has_pass = !work.pass.empty() && work.pass != "forward" && work.pass != work.kind;
+  return has_pass ? work.kind + " " + work.pass : work.kind;
 }
 
 /// Weight of each rank of a record in the mean.
@@ -77,7 +76,7 @@ std::vector<Difference> differences(Difference::Group group, const std::map<std:
   return list;
 }
 
-/// Share of a work's forecast time that was not measured on this very shape.
+/// Share of the forecast time that was not measured on exactly this shape.
 double not_measured(const std::map<std::string, double>& provenance) {
   double all = 0;
   double measured = 0;
@@ -93,7 +92,7 @@ class Causes {
   explicit Causes(const Sums& forecast) : forecast_(forecast) {}
 
   void name(Difference& difference) const {
-    if (std::abs(difference.share) >= kWorthMentioning) difference.cause = cause(difference);
+    if (std::abs(difference.share) >= kSmallestExplained) difference.cause = cause(difference);
   }
 
  private:
@@ -120,7 +119,7 @@ class Causes {
     const double guessed = known == forecast_.provenance.end() ? 0 : not_measured(known->second);
     if (guessed > 0.5)
       return fmt::format("{:.0f} % of it was not measured on these shapes but interpolated", 100 * guessed);
-    return d.share < 0 ? "slower within the step than timed alone: caches, clocks, or neighbours on the machine"
+    return d.share < 0 ? "slower within the step than timed alone: caches, clocks, or other jobs on the machine"
                        : "faster within the step than timed alone: its operands were still in a cache";
   }
 
@@ -128,14 +127,13 @@ class Causes {
     const auto known = forecast_.provenance.find(d.name);
     const double guessed = known == forecast_.provenance.end() ? 0 : not_measured(known->second);
     if (guessed > 0.5) return "between measured sizes, or by a model of the network";
-    return d.share < 0 ? "slower than measured alone: other traffic, or members that came late"
-                       : "faster than measured alone";
+    return d.share < 0 ? "slower than measured alone: other traffic, or late members" : "faster than measured alone";
   }
 
   const Sums& forecast_;
 };
 
-/// Bubble (which holds the waiting for others) of each rank of the finer record.
+/// Bubble, including waiting for other ranks, of each rank of the record with more ranks.
 std::vector<Difference> rank_differences(const StepRecord& forecast, const StepRecord& actual, double step) {
   const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
   std::vector<Difference> list;
@@ -147,7 +145,7 @@ std::vector<Difference> rank_differences(const StepRecord& forecast, const StepR
   return list;
 }
 
-/// [rank of the record] seconds between the moments when its transfers were ready and when their last member came.
+/// [rank of the record] seconds that its transfers waited for their last member.
 std::vector<double> waiting(const StepRecord& record) {
   std::vector<double> sums(record.ranks.size(), 0);
   for (const StepSpan& span : record.spans)
@@ -218,36 +216,6 @@ Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual,
   std::stable_sort(result.largest.begin(), result.largest.end(),
                    [](const Difference& x, const Difference& y) { return std::abs(x.share) > std::abs(y.share); });
   return result;
-}
-
-std::string comparison_json(const Comparison& c) {
-  using Json = nlohmann::ordered_json;
-  const auto list = [](const std::vector<Difference>& differences) {
-    Json out = Json::array();
-    for (const Difference& d : differences)
-      out.push_back({{"name", d.name},
-                     {"forecast_s", d.forecast_s},
-                     {"actual_s", d.actual_s},
-                     {"share_of_step", d.share},
-                     {"cause", d.cause}});
-    return out;
-  };
-  const Json out{{"scenario", c.scenario},
-                 {"forecast_origin", to_string(c.forecast_origin)},
-                 {"actual_origin", to_string(c.actual_origin)},
-                 {"forecast_s", c.forecast_s},
-                 {"actual_s", c.actual_s},
-                 {"error", c.error},
-                 {"repeat_spread", c.spread},
-                 {"tolerance", c.tolerance},
-                 {"within_tolerance", c.within()},
-                 {"phases", list(c.phases)},
-                 {"operators", list(c.works)},
-                 {"transfers", list(c.transfers)},
-                 {"ranks", list(c.ranks)},
-                 {"waiting", list(c.waits)},
-                 {"largest", list(c.largest)}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tracecast

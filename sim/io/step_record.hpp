@@ -1,5 +1,6 @@
-/// A step as a file: the timeline of a forecast or of an executed step, readable without the scenario it came from.
-/// What `predict --out` and `execute --out` write as timeline.json and `compare` reads. Format: docs/formats/timeline.md.
+/// \file
+/// A step as a file: the timeline of a forecast or of an executed step, readable without its scenario. `predict --out`
+/// and `execute --out` write it as timeline.json, and `compare` reads it. Format: docs/formats/timeline.md.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ namespace tracecast {
 enum class StepOrigin { simulated, executed };
 const char* to_string(StepOrigin origin);
 
-/// Something that spans are of: an operator, a collective or a message in one phase of the step.
+/// What a span executes: an operator, a collective or a message in one phase of the step.
 struct StepWork {
   std::string name;        ///< "qkv", "all_reduce", "send"
   std::string kind;        ///< of the operator ("gemm") or of the traffic ("tensor_parallel")
@@ -43,14 +44,14 @@ struct StepSpan {
 };
 
 struct StepRank {
-  std::int32_t number = 0;  ///< global rank, or the first of those that it stands for
+  std::int32_t number = 0;  ///< global rank, or the first rank of a folded class
   std::int32_t multiplicity = 1;
   std::int32_t pp_rank = 0;
   RankTime time;
   bool operator==(const StepRank&) const = default;
 };
 
-/// How often an executed step was repeated, and how its duration varied.
+/// Repetitions of an executed step, and the spread of their durations.
 struct StepRepeats {
   int count = 0;
   double lower_quartile_s = 0;
@@ -62,19 +63,19 @@ struct StepRepeats {
 struct StepRecord {
   std::string scenario;
   StepOrigin origin = StepOrigin::simulated;
-  Duration step_time;  ///< of the step that the spans are of
+  Duration step_time;  ///< of the step that the spans belong to
   std::optional<StepRepeats> repeats;
   std::vector<std::string> streams;
   std::vector<StepWork> works;
   std::vector<StepRank> ranks;
-  std::vector<StepSpan> spans;  ///< those that take time or wait, by rank and stream
+  std::vector<StepSpan> spans;  ///< with time or waiting, by rank and stream
   bool operator==(const StepRecord&) const = default;
 
-  /// Duration that comparisons go by: the lower quartile of repeats where there are any.
+  /// Duration for comparisons: the lower quartile of the repeats, if any.
   double seconds_to_compare() const { return repeats ? repeats->lower_quartile_s : seconds(step_time); }
 };
 
-/// Requires timeline.spans.
+/// Requires a timeline with spans.
 StepRecord record_of(const StepGraph& graph, const Timeline& timeline, std::string scenario, StepOrigin origin);
 
 std::string to_json(const StepRecord& record);

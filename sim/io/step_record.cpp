@@ -1,4 +1,4 @@
-#include "sim/report/step_record.hpp"
+#include "sim/io/step_record.hpp"
 
 #include <map>
 #include <tuple>
@@ -63,7 +63,7 @@ StepWork work_of(const StepGraph& graph, const Template& part, const Op& op) {
   return work;
 }
 
-/// Numbers works as they are first seen.
+/// Numbers works in the order of their first span.
 class Works {
  public:
   explicit Works(StepRecord& record) : record_(record) {}
@@ -100,7 +100,7 @@ Json json_of(const StepWork& work) {
   return out;
 }
 
-/// Takes the values of a parsed file; `require` and its kin note what is wrong.
+/// Takes the values of a parsed file and collects all errors.
 class Reader {
  public:
   Reader(const JsonDocument& document, std::vector<Diagnostic>& errors)

@@ -1,0 +1,84 @@
+/// \file
+/// Goodput of a job over days: a scenario, a failure file and the job simulation combined. Step times come from the
+/// engine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/io/failure_file.hpp"
+#include "sim/io/incident_log.hpp"
+#include "sim/io/scenario.hpp"
+#include "sim/reliability/checkpoint_layout.hpp"
+#include "sim/reliability/goodput.hpp"
+
+namespace tracecast {
+
+struct GoodputRequest {
+  Scenario scenario;
+  FailureFile failures;
+  double days = 54;
+  double mtbf_s = 0;              ///< of the job: all failure rates are scaled to give this; 0: the rates of the model
+  double step_time_s = 0;         ///< of the healthy machine, measured; 0: the engine computes it
+  std::int64_t goal_tokens = 0;   ///< for time and cost to finish; 0: not requested
+  double price_per_gpu_hour = 0;  ///< 0: no price
+  bool find_best_interval = true;
+  std::vector<FittedKind> fits;            ///< if the failures were fitted to a log
+  std::optional<ShardLayout> resume_from;  ///< layout of the checkpoint that the run starts from
+  GoodputOptions options;
+};
+
+/// Source of the bandwidth of the storage.
+enum class StorageFrom {
+  failures,  ///< the failure model's file, or --set
+  topology,
+  assumed,  ///< 1 GB/s per node
+};
+const char* to_string(StorageFrom from);
+
+/// A start from a checkpoint of another layout.
+struct Resume {
+  ShardLayout from;
+  ShardLayout to;
+  ReshardRead read;
+  double same_layout_s = 0;   ///< load time as after a failure
+  double slices_s = 0;        ///< load time if shards can be read in part
+  double whole_shards_s = 0;  ///< load time if they cannot
+};
+
+struct GoodputForecast {
+  std::string scenario;
+  std::string failures;
+  Machine machine;
+  JobSpec spec;  ///< as simulated
+  StepTime healthy;
+  CheckpointShape shape;
+  CheckpointSettings checkpoint;  ///< with the storage that was used
+  StorageFrom storage_from = StorageFrom::failures;
+  double interval_s = 0;  ///< of work between checkpoints, 0: none
+  double mtbf_s = 0;      ///< of the job; infinity without failures
+  double restart_s = 0;   ///< crash with an idle spare: from the failure to the first step
+  Goodput goodput;
+  History sample;      ///< history 0, with its spans
+  double young_s = 0;  ///< closed forms for the mean stall; 0 without checkpoints or failures
+  double daly_s = 0;
+  double optimal_s = 0;
+  double closed_goodput = 0;  ///< Daly's expectation at interval_s, crashes only
+  std::optional<BestInterval> best;
+  std::int64_t goal_tokens = 0;
+  Estimate goal_days;
+  double goal_gpu_hours = 0;
+  double goal_price = 0;  ///< 0: no price
+  std::vector<FittedKind> fits;
+  std::optional<Resume> resume;
+  std::vector<std::pair<MachineState, StepTime>> states;  ///< that the engine simulated
+  double tokens_per_s() const;                            ///< of the healthy machine
+};
+
+/// A checkpoint interval shorter than a step is one step. Errors: those of forecast() and of check(JobSpec).
+Result<GoodputForecast> forecast_goodput(const GoodputRequest& request);
+
+}  // namespace tracecast

@@ -1,0 +1,17 @@
+/// \file
+/// The table of parallel strategies as text for a terminal, Markdown and JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/forecast/strategies.hpp"
+#include "sim/report/text.hpp"
+
+namespace tracecast {
+
+std::string strategies_terminal(const std::vector<StrategyRow>& rows, const TextStyle& style);
+std::string strategies_markdown(const std::vector<StrategyRow>& rows);
+std::string strategies_json(const std::vector<StrategyRow>& rows);
+
+}  // namespace tracecast
