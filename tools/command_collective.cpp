@@ -187,7 +187,7 @@ std::string place_text(const Question& question) {
 }
 
 std::string page(const Question& question, const Row& row) {
-  const std::string ways = ways_text(question.cluster);
+  const std::string ways = path_text(question.cluster);
   return fmt::format(
       "{} of {}\n\n  group     {}\n{}  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
       "protocol {}, {} "
@@ -202,7 +202,7 @@ std::string page(const Question& question, const Row& row) {
 /// The columns of nccl-tests, and what was chosen.
 std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
-  if (const std::string ways = ways_text(question.cluster); !ways.empty()) text += "# " + ways + "\n";
+  if (const std::string ways = path_text(question.cluster); !ways.empty()) text += "# " + ways + "\n";
   text += "#\n";
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
                       "algorithm", "protocol", "channels");

@@ -64,11 +64,15 @@ std::string entry(const std::string& name, const std::string& text, const TextSt
   return first + "\n" + paragraph(std::string(kColumn, ' '), text, style);
 }
 
+/// A former name of an option.
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
 std::string help_page(const CLI::App& app, const Command& command, const TextStyle& style) {
   std::string usage = fmt::format("Usage: tracecast {}", command.name);
   std::string positionals;
   std::string options;
   for (const CLI::Option* option : app.get_options()) {
+    if (is_hidden(*option)) continue;
     if (option->get_positional()) {
       const std::string& name = option->get_name(true);
       usage += option->get_required() ? " " + name : fmt::format(" [{}]", name);
@@ -89,6 +93,7 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (is_hidden(*option)) continue;
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;

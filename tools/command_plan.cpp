@@ -346,10 +346,10 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
   report.scenario = request.machines.front().scenario.name;
   report.economics = request.economics.name;
   report.left_out = std::move(request.left_out);
-  report.plan = rank_offers(std::move(outcomes), request.objective, request.target, &request.economics);
+  report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics);
   if (request.failures && request.target.tokens > 0) report.failures = request.failures->model.name;
-  if (report.plan.offers.empty()) return report;
-  const Offer& first = report.plan.offers.front();
+  if (report.plan.candidates.empty()) return report;
+  const Candidate& first = report.plan.candidates.front();
   const auto m = static_cast<std::size_t>(first.machine);
   const Evaluation own = evaluate_as_it_is(request.machines[m].scenario);
   if (own.valid) report.own = own;
@@ -369,7 +369,7 @@ Result<ExitCode> plan(Options options, const Context& context) {
   const std::string scenario = options.html.empty() ? "" : to_json(request->machines.front().scenario);
   const Result<PlanReport> report = make_report(std::move(*request), group->get(), context);
   if (!report) return tl::unexpected(report.error());
-  const bool met = !report->plan.offers.empty() && report->plan.offers.front().misses.empty();
+  const bool met = !report->plan.candidates.empty() && report->plan.candidates.front().misses.empty();
   const ExitCode answer = met ? ExitCode::done : ExitCode::no;
   if (*group && (*group)->rank() != 0) return answer;
   if (!options.csv.empty())
@@ -379,8 +379,8 @@ Result<ExitCode> plan(Options options, const Context& context) {
     const std::string page = plan_html(*report, scenario, {context.command, "tracecast " + version()});
     if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
-  if (!options.emit.empty() && !report->plan.offers.empty()) {
-    const Offer& best = report->plan.offers.front();
+  if (!options.emit.empty() && !report->plan.candidates.empty()) {
+    const Candidate& best = report->plan.candidates.front();
     const MachineChoice& machine = report->plan.machines[static_cast<std::size_t>(best.machine)].choice;
     print_for_launcher(options.emit, with_layout(machine.scenario, best.evaluation.layout));
     return answer;

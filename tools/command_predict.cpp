@@ -13,8 +13,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/colocated.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/forecast/neighbour.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/json.hpp"
@@ -42,8 +42,8 @@ struct Options {
   std::string network = "analytic";
   std::string routing;               ///< empty: the scenario's
   std::optional<std::int64_t> seed;  ///< of its hash
-  std::string neighbour;
-  bool slow_compute = false;
+  std::string co_located;
+  bool compute_contention = false;
   bool json = false;
   bool explain = false;
   bool unfold = false;
@@ -56,22 +56,23 @@ struct Options {
 };
 
 ForecastOptions forecast_options(const Options& options) {
-  return {.flops_convention = options.flops_convention == "model_causal" ? FlopsConvention::model_causal
-                                                                         : FlopsConvention::model_full_attn,
-          .unfold = options.unfold,
-          .record_spans = !options.out.empty() || !options.html.empty(),
-          .explain = options.explain,
-          .perturbation_effects = options.network != "simgrid" && !options.slow_compute && options.neighbour.empty(),
-          .threads = options.threads,
-          .network = values_by_name(NetworkKind::simgrid).at(options.network),
-          .transfers_slow_compute = options.slow_compute};
+  return {
+      .flops_convention =
+          options.flops_convention == "model_causal" ? FlopsConvention::model_causal : FlopsConvention::model_full_attn,
+      .unfold = options.unfold,
+      .record_spans = !options.out.empty() || !options.html.empty(),
+      .explain = options.explain,
+      .perturbation_effects = options.network != "simgrid" && !options.compute_contention && options.co_located.empty(),
+      .threads = options.threads,
+      .network = values_by_name(NetworkKind::simgrid).at(options.network),
+      .transfers_slow_compute = options.compute_contention};
 }
 
 Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
-  if (options.neighbour.empty()) return forecast(scenario, forecast_options(options));
-  Result<Scenario> neighbour = read_with_topology(options.neighbour, {});
-  if (!neighbour) return tl::unexpected(neighbour.error());
-  return forecast_beside(scenario, std::move(*neighbour), forecast_options(options));
+  if (options.co_located.empty()) return forecast(scenario, forecast_options(options));
+  Result<Scenario> other = read_with_topology(options.co_located, {});
+  if (!other) return tl::unexpected(other.error());
+  return forecast_colocated(scenario, std::move(*other), forecast_options(options));
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
@@ -103,13 +104,14 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
                  .key = "--network",
                  .value = options.network,
                  .message = "--explain takes causes away one by one without sharing links: it needs analytic"});
-  if (!options.neighbour.empty() && options.network == "analytic")
+  if (!options.co_located.empty() && options.network == "analytic")
     return fail({.file = "",
                  .line = 0,
-                 .key = "--neighbour",
-                 .value = options.neighbour,
-                 .message = "jobs meet on links, which the analytic network does not share (allowed: --network fluid, "
-                            "--network simgrid)"});
+                 .key = "--co-located",
+                 .value = options.co_located,
+                 .message =
+                     "co-located jobs share links, which the analytic network does not model (allowed: --network "
+                     "fluid, --network simgrid)"});
   if (!options.sweep.axes.empty()) {
     ForecastOptions one = forecast_options(options);
     one.perturbation_effects = one.record_spans = one.explain = false;
@@ -143,6 +145,26 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
   return run->forecast.fits ? ExitCode::done : ExitCode::no;
 }
 
+void note_new_name(const char* old_name, const char* new_name) {
+  fmt::print(stderr, "{} is now called {}\n", old_name, new_name);
+}
+
+/// Former names of options, which are still accepted.
+void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options) {
+  app.add_option_function<std::string>("--neighbour",
+                                       [options](const std::string& scenario) {
+                                         note_new_name("--neighbour", "--co-located");
+                                         options->co_located = scenario;
+                                       })
+      ->group("");
+  app.add_flag_callback("--slow-compute",
+                        [options] {
+                          note_new_name("--slow-compute", "--compute-contention");
+                          options->compute_contention = true;
+                        })
+      ->group("");
+}
+
 }  // namespace
 
 Run add_predict(CLI::App& app) {
@@ -168,12 +190,13 @@ Run add_predict(CLI::App& app) {
       ->check(CLI::IsMember({"even", "ecmp"}));
   app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--neighbour", options->neighbour,
+  app.add_option("--co-located", options->co_located,
                  "another scenario on the nodes between those of this one, whose transfers share the fabric's links")
       ->type_name("SCENARIO");
-  app.add_flag("--slow-compute", options->slow_compute,
-               "transfers take SMs and memory bandwidth from the compute beside them; without it only the profile's "
-               "in-training factors know of that, on average");
+  app.add_flag("--compute-contention", options->compute_contention,
+               "transfers take SMs and memory bandwidth from concurrent compute; without it only the profile's "
+               "in-training factors include this, on average");
+  add_renamed_options(app, options);
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,
                "add what holds the step back: the critical path, and the step without each cause");

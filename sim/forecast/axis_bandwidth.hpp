@@ -1,9 +1,10 @@
-/// What each parallel axis of a plan asks of the links that it runs on, beside what they can give.
+/// \file
+/// Bandwidth that each parallel axis of a plan requires of its links, and the available bandwidth.
 ///
-/// Counted from the step graph: what the collectives and messages of an axis send in a step, divided into what stays in a
-/// scale-up domain and what leaves it.
+/// From the step graph: the bytes that the collectives and messages of an axis send in a step, inside a scale-up domain
+/// and out of it.
 ///
-///   ring over k ranks in each of several nodes   (k-1)/k of what a rank sends goes over GPU links, 1/k over NICs
+///   ring over k ranks in each of several nodes   (k-1)/k of the sent bytes over GPU links, 1/k over NICs
 ///   all_to_all over n ranks                      (n-k)/(n-1) over NICs, the rest over GPU links
 ///   message between stages                       GPU links in a node, else NICs
 ///
@@ -28,21 +29,21 @@ enum class LinkClass { gpu_link, network };
 /// "nvlink", "xgmi", "pcie"; "network".
 std::string link_name(LinkClass link, const Cluster& cluster);
 
-/// One axis on one class of links. Of all ranks the one that keeps these links busiest.
+/// One axis on one class of links, for the rank that uses these links most.
 struct AxisBandwidth {
   std::string axis;       ///< "tp", "cp", "ep", "dp", "pp" (with tied embeddings' gradients)
   std::string link;       ///< link_name
-  int ranks = 1;          ///< of the axis' largest group
-  int nodes = 1;          ///< that it lies on
+  int ranks = 1;          ///< of the largest group of the axis
+  int nodes = 1;          ///< of this group
   double sent_bytes = 0;  ///< by one GPU in a step
   double required = 0;    ///< bytes per second
   double available = 0;   ///< bytes per second; the mean over the groups of the axis, by bytes
-  /// Above 1 the links cannot keep up, and the step waits for them however well it overlaps.
+  /// Above 1 the step waits for these links even with perfect overlap.
   double ratio() const { return available > 0 ? required / available : 0; }
 };
 
-/// In the order tp, cp, ep, dp, pp, GPU links first; axes that send nothing are left out.
-/// `time_s`: that the transfers may take in all; the step without what it waited for transfers.   Requires time_s > 0
+/// In the order tp, cp, ep, dp, pp, GPU links first, without axes that send nothing.
+/// `time_s`: available for the transfers: the step without exposed communication. Requires time_s > 0.
 std::vector<AxisBandwidth> required_bandwidth(const StepGraph& graph, const Plan& plan, const Cluster& cluster,
                                               double time_s);
 

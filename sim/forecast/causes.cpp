@@ -39,7 +39,7 @@ std::string traffic_cause(Traffic traffic) {
   return name + (traffic == Traffic::pipeline ? " point-to-point" : " communication");
 }
 
-/// Empty for operations that only wait.
+/// Empty for operations without work.
 std::string cause_of(const StepGraph& graph, const Op& op) {
   const auto payload = static_cast<std::size_t>(op.payload);
   switch (op.type) {
@@ -67,7 +67,7 @@ std::map<std::string, std::int64_t> critical_path(const StepGraph& graph, const 
     const Span& span = timeline.spans[static_cast<std::size_t>(index)];
     path[cause_of(graph, op_of(graph, span))] += until - span.start.picoseconds;
     until = span.start.picoseconds;
-    // Where the host decided a start, the time since what it had waited for went into issuing.
+    // If the host decided a start, it issued work since the end of the span that it had waited for.
     if (span.cause >= 0) {
       const std::int64_t reached = timeline.spans[static_cast<std::size_t>(span.cause)].end.picoseconds;
       path[kHost] += std::max<std::int64_t>(0, until - reached);

@@ -1,4 +1,5 @@
-/// Why a step takes as long as it does: the critical path by cause, and the step without each cause.
+/// \file
+/// What determines the step time: the critical path by cause, and the step time without each cause.
 #pragma once
 
 #include <vector>
@@ -9,12 +10,12 @@
 
 namespace tracecast {
 
-/// One cause per class of work that takes time somewhere, largest saving first.
+/// One cause per class of work with any time, largest saving first.
 ///
-/// The critical path is followed from the last end back through what decided each start (Span::cause); it is busy at
-/// every moment, so its parts sum to the step time. `step_without_s` is simulated anew with that work taking no time;
-/// for the pipeline bubble, which is no work, it is the step of the busiest rank without its bubble. Requires a
-/// timeline of this graph with spans.
+/// The critical path is followed backwards from the last end through the cause of each start (Span::cause). It has no
+/// gaps, so its parts sum to the step time. `step_without_s` is simulated with zero time for that work; for the
+/// pipeline bubble it is the step of the busiest rank without its bubble.
+/// Requires a timeline of this graph with spans.
 std::vector<Cause> find_causes(const StepGraph& graph, const Timeline& timeline);
 
 }  // namespace tracecast

@@ -11,7 +11,7 @@
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
 #include "sim/forecast/causes.hpp"
-#include "sim/forecast/neighbour.hpp"
+#include "sim/forecast/colocated.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
 #include "sim/forecast/sensitivities.hpp"
 #include "sim/forecast/timed_schedule.hpp"
@@ -26,7 +26,7 @@
 namespace tracecast {
 namespace {
 
-/// Compute time of one template by operator kind and by provenance, and what of it is repeated work.
+/// Compute time of one template by operator kind and by provenance, and its recomputed FLOPs.
 struct TemplateWork {
   std::array<std::int64_t, kOperatorKinds> by_kind{};  // ps
   std::array<std::int64_t, 3> by_provenance{};         // ps
@@ -68,7 +68,7 @@ MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
   for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
   const auto total = static_cast<double>(graph.total_ranks());
   std::vector<double> program_share(graph.programs.size());   // of the ranks
-  std::vector<double> program_weight(graph.programs.size());  // with the slowness of each
+  std::vector<double> program_weight(graph.programs.size());  // times the slowdown of each
   for (const Rank& rank : graph.ranks) {
     const double share = static_cast<double>(rank.multiplicity) / total;
     program_share[static_cast<std::size_t>(rank.program)] += share;
@@ -99,13 +99,13 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
   return spread;
 }
 
-/// Whole runs around their forecast, of software that no table of runs has calibrated: the prior of the stacks' spreads
-/// (docs/validation/accuracy.md), about the middle of them.
+/// Relative spread of whole runs around their forecast, for software without calibration: about the median of the
+/// spreads of calibrated stacks (docs/validation/accuracy.md).
 constexpr double kRunSpread = 0.08;
 
-/// The 90 % band. Errors within one kind of operator or traffic go together, between kinds they are independent, and
-/// that of the whole run is common to all; each counts by its share of the mean rank's time. Those of kernels partly
-/// cancel.
+/// The 90 % band. Errors within one kind of operator or traffic are correlated, those of different kinds are
+/// independent. The error of the whole run is common to all. Each error is weighted with its share of the time of the
+/// mean rank. The errors of kernels partly cancel.
 Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
   for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
@@ -135,7 +135,7 @@ void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timel
   forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
 }
 
-/// The time that transfers may take: the step without what it waited for them.
+/// The time available for transfers: the step without exposed communication.
 double time_beside_transfers(const Forecast& forecast) {
   double time_s = forecast.step_time_s;
   for (const double exposed : forecast.exposed_s) time_s -= exposed;
@@ -203,14 +203,15 @@ EngineOptions engine_of(const ForecastOptions& options) {
   return {.record_spans = options.record_spans || options.explain, .threads = options.threads};
 }
 
-/// Steps that share links are folded after they have been built, but for two jobs whose compute transfers slow anew and
-/// anew.
+/// Steps with shared links are folded after they are built, except co-located jobs with compute contention, which are
+/// simulated several times.
 bool folds_links(const ForecastOptions& options) {
-  const bool again = options.neighbour != nullptr && options.transfers_slow_compute;
-  return options.network == NetworkKind::fluid && !options.unfold && !again;
+  const bool repeats = options.colocated != nullptr && options.transfers_slow_compute;
+  return options.network == NetworkKind::fluid && !options.unfold && !repeats;
 }
 
-/// By the plan's coordinates where they tell the classes, else by refinement over all ranks and links. `build`(unfold).
+/// Folds by the coordinates of the plan if they determine the classes, else by refinement over all ranks and links.
+/// `build`: (unfold) -> StepGraph.
 template <class Build>
 FoldedStep folded_step(const Scenario& scenario, const Plan& plan, const Schedule& schedule, const Build& build) {
   const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
@@ -220,13 +221,13 @@ FoldedStep folded_step(const Scenario& scenario, const Plan& plan, const Schedul
   return fold(build(true), links);
 }
 
-/// `loads`: of a graph that was folded over its links.
+/// `loads`: of a graph that is folded over its links, else nullopt.
 Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
                           const ForecastOptions& options) {
   const EngineOptions engine = engine_of(options);
   const std::string& architecture = scenario.profile.architecture;
-  if (options.neighbour != nullptr)
-    return simulate_beside(graph, scenario, *options.neighbour, options.network, engine);
+  if (options.colocated != nullptr)
+    return simulate_colocated(graph, scenario, *options.colocated, options.network, engine);
   switch (options.network) {
     case NetworkKind::analytic:
       return simulate(graph, engine);
@@ -236,11 +237,11 @@ Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoad
     case NetworkKind::simgrid:
       return simulate_simgrid(graph, scenario.cluster, architecture, engine);
   }
-  TRACECAST_ASSERT(false, "a network model runs steps");
+  TRACECAST_ASSERT(false, "every network model simulates steps");
   return {};
 }
 
-/// Runs again with compute as slow as the transfers of the run before made it, until that hardly changes.
+/// Simulates again several times, each time with compute slowed by the transfers of the previous simulation.
 Result<void> slow_compute(ForecastRun& run, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
                           ForecastOptions options) {
   constexpr int kRounds = 4;
@@ -256,12 +257,11 @@ Result<void> slow_compute(ForecastRun& run, const std::optional<FoldedLoads>& lo
   run.timeline = std::move(*timeline);
   if (!wanted && !options.explain) run.timeline.spans = {};
   run.forecast.undisturbed_step_s = before;
-  run.forecast.perturbations.push_back(
-      {"transfers take SMs and memory bandwidth from the compute beside them", before});
+  run.forecast.perturbations.push_back({"transfers take SMs and memory bandwidth from concurrent compute", before});
   return {};
 }
 
-/// The numbers that people ask for, from what the step did.
+/// The numbers of the forecast, from the timeline.
 void summarise(ForecastRun& run, const Scenario& scenario, const Plan& plan, const Schedule& schedule,
                const ForecastOptions& options) {
   Forecast& result = run.forecast;
@@ -291,7 +291,7 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::analytic)
     return place_errors(
         Error{{{"", 0, "cluster.routing", "ecmp",
-                "needs single cables, which the analytic network does not know (allowed: --network fluid, "
+                "needs single cables, which the analytic network does not model (allowed: --network fluid, "
                 "--network simgrid; or routing even)"}}});
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return place_errors(std::move(plan.error()));
@@ -311,16 +311,17 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
     return scenario.profile.overlap ? graph : without_overlap(std::move(graph));
   };
   std::optional<FoldedLoads> loads;
-  if (folds_links(options) && options.neighbour == nullptr) {
+  if (folds_links(options) && options.colocated == nullptr) {
     FoldedStep folded = folded_step(scenario, *plan, *schedule, build);
     run.graph = std::move(folded.graph);
     loads = std::move(folded.loads);
   } else {
     run.graph = build(options.unfold || options.network != NetworkKind::analytic);
   }
-  Result<Timeline> timeline = folds_links(options) && options.neighbour != nullptr
-                                  ? simulate_folded_beside(run.graph, scenario, *options.neighbour, engine_of(options))
-                                  : run_step(run.graph, loads, scenario, options);
+  Result<Timeline> timeline =
+      folds_links(options) && options.colocated != nullptr
+          ? simulate_folded_colocated(run.graph, scenario, *options.colocated, engine_of(options))
+          : run_step(run.graph, loads, scenario, options);
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
   if (options.transfers_slow_compute)

@@ -1,4 +1,5 @@
-/// A forecast: everything `predict` says about one step of one scenario. The one-call form of the whole pipeline:
+/// \file
+/// The forecast of one step of a scenario, and the function that runs the whole pipeline:
 /// scenario -> plan -> schedule -> step graph -> engine -> timeline -> forecast.
 #pragma once
 
@@ -23,14 +24,14 @@ struct Band {
   double p95_s = 0;
 };
 
-/// One cause of the critical path and what its absence would give.
+/// One cause on the critical path, and the step time without it.
 struct Cause {
   std::string name;  ///< "gemm", "tensor parallel", "pipeline bubble" …
   double on_critical_path_s = 0;
-  double step_without_s = 0;  ///< re-simulated with this cause taking no time
+  double step_without_s = 0;  ///< simulated with zero time for this cause
 };
 
-/// Something of the scenario's `perturb`, and the step if only that were undone.
+/// One part of the `perturb` of a scenario, and the step time without this part.
 struct PerturbationEffect {
   std::string what;  ///< "rank 37 computes 1.3 times as long"
   double step_without_s = 0;
@@ -56,15 +57,15 @@ struct Forecast {
   Bytes memory_capacity;
   bool fits = true;
   int tightest_pp_rank = 0;
-  int peak_rank = 0;                              ///< global rank number of the tightest
-  std::vector<AxisBandwidth> bandwidth;           ///< that each parallel axis asks of its links
+  int peak_rank = 0;                              ///< global rank number of the rank with the highest peak
+  std::vector<AxisBandwidth> bandwidth;           ///< that each parallel axis requires of its links
   std::map<std::string, double> provenance;       ///< measured, interpolated, analytic: shares of compute time
-  std::vector<Cause> causes;                      ///< filled when explain was asked for
-  std::vector<PerturbationEffect> perturbations;  ///< filled when their effects were asked for
-  double undisturbed_step_s = 0;                  ///< then, and when there are any: the step without all of them
+  std::vector<Cause> causes;                      ///< filled with ForecastOptions::explain
+  std::vector<PerturbationEffect> perturbations;  ///< filled with perturbation_effects
+  double undisturbed_step_s = 0;                  ///< with perturbations: the step time without all of them
   int classes = 0;
   std::int64_t events = 0;
-  double wall_s = 0;  ///< set by the caller, which has a clock
+  double wall_s = 0;  ///< set by the caller
   double peak_rss_mib = 0;
 };
 
@@ -75,12 +76,12 @@ struct ForecastOptions {
   bool explain = false;
   bool perturbation_effects = false;
   int threads = 1;
-  NetworkKind network = NetworkKind::analytic;  ///< the others run on one thread; simgrid simulates every rank
-  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp; records every operation on the way
-  const Scenario* neighbour = nullptr;          ///< another job on nodes of its own: neighbour.hpp
+  NetworkKind network = NetworkKind::analytic;  ///< fluid and simgrid use one thread; simgrid simulates every rank
+  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp; records all spans meanwhile
+  const Scenario* colocated = nullptr;          ///< another job on other nodes: colocated.hpp
 };
 
-/// A forecast with the values it was made from, for whoever draws or traces it.
+/// A forecast with its intermediate values, for pictures and traces.
 struct ForecastRun {
   Plan plan;
   Schedule schedule;

@@ -7,43 +7,43 @@ namespace tracecast {
 namespace {
 
 struct KindOfWork {
-  Knob knob = Knob::host;
+  CostParameter parameter = CostParameter::host;
   double spread = 0;
 };
 
-Knob knob_of(const Operator& op) {
+CostParameter parameter_of(const Operator& op) {
   switch (op.kind) {
     case OperatorKind::gemm:
-      if (op.precision == Precision::nvfp4) return Knob::gemm_fp4;
+      if (op.precision == Precision::nvfp4) return CostParameter::gemm_fp4;
       return op.precision == Precision::fp8 || op.precision == Precision::fp8_block || op.precision == Precision::mxfp8
-                 ? Knob::gemm_fp8
-                 : Knob::gemm;
+                 ? CostParameter::gemm_fp8
+                 : CostParameter::gemm;
     case OperatorKind::grouped_gemm:
-      return Knob::grouped_gemm;
+      return CostParameter::grouped_gemm;
     case OperatorKind::attention:
-      return Knob::attention;
+      return CostParameter::attention;
     case OperatorKind::scores:
     case OperatorKind::softmax:
-      return Knob::unfused_attention;
+      return CostParameter::unfused_attention;
     case OperatorKind::optimizer:
-      return Knob::optimizer;
+      return CostParameter::optimizer;
     default:
-      return Knob::memory_bound;
+      return CostParameter::memory_bound;
   }
 }
 
-Knob knob_of(Traffic traffic) {
+CostParameter parameter_of(Traffic traffic) {
   switch (traffic) {
     case Traffic::tensor_parallel:
-      return Knob::tensor_parallel;
+      return CostParameter::tensor_parallel;
     case Traffic::context_parallel:
-      return Knob::context_parallel;
+      return CostParameter::context_parallel;
     case Traffic::expert_parallel:
-      return Knob::expert_parallel;
+      return CostParameter::expert_parallel;
     case Traffic::pipeline:
-      return Knob::pipeline;
+      return CostParameter::pipeline;
     default:
-      return Knob::data_parallel;
+      return CostParameter::data_parallel;
   }
 }
 
@@ -52,59 +52,53 @@ KindOfWork work_of(const StepGraph& graph, const Op& op) {
   if (op.payload < 0) return {};
   switch (op.type) {
     case OpType::compute:
-      return {knob_of(graph.operators[payload].op), graph.operators[payload].cost.spread};
+      return {parameter_of(graph.operators[payload].op), graph.operators[payload].cost.spread};
     case OpType::collective:
-      return {knob_of(graph.collectives[payload].traffic), graph.collectives[payload].cost.spread};
+      return {parameter_of(graph.collectives[payload].traffic), graph.collectives[payload].cost.spread};
     case OpType::send:
     case OpType::receive:
-      return {Knob::pipeline, graph.messages[payload].cost.spread};
+      return {CostParameter::pipeline, graph.messages[payload].cost.spread};
     case OpType::host_sync:
       break;
   }
   return {};
 }
 
-/// Adds up the path while it is walked back.
+/// Sums the critical path while it is followed backwards.
 class PathSum {
  public:
   void add(const KindOfWork& work, std::int64_t picoseconds) {
-    const auto k = static_cast<std::size_t>(work.knob);
+    const auto k = static_cast<std::size_t>(work.parameter);
     path_[k] += picoseconds;
     spread_[k] += work.spread * 1e-12 * static_cast<double>(picoseconds);
   }
   Sensitivities result(std::int64_t step) const {
     Sensitivities s;
-    for (std::size_t k = 0; k < kKnobs; ++k) s.path_s[k] = 1e-12 * static_cast<double>(path_[k]);
+    for (std::size_t k = 0; k < kCostParameters; ++k) s.path_s[k] = 1e-12 * static_cast<double>(path_[k]);
     s.spread_s = spread_;
     s.step_s = 1e-12 * static_cast<double>(step);
     return s;
   }
 
  private:
-  std::array<std::int64_t, kKnobs> path_{};
-  std::array<double, kKnobs> spread_{};
+  std::array<std::int64_t, kCostParameters> path_{};
+  std::array<double, kCostParameters> spread_{};
 };
 
 }  // namespace
 
-const char* to_string(Knob knob) {
-  constexpr std::array<const char*, kKnobs> kNames{
+const char* to_string(CostParameter parameter) {
+  constexpr std::array<const char*, kCostParameters> kNames{
       "gemm",         "gemm_fp8",     "gemm_fp4", "grouped_gemm",    "attention",        "unfused_attention",
       "memory_bound", "optimizer",    "host",     "tensor_parallel", "context_parallel", "expert_parallel",
       "pipeline",     "data_parallel"};
-  return kNames[static_cast<std::size_t>(knob)];
-}
-
-double Sensitivities::relative_deviation() const {
-  double variance = 0;
-  for (const double own : spread_s) variance += own * own;
-  return step_s > 0 ? std::sqrt(variance) / step_s : 0;
+  return kNames[static_cast<std::size_t>(parameter)];
 }
 
 double Sensitivities::run_deviation() const {
   double variance = 0;
-  for (std::size_t k = 0; k < kKnobs; ++k) {
-    const bool transfers = k >= static_cast<std::size_t>(Knob::tensor_parallel);
+  for (std::size_t k = 0; k < kCostParameters; ++k) {
+    const bool transfers = k >= static_cast<std::size_t>(CostParameter::tensor_parallel);
     const double own = (transfers ? 1 : kKernelsTogether) * spread_s[k];
     variance += own * own;
   }
@@ -114,7 +108,7 @@ double Sensitivities::run_deviation() const {
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline) {
   PathSum sum;
   std::int64_t until = timeline.step_time.picoseconds;
-  const KindOfWork host{Knob::host, kHostSpread};
+  const KindOfWork host{CostParameter::host, kHostSpread};
   if (!timeline.spans.empty()) {
     const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(),
                                        [](const Span& a, const Span& b) { return a.end < b.end; });
@@ -125,7 +119,7 @@ Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline) {
       until = span.start.picoseconds;
       index = span.cause;
       if (index < 0) break;
-      // Where the host decided a start, the time since what it had waited for went into issuing.
+      // If the host decided a start, it issued work since the end of the span that it had waited for.
       const std::int64_t reached = timeline.spans[static_cast<std::size_t>(index)].end.picoseconds;
       if (reached < until) {
         sum.add(host, until - reached);
@@ -137,14 +131,14 @@ Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline) {
   return sum.result(timeline.step_time.picoseconds);
 }
 
-StepGraph scaled(StepGraph graph, const KnobFactors& factors) {
+StepGraph scaled(StepGraph graph, const CostScales& factors) {
   const auto times = [](Duration duration, double factor) {
     return Duration{std::llround(static_cast<double>(duration.picoseconds) * factor)};
   };
   for (Template& each : graph.templates)
     for (Op& op : each.ops) {
-      op.duration = times(op.duration, factors[static_cast<std::size_t>(work_of(graph, op).knob)]);
-      op.host = times(op.host, factors[static_cast<std::size_t>(Knob::host)]);
+      op.duration = times(op.duration, factors[static_cast<std::size_t>(work_of(graph, op).parameter)]);
+      op.host = times(op.host, factors[static_cast<std::size_t>(CostParameter::host)]);
     }
   return graph;
 }

@@ -1,9 +1,10 @@
-/// How the step time moves with each fitted parameter: its derivatives along the critical path.
+/// \file
+/// Sensitivity of the step time to each cost parameter: its derivatives along the critical path.
 ///
 /// A parameter is a factor on the time of all work of one kind. The step time is a maximum over sums of durations, so
-/// its derivative by the logarithm of such a factor is the time that this kind takes on the critical path; kinds that
-/// hide behind others have none. Exact up to the factor at which another path becomes the longest, and from below
-/// beyond it (maxima of sums are convex).
+/// its derivative with respect to the logarithm of such a factor is the time of this kind on the critical path; hidden
+/// kinds have none. The result is exact up to the factor at which another path becomes the longest. Beyond it, it is a
+/// lower bound, since maxima of sums are convex.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@
 
 namespace tracecast {
 
-/// Kinds of work whose errors go together.
-enum class Knob {
+/// Kinds of work whose cost errors are correlated.
+enum class CostParameter {
   gemm,  ///< 16 and 32 bit
   gemm_fp8,
   gemm_fp4,
@@ -31,33 +32,32 @@ enum class Knob {
   pipeline,
   data_parallel,  ///< gradients, parameters, tied embeddings, control
 };
-inline constexpr std::size_t kKnobs = 14;
-const char* to_string(Knob knob);
+inline constexpr std::size_t kCostParameters = 14;
+const char* to_string(CostParameter parameter);
 
-/// A factor on the time of each kind.
-using KnobFactors = std::array<double, kKnobs>;
-constexpr KnobFactors no_factors() {
-  KnobFactors ones{};
+/// [CostParameter] a factor on the time of each kind.
+using CostScales = std::array<double, kCostParameters>;
+constexpr CostScales unit_scales() {
+  CostScales ones{};
   ones.fill(1);
   return ones;
 }
 
 /// Seconds on the critical path by kind; they sum to the step time.
 struct Sensitivities {
-  std::array<double, kKnobs> path_s{};
-  std::array<double, kKnobs> spread_s{};  ///< the same weighted with the relative standard deviation of each cost
+  std::array<double, kCostParameters> path_s{};
+  std::array<double, kCostParameters>
+      spread_s{};  ///< the same weighted with the relative standard deviation of each cost
   double step_s = 0;
-  /// Relative standard deviation of the step time: errors of one kind go together, those of different kinds do not.
-  double relative_deviation() const;
-  /// The same of a whole run: kKernelsTogether of what kernels and the host ask for, and all of what transfers do.
+  /// Relative standard deviation of the step time of a run. Errors of one kind are correlated, those of different kinds
+  /// are not. Kernels and the host count with kKernelsTogether, transfers fully.
   double run_deviation() const;
 };
 
-/// How much of the kernels' own spread stays in a whole step: a step has many shapes of each kind, whose errors partly
-/// cancel, and the level of all of them is fitted to whole runs. Of transfers all stays: a machine has one network,
-/// which is a specification here and nothing that was fitted; runs with more than a tenth of transfers on their
-/// critical path were inside their bands in 74 to 80 %, others in 89. Chosen, with the spreads of whole runs, so that
-/// the 90 % bands of held-out sources hold 85 to 95 % (docs/validation/accuracy.md).
+/// Share of the spread of kernels that remains in a whole step: a step has many shapes of each kind, whose errors
+/// partly cancel, and their common level is fitted to whole runs. The spread of transfers remains fully: a machine has
+/// one network, which is specified and not fitted. Chosen together with the spreads of whole runs so that the 90 %
+/// bands of held-out sources contain 85 to 95 % of the runs (docs/validation/accuracy.md).
 inline constexpr double kKernelsTogether = 0.5;
 
 /// Host times differ from stack to stack by about 30 % (docs/references.md#in-training-host: 26 and 52 launches at 32
@@ -67,7 +67,7 @@ inline constexpr double kHostSpread = 0.3;
 /// Requires a timeline of this graph with spans.
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline);
 
-/// The same step with the time of every kind multiplied, rounded to picoseconds. Requires positive factors.
-StepGraph scaled(StepGraph graph, const KnobFactors& factors);
+/// The same step with the time of every kind multiplied and rounded to picoseconds. Requires positive factors.
+StepGraph scaled(StepGraph graph, const CostScales& factors);
 
 }  // namespace tracecast

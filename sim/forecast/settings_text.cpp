@@ -70,13 +70,13 @@ std::string trained_text(const Model& model, const Training& training) {
   return text;
 }
 
-std::string ways_text(const Cluster& cluster) {
+std::string path_text(const Cluster& cluster) {
   if (cluster.routing == RoutingPolicy::even) return "";
   const std::string text =
-      fmt::format("each flow takes one way through the fabric, by a hash with seed {} (ECMP)", cluster.routing_seed);
+      fmt::format("each flow takes one path through the fabric, by a hash with seed {} (ECMP)", cluster.routing_seed);
   const int links =
       std::visit([](const auto& fabric) { return fabric.link_count(); }, make_fabric(cluster, FabricDetail::planes));
-  return links > 0 ? text : text + "; what is known of this fabric is one switch, with nothing to choose";
+  return links > 0 ? text : text + "; this fabric is described as one switch with a single path";
 }
 
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {

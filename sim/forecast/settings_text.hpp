@@ -1,4 +1,5 @@
-/// What a forecast assumed about precision, attention and experts, in sentences: nothing that costs time stays unsaid.
+/// \file
+/// Sentences about the assumptions of a forecast on precision, attention, routing and experts.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@ namespace tracecast {
 /// "linear layers in fp8_block but attention's (bf16); embedding, router, …": which tensors have which precision.
 std::string precision_text(const Model& model, const Training& training);
 
-/// That the GPU has no arithmetic in the training's precision, and whose rate is taken; empty when it has.
+/// If the GPU has no arithmetic in the training precision: which rate is used instead; else empty.
 std::string rate_text(const Profile& profile, const Training& training);
 
-/// "fused, kernel cudnn", or that scores pass through memory; and which kernel of the scenario the GPU does not have.
+/// "fused, kernel cudnn", or unfused attention; and the kernel of the scenario that the GPU does not have.
 std::string attention_text(const Scenario& scenario);
 
-/// Which parameters are trained; empty when all are.
+/// Which parameters are trained; empty if all are.
 std::string trained_text(const Model& model, const Training& training);
 
-/// "each flow takes one way through the fabric, by a hash with seed 3 (ECMP)"; empty where traffic is split evenly.
-std::string ways_text(const Cluster& cluster);
+/// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
+std::string path_text(const Cluster& cluster);
 
-/// How tokens are routed and moved; empty for models without experts.
+/// How tokens are routed to experts and moved; empty for models without experts.
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);
 
 }  // namespace tracecast

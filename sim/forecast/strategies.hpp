@@ -4,8 +4,8 @@
 ///
 /// All values are computed: each strategy is applied to a small job, and the row is derived from its step graph.
 ///
-///   divided, whole   tokens, weights, gradients, optimizer states and activations of one rank, relative to one GPU with
-///                    the same global batch
+///   divided, whole   tokens, weights, gradients, optimizer states and activations of one rank, relative to one GPU
+///                    with the same global batch
 ///   communicates     kinds of traffic and collectives of the step graph, without gradient norms
 ///   how often        calls per step, compared with those for twice the layers and for twice the micro-batches
 ///   hidden           1 - exposed / busy time of that traffic

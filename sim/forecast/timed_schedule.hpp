@@ -1,3 +1,4 @@
+/// \file
 /// The schedule of a scenario, and the times of its stages.
 #pragma once
 
@@ -11,14 +12,14 @@
 
 namespace tracecast {
 
-/// The schedule that a plan asks for. One that is searched for or event-driven is made for the real times of its
-/// stages. Errors: those of make_schedule, with scenario keys.
+/// The schedule of a plan. Schedules that depend on stage times are made for the real times of its stages. Errors:
+/// those of make_schedule, with scenario keys.
 Result<Schedule> schedule_of_plan(const Scenario& scenario, const Plan& plan, const Costs& costs,
                                   const NetworkModel& network);
 
 struct TimedSchedule {
   Schedule schedule;
-  PipelineTimes times;  ///< in picoseconds, the scale makes them milliseconds
+  PipelineTimes times;  ///< in picoseconds; the scale converts them to milliseconds
 };
 
 /// Plans the scenario, makes its schedule and takes the times of its stages from the profile.

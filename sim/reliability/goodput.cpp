@@ -1,18 +1,18 @@
 #include "sim/reliability/goodput.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <optional>
-#include <thread>
 
 #include <boost/math/distributions/students_t.hpp>
+
+#include "sim/base/parallel_for.hpp"
 
 namespace tracecast {
 
 Estimate estimate(const std::vector<double>& values, double confidence) {
-  TRACECAST_ASSERT(!values.empty(), "a mean of something");
+  TRACECAST_ASSERT(!values.empty(), "a mean needs values");
   const auto n = static_cast<double>(values.size());
   double sum = 0;
   for (const double v : values) sum += v;
@@ -27,7 +27,7 @@ Estimate estimate(const std::vector<double>& values, double confidence) {
 
 namespace {
 
-/// What is kept of a history.
+/// The part of a history that the summary uses.
 struct Outcome {
   Waterfall waterfall{};
   JobTime wall;
@@ -40,28 +40,22 @@ struct Outcome {
 
 using Outcomes = std::vector<Outcome>;
 
-/// Histories outcomes.size() to `until`, each by whichever thread is free.
+/// Simulates histories outcomes.size() to `until` - 1.
 Result<void> run_batch(const JobSpec& spec, const StepTimes& steps, const GoodputOptions& options, std::size_t until,
                        Outcomes& outcomes) {
   const std::size_t begin = outcomes.size();
   outcomes.resize(until);
   std::vector<std::optional<Error>> errors(until - begin);
-  std::atomic<std::size_t> next = begin;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < until; i = next++) {
-      Result<History> history = simulate_history(spec, steps, options.seed, static_cast<std::uint32_t>(i));
-      if (!history) {
-        errors[i - begin] = history.error();
-        continue;
-      }
-      outcomes[i] = {history->waterfall,   history->wall,   history->tokens,   history->interruptions,
-                     history->checkpoints, history->events, history->goodput()};
+  parallel_for(until - begin, options.threads, [&](std::size_t n) {
+    const std::size_t i = begin + n;
+    Result<History> history = simulate_history(spec, steps, options.seed, static_cast<std::uint32_t>(i));
+    if (!history) {
+      errors[n] = history.error();
+      return;
     }
-  };
-  std::vector<std::jthread> helpers;
-  for (int t = 1; t < options.threads; ++t) helpers.emplace_back(work);
-  work();
-  helpers.clear();
+    outcomes[i] = {history->waterfall,   history->wall,   history->tokens,   history->interruptions,
+                   history->checkpoints, history->events, history->goodput()};
+  });
   for (const std::optional<Error>& error : errors)
     if (error) return tl::unexpected(*error);
   return {};

@@ -36,10 +36,10 @@ Json counts_json(const SearchCounts& counts) {
           {"simulated", counts.simulated}};
 }
 
-Json offer_json(const CapacityPlan& plan, std::size_t index) {
-  const Offer& offer = plan.offers[index];
-  const MachineChoice& machine = plan.machines[static_cast<std::size_t>(offer.machine)].choice;
-  const Evaluation& e = offer.evaluation;
+Json candidate_json(const CapacityPlan& plan, std::size_t index) {
+  const Candidate& candidate = plan.candidates[index];
+  const MachineChoice& machine = plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
+  const Evaluation& e = candidate.evaluation;
   Json parts = Json::object();
   for (const auto& [part, seconds] : step_parts(e)) parts[part] = seconds;
   Json out = {{"topology", machine.topology},
@@ -49,17 +49,17 @@ Json offer_json(const CapacityPlan& plan, std::size_t index) {
               {"step_time_s", e.step_time_s},
               {"bound_s", seconds(e.bound.step_time)},
               {"mfu", e.mfu},
-              {"tokens_per_s", offer.tokens_per_s},
-              {"tokens_per_s_per_gpu", offer.tokens_per_s_per_gpu},
+              {"tokens_per_s", candidate.tokens_per_s},
+              {"tokens_per_s_per_gpu", candidate.tokens_per_s_per_gpu},
               {"memory_gib", gib(e.memory)},
               {"goodput", machine.goodput},
               {"parts_s", parts},
-              {"meets_constraints", offer.misses.empty()}};
-  if (!offer.misses.empty()) out["misses"] = offer.misses;
-  if (offer.days > 0) out["days"] = offer.days;
-  if (offer.cost_usd) out["cost_usd"] = band(*offer.cost_usd);
-  if (offer.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*offer.usd_per_million_tokens);
-  if (offer.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*offer.energy_mwh);
+              {"meets_constraints", candidate.misses.empty()}};
+  if (!candidate.misses.empty()) out["misses"] = candidate.misses;
+  if (candidate.days > 0) out["days"] = candidate.days;
+  if (candidate.cost_usd) out["cost_usd"] = band(*candidate.cost_usd);
+  if (candidate.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*candidate.usd_per_million_tokens);
+  if (candidate.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*candidate.energy_mwh);
   const Slowdown& why = plan.runners_up[index];
   out["slower_by"] = why.slower_by;
   if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
@@ -109,8 +109,8 @@ std::string plan_json(const PlanReport& report) {
                         {"global_batch_size", machine.choice.scenario.training.global_batch_size},
                         {"goodput", machine.choice.goodput},
                         {"counts", counts_json(machine.result.counts)}});
-  Json offers = Json::array();
-  for (std::size_t i = 0; i < plan.offers.size(); ++i) offers.push_back(offer_json(plan, i));
+  Json candidates = Json::array();
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) candidates.push_back(candidate_json(plan, i));
   Json upgrades = Json::array();
   for (const Upgrade& each : report.upgrades)
     upgrades.push_back({{"what", each.what},
@@ -118,25 +118,19 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
-  Json out = {{"scenario", report.scenario},
-              {"objective", to_string(plan.objective)},
-              {"tokens", plan.target.tokens},
-              {"failures", report.failures},
-              {"economics", report.economics},
-              {"machines", machines},
-              {"left_out", report.left_out},
-              {"unpriced", unpriced(plan)},
-              {"offers", offers},
-              {"pareto", plan.pareto},
-              {"limit", plan.limit},
-              {"upgrades", upgrades}};
+  Json out = {{"scenario", report.scenario},   {"objective", to_string(plan.objective)},
+              {"tokens", plan.target.tokens},  {"failures", report.failures},
+              {"economics", report.economics}, {"machines", machines},
+              {"left_out", report.left_out},   {"unpriced", unpriced(plan)},
+              {"offers", candidates},          {"pareto", plan.pareto},
+              {"limit", plan.limit},           {"upgrades", upgrades}};
   if (report.own) {
-    const Offer& first = plan.offers.front();
+    const Candidate& first = plan.candidates.front();
     out["own"] =
         own_json(*report.own, first.evaluation, plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
   }
-  if (report.recipe && !plan.offers.empty()) {
-    const Offer& first = plan.offers.front();
+  if (report.recipe && !plan.candidates.empty()) {
+    const Candidate& first = plan.candidates.front();
     out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s,
                                 plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
   }

@@ -11,8 +11,8 @@ namespace {
 
 std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
 
-const MachineOutcome& machine_of(const CapacityPlan& plan, const Offer& offer) {
-  return plan.machines[static_cast<std::size_t>(offer.machine)];
+const MachineOutcome& machine_of(const CapacityPlan& plan, const Candidate& candidate) {
+  return plan.machines[static_cast<std::size_t>(candidate.machine)];
 }
 
 /// 92.4 million USD (61.3 to 154)
@@ -48,26 +48,27 @@ bool several_batches(const CapacityPlan& plan) {
 /// "7.1 % slower than 1: pipeline bubble takes 80 ms more; 3.2 % cheaper per token"; empty: as good as the first.
 std::string against_first(const CapacityPlan& plan, std::size_t index) {
   const Slowdown& why = plan.runners_up[index];
-  const Offer& first = plan.offers.front();
-  const Offer& offer = plan.offers[index];
+  const Candidate& first = plan.candidates.front();
+  const Candidate& candidate = plan.candidates[index];
   std::string text;
   if (why.slower_by >= 0.0005 && !why.cause.empty())
     text = fmt::format("{:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
                        to_text(from_seconds(why.seconds)));
   else if (why.slower_by <= -0.0005)
     text = fmt::format("{:.1f} % faster than 1", -100 * why.slower_by);
-  if (offer.machine == first.machine || !offer.usd_per_million_tokens || !first.usd_per_million_tokens) return text;
-  const double dearer = offer.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
+  if (candidate.machine == first.machine || !candidate.usd_per_million_tokens || !first.usd_per_million_tokens)
+    return text;
+  const double dearer = candidate.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
   if (std::abs(dearer) < 0.0005) return text;
   return fmt::format("{}{}{:.1f} % {} per token", text, text.empty() ? "" : "; ", 100 * std::abs(dearer),
                      dearer > 0 ? "dearer" : "cheaper");
 }
 
-std::string offer_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {
+std::string candidate_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {
   const CapacityPlan& plan = report.plan;
-  const Offer& offer = plan.offers[index];
-  const MachineOutcome& machine = machine_of(plan, offer);
-  const Evaluation& e = offer.evaluation;
+  const Candidate& candidate = plan.candidates[index];
+  const MachineOutcome& machine = machine_of(plan, candidate);
+  const Evaluation& e = candidate.evaluation;
   const std::string rank = fmt::format("{:2} ", index + 1);
   const std::string what =
       paragraph("   ",
@@ -82,21 +83,22 @@ std::string offer_lines(const PlanReport& report, std::size_t index, const TextS
           : "";
   std::string facts = batch + fmt::format("step {}{}MFU {:.1f} %{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB",
                                           to_text(from_seconds(e.step_time_s)), separator(style), 100 * e.mfu,
-                                          separator(style), number(offer.tokens_per_s_per_gpu), separator(style),
+                                          separator(style), number(candidate.tokens_per_s_per_gpu), separator(style),
                                           gib(e.memory), gib(machine.choice.scenario.profile.memory));
   text += paragraph("   ", facts, style);
   std::string job;
   const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
-  if (offer.days > 0)
-    add(fmt::format("{} days at {:.1f} % goodput", number(offer.days, 3), 100 * machine.choice.goodput));
-  if (offer.cost_usd) add(money(*offer.cost_usd));
-  if (!offer.cost_usd && offer.usd_per_million_tokens)
-    add(money(*offer.usd_per_million_tokens) + " per million tokens");
-  if (offer.energy_mwh && offer.days > 0)
-    add(fmt::format("{} MWh ({} to {})", number(offer.energy_mwh->typical, 3), number(offer.energy_mwh->low, 3),
-                    number(offer.energy_mwh->high, 3)));
+  if (candidate.days > 0)
+    add(fmt::format("{} days at {:.1f} % goodput", number(candidate.days, 3), 100 * machine.choice.goodput));
+  if (candidate.cost_usd) add(money(*candidate.cost_usd));
+  if (!candidate.cost_usd && candidate.usd_per_million_tokens)
+    add(money(*candidate.usd_per_million_tokens) + " per million tokens");
+  if (candidate.energy_mwh && candidate.days > 0)
+    add(fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3), number(candidate.energy_mwh->low, 3),
+                    number(candidate.energy_mwh->high, 3)));
   if (!job.empty()) text += paragraph("   ", job, style);
-  if (!offer.misses.empty()) text += paragraph("   ", paint("misses: " + offer.misses, Colour::red, style), style);
+  if (!candidate.misses.empty())
+    text += paragraph("   ", paint("misses: " + candidate.misses, Colour::red, style), style);
   if (const std::string why = index > 0 ? against_first(plan, index) : ""; !why.empty())
     text += paragraph("   ", why, style);
   return text;
@@ -104,7 +106,7 @@ std::string offer_lines(const PlanReport& report, std::size_t index, const TextS
 
 /// How the scenario's own layout does beside the best.
 std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
-  const Offer& first = plan.offers.front();
+  const Candidate& first = plan.candidates.front();
   const int gpus = machine_of(plan, first).choice.gpus;
   std::string text =
       fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), to_text(from_seconds(own.step_time_s)),
@@ -121,14 +123,14 @@ std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const Tex
 std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
   std::string text;
   for (const int index : plan.pareto) {
-    const Offer& offer = plan.offers[static_cast<std::size_t>(index)];
-    const MachineOutcome& machine = machine_of(plan, offer);
+    const Candidate& candidate = plan.candidates[static_cast<std::size_t>(index)];
+    const MachineOutcome& machine = machine_of(plan, candidate);
     text += fmt::format(
         "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), style.unicode ? "×" : "x",
-        pad_right(machine.choice.topology, 20), pad_left(to_text(from_seconds(offer.evaluation.step_time_s)), 8),
-        offer.days > 0 ? fmt::format("  {} days", pad_left(number(offer.days, 3), 6)) : "",
-        offer.usd_per_million_tokens
-            ? fmt::format("  {} USD per million tokens", number(offer.usd_per_million_tokens->typical, 3))
+        pad_right(machine.choice.topology, 20), pad_left(to_text(from_seconds(candidate.evaluation.step_time_s)), 8),
+        candidate.days > 0 ? fmt::format("  {} days", pad_left(number(candidate.days, 3), 6)) : "",
+        candidate.usd_per_million_tokens
+            ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))
             : "");
   }
   return text;
@@ -157,7 +159,7 @@ std::string limits(const std::vector<Upgrade>& upgrades) {
   return text.empty() ? "Nothing that was tried saves half a percent." : "Limits, by what easing them saves: " + text;
 }
 
-std::string recipe_lines(const RecipeTrace& recipe, const Offer& first, int gpus, const TextStyle& style) {
+std::string recipe_lines(const RecipeTrace& recipe, const Candidate& first, int gpus, const TextStyle& style) {
   std::string text = fmt::format("  A rule of thumb says: {}\n", to_string(recipe.rule));
   for (const RecipeStep& step : recipe.steps) {
     const Evaluation& e = step.evaluation;
@@ -187,9 +189,9 @@ std::string_view last_by(Objective objective) {
 
 std::vector<std::string> unpriced(const CapacityPlan& plan) {
   std::vector<std::string> names;
-  for (const Offer& offer : plan.offers) {
-    const std::string& gpu = machine_of(plan, offer).choice.scenario.profile.name;
-    if (!offer.usd_per_million_tokens && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
+  for (const Candidate& candidate : plan.candidates) {
+    const std::string& gpu = machine_of(plan, candidate).choice.scenario.profile.name;
+    if (!candidate.usd_per_million_tokens && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
   }
   return names;
 }
@@ -199,9 +201,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   std::string text =
       paint(fmt::format("{}: best layouts by {}", report.scenario, to_string(plan.objective)), Colour::bold, style) +
       "\n" + paragraph("  ", counts_line(plan, style), style);
-  if (plan.offers.empty()) return text + "\nNo layout fits.\n";
+  if (plan.candidates.empty()) return text + "\nNo layout fits.\n";
   text += "\n" + heading("Best layouts", style) + "\n";
-  for (std::size_t i = 0; i < plan.offers.size(); ++i) text += offer_lines(report, i, style);
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
   if (report.own) text += "\n" + heading("As the scenario has it", style) + "\n" + own_lines(*report.own, plan, style);
   text += "\n" + heading("What the best step is made of", style) + "\n" + paragraph("  ", plan.limit, style);
   if (!report.upgrades.empty())
@@ -209,7 +211,8 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
             upgrade_lines(report.upgrades, style) + paragraph("  ", limits(report.upgrades), style);
   if (report.recipe)
     text += "\n" + heading("By hand: most data parallelism that fits, then one move at a time", style) + "\n" +
-            recipe_lines(*report.recipe, plan.offers.front(), machine_of(plan, plan.offers.front()).choice.gpus, style);
+            recipe_lines(*report.recipe, plan.candidates.front(), machine_of(plan, plan.candidates.front()).choice.gpus,
+                         style);
   if (plan.pareto.size() > 1)
     text += "\n" + heading("Not beaten in both time and expense", style) + "\n" + front_lines(plan, style);
   std::string basis;

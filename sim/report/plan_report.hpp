@@ -17,12 +17,13 @@ struct PlanReport {
   std::string economics;              ///< assumption set behind money and energy
   std::vector<std::string> left_out;  ///< machines that were asked for and are too small, a sentence each
   CapacityPlan plan;
-  std::optional<Evaluation> own;  ///< the scenario's layout as it is, on the best offer's machine, where it can be had
-  std::vector<Upgrade> upgrades;  ///< of the best offer's machine, most helpful first
+  std::optional<Evaluation>
+      own;  ///< the scenario's layout as it is, on the best candidate's machine, where it can be had
+  std::vector<Upgrade> upgrades;      ///< of the best candidate's machine, most helpful first
   std::optional<RecipeTrace> recipe;  ///< on the same machine, when asked for
 };
 
-/// GPUs among the offers of which the assumption set has no price, each once.
+/// GPUs among the candidates of which the assumption set has no price, each once.
 std::vector<std::string> unpriced(const CapacityPlan& plan);
 
 std::string plan_page(const PlanReport& report, const TextStyle& style);

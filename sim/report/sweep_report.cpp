@@ -11,7 +11,7 @@ namespace {
 /// Efficiency against the first point that there is: per GPU, so 1 is perfect scaling.
 double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) {
   for (const GridPoint& first : points)
-    if (first.refused.empty()) return point.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu;
+    if (first.error.empty()) return point.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu;
   return 0;
 }
 
@@ -36,8 +36,8 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoin
   for (const GridPoint& point : points) {
     std::string line;
     for (std::size_t a = 0; a < sweep.axes.size(); ++a) line += fmt::format("  {:>{}}", point.values[a], widths[a]);
-    if (!point.refused.empty()) {
-      text += paragraph(line + "  ", point.refused, style);
+    if (!point.error.empty()) {
+      text += paragraph(line + "  ", point.error, style);
       continue;
     }
     line += fmt::format("{:>10} {:>12} {:>9} {:>6.1f} {:>7.1f}", number(point.step_time_s), number(point.tokens_per_s),
@@ -68,11 +68,11 @@ std::string field(const std::string& text) {
 void add_lines(std::string& text, const std::vector<GridPoint>& points, const char* scaling) {
   for (const GridPoint& p : points) {
     for (const std::string& value : p.values) text += field(value) + ",";
-    if (p.refused.empty())
+    if (p.error.empty())
       text += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{},\n", scaling, p.gpus, p.step_time_s,
                           p.tokens_per_s, p.tokens_per_s_per_gpu, p.mfu, p.memory_gib, p.fits);
     else
-      text += fmt::format("{},,,,,,,,{}\n", scaling, field(p.refused));
+      text += fmt::format("{},,,,,,,,{}\n", scaling, field(p.error));
   }
 }
 
@@ -81,7 +81,7 @@ nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>&
   for (const GridPoint& p : points) {
     nlohmann::ordered_json object;
     for (std::size_t a = 0; a < sweep.axes.size(); ++a) object["values"][sweep.axes[a].key] = p.values[a];
-    if (p.refused.empty()) {
+    if (p.error.empty()) {
       object["gpus"] = p.gpus;
       object["step_time_s"] = p.step_time_s;
       object["tokens_per_s"] = p.tokens_per_s;
@@ -90,7 +90,7 @@ nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>&
       object["memory_gib"] = p.memory_gib;
       object["fits"] = p.fits;
     } else {
-      object["refused"] = p.refused;
+      object["refused"] = p.error;
     }
     list.push_back(std::move(object));
   }

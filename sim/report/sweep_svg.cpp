@@ -69,7 +69,7 @@ struct RateRange {
 RateRange range_of(const std::vector<GridPoint>& points) {
   RateRange range;
   for (const GridPoint& p : points) {
-    if (!p.refused.empty()) continue;
+    if (!p.error.empty()) continue;
     range.least = std::min(range.least, p.tokens_per_s_per_gpu);
     range.most = std::max(range.most, p.tokens_per_s_per_gpu);
     if (p.fits) range.best = std::max(range.best, p.tokens_per_s_per_gpu);
@@ -84,8 +84,8 @@ void draw_cell(Picture& picture, double x, double y, const GridPoint& p, const R
         fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}><title>{}</title></rect>\n",
                     x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, markup_text(tip)));
   };
-  if (!p.refused.empty()) {
-    box("class=\"none\"", p.refused);
+  if (!p.error.empty()) {
+    box("class=\"none\"", p.error);
     picture.text(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "-", "soft mid");
     return;
   }
@@ -157,7 +157,7 @@ class Curves {
     std::string marks;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const GridPoint& p = points[i];
-      if (!p.refused.empty()) {
+      if (!p.error.empty()) {
         picture_->text(x_of(i), kTop + kPlotHeight - 6, "-", "soft mid");
         continue;
       }

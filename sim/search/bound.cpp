@@ -2,31 +2,31 @@
 
 #include <algorithm>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/cost/host_update.hpp"
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/sharding.hpp"
-#include "sim/search/parallel_for.hpp"
 
 namespace tracecast {
 
 /// Parameters of one rank, by part of the model.
-struct BoundTable::Held {
+struct BoundTable::StageParameters {
   std::vector<RankParameters> layer;  ///< [kind]
   RankParameters embedding;
   RankParameters head;
   RankParameters of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
 };
 
-/// A layout with everything that its bounds are made of.
-struct BoundTable::Laid {
+/// A layout with everything that its bounds are computed from.
+struct BoundTable::LayoutState {
   Plan plan;  ///< parallel (with dp, etp) and training only
   std::int64_t microbatches = 0;
   const PipelineShape* shape = nullptr;
   const LayerCosts* costs = nullptr;
   const ShardTraffic* traffic = nullptr;  ///< with ZeRO-3
-  const Held* held = nullptr;
+  const StageParameters* parameters = nullptr;
   Duration compute;  ///< bound by the compute streams, the same for all zero_stages and offloads
 };
 
@@ -37,7 +37,7 @@ int schedule_shapes(const SearchSpace& space) {
 }
 
 /// Lower bound of the chunk activations on one of such ranks at its peak.
-std::int64_t chunks_in_flight(const PipelineShape& shape, const AlikeRanks& ranks, const Parallel& p,
+std::int64_t chunks_in_flight(const PipelineShape& shape, const RankGroup& ranks, const Parallel& p,
                               std::int64_t microbatches) {
   if (shape.chunks_in_flight == nullptr) return 1;
   const int rank = p.pp - 1 - static_cast<int>(ranks.after);
@@ -45,7 +45,7 @@ std::int64_t chunks_in_flight(const PipelineShape& shape, const AlikeRanks& rank
 }
 
 /// Lower bound of their bytes.
-double activations_of(const AlikeRanks& ranks, const LayerCosts& costs, std::int64_t in_flight, bool offloaded) {
+double activations_of(const RankGroup& ranks, const LayerCosts& costs, std::int64_t in_flight, bool offloaded) {
   double largest = 0;
   double smallest = 1e300;
   for (const ModelPart& chunk : ranks.chunks) {
@@ -97,11 +97,11 @@ bool BoundTable::divides(const Layout& layout) const {
   return model.moe->experts % layout.ep == 0 && layout.tp * layout.cp * dp % (layout.ep * etp) == 0;
 }
 
-bool BoundTable::can_offload(const Laid& laid) const {
-  const Training& training = laid.plan.training;
+bool BoundTable::can_offload(const LayoutState& state) const {
+  const Training& training = state.plan.training;
   if (!training.offload_optimizer && !training.offload_parameters && !training.offload_activations) return true;
   PlanCheck check;
-  check_offloading(check, laid.plan.parallel, training);
+  check_offloading(check, state.plan.parallel, training);
   return check.passed() && scenario_.cluster.node.pcie.bytes_per_second > 0;
 }
 
@@ -121,10 +121,10 @@ const ShardTraffic& BoundTable::traffic_of(const Layout& layout, int dp) {
   return *known;
 }
 
-const BoundTable::Held& BoundTable::held(const Layout& layout) {
-  std::unique_ptr<Held>& known = known_held_[{layout.tp, layout.ep}];
+const BoundTable::StageParameters& BoundTable::parameters_of(const Layout& layout) {
+  std::unique_ptr<StageParameters>& known = known_parameters_[{layout.tp, layout.ep}];
   if (known) return *known;
-  known = std::make_unique<Held>();
+  known = std::make_unique<StageParameters>();
   Plan plan;
   plan.parallel = scenario_.parallel;
   plan.training = scenario_.training;
@@ -137,104 +137,104 @@ const BoundTable::Held& BoundTable::held(const Layout& layout) {
   return *known;
 }
 
-Duration BoundTable::compute_bound(const Laid& laid) const {
-  const PipelineShape& shape = *laid.shape;
-  const PassTime whole = laid.costs->time_of(shape.whole);
+Duration BoundTable::compute_bound(const LayoutState& state) const {
+  const PipelineShape& shape = *state.shape;
+  const PassTime whole = state.costs->time_of(shape.whole);
   std::int64_t bound = whole.forward + (shape.split_backward ? 0 : whole.backward);
-  const std::int64_t passes = laid.microbatches / shape.replicas;
-  for (const AlikeRanks& ranks : shape.ranks) {
-    const PassTime before = laid.costs->time_of(ranks.before);
-    const PassTime own = laid.costs->time_of(ranks.all);
+  const std::int64_t passes = state.microbatches / shape.replicas;
+  for (const RankGroup& ranks : shape.ranks) {
+    const PassTime before = state.costs->time_of(ranks.before);
+    const PassTime own = state.costs->time_of(ranks.all);
     const std::int64_t tail = shape.split_backward ? 0 : before.backward;
     bound = std::max(bound, before.forward + passes * (own.forward + own.backward) + tail);
   }
   return {bound};
 }
 
-std::int64_t BoundTable::stream_bound(const Laid& laid) {
-  const bool copies = laid.plan.training.offload_activations;
-  if (laid.traffic == nullptr && !copies) return 0;
+std::int64_t BoundTable::stream_bound(const LayoutState& state) {
+  const bool copies = state.plan.training.offload_activations;
+  if (state.traffic == nullptr && !copies) return 0;
   const auto pcie = static_cast<double>(scenario_.cluster.node.pcie.bytes_per_second);
-  const std::int64_t passes = laid.microbatches / laid.shape->replicas;
+  const std::int64_t passes = state.microbatches / state.shape->replicas;
   std::int64_t longest = 0;
-  for (const AlikeRanks& ranks : laid.shape->ranks) {
-    if (laid.traffic != nullptr) {
-      const PassTime traffic = laid.traffic->of(ranks.all);
+  for (const RankGroup& ranks : state.shape->ranks) {
+    if (state.traffic != nullptr) {
+      const PassTime traffic = state.traffic->of(ranks.all);
       longest = std::max({longest, traffic.forward, traffic.backward});
     }
     if (!copies) continue;
-    // Every layer's copy is rounded to a picosecond of its own.
+    // The copy of every layer is rounded to a picosecond separately.
     const int layers = ranks.all.sum(std::vector<int>(ranks.all.layers.size(), 1), 0, 0);
-    const Duration copy = from_seconds(laid.costs->layers_kept_of(ranks.all) / pcie);
+    const Duration copy = from_seconds(state.costs->layers_kept_of(ranks.all) / pcie);
     longest = std::max(longest, copy.picoseconds - layers);
   }
   return passes * longest;
 }
 
-std::int64_t BoundTable::update_bound(const Laid& laid) {
-  if (!laid.plan.training.offload_optimizer) return 0;
-  const bool sharded = laid.plan.parallel.zero_stage >= 1;
-  const int shards = sharded ? laid.plan.shard_group() : 1;
-  const int expert_shards = sharded ? expert_gradient_group(laid.plan) : 1;
+std::int64_t BoundTable::update_bound(const LayoutState& state) {
+  if (!state.plan.training.offload_optimizer) return 0;
+  const bool sharded = state.plan.parallel.zero_stage >= 1;
+  const int shards = sharded ? state.plan.shard_group() : 1;
+  const int expert_shards = sharded ? expert_gradient_group(state.plan) : 1;
   const int per_host = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size);
   std::int64_t longest = 0;
-  for (const AlikeRanks& ranks : laid.shape->ranks) {
-    const RankParameters held = laid.held->of(ranks.all);
+  for (const RankGroup& ranks : state.shape->ranks) {
+    const RankParameters held = state.parameters->of(ranks.all);
     const std::int64_t own = held.trained / shards + held.trained_experts / std::max(1, expert_shards);
     longest = std::max(longest, host_update(own, per_host).picoseconds);
   }
   return longest;
 }
 
-Bytes BoundTable::memory_bound(const Laid& laid) {
+Bytes BoundTable::memory_bound(const LayoutState& state) {
   const MemoryOptions options;
-  const bool offloaded = laid.plan.training.offload_activations;
+  const bool offloaded = state.plan.training.offload_activations;
   Bytes tightest;
-  for (const AlikeRanks& ranks : laid.shape->ranks) {
-    const std::int64_t in_flight = chunks_in_flight(*laid.shape, ranks, laid.plan.parallel, laid.microbatches);
-    const double activations = activations_of(ranks, *laid.costs, in_flight, offloaded);
-    const MemoryByKind states = parameter_states(laid.held->of(ranks.all), laid.plan);
-    Bytes total = states.total() - gradient_copies(states, laid.plan) + options.fixed;
+  for (const RankGroup& ranks : state.shape->ranks) {
+    const std::int64_t in_flight = chunks_in_flight(*state.shape, ranks, state.plan.parallel, state.microbatches);
+    const double activations = activations_of(ranks, *state.costs, in_flight, offloaded);
+    const MemoryByKind states = parameter_states(state.parameters->of(ranks.all), state.plan);
+    Bytes total = states.total() - gradient_copies(states, state.plan) + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
   }
   return tightest;
 }
 
-LayoutBound BoundTable::bound_of(const Laid& laid) {
-  if (disturbed_) return {Duration{}, memory_bound(laid)};
-  const std::int64_t busiest = std::max(laid.compute.picoseconds, stream_bound(laid));
-  return {Duration{busiest + update_bound(laid)}, memory_bound(laid)};
+LayoutBound BoundTable::bound_of(const LayoutState& state) {
+  if (disturbed_) return {Duration{}, memory_bound(state)};
+  const std::int64_t busiest = std::max(state.compute.picoseconds, stream_bound(state));
+  return {Duration{busiest + update_bound(state)}, memory_bound(state)};
 }
 
-/// Of zero_stage and offload none yet: change() sets them.
-BoundTable::Laid BoundTable::lay(const Layout& layout, const PipelineShape& shape) {
-  Laid laid;
-  Parallel& p = laid.plan.parallel;
+/// Everything except zero_stage and offload, which set_sharding() sets.
+BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const PipelineShape& shape) {
+  LayoutState state;
+  Parallel& p = state.plan.parallel;
   p = scenario_.parallel;
-  laid.plan.training = scenario_.training;
-  apply_layout(layout, scenario_.model, p, laid.plan.training);
+  state.plan.training = scenario_.training;
+  apply_layout(layout, scenario_.model, p, state.plan.training);
   p.dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
   if (p.etp == 0) p.etp = p.tp;
-  laid.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
-  laid.shape = &shape;
-  laid.held = &held(layout);
-  laid.costs = &costs_of(layout, p.dp, shape.pairs);
-  laid.compute = compute_bound(laid);
-  return laid;
+  state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
+  state.shape = &shape;
+  state.parameters = &parameters_of(layout);
+  state.costs = &costs_of(layout, p.dp, shape.pairs);
+  state.compute = compute_bound(state);
+  return state;
 }
 
-/// To the layout's zero_stage and offload; false: they cannot be had.
-bool BoundTable::change(Laid& laid, const Layout& layout) {
-  Parallel& p = laid.plan.parallel;
-  Training& training = laid.plan.training;
+/// Sets the zero_stage and offload of the layout; false: the machine cannot offload.
+bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
+  Parallel& p = state.plan.parallel;
+  Training& training = state.plan.training;
   p.zero_stage = layout.zero_stage;
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;
   const bool gathers = p.zero_stage == 3 && p.dp * p.cp > 1 && !has_servers(p);
-  laid.traffic = gathers ? &traffic_of(layout, p.dp) : nullptr;
-  return can_offload(laid);
+  state.traffic = gathers ? &traffic_of(layout, p.dp) : nullptr;
+  return can_offload(state);
 }
 
 std::optional<LayoutBound> BoundTable::bound(const Layout& layout) {
@@ -242,9 +242,9 @@ std::optional<LayoutBound> BoundTable::bound(const Layout& layout) {
   std::unique_ptr<PipelineShape>& shape = known_shapes_[{layout.pp_schedule, layout.pp, layout.vpp}];
   if (!shape) shape = std::make_unique<PipelineShape>(pipeline_shape(scenario_, kinds_, layout));
   if (shape->ranks.empty()) return std::nullopt;
-  Laid laid = lay(layout, *shape);
-  if (!change(laid, layout)) return std::nullopt;
-  return bound_of(laid);
+  LayoutState state = set_layout(layout, *shape);
+  if (!set_sharding(state, layout)) return std::nullopt;
+  return bound_of(state);
 }
 
 void BoundTable::append_bounds(const SearchSpace& space, std::int64_t first, const SpaceShapes& shapes,
@@ -256,12 +256,12 @@ void BoundTable::append_bounds(const SearchSpace& space, std::int64_t first, con
     std::int64_t id = first + static_cast<std::int64_t>(i) * variants;
     Layout layout = space.at(id);
     if (space.repeats(layout) || !divides(layout)) continue;
-    Laid laid = lay(layout, shape);
+    LayoutState state = set_layout(layout, shape);
     for (const int zero_stage : space.zero_stage)
       for (const Offload& offload : space.offload) {
         layout.zero_stage = zero_stage;
         layout.offload = offload;
-        if (change(laid, layout)) bounds.push_back({id, bound_of(laid)});
+        if (set_sharding(state, layout)) bounds.push_back({id, bound_of(state)});
         ++id;
       }
   }

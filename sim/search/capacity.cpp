@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kSecondsPerDay = 86400;
 
-const MachineChoice& choice_of(const CapacityPlan& plan, const Offer& offer) {
-  return plan.machines[static_cast<std::size_t>(offer.machine)].choice;
+const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
+  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
 }
 
 /// Tokens by which a step of this choice brings the training forward: its batch, less what is lost on too large a one.
@@ -27,85 +27,86 @@ double progress_of_step(const MachineChoice& choice) {
 }
 
 /// While it trains.
-double progress_per_s(const CapacityPlan& plan, const Offer& offer) {
-  return progress_of_step(choice_of(plan, offer)) / offer.evaluation.step_time_s;
+double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {
+  return progress_of_step(choice_of(plan, candidate)) / candidate.evaluation.step_time_s;
 }
 
 /// Seconds of wall time.
-double time_per_token(const CapacityPlan& plan, const Offer& offer) {
-  return 1 / (progress_per_s(plan, offer) * choice_of(plan, offer).goodput);
+double time_per_token(const CapacityPlan& plan, const Candidate& candidate) {
+  return 1 / (progress_per_s(plan, candidate) * choice_of(plan, candidate).goodput);
 }
 
-double value(const Offer& offer, const CapacityPlan& plan) {
+double value(const Candidate& candidate, const CapacityPlan& plan) {
   const double unknown = std::numeric_limits<double>::infinity();
   switch (plan.objective) {
     case Objective::time:
-      return time_per_token(plan, offer);
+      return time_per_token(plan, candidate);
     case Objective::throughput:
-      return -offer.tokens_per_s_per_gpu;
+      return -candidate.tokens_per_s_per_gpu;
     case Objective::cost:
-      return offer.usd_per_million_tokens ? offer.usd_per_million_tokens->typical : unknown;
+      return candidate.usd_per_million_tokens ? candidate.usd_per_million_tokens->typical : unknown;
     case Objective::energy:
-      return offer.energy_mwh ? offer.energy_mwh->typical : unknown;
+      return candidate.energy_mwh ? candidate.energy_mwh->typical : unknown;
     case Objective::gpus:
-      return choice_of(plan, offer).gpus;
+      return choice_of(plan, candidate).gpus;
   }
   return unknown;
 }
 
-std::string missed(const Offer& offer, const JobTarget& target) {
-  if (target.days > 0 && target.tokens > 0 && offer.days > target.days)
-    return fmt::format("takes {:.1f} days, not {:g}", offer.days, target.days);
-  if (target.budget_usd > 0 && offer.cost_usd && offer.cost_usd->typical > target.budget_usd)
-    return fmt::format("costs {:.0f} USD, not {:.0f}", offer.cost_usd->typical, target.budget_usd);
-  if (target.budget_usd > 0 && !offer.cost_usd) return "has no known price";
+std::string missed(const Candidate& candidate, const JobTarget& target) {
+  if (target.days > 0 && target.tokens > 0 && candidate.days > target.days)
+    return fmt::format("takes {:.1f} days, not {:g}", candidate.days, target.days);
+  if (target.budget_usd > 0 && candidate.cost_usd && candidate.cost_usd->typical > target.budget_usd)
+    return fmt::format("costs {:.0f} USD, not {:.0f}", candidate.cost_usd->typical, target.budget_usd);
+  if (target.budget_usd > 0 && !candidate.cost_usd) return "has no known price";
   return "";
 }
 
-Offer offer_of(int machine, const MachineChoice& choice, const Evaluation& evaluation, const JobTarget& target,
-               const Economics* economics) {
-  Offer offer;
-  offer.machine = machine;
-  offer.evaluation = evaluation;
+Candidate candidate_of(int machine, const MachineChoice& choice, const Evaluation& evaluation, const JobTarget& target,
+                       const Economics* economics) {
+  Candidate candidate;
+  candidate.machine = machine;
+  candidate.evaluation = evaluation;
   const Training& training = choice.scenario.training;
   const double tokens_per_step =
       static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
-  offer.tokens_per_s = tokens_per_step / evaluation.step_time_s;
-  offer.tokens_per_s_per_gpu = offer.tokens_per_s / choice.gpus;
+  candidate.tokens_per_s = tokens_per_step / evaluation.step_time_s;
+  candidate.tokens_per_s_per_gpu = candidate.tokens_per_s / choice.gpus;
   const double progress = progress_of_step(choice) / evaluation.step_time_s * choice.goodput;
-  if (target.tokens > 0) offer.days = target.tokens / progress / kSecondsPerDay;
-  if (economics == nullptr) return offer;
+  if (target.tokens > 0) candidate.days = target.tokens / progress / kSecondsPerDay;
+  if (economics == nullptr) return candidate;
   const std::string& gpu = choice.scenario.profile.name;
   const double gpu_hours_per_token = choice.gpus / progress / 3600;
   if (const auto price = economics->price_per_gpu_hour(gpu)) {
-    offer.usd_per_million_tokens = *price * (gpu_hours_per_token * 1e6);
-    if (target.tokens > 0) offer.cost_usd = *price * (gpu_hours_per_token * target.tokens);
+    candidate.usd_per_million_tokens = *price * (gpu_hours_per_token * 1e6);
+    if (target.tokens > 0) candidate.cost_usd = *price * (gpu_hours_per_token * target.tokens);
   }
   if (const auto kilowatts = economics->kilowatts_per_gpu(gpu)) {
     const double tokens = target.tokens > 0 ? target.tokens : 1e6;
-    offer.energy_mwh = *kilowatts * (gpu_hours_per_token * tokens / 1000);
+    candidate.energy_mwh = *kilowatts * (gpu_hours_per_token * tokens / 1000);
   }
-  return offer;
+  return candidate;
 }
 
-Slowdown difference(const CapacityPlan& plan, const Offer& offer, const Offer& first) {
-  const double steps = progress_of_step(choice_of(plan, first)) / progress_of_step(choice_of(plan, offer));
-  return slower_than(offer.evaluation, first.evaluation, steps);
+Slowdown difference(const CapacityPlan& plan, const Candidate& candidate, const Candidate& first) {
+  const double steps = progress_of_step(choice_of(plan, first)) / progress_of_step(choice_of(plan, candidate));
+  return slower_than(candidate.evaluation, first.evaluation, steps);
 }
 
 /// None is both faster and cheaper (or smaller, where prices are not known).
 std::vector<int> pareto_front(const CapacityPlan& plan) {
-  const auto time = [&](const Offer& offer) { return time_per_token(plan, offer); };
-  const bool priced = std::all_of(plan.offers.begin(), plan.offers.end(),
-                                  [](const Offer& offer) { return offer.usd_per_million_tokens.has_value(); });
-  const auto expense = [&](const Offer& offer) {
-    return priced ? offer.usd_per_million_tokens->typical : choice_of(plan, offer).gpus;
+  const auto time = [&](const Candidate& candidate) { return time_per_token(plan, candidate); };
+  const bool priced = std::all_of(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& candidate) {
+    return candidate.usd_per_million_tokens.has_value();
+  });
+  const auto expense = [&](const Candidate& candidate) {
+    return priced ? candidate.usd_per_million_tokens->typical : choice_of(plan, candidate).gpus;
   };
   std::vector<int> front;
-  for (std::size_t i = 0; i < plan.offers.size(); ++i) {
-    const double own_time = time(plan.offers[i]);
-    const double own_expense = expense(plan.offers[i]);
-    const bool beaten = std::any_of(plan.offers.begin(), plan.offers.end(), [&](const Offer& other) {
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    const double own_time = time(plan.candidates[i]);
+    const double own_expense = expense(plan.candidates[i]);
+    const bool beaten = std::any_of(plan.candidates.begin(), plan.candidates.end(), [&](const Candidate& other) {
       const double t = time(other);
       const double e = expense(other);
       return t <= own_time && e <= own_expense && (t < own_time || e < own_expense);
@@ -197,26 +198,28 @@ Slowdown slower_than(const Evaluation& other, const Evaluation& best, double ste
   return result;
 }
 
-CapacityPlan rank_offers(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                         const Economics* economics) {
+CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
+                             const Economics* economics) {
   CapacityPlan plan;
   plan.objective = objective;
   plan.target = target;
   plan.machines = std::move(machines);
   for (std::size_t m = 0; m < plan.machines.size(); ++m)
     for (const Evaluation& each : plan.machines[m].result.best) {
-      Offer offer = offer_of(static_cast<int>(m), plan.machines[m].choice, each, target, economics);
-      offer.misses = missed(offer, target);
-      plan.offers.push_back(std::move(offer));
+      Candidate candidate = candidate_of(static_cast<int>(m), plan.machines[m].choice, each, target, economics);
+      candidate.misses = missed(candidate, target);
+      plan.candidates.push_back(std::move(candidate));
     }
-  const auto key = [&](const Offer& offer) {
-    return std::tuple(!offer.misses.empty(), value(offer, plan), offer.evaluation.step_time_s, offer.machine,
-                      offer.evaluation.layout.id);
+  const auto key = [&](const Candidate& candidate) {
+    return std::tuple(!candidate.misses.empty(), value(candidate, plan), candidate.evaluation.step_time_s,
+                      candidate.machine, candidate.evaluation.layout.id);
   };
-  std::sort(plan.offers.begin(), plan.offers.end(), [&](const Offer& a, const Offer& b) { return key(a) < key(b); });
+  std::sort(plan.candidates.begin(), plan.candidates.end(),
+            [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
   plan.pareto = pareto_front(plan);
-  for (const Offer& offer : plan.offers) plan.runners_up.push_back(difference(plan, offer, plan.offers.front()));
-  if (!plan.offers.empty()) plan.limit = limit_of(plan.offers.front().evaluation);
+  for (const Candidate& candidate : plan.candidates)
+    plan.runners_up.push_back(difference(plan, candidate, plan.candidates.front()));
+  if (!plan.candidates.empty()) plan.limit = limit_of(plan.candidates.front().evaluation);
   return plan;
 }
 

@@ -1,9 +1,12 @@
-/// What a GPU-hour costs and draws: data, one file per assumption set in scenarios/economics/ (docs/formats/economics.md).
+/// \file
+/// Cost and energy of a GPU-hour: data, one file per set of assumptions in scenarios/economics/
+/// (docs/formats/economics.md).
 ///
 ///   power of one GPU       = (thermal design power x node_power + network_watts) x PUE
 ///   price of an owned GPU  = purchase / (years x 8,766 h) + power x price of electricity
 ///
-/// Leaves out: storage, staff, data transfer, discounts for long terms; of owned ones the building and what they are sold for.
+/// Leaves out: storage, staff, data transfer, discounts for long terms; for owned GPUs the building and the resale
+/// value.
 #pragma once
 
 #include <map>
@@ -12,7 +15,7 @@
 
 namespace tracecast {
 
-/// A figure with its band.
+/// A value with its range.
 struct Range3 {
   double low = 0;
   double typical = 0;
@@ -24,16 +27,15 @@ inline Range3 operator*(const Range3& a, double factor) {
 }
 
 struct GpuEconomics {
-  std::optional<Range3> price;  ///< US dollars per GPU-hour; none: not known
+  std::optional<Range3> price;  ///< US dollars per GPU-hour; none: unknown
   double tdp_watts = 0;
-  std::optional<Range3> purchase =
-      {};  ///< US dollars per GPU with its share of the node; counts where there is no price
+  std::optional<Range3> purchase{};  ///< US dollars per GPU with its share of the node; used without a price
   bool operator==(const GpuEconomics&) const = default;
 };
 
-/// What owning takes besides buying.
+/// Costs of ownership other than the purchase.
 struct Ownership {
-  Range3 years;        ///< in use, until it is worth nothing
+  Range3 years;        ///< of use
   Range3 usd_per_kwh;  ///< of electricity
   bool operator==(const Ownership&) const = default;
 };

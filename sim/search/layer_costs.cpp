@@ -48,8 +48,8 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp) {
   return plan;
 }
 
-/// A builder's context for rank 0 of such a plan, and durations of what it writes. Of its groups only those of `slots` are
-/// placed: a world of 16,384 ranks takes longer to look at than all layers.
+/// A builder's context for rank 0 of such a plan, and durations of what it writes. Of its groups only those of `slots`
+/// are placed: a world of 16,384 ranks takes longer to look at than all layers.
 class OneRank {
  public:
   OneRank(const CostSources& from, const Layout& layout, int dp, std::initializer_list<Slot> slots)

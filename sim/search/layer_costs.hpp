@@ -1,6 +1,7 @@
-/// What the parts of a model take on one rank under one layout, worked out once for all layouts that share it: the time of
-/// one micro-batch when the compute stream waits for nothing but the collectives inside its layers (stage_times.hpp's
-/// time_alone), the activations that it keeps, and the data-parallel traffic that FSDP has with every micro-batch.
+/// \file
+/// Costs of the parts of a model on one rank, computed once for all layouts that share them: the time of one
+/// micro-batch if the compute stream waits only for the collectives inside its layers (time_alone in stage_times.hpp),
+/// the activations that it keeps, and the data-parallel traffic of FSDP per micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace tracecast {
 
-/// ps; forward and backward, or a gather and a reduction.
+/// Picoseconds of forward and backward, or of a gather and a reduction.
 struct PassTime {
   std::int64_t forward = 0;
   std::int64_t backward = 0;
@@ -33,7 +34,7 @@ struct LayerCosts {
   double head_kept = 0;
 
   PassTime time_of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
-  /// On the GPU; with `offloaded` layers keep theirs on the host.
+  /// Bytes of activations on the GPU; with `offloaded`, those of layers are on the host.
   double kept_of(const ModelPart& part, bool offloaded) const {
     const double ends = (part.embeddings > 0 ? embedding_kept : 0) + (part.heads > 0 ? head_kept : 0);
     return offloaded ? ends : ends + layers_kept_of(part);
@@ -41,7 +42,7 @@ struct LayerCosts {
   double layers_kept_of(const ModelPart& part) const { return part.sum(layer_kept, 0.0, 0.0); }
 };
 
-/// With ZeRO-3: what the parameter stream gathers and the gradient stream reduces of one micro-batch.
+/// With ZeRO-3: time of the gathers on the parameter stream and reductions on the gradient stream per micro-batch.
 struct ShardTraffic {
   std::vector<PassTime> layer;  ///< [kind] forward: all gathers; backward: all reductions
   PassTime embedding;
@@ -49,7 +50,7 @@ struct ShardTraffic {
   PassTime of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
 };
 
-/// The scenario's own costs, for one thread.
+/// The inputs of the cost functions. Not thread-safe.
 struct CostSources {
   const Scenario& scenario;
   const LayerKinds& kinds;
@@ -57,15 +58,14 @@ struct CostSources {
   const NetworkModel& network;
 };
 
-/// Data-parallel degree that the groups inside a layer depend on: those of experts, and those that lie outside data
-/// parallelism in the scenario's rank_order, on `dp` itself; others lie alike for all, as for 1.
+/// Data-parallel degree on which the placement of groups inside a layer depends: `dp` for groups of experts and for
+/// groups outside data parallelism in the rank_order of the scenario, else 1.
 int placing_dp(const Scenario& scenario, const Layout& layout, int dp);
 
-/// `dp`: of a pipeline of one rank, as placing_dp() says. `pairs`: without the exchanges of tokens, which
-/// other passes may hide.
+/// `dp`: as placing_dp() returns it. `pairs`: without the token exchanges, which other passes may hide.
 LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bool pairs);
 
-/// Nothing where no shard is gathered: data parallelism of one, parameter servers.
+/// Zero if no shards are gathered: dp 1, parameter servers.
 ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp);
 
 }  // namespace tracecast

@@ -61,10 +61,10 @@ class AlikeRankSets {
     positions = {std::max(positions.first_stage, first), std::max(positions.after, after)};
   }
 
-  std::vector<AlikeRanks> take() const {
-    std::vector<AlikeRanks> ranks;
+  std::vector<RankGroup> take() const {
+    std::vector<RankGroup> ranks;
     for (const auto& [chunks, positions] : sets_) {
-      AlikeRanks set;
+      RankGroup set;
       for (const ModelPart& chunk : chunks) set.all += chunk;
       set.chunks = chunks;
       set.chunks.erase(std::unique(set.chunks.begin(), set.chunks.end()), set.chunks.end());

@@ -1,9 +1,10 @@
-/// How a schedule lays a model, cut into pp x vpp virtual stages, over its pipeline ranks: as far as lower bounds need it,
-/// that is without what layouts with the same pipeline do not share (degrees, batch, recomputation).
+/// \file
+/// How a schedule places the pp x vpp virtual stages of a model on its pipeline ranks, as far as lower bounds need it:
+/// without tensor and expert degrees, batch and recomputation, so that layouts with the same pipeline share it.
 ///
-/// Layers come in kinds with the same work (LayerWork::kind), so what a chunk costs follows from how many layers of each
-/// kind it has and from the ends of the model that it holds. Pipeline ranks whose chunks have equal parts differ only in
-/// how many stages come before and after them; one of each such set bounds all of them.
+/// Layers of one kind have the same work (LayerWork::kind), so the cost of a chunk follows from its number of layers of
+/// each kind and from the ends of the model in it. Pipeline ranks with equal chunks differ only in the number of stages
+/// before and after them; one bound covers each such group.
 #pragma once
 
 #include <compare>
@@ -17,22 +18,22 @@
 
 namespace tracecast {
 
-/// Kinds of a model's layers.
+/// The kinds of layers of a model.
 struct LayerKinds {
   std::vector<int> of;     ///< [layer] its kind
   std::vector<int> first;  ///< [kind] its first layer
 };
 LayerKinds layer_kinds(const Scenario& scenario);
 
-/// A piece of the model: layers of each kind, and its ends.
+/// A part of the model: a number of layers of each kind, and the ends of the model.
 struct ModelPart {
-  std::vector<int> layers;  ///< [kind] how many
+  std::vector<int> layers;  ///< [kind] number of layers
   int embeddings = 0;
   int heads = 0;
   ModelPart& operator+=(const ModelPart& other);
   auto operator<=>(const ModelPart&) const = default;
 
-  /// Sum over the piece of what each of its parts has: `of_kind` [kind].
+  /// Sum over the layers and ends of this part. `of_kind`: [kind] value of one layer.
   template <class Value>
   Value sum(const std::vector<Value>& of_kind, const Value& embedding, const Value& head) const {
     Value total{};
@@ -44,20 +45,20 @@ struct ModelPart {
 };
 
 /// Pipeline ranks with equal chunks.
-struct AlikeRanks {
-  ModelPart all;                  ///< of its chunks together
-  std::vector<ModelPart> chunks;  ///< those that differ, each once
-  ModelPart before;               ///< the model before its first stage; the longest way of these ranks
-  std::int64_t after = 0;         ///< ranks behind it; the most of these ranks
+struct RankGroup {
+  ModelPart all;                  ///< its chunks together
+  std::vector<ModelPart> chunks;  ///< the different ones, each once
+  ModelPart before;               ///< the model before the first stage; the maximum over these ranks
+  std::int64_t after = 0;         ///< number of later ranks; the maximum over these ranks
 };
 
 struct PipelineShape {
-  std::vector<AlikeRanks> ranks;  ///< empty: it cannot be laid out
+  std::vector<RankGroup> ranks;  ///< empty: the pipeline is impossible
   ModelPart whole;
   int replicas = 1;
   std::int64_t (*chunks_in_flight)(const ScheduleRequest&, int rank) = nullptr;  ///< of the schedule's row
   bool split_backward = false;  ///< weight gradients may come after all input gradients
-  bool pairs = false;           ///< forwards and backwards hide each other's exchanges of tokens
+  bool pairs = false;           ///< a forward and a backward overlap and hide each other's token exchange
 };
 
 PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout);

@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "sim/search/parallel_for.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,8 +32,8 @@ Bytes tightest(const std::vector<MemoryByKind>& ranks) {
   return most;
 }
 
-/// Of the layout as it is planned, without simulating it; nothing when plan or schedule refuse it. Schedules that are made
-/// for the times of their stages are made for equal ones here; what they need for certain is known after the simulation.
+/// Memory of the planned layout without simulation; nullopt if plan or schedule return an error. Schedules that depend
+/// on stage times assume equal times here; their exact memory is known after the simulation.
 std::optional<Bytes> peak_memory_of(const Scenario& scenario) {
   const Result<Plan> plan =
       make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
@@ -91,7 +91,7 @@ Evaluation evaluate_as_it_is(const Scenario& scenario) {
 
 std::vector<BoundedLayout> bound_all(const Scenario& scenario, const SearchSpace& space, int threads,
                                      SearchCounts& counts) {
-  // One piece for every set of layouts whose layers cost the same.
+  // One piece for every set of layouts with the same layer costs.
   const std::int64_t piece = space.layouts_per_layer_cost();
   const auto pieces = static_cast<std::size_t>(space.size() / piece);
   const auto workers = std::min(static_cast<std::size_t>(thread_count(threads)), pieces);

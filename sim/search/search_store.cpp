@@ -10,8 +10,10 @@ namespace tracecast {
 namespace {
 
 constexpr const char* kSchema =
+    "create table if not exists problems(id integer primary key, text text not null unique);"
     "create table if not exists layouts("
-    "problem text not null, layout text not null, tp integer, cp integer, ep integer, sequence_parallel integer,"
+    "problem integer not null references problems(id), layout text not null, tp integer, cp integer, ep integer, "
+    "sequence_parallel integer,"
     "micro_batch_size integer, recompute text, pp integer, vpp integer, pp_schedule text, zero_stage integer,"
     "offload text,"
     "bound_ps integer, bound_bytes integer, valid integer, fits integer, memory_bytes integer, step_time_s real,"
@@ -25,13 +27,17 @@ struct Finalize {
 };
 using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 
+void bind(sqlite3_stmt* statement, int column, const std::string& text) {
+  sqlite3_bind_text(statement, column, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
+
 Statement prepare(sqlite3* database, const char* sql) {
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
   return Statement(statement);
 }
 
-/// A layout in words that no other layout has: its number says nothing outside its space.
+/// The layout as text, which identifies it in every space; its number is valid in its own space only.
 std::string key_of(const Layout& l) {
   return fmt::format(
       "tp {} cp {} ep {} sequence_parallel {} micro_batch {} recompute {} pp {} vpp {} schedule {} zero {} "
@@ -54,16 +60,15 @@ Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
   const int code = sqlite3_open(path.c_str(), &database);
   SearchStore store(database);
   if (code == SQLITE_OK) store.run(kSchema);
-  // A file that is no database, or has another table of this name, shows when it is first read.
+  // A file that is not a database, or that has another table of this name, is noticed at the first read.
   const bool readable = code == SQLITE_OK && store.failure_.empty() &&
-                        prepare(database, "select exposed8_s from layouts where problem = ? and layout = ?") != nullptr;
+                        prepare(database, "select exposed8_s, text from layouts, problems") != nullptr;
   if (readable) return store;
-  return fail(
-      {.file = path.string(),
-       .line = 0,
-       .key = "",
-       .value = "",
-       .message = fmt::format("is no database of search results that can be written ({})", sqlite3_errmsg(database))});
+  return fail({.file = path.string(),
+               .line = 0,
+               .key = "",
+               .value = "",
+               .message = fmt::format("must be a writable database of search results ({})", sqlite3_errmsg(database))});
 }
 
 bool SearchStore::run(const char* sql) {
@@ -72,16 +77,30 @@ bool SearchStore::run(const char* sql) {
   return done;
 }
 
-bool SearchStore::read(const std::string& problem, Evaluation& e) {
+bool SearchStore::step(sqlite3_stmt* statement, int expected) {
+  const bool done = sqlite3_step(statement) == expected;
+  if (!done && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
+  return done;
+}
+
+std::int64_t SearchStore::problem_id(const std::string& problem) {
+  const Statement add = prepare(database_.get(), "insert or ignore into problems(text) values(?)");
+  bind(add.get(), 1, problem);
+  if (!step(add.get(), SQLITE_DONE)) return 0;
+  const Statement find = prepare(database_.get(), "select id from problems where text = ?");
+  bind(find.get(), 1, problem);
+  return step(find.get(), SQLITE_ROW) ? sqlite3_column_int64(find.get(), 0) : 0;
+}
+
+bool SearchStore::read(std::int64_t problem, Evaluation& e) {
   const Statement statement = prepare(
       database_.get(),
       "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
       "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s, exposed8_s "
       "from layouts where problem = ? and layout = ?");
   if (!statement) return false;
-  sqlite3_bind_text(statement.get(), 1, problem.data(), static_cast<int>(problem.size()), SQLITE_STATIC);
-  const std::string layout = key_of(e.layout);
-  sqlite3_bind_text(statement.get(), 2, layout.data(), static_cast<int>(layout.size()), SQLITE_STATIC);
+  sqlite3_bind_int64(statement.get(), 1, problem);
+  bind(statement.get(), 2, key_of(e.layout));
   if (sqlite3_step(statement.get()) != SQLITE_ROW) return false;
   int column = 0;
   e.valid = sqlite3_column_int(statement.get(), column++) != 0;
@@ -92,7 +111,7 @@ bool SearchStore::read(const std::string& problem, Evaluation& e) {
   return true;
 }
 
-void SearchStore::write(const std::string& problem, const std::vector<Evaluation>& evaluations) {
+void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& evaluations) {
   if (evaluations.empty() || !run("begin immediate")) return;
   const Statement statement = prepare(
       database_.get(),
@@ -101,11 +120,9 @@ void SearchStore::write(const std::string& problem, const std::vector<Evaluation
   for (Evaluation e : evaluations) {
     int column = 1;
     const auto integer = [&](std::int64_t value) { sqlite3_bind_int64(row, column++, value); };
-    const auto text = [&](const std::string& value) {
-      sqlite3_bind_text(row, column++, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
-    };
+    const auto text = [&](const std::string& value) { bind(row, column++, value); };
     const Layout& l = e.layout;
-    text(problem);
+    integer(problem);
     text(key_of(l));
     for (const std::int64_t value : {std::int64_t{l.tp}, std::int64_t{l.cp}, std::int64_t{l.ep},
                                      std::int64_t{l.sequence_parallel}, l.micro_batch_size})
@@ -121,27 +138,27 @@ void SearchStore::write(const std::string& problem, const std::vector<Evaluation
       integer(value);
     for (const double* number : numbers(e)) sqlite3_bind_double(row, column++, *number);
     for (const double exposed : e.exposed_s) sqlite3_bind_double(row, column++, exposed);
-    if (sqlite3_step(row) != SQLITE_DONE && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
+    step(row, SQLITE_DONE);
     sqlite3_reset(row);
   }
   run("commit");
 }
 
-EvaluateRound SearchStore::remembering(std::string problem, EvaluateRound inner) {
-  return [this, problem = std::move(problem), inner = std::move(inner)](SearchRound round) {
+EvaluateRound SearchStore::remembering(const std::string& text, EvaluateRound inner) {
+  return [this, problem = problem_id(text), inner = std::move(inner)](SearchRound round) {
     std::vector<Evaluation> evaluations(round.size());
     std::vector<std::pair<Layout, LayoutBound>> unknown;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < round.size(); ++i) {
       evaluations[i].layout = round[i].first;
       evaluations[i].bound = round[i].second;
       if (read(problem, evaluations[i])) continue;
       unknown.push_back(round[i]);
-      places.push_back(i);
+      positions.push_back(i);
     }
     std::vector<Evaluation> added = inner(unknown);
     write(problem, added);
-    for (std::size_t i = 0; i < added.size(); ++i) evaluations[places[i]] = std::move(added[i]);
+    for (std::size_t i = 0; i < added.size(); ++i) evaluations[positions[i]] = std::move(added[i]);
     return evaluations;
   };
 }

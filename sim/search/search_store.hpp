@@ -1,8 +1,9 @@
-/// Results of a search in an SQLite database, so that one that was killed goes on where it was.
+/// \file
+/// Results of a search in an SQLite database, so that an interrupted search can resume.
 ///
-/// One table, `layouts`, one row for each evaluated layout. `problem` is what the evaluation depends on (scenario,
-/// machine, headroom), as text: a row is only used for the problem it was made for. Rows are written round by round in a
-/// transaction of their own, so a kill loses the round at work and nothing else. docs/formats/plan.md
+/// Table `problems`: everything that an evaluation depends on (scenario, machine, headroom) as text, with a number.
+/// Table `layouts`: one row per evaluated layout of a problem; a row is used for its own problem only. Each round is
+/// one transaction, so a killed search loses at most the current round. docs/formats/plan.md
 #pragma once
 
 #include <filesystem>
@@ -13,19 +14,20 @@
 #include "sim/search/planner.hpp"
 
 struct sqlite3;
+struct sqlite3_stmt;
 
 namespace tracecast {
 
 class SearchStore {
  public:
-  /// Makes the file when it is not there. Errors: not a database of this kind, or it cannot be written.
+  /// Creates the file if it does not exist. Errors: not a database of search results, or not writable.
   static Result<SearchStore> open(const std::filesystem::path& path);
 
-  /// `inner` is asked only for layouts that the store does not have; its answers are stored. `inner` and the store must
-  /// outlive it. What the file system refuses while it runs is kept in failure().
-  EvaluateRound remembering(std::string problem, EvaluateRound inner);
+  /// Calls `inner` only for layouts that the store does not have, and stores its results. The store must outlive the
+  /// returned function. Errors of the database while it runs are kept in failure().
+  EvaluateRound remembering(const std::string& problem, EvaluateRound inner);
 
-  /// The first error since it was opened; empty: none.
+  /// The first error since the store was opened; empty: none.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -33,8 +35,11 @@ class SearchStore {
     void operator()(sqlite3* database) const;
   };
   explicit SearchStore(sqlite3* database) : database_(database) {}
-  bool read(const std::string& problem, Evaluation& evaluation);
-  void write(const std::string& problem, const std::vector<Evaluation>& evaluations);
+  /// Number of the problem, which is added if it is new; 0 if the database fails.
+  std::int64_t problem_id(const std::string& problem);
+  bool read(std::int64_t problem, Evaluation& evaluation);
+  void write(std::int64_t problem, const std::vector<Evaluation>& evaluations);
+  bool step(sqlite3_stmt* statement, int expected);
   bool run(const char* sql);
 
   std::unique_ptr<sqlite3, Close> database_;

@@ -1,8 +1,9 @@
-/// Rounds of a search shared between processes (Open MPI) that all run the same search.
+/// \file
+/// Rounds of a search that n processes (Open MPI) evaluate together. All processes run the same search.
 ///
-/// Process 0 decides: it says which layouts of the round are to be evaluated (a store may know some already), everybody
-/// evaluates every n-th of them, process 0 collects, and tells everybody the whole round. So all processes go on from
-/// the same numbers, and the answer is that of one process.
+/// Process 0 sends the layouts of the round to evaluate; a store may already know some. Each process evaluates every
+/// n-th of them. Process 0 collects the results and sends the whole round to all. So all processes continue with the
+/// same numbers, and the result is that of one process.
 #pragma once
 
 #include <string>
@@ -12,22 +13,22 @@
 
 namespace tracecast {
 
-/// What is needed of MPI.
+/// The operations of MPI that are needed.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The text of process 0, for everybody.
+  /// Returns the text of process 0 on every process.
   virtual std::string broadcast(std::string text) = 0;
-  /// The texts of all, by rank, for process 0; others get nothing.
+  /// Returns the texts of all processes, by rank, on process 0, and nothing on the others.
   virtual std::vector<std::string> gather(const std::string& text) = 0;
 };
 
-/// Process 0: evaluates a round together with the others. Goes inside what remembers results.
+/// On process 0: evaluates a round together with the others. A store of results wraps it.
 EvaluateRound share_work(ProcessGroup& group, EvaluateRound inner);
-/// All processes, outermost: the round as process 0 has it from `round_of_process_0`; the others serve share_work with
-/// `inner` meanwhile.
+/// On all processes, as the outermost function: the results that process 0 gets from `round_of_process_0`. Meanwhile
+/// the others serve share_work with `inner`.
 EvaluateRound same_rounds(ProcessGroup& group, EvaluateRound round_of_process_0, EvaluateRound inner);
 
 }  // namespace tracecast

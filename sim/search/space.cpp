@@ -27,9 +27,9 @@ std::vector<int> powers_of_two(int most, Allowed allowed) {
 }
 
 std::vector<int> pipeline_degrees(const Model& model, int ranks) {
-  constexpr int kMostStages = 128;
+  constexpr int kMaxStages = 128;
   std::vector<int> values;
-  for (int pp = 1; pp <= std::min(kMostStages, model.layers() + 2); ++pp)
+  for (int pp = 1; pp <= std::min(kMaxStages, model.layers() + 2); ++pp)
     if (ranks % pp == 0) values.push_back(pp);
   return values;
 }

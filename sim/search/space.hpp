@@ -1,7 +1,8 @@
-/// The layouts that a search may choose from: a value list for every free choice; the space is their product.
+/// \file
+/// The layouts of a search: a list of values for every free choice; the space is their product.
 ///
-/// A layout is numbered by its place in that product (mixed radix, the last list fastest), so that it has one number in
-/// every process and every run of the same search.
+/// The number of a layout is its position in that product (mixed radix, the last list fastest). It is the same in every
+/// process and every run of the same search.
 #pragma once
 
 #include <compare>
@@ -17,9 +18,8 @@
 
 namespace tracecast {
 
-/// The name that scenario files have for it: "none", "selective" …
 
-/// What waits in the host's memory: training.offload_optimizer, offload_parameters, offload_activations.
+/// What is kept in host memory: training.offload_optimizer, offload_parameters, offload_activations.
 struct Offload {
   bool optimizer = false;
   bool parameters = false;
@@ -28,12 +28,12 @@ struct Offload {
 };
 /// "none", or the parts joined by '+': "optimizer+parameters".
 std::string to_string(const Offload& offload);
-/// The other way round; nothing for other texts.
+/// The inverse; nullopt for other texts.
 std::optional<Offload> parse_offload(std::string_view text);
-/// Optimizer; with parameters; activations; all three: what is tried where nothing fits the GPU.
+/// Optimizer; optimizer and parameters; activations; all three: tried if no layout fits the GPU.
 std::vector<Offload> usual_offloads();
 
-/// One way to lay a job out. Everything else of the scenario stays as it is.
+/// One layout of a job. It changes nothing else of the scenario.
 struct Layout {
   std::int64_t id = 0;  ///< number in its space
   int tp = 1;
@@ -44,13 +44,13 @@ struct Layout {
   Recompute recompute = Recompute::none;
   int pp = 1;
   int vpp = 1;
-  std::string pp_schedule;  ///< empty: 1f1b, interleaved where vpp > 1
+  std::string pp_schedule;  ///< empty: default_schedule(vpp)
   int zero_stage = 0;
   Offload offload;
   bool operator==(const Layout&) const = default;
 };
 
-/// Values of each choice, in the order in which they are tried. The choices that decide what a layer costs come first.
+/// Values of each choice, in the order in which they are tried. The choices that affect layer costs come first.
 struct SearchSpace {
   std::vector<int> tp{1};
   std::vector<int> cp{1};
@@ -67,37 +67,38 @@ struct SearchSpace {
   std::int64_t size() const;
   /// Requires 0 <= id < size()
   Layout at(std::int64_t id) const;
-  /// Layouts that share all choices up to `recompute`: what a layer costs is the same for them.
+  /// Number of layouts that share all choices up to `recompute` and so have the same layer costs.
   std::int64_t layouts_per_layer_cost() const;
-  /// Does another layout of the space say the same? Without tensor parallelism sequence parallelism is neither on nor off.
+  /// True if the space has an equivalent layout with a lower number: sequence parallelism has no effect for tp 1.
   bool repeats(const Layout& layout) const;
   bool operator==(const SearchSpace&) const = default;
 };
 
-/// What a practitioner would try for this scenario on `ranks` GPUs:
+/// The default choices for this scenario on `ranks` GPUs:
 ///
 ///   tp           powers of two that divide the query heads, up to the GPUs of a scale-up domain, 16 at most
-///   pp           every divisor of ranks that leaves a layer per stage, up to 128
-///   vpp          1 to 8, as far as the layers reach
+///   pp           every divisor of ranks with at least a layer per stage, up to 128
+///   vpp          1 to 8, with at least a layer per virtual stage
 ///   cp           1; from 32 Ki tokens per sequence on, powers of two up to 16
 ///   ep           1; with experts, powers of two that divide them, up to 64
-///   micro-batch  1, 2, 4, 8 as far as they divide the global batch
+///   micro-batch  1, 2, 4, 8 if they divide the global batch
 ///   recompute    none, selective, full
 ///   zero_stage   0, 1, 3
 ///   sequence parallelism on, nothing offloaded
-/// The scenario's own value of each choice is always among them.
+/// The scenario's own value of each choice is always included.
 SearchSpace default_space(const Scenario& scenario, int ranks);
 
-/// The scenario with this layout. dp follows from the ranks; FSDP's sharding_strategy stays where zero_stage is its own; layers are cut evenly where they divide, else embedding and loss count as a layer
-/// each and the first stages take the remainder (stages.hpp).
-/// The same for parts of a scenario.
+/// Sets this layout. dp follows from the ranks. FSDP's sharding_strategy stays if it has this zero_stage. Layers are
+/// divided evenly if possible; else embedding and loss count as one layer each and the first stages take the remainder
+/// (stages.hpp).
 void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, Training& training);
+/// The scenario with this layout.
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
-/// The choices of a scenario as it is; its number is -1, since it need not be of any space.
+/// The layout of a scenario. Its number is -1, since it may be in no space.
 Layout layout_of(const Scenario& scenario);
 
-/// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": what differs from 1 or none.
+/// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": the choices that are not 1 or none.
 std::string describe(const Layout& layout, int ranks);
 
 }  // namespace tracecast

@@ -26,19 +26,19 @@ Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions
   return point;
 }
 
-/// The forecast with these overrides, or a point that says why there is none.
+/// The forecast with these overrides, or a point with the error.
 GridPoint point_at(const ReadScenario& read, const std::vector<std::string>& overrides,
                    const ForecastOptions& options) {
   const Result<Scenario> scenario = read(overrides);
-  Result<GridPoint> point = scenario ? forecast_point(*scenario, options) : tl::unexpected(scenario.error());
-  if (point) return *point;
-  GridPoint refused;
-  const Diagnostic& first = point.error().diagnostics.front();
-  refused.refused = fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message);
-  return refused;
+  const Result<GridPoint> forecast = scenario ? forecast_point(*scenario, options) : tl::unexpected(scenario.error());
+  if (forecast) return *forecast;
+  GridPoint point;
+  const Diagnostic& first = forecast.error().diagnostics.front();
+  point.error = fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message);
+  return point;
 }
 
-/// dp is the rest of the GPUs, unless it is swept itself.
+/// dp follows from the number of GPUs, unless it is an axis itself.
 std::vector<std::string> general_overrides(const std::vector<SweepAxis>& axes) {
   constexpr std::array kKeys{kWorldSize, "parallel.tp", "parallel.pp", "parallel.cp"};
   const auto has = [&](const char* key) {
@@ -113,7 +113,7 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
     if (std::count_if(axes.begin(), axes.end(), same) > 1)
       return fail({.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "is given twice"});
     count *= axis.values.size();
-    if (count > kMostSweepPoints)
+    if (count > kMaxSweepPoints)
       return fail(
           {.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "makes more than 10,000 points"});
   }
@@ -131,13 +131,13 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
     sweep.points.push_back(point_at(read, overrides, options));
     sweep.points.back().values = std::move(values);
   }
-  const auto refused = [](const GridPoint& point) { return !point.refused.empty(); };
-  if (std::all_of(sweep.points.begin(), sweep.points.end(), refused))
+  const auto failed = [](const GridPoint& point) { return !point.error.empty(); };
+  if (std::all_of(sweep.points.begin(), sweep.points.end(), failed))
     return fail({.file = "",
                  .line = 0,
                  .key = "--sweep",
                  .value = "",
-                 .message = "has no point that can be forecast; the first: " + sweep.points.front().refused});
+                 .message = "has no point that can be forecast; the first: " + sweep.points.front().error});
   if (axes.size() == 1 && axes.front().key == kWorldSize)
     sweep.weak = weak_scaling(axes.front(), general, read, options);
   return sweep;

@@ -81,19 +81,19 @@ TEST_CASE("the fit finds the factors that made the data", "[oracle][validation]"
     row.source = std::string(1, static_cast<char>('a' + i % 6));
     row.architecture = "Hopper";
     const double gemm = 1 + 4 * random.uniform(), attention = 3 * random.uniform();
-    row.sensitivities.path_s[static_cast<std::size_t>(Knob::gemm)] = gemm;
-    row.sensitivities.path_s[static_cast<std::size_t>(Knob::attention)] = attention;
+    row.sensitivities.path_s[static_cast<std::size_t>(CostParameter::gemm)] = gemm;
+    row.sensitivities.path_s[static_cast<std::size_t>(CostParameter::attention)] = attention;
     row.predicted_s = gemm + attention;
     row.measured_s = 1.06 * gemm + 0.92 * attention;
     rows.push_back(row);
   }
   const CalibrationFit fit = fit_factors(scored(rows));
-  const KnobFactors& factors = fit.factors.at("Hopper");
+  const CostScales& factors = fit.factors.at("Hopper");
   // The priors (3 and 6 %) and the offsets of the six sources keep it short.
-  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] == Approx(1.06).epsilon(0.04));
-  CHECK(factors[static_cast<std::size_t>(Knob::gemm)] > 1.015);
-  CHECK(factors[static_cast<std::size_t>(Knob::attention)] == Approx(0.92).epsilon(0.05));
-  CHECK(factors[static_cast<std::size_t>(Knob::attention)] < 0.97);
-  CHECK(factors[static_cast<std::size_t>(Knob::host)] == Approx(1));  // nothing is known of it
+  CHECK(factors[static_cast<std::size_t>(CostParameter::gemm)] == Approx(1.06).epsilon(0.04));
+  CHECK(factors[static_cast<std::size_t>(CostParameter::gemm)] > 1.015);
+  CHECK(factors[static_cast<std::size_t>(CostParameter::attention)] == Approx(0.92).epsilon(0.05));
+  CHECK(factors[static_cast<std::size_t>(CostParameter::attention)] < 0.97);
+  CHECK(factors[static_cast<std::size_t>(CostParameter::host)] == Approx(1));  // nothing is known of it
   for (const auto& [source, offset] : fit.source_offset) CHECK(std::abs(offset) < 0.06);
 }

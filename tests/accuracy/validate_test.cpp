@@ -103,8 +103,8 @@ TEST_CASE("factors and changes reach the forecasts", "[validation]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const CsvTable table = korthikanti_22b();
   const FactorsOf slow = [](const RowScenario&) {
-    KnobFactors factors = no_factors();
-    factors[static_cast<std::size_t>(Knob::gemm)] = 1.2;
+    CostScales factors = unit_scales();
+    factors[static_cast<std::size_t>(CostParameter::gemm)] = 1.2;
     return factors;
   };
   const std::vector<std::vector<RowForecast>> both = validate_each(table, library, {{}, slow});
@@ -131,8 +131,8 @@ TEST_CASE("a band takes in what a slower host would do to a step that computes j
           "t.csv")
           .value();
   const FactorsOf slower_host = [](const RowScenario&) {
-    KnobFactors factors = no_factors();
-    factors[static_cast<std::size_t>(Knob::host)] = std::exp(kHostSpread);
+    CostScales factors = unit_scales();
+    factors[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
     return factors;
   };
   const auto both = validate_each(table, RowLibrary::open(kData).value(), {{}, slower_host});
@@ -142,7 +142,7 @@ TEST_CASE("a band takes in what a slower host would do to a step that computes j
     REQUIRE(row.scored());
     reaches.push_back(std::log(both[1][i].predicted_s / row.predicted_s) / 1.6449);
     derivatives.push_back(row.sensitivities.run_deviation());
-    host_shares.push_back(row.sensitivities.path_s[static_cast<std::size_t>(Knob::host)] / row.predicted_s);
+    host_shares.push_back(row.sensitivities.path_s[static_cast<std::size_t>(CostParameter::host)] / row.predicted_s);
     CAPTURE(i, host_shares[i]);
     CHECK(row.kernel_spread == Approx(std::max(reaches[i], derivatives[i])));
   }

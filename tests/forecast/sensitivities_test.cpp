@@ -21,11 +21,11 @@ ForecastRun run_of(const Scenario& scenario) {
   return std::move(*run);
 }
 
-double step_with(const StepGraph& graph, const KnobFactors& factors) {
+double step_with(const StepGraph& graph, const CostScales& factors) {
   return seconds(simulate(scaled(graph, factors)).value().step_time);
 }
 
-double sum(const std::array<double, kKnobs>& parts) {
+double sum(const std::array<double, kCostParameters>& parts) {
   double total = 0;
   for (const double part : parts) total += part;
   return total;
@@ -39,16 +39,16 @@ TEST_CASE("the critical path has no holes: its kinds sum to the step time", "[pr
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   CHECK(sum(s.path_s) == Approx(seconds(run.timeline.step_time)).epsilon(1e-12));
   CHECK(s.step_s == seconds(run.timeline.step_time));
-  CHECK(scaled(run.graph, no_factors()).templates == run.graph.templates);
+  CHECK(scaled(run.graph, unit_scales()).templates == run.graph.templates);
 }
 
 TEST_CASE("a kind's seconds on the critical path are the derivative of the step time", "[differential][report]") {
   const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   constexpr double kStep = 1e-4;
-  for (std::size_t k = 0; k < kKnobs; ++k) {
-    CAPTURE(to_string(static_cast<Knob>(k)));
-    KnobFactors factors = no_factors();
+  for (std::size_t k = 0; k < kCostParameters; ++k) {
+    CAPTURE(to_string(static_cast<CostParameter>(k)));
+    CostScales factors = unit_scales();
     factors[k] = 1 + kStep;
     const double slower = step_with(run.graph, factors);
     CHECK((slower - s.step_s) / kStep == Approx(s.path_s[k]).epsilon(0.02).margin(0.01 * s.step_s));
@@ -62,13 +62,13 @@ TEST_CASE("a run's deviation has half of what kernels and host scatter, and all 
           "[oracle][report]") {
   Sensitivities s;
   s.step_s = 100;
-  s.spread_s[static_cast<std::size_t>(Knob::gemm)] = 6;
-  s.spread_s[static_cast<std::size_t>(Knob::host)] = 8;
+  s.spread_s[static_cast<std::size_t>(CostParameter::gemm)] = 6;
+  s.spread_s[static_cast<std::size_t>(CostParameter::host)] = 8;
   CHECK(s.run_deviation() == Approx(0.05));  // half of (6, 8)'s 10
-  s.spread_s[static_cast<std::size_t>(Knob::tensor_parallel)] = 12;
+  s.spread_s[static_cast<std::size_t>(CostParameter::tensor_parallel)] = 12;
   CHECK(s.run_deviation() == Approx(0.13));  // 5 and 12
   s.spread_s = {};
-  s.spread_s[static_cast<std::size_t>(Knob::data_parallel)] = 7;
+  s.spread_s[static_cast<std::size_t>(CostParameter::data_parallel)] = 7;
   CHECK(s.run_deviation() == Approx(0.07));
 }
 
@@ -76,8 +76,8 @@ TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differentia
   const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   // Every kind's factor is drawn on its own, with the deviation that the path's costs have on average.
-  std::array<double, kKnobs> deviation{};
-  for (std::size_t k = 0; k < kKnobs; ++k)
+  std::array<double, kCostParameters> deviation{};
+  for (std::size_t k = 0; k < kCostParameters; ++k)
     if (s.path_s[k] > 0) deviation[k] = 0.3 * s.spread_s[k] / s.path_s[k];
   RandomStream random(1, 0, 0);
   const auto normal = [&random] {
@@ -87,12 +87,15 @@ TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differentia
   constexpr int kDraws = 1000;
   double mean = 0, square = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
-    KnobFactors factors = no_factors();
-    for (std::size_t k = 0; k < kKnobs; ++k) factors[k] = std::exp(deviation[k] * normal());
+    CostScales factors = unit_scales();
+    for (std::size_t k = 0; k < kCostParameters; ++k) factors[k] = std::exp(deviation[k] * normal());
     const double step = step_with(run.graph, factors);
     mean += step / kDraws;
     square += step * step / kDraws;
   }
-  const double expected = 0.3 * s.relative_deviation();
+  // Errors of one kind go together, those of different kinds are independent.
+  double variance = 0;
+  for (const double own : s.spread_s) variance += own * own;
+  const double expected = 0.3 * std::sqrt(variance) / s.step_s;
   CHECK(std::sqrt(square - mean * mean) / mean == Approx(expected).epsilon(0.12));
 }

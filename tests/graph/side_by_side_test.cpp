@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "sim/forecast/neighbour.hpp"
+#include "sim/forecast/colocated.hpp"
 #include "sim/network/simgrid.hpp"
 #include "tests/graph/small_scenario.hpp"
 
@@ -52,24 +52,24 @@ TEST_CASE("Steps one after the other", "[metamorphic][graph]") {
   }
 }
 
-TEST_CASE("A neighbour of shorter steps goes on while the job lasts", "[metamorphic][report]") {
+TEST_CASE("A co-located job with shorter steps repeats them while the step of the job lasts", "[metamorphic][report]") {
   const Scenario one = job(1, 1, 32, 16);
   Scenario other = one;
   other.training.global_batch_size = 32;  // one micro-batch, where the job has eight
-  // The job's gradients move at the end of its step, when the first step of the neighbour is long over.
-  const Forecast beside = forecast_beside(one, other, {.network = NetworkKind::fluid}).value().forecast;
+  // The job's gradients move at the end of its step, long after the first step of the co-located job.
+  const Forecast beside = forecast_colocated(one, other, {.network = NetworkKind::fluid}).value().forecast;
   CHECK(beside.step_time_s > beside.undisturbed_step_s);
 }
 
-TEST_CASE("A neighbour slows a job on uplinks that are too few for both, and only there", "[metamorphic][report]") {
+TEST_CASE("A co-located job slows a job on oversubscribed uplinks only", "[metamorphic][report]") {
   for (const double oversubscription : {0.01, 4.0}) {
     INFO(oversubscription << ":1");
-    const auto beside = forecast_beside(job(1, 1, 32, oversubscription), job(1, 1, 32, oversubscription),
-                                        {.network = NetworkKind::fluid});
+    const auto beside = forecast_colocated(job(1, 1, 32, oversubscription), job(1, 1, 32, oversubscription),
+                                           {.network = NetworkKind::fluid});
     REQUIRE(beside);
     const Forecast& forecast = beside->forecast;
     REQUIRE(forecast.perturbations.size() == 1);
-    CHECK(forecast.perturbations[0].what == "small 1 runs on the nodes between");
+    CHECK(forecast.perturbations[0].what == "small 1 runs on the nodes in between");
     CHECK(forecast.perturbations[0].step_without_s == forecast.undisturbed_step_s);
     CHECK(beside->graph.total_ranks() == 32);
     for (const RankTime& rank : beside->timeline.ranks) CHECK(rank.total() == beside->timeline.step_time);
@@ -86,23 +86,23 @@ TEST_CASE("Two jobs on one fabric as SimGrid runs them, flow by flow", "[differe
     return;
   }
   const auto step = [](NetworkKind network) {
-    return forecast_beside(job(1, 1, 16, 4), job(1, 2, 8, 4), {.network = network})->forecast.step_time_s;
+    return forecast_colocated(job(1, 1, 16, 4), job(1, 2, 8, 4), {.network = network})->forecast.step_time_s;
   };
   CHECK(step(NetworkKind::fluid) == Approx(step(NetworkKind::simgrid)).epsilon(0.05));
 }
 
 TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
   const auto sentence = [](const Scenario& one, const Scenario& other) {
-    const auto run = forecast_beside(one, other, {.network = NetworkKind::fluid});
+    const auto run = forecast_colocated(one, other, {.network = NetworkKind::fluid});
     return run ? std::string() : to_string(run.error());
   };
   Scenario one = job(1, 1, 16, 1);
   Scenario other = job(1, 1, 16, 1);
   other.cluster.name = "elsewhere";
-  CHECK(sentence(one, other).find("--neighbour = small 1: runs on elsewhere, the job on dgx-h100") == 0);
+  CHECK(sentence(one, other).find("--co-located = small 1: runs on elsewhere, the job on dgx-h100") == 0);
   other = one;
   other.cluster.faults.missing_gpus[0] = 1;
-  CHECK(sentence(one, other).find("jobs side by side take whole nodes") != std::string::npos);
+  CHECK(sentence(one, other).find("co-located jobs use whole nodes") != std::string::npos);
   one.cluster.max_nodes = 3;
   CHECK(sentence(one, one).find("both jobs need 4 nodes (allowed: 3)") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Offers between machines: what they cost, which constraint they miss, which of them nothing beats.
+// Candidates between machines: what they cost, which constraint they miss, which of them nothing beats.
 #include "sim/search/capacity.hpp"
 
 #include <catch2/catch.hpp>
@@ -60,13 +60,13 @@ TEST_CASE("4-9: a plan with a critical batch counts the tokens that each batch n
   const Economics economics = prices();
   const auto days = [&](std::int64_t critical) {
     for (MachineOutcome& each : machines) each.choice.scenario.training.critical_batch_tokens = critical;
-    const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 8.64e9}, &economics);
-    REQUIRE(plan.offers.size() == 2);
-    CHECK(plan.offers.front().machine == 1);
-    const double ratio = plan.offers.back().days / plan.offers.front().days;
+    const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, &economics);
+    REQUIRE(plan.candidates.size() == 2);
+    CHECK(plan.candidates.front().machine == 1);
+    const double ratio = plan.candidates.back().days / plan.candidates.front().days;
     CHECK(plan.runners_up.back().slower_by == Approx(ratio - 1));
-    CHECK(plan.offers.back().cost_usd->typical / plan.offers.front().cost_usd->typical == Approx(ratio));
-    return std::pair(plan.offers.back().days, ratio);
+    CHECK(plan.candidates.back().cost_usd->typical / plan.candidates.front().cost_usd->typical == Approx(ratio));
+    return std::pair(plan.candidates.back().days, ratio);
   };
   CHECK(days(0).first == Approx(1));
   CHECK(days(0).second == Approx(4));
@@ -79,15 +79,15 @@ TEST_CASE("capacity: days, money and energy of a job by hand", "[search][oracle]
   std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
   machines.front().choice.goodput = 0.5;
   const Economics economics = prices();
-  const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 8.64e9}, &economics);
-  const Offer& offer = plan.offers.front();
-  CHECK(offer.tokens_per_s == Approx(1e5));
-  CHECK(offer.tokens_per_s_per_gpu == Approx(1e3));
-  CHECK(offer.days == Approx(2));
-  CHECK(offer.cost_usd->typical == Approx(4800 * 3));
-  CHECK(offer.cost_usd->low == Approx(4800 * 2));
-  CHECK(offer.usd_per_million_tokens->typical == Approx(4800.0 * 3 / 8640));
-  CHECK(offer.energy_mwh->typical == Approx(4800 * 1.86 / 1000));
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, &economics);
+  const Candidate& candidate = plan.candidates.front();
+  CHECK(candidate.tokens_per_s == Approx(1e5));
+  CHECK(candidate.tokens_per_s_per_gpu == Approx(1e3));
+  CHECK(candidate.days == Approx(2));
+  CHECK(candidate.cost_usd->typical == Approx(4800 * 3));
+  CHECK(candidate.cost_usd->low == Approx(4800 * 2));
+  CHECK(candidate.usd_per_million_tokens->typical == Approx(4800.0 * 3 / 8640));
+  CHECK(candidate.energy_mwh->typical == Approx(4800 * 1.86 / 1000));
   CHECK(plan.limit == "compute 80 %, exposed tensor parallel 10 %, pipeline bubble 10 %");
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
                                              machine("slow", 200, {evaluation(12, 1, 0.1)})};
   const Economics economics = prices();
   const auto first = [&](Objective objective) {
-    return rank_offers(machines, objective, {.tokens = 1e12}, &economics).offers.front().machine;
+    return rank_candidates(machines, objective, {.tokens = 1e12}, &economics).candidates.front().machine;
   };
   CHECK(first(Objective::time) == 0);
   CHECK(first(Objective::throughput) == 0);
@@ -105,7 +105,7 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
   CHECK(first(Objective::energy) == 0);  // 1.86 kW x 1000 GPU-s against 0.78 kW x 2400
   CHECK(first(Objective::gpus) == 0);
 
-  const CapacityPlan plan = rank_offers(machines, Objective::time, {.tokens = 1e12}, &economics);
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics);
   CHECK(plan.pareto == std::vector<int>{0, 2});  // the second of the fast machine is beaten by its first
   CHECK(plan.runners_up[1].slower_by == Approx(0.1));
   CHECK(plan.runners_up[1].cause == "exposed tensor parallel");
@@ -121,8 +121,8 @@ TEST_CASE("capacity: layouts of two global batches compare by the token", "[sear
                                        machine("fast", 100, {evaluation(18, 1, 0.05)})};
   machines[1].choice.scenario.training.global_batch_size = 2000;
   for (const Objective objective : {Objective::time, Objective::throughput}) {
-    const CapacityPlan plan = rank_offers(machines, objective, {}, nullptr);
-    CHECK(plan.offers.front().machine == 1);
+    const CapacityPlan plan = rank_candidates(machines, objective, {}, nullptr);
+    CHECK(plan.candidates.front().machine == 1);
     CHECK(plan.runners_up[1].slower_by == Approx(10.0 / 9 - 1));
     // Per two of its steps: 2 s of exposed traffic and 2 s of bubble against 1 s and 0.9 s, compute 16 against 16.1.
     CHECK(plan.runners_up[1].cause == "pipeline bubble");
@@ -131,21 +131,21 @@ TEST_CASE("capacity: layouts of two global batches compare by the token", "[sear
   }
 }
 
-TEST_CASE("capacity: offers that miss a constraint come last and say which", "[search]") {
+TEST_CASE("capacity: candidates that miss a constraint come last and say which", "[search]") {
   const std::vector<MachineOutcome> machines{machine("slow", 200, {evaluation(12, 1, 0.1)}),
                                              machine("fast", 100, {evaluation(10, 1, 0.1)})};
   const Economics economics = prices();
   // 1e12 tokens: slow 138.9 days, fast 115.7.
-  const CapacityPlan in_time = rank_offers(machines, Objective::cost, {.tokens = 1e12, .days = 120}, &economics);
-  CHECK(in_time.offers[0].machine == 1);
-  CHECK(in_time.offers[0].misses.empty());
-  CHECK(in_time.offers[1].misses == "takes 138.9 days, not 120");
+  const CapacityPlan in_time = rank_candidates(machines, Objective::cost, {.tokens = 1e12, .days = 120}, &economics);
+  CHECK(in_time.candidates[0].machine == 1);
+  CHECK(in_time.candidates[0].misses.empty());
+  CHECK(in_time.candidates[1].misses == "takes 138.9 days, not 120");
   const CapacityPlan cheap =
-      rank_offers(machines, Objective::time, {.tokens = 1e12, .budget_usd = 700'000}, &economics);
-  CHECK(cheap.offers[0].machine == 0);
-  CHECK(cheap.offers[1].misses == "costs 833333 USD, not 700000");
-  const CapacityPlan unknown = rank_offers(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
-  CHECK(unknown.offers[0].misses == "has no known price");
+      rank_candidates(machines, Objective::time, {.tokens = 1e12, .budget_usd = 700'000}, &economics);
+  CHECK(cheap.candidates[0].machine == 0);
+  CHECK(cheap.candidates[1].misses == "costs 833333 USD, not 700000");
+  const CapacityPlan unknown = rank_candidates(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
+  CHECK(unknown.candidates[0].misses == "has no known price");
 }
 
 TEST_CASE("an owned GPU costs what it loses and draws in an hour", "[search]") {

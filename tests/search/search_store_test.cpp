@@ -1,4 +1,4 @@
-// Results in a database: given back as they were, for the problem they were made for, and from no other file.
+// Results in a database are read back unchanged, for their own problem only.
 #include "sim/search/search_store.hpp"
 
 #include <fstream>
@@ -42,7 +42,7 @@ std::vector<Evaluation> evaluations(SearchRound round) {
 
 }  // namespace
 
-TEST_CASE("search store: what was stored comes back to the bit, and is not evaluated again", "[io][search]") {
+TEST_CASE("search store: stored results are read back exactly and not evaluated again", "[io][search]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "store.db";
   const auto round = layouts(7);
@@ -64,13 +64,12 @@ TEST_CASE("search store: what was stored comes back to the bit, and is not evalu
   CHECK(store.failure().empty());
 }
 
-TEST_CASE("search store: another space gives its layouts other numbers, and they are found all the same",
-          "[io][search]") {
+TEST_CASE("search store: layouts are found although another space numbers them differently", "[io][search]") {
   const TemporaryFolder folder;
   SearchStore store = SearchStore::open(folder.path() / "store.db").value();
   auto round = layouts(3);
   store.remembering("problem", evaluations)(round);
-  // The same number, but a layout that differs in one choice: not what is stored. The same layout by another number: it is.
+  // The first two have a stored number but differ in one choice. The third is a stored layout with another number.
   auto other = layouts(3);
   other[0].first.sequence_parallel = false;
   other[1].first.offload.optimizer = true;
@@ -83,14 +82,13 @@ TEST_CASE("search store: another space gives its layouts other numbers, and they
   CHECK(asked == std::vector<std::int64_t>{0, 1});
 }
 
-TEST_CASE("search store: a file that is something else is refused", "[io][search][error]") {
+TEST_CASE("search store: another file is an error", "[io][search][error]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "no.db";
   std::ofstream(file) << "certainly not a database, but long enough to be looked at as one\n";
   const auto refused = SearchStore::open(file);
   REQUIRE_FALSE(refused.has_value());
-  CHECK(to_string(refused.error())
-            .find("is no database of search results that can be written (file is not a database)") !=
+  CHECK(to_string(refused.error()).find("must be a writable database of search results (file is not a database)") !=
         std::string::npos);
   CHECK_FALSE(SearchStore::open("/no/such/folder/results.db").has_value());
 }

@@ -53,8 +53,8 @@ TEST_CASE("sweep: every point is the forecast of the scenario with these values"
 
 TEST_CASE("sweep: what cannot be laid out is a point with a reason", "[search][sweep]") {
   const Sweep sweep = sweep_of({"parallel.tp=1,3"});
-  CHECK(sweep.points[0].refused.empty());
-  CHECK(sweep.points[1].refused ==
+  CHECK(sweep.points[0].error.empty());
+  CHECK(sweep.points[1].error ==
         "parallel: tp 3 x cp 1 x pp 2 = 6 ranks do not divide the 32 of the cluster (allowed: a multiple of 6)");
   const std::string csv = sweep_csv(sweep);
   CHECK(csv.starts_with("parallel.tp,scaling,gpus,step_time_s,"));

@@ -16,7 +16,7 @@ constexpr int kIterations = 30;
 /// docs/references.md#in-training-factors; what overlaps or waits on other software is known least. Half of them, since
 /// they count on top of profiles that were fitted to measured kernels, collectives and runs already: held out, 0.3
 /// gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5, more is worse in both.
-using Priors = std::array<double, kKnobs>;
+using Priors = std::array<double, kCostParameters>;
 constexpr Priors kPriors{
     0.050,  // gemm
     0.075,  // gemm_fp8
@@ -48,8 +48,8 @@ Belief belief_of_experts() {
   constexpr double kRelease = 0.25;
   Belief belief{.priors = {}, .noise = kRelease, .source_prior = kRelease};
   belief.priors.fill(kSettled);
-  belief.priors[static_cast<std::size_t>(Knob::grouped_gemm)] = 0.15;
-  belief.priors[static_cast<std::size_t>(Knob::expert_parallel)] = 0.30;
+  belief.priors[static_cast<std::size_t>(CostParameter::grouped_gemm)] = 0.15;
+  belief.priors[static_cast<std::size_t>(CostParameter::expert_parallel)] = 0.30;
   return belief;
 }
 
@@ -100,14 +100,14 @@ class Unknowns {
     std::size_t next = 0;
     for (auto& [name, first] : architectures_) {
       first = next;
-      next += kKnobs;
+      next += kCostParameters;
     }
     for (const auto& [name, rows_there] : rows_of_) sources_[name] = next++;
     size_ = next;
   }
   std::size_t size() const { return size_; }
-  std::size_t factor(const std::string& architecture, std::size_t knob) const {
-    return architectures_.at(architecture) + knob;
+  std::size_t factor(const std::string& architecture, std::size_t parameter) const {
+    return architectures_.at(architecture) + parameter;
   }
   std::size_t offset(const std::string& source) const { return sources_.at(source); }
   int rows_of(const std::string& source) const { return rows_of_.at(source); }
@@ -115,7 +115,8 @@ class Unknowns {
   const std::map<std::string, std::size_t>& sources() const { return sources_; }
   double noise() const { return belief_.noise; }
   double prior(std::size_t unknown) const {
-    return unknown < architectures_.size() * kKnobs ? belief_.priors[unknown % kKnobs] : belief_.source_prior;
+    return unknown < architectures_.size() * kCostParameters ? belief_.priors[unknown % kCostParameters]
+                                                             : belief_.source_prior;
   }
 
  private:
@@ -128,10 +129,10 @@ class Unknowns {
 
 /// `settled`: factors that the path's times are multiplied by before the unknown ones.
 void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
-             const KnobFactors& settled, const RowForecast& row) {
+             const CostScales& settled, const RowForecast& row) {
   double time = 0;
   std::vector<std::pair<std::size_t, double>> gradient;
-  for (std::size_t k = 0; k < kKnobs; ++k) {
+  for (std::size_t k = 0; k < kCostParameters; ++k) {
     if (row.sensitivities.path_s[k] <= 0) continue;
     const std::size_t unknown = unknowns.factor(row.architecture, k);
     gradient.emplace_back(unknown, row.sensitivities.path_s[k] * settled[k] * std::exp(x[unknown]));
@@ -168,9 +169,9 @@ double spread_of(const std::vector<const RowForecast*>& rows, double prior, doub
   return std::max(kLeastSpread, std::sqrt(variance));
 }
 
-KnobFactors of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
+CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
   const auto found = factors.find(architecture);
-  return found == factors.end() ? no_factors() : found->second;
+  return found == factors.end() ? unit_scales() : found->second;
 }
 
 CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& belief,
@@ -191,7 +192,7 @@ CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& be
   CalibrationFit result;
   result.rows = static_cast<int>(rows.size());
   for (const auto& [architecture, first] : unknowns.architectures())
-    for (std::size_t k = 0; k < kKnobs; ++k) result.factors[architecture][k] = std::exp(x[first + k]);
+    for (std::size_t k = 0; k < kCostParameters; ++k) result.factors[architecture][k] = std::exp(x[first + k]);
   for (const auto& [source, unknown] : unknowns.sources()) result.source_offset[source] = x[unknown];
   return result;
 }
@@ -212,8 +213,8 @@ CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
 
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
   for (const auto& [architecture, factors] : more) {
-    KnobFactors& own = base.try_emplace(architecture, no_factors()).first->second;
-    for (std::size_t k = 0; k < kKnobs; ++k) own[k] *= factors[k];
+    CostScales& own = base.try_emplace(architecture, unit_scales()).first->second;
+    for (std::size_t k = 0; k < kCostParameters; ++k) own[k] *= factors[k];
   }
   return base;
 }
@@ -242,7 +243,7 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
   }
   const FactorsOf held_out = [&out](const RowScenario& row) {
     const auto found = out.without.find(row.scenario.source);
-    return found == out.without.end() ? no_factors()
+    return found == out.without.end() ? unit_scales()
                                       : of_architecture(found->second, row.scenario.profile.architecture);
   };
   std::vector<std::vector<RowForecast>> simulated =

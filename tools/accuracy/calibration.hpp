@@ -4,7 +4,7 @@
 /// Model. A run's step time is the sum over kinds of work of its seconds on the critical path times the kind's factor, times a
 /// factor of the source (its site and release) that is estimated along and never used for a forecast:
 ///
-///   log measured_i = log sum_k S_ik exp(theta_ak) + b_source + noise        a: architecture, k: kind (Knob)
+///   log measured_i = log sum_k S_ik exp(theta_ak) + b_source + noise        a: architecture, k: kind (CostParameter)
 ///
 /// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on
 /// theta and b that hold down what the runs do not tell, and weights n^-1/2 so that sources with many rows do not decide
@@ -24,7 +24,7 @@
 namespace tracecast::accuracy {
 
 /// Factors by architecture; architectures that are missing have none.
-using ArchitectureFactors = std::map<std::string, KnobFactors>;
+using ArchitectureFactors = std::map<std::string, CostScales>;
 
 struct CalibrationFit {
   ArchitectureFactors factors;

@@ -24,8 +24,8 @@ std::string factors_table(const ArchitectureFactors& factors) {
     rule += " ---: |";
   }
   text += "\n" + rule + "\n";
-  for (std::size_t k = 0; k < kKnobs; ++k) {
-    text += fmt::format("| {} |", to_string(static_cast<Knob>(k)));
+  for (std::size_t k = 0; k < kCostParameters; ++k) {
+    text += fmt::format("| {} |", to_string(static_cast<CostParameter>(k)));
     for (const auto& [architecture, values] : factors)
       text += values[k] == 1 ? " |" : fmt::format(" {:.2f} |", values[k]);
     text += "\n";

@@ -132,8 +132,8 @@ constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
 /// of a maximum says nothing of where it bends. Bands by derivatives alone held 60 % of the 40 runs with 2 to 10 % of host
 /// time (docs/validation/accuracy.md).
 double host_reach(const StepGraph& graph, Duration step) {
-  KnobFactors slower = no_factors();
-  slower[static_cast<std::size_t>(Knob::host)] = std::exp(kHostSpread);
+  CostScales slower = unit_scales();
+  slower[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
   const Result<Timeline> timeline = simulate(scaled(graph, slower));
   TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
   return std::log(seconds(timeline->step_time) / seconds(step)) / kNinetyPercent;
@@ -216,7 +216,7 @@ void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, 
   const Duration step = row.steps_overlap ? between_overlapping_steps(graph, timeline) : timeline.step_time;
   out.predicted_s = seconds(step);
   const double share = out.predicted_s / std::max(1e-12, out.sensitivities.step_s);
-  for (std::size_t k = 0; k < kKnobs; ++k) {
+  for (std::size_t k = 0; k < kCostParameters; ++k) {
     out.sensitivities.path_s[k] *= share;
     out.sensitivities.spread_s[k] *= share;
   }

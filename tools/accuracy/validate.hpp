@@ -48,7 +48,7 @@ struct RowForecast {
 };
 
 /// Factors on the kinds of work of one row's machine; by default none.
-using FactorsOf = std::function<KnobFactors(const RowScenario&)>;
+using FactorsOf = std::function<CostScales(const RowScenario&)>;
 
 struct ValidateOptions {
   int threads = 1;

@@ -124,8 +124,9 @@ Json summary_json(const std::vector<const RowForecast*>& rows) {
 
 Json row_json(const RowForecast& r) {
   Json sensitivities = Json::object();
-  for (std::size_t k = 0; k < kKnobs; ++k)
-    if (r.sensitivities.path_s[k] > 0) sensitivities[to_string(static_cast<Knob>(k))] = r.sensitivities.path_s[k];
+  for (std::size_t k = 0; k < kCostParameters; ++k)
+    if (r.sensitivities.path_s[k] > 0)
+      sensitivities[to_string(static_cast<CostParameter>(k))] = r.sensitivities.path_s[k];
   const auto or_null = [](bool there, double value) { return there ? Json(value) : Json(nullptr); };
   const bool made = r.forecast_made();
   return {{"id", r.id},

@@ -1,4 +1,5 @@
-/// Independent pieces of work on several threads.
+/// \file
+/// A loop over independent pieces of work on several threads.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +10,13 @@
 
 namespace tracecast {
 
-/// Threads to run on: as many as the machine has where 0 are asked for.
-inline int thread_count(int asked) {
-  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+/// Number of threads to use: `requested`, or as many as the machine has if 0.
+inline int thread_count(int requested) {
+  return requested > 0 ? requested : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// work(i) for every i below count, on threads; each i once.
+/// Calls work(i) once for every i below `count`, on up to `threads` threads including the caller. Returns when all are
+/// done.
 template <class Work>
 void parallel_for(std::size_t count, int threads, Work work) {
   std::atomic<std::size_t> next{0};
