@@ -18,7 +18,6 @@
 
 namespace tracecast {
 
-
 /// What is kept in host memory: training.offload_optimizer, offload_parameters, offload_activations.
 struct Offload {
   bool optimizer = false;
