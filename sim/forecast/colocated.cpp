@@ -69,7 +69,7 @@ Timeline part_of(Timeline both, std::size_t ranks) {
 }
 
 /// Number of steps of the other job during one step of this job, estimated without sharing.
-int steps_beside(const StepGraph& job, const StepGraph& other_job) {
+int steps_of_other(const StepGraph& job, const StepGraph& other_job) {
   constexpr std::int64_t kMaxSteps = 64;  // limits the memory
   const Result<Timeline> own = simulate(job);
   const Result<Timeline> other = simulate(other_job);
@@ -84,7 +84,7 @@ int steps_beside(const StepGraph& job, const StepGraph& other_job) {
 Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& other) {
   const Result<ForecastRun> run = forecast(other, {.unfold = true, .network = NetworkKind::fluid});
   if (!run) return tl::unexpected(run.error());
-  const int steps = steps_beside(graph, run->graph);
+  const int steps = steps_of_other(graph, run->graph);
   return side_by_side(on_machine(graph, job.cluster), on_machine(repeated(run->graph, steps), other.cluster));
 }
 
@@ -146,12 +146,12 @@ Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, ForecastOpt
   const Result<ForecastRun> alone = forecast(job, {.network = options.network});
   if (!alone) return tl::unexpected(alone.error());
   options.colocated = &other;
-  Result<ForecastRun> beside = forecast(job, options);
-  if (!beside) return beside;
-  beside->forecast.undisturbed_step_s = alone->forecast.step_time_s;
-  beside->forecast.perturbations.push_back(
+  Result<ForecastRun> run = forecast(job, options);
+  if (!run) return run;
+  run->forecast.undisturbed_step_s = alone->forecast.step_time_s;
+  run->forecast.perturbations.push_back(
       {fmt::format("{} runs on the nodes in between", other.name), alone->forecast.step_time_s});
-  return beside;
+  return run;
 }
 
 }  // namespace tracecast

@@ -136,7 +136,7 @@ void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timel
 }
 
 /// The time available for transfers: the step without exposed communication.
-double time_beside_transfers(const Forecast& forecast) {
+double time_for_transfers(const Forecast& forecast) {
   double time_s = forecast.step_time_s;
   for (const double exposed : forecast.exposed_s) time_s -= exposed;
   return time_s > 0 ? time_s : forecast.step_time_s;
@@ -277,7 +277,7 @@ void summarise(ForecastRun& run, const Scenario& scenario, const Plan& plan, con
   add_throughput(result, scenario, mean);
   add_memory(result, scenario, plan, schedule);
   if (result.step_time_s > 0)
-    result.bandwidth = required_bandwidth(run.graph, plan, scenario.cluster, time_beside_transfers(result));
+    result.bandwidth = required_bandwidth(run.graph, plan, scenario.cluster, time_for_transfers(result));
   result.band = band_of(result, run.graph, mean);
   if (options.explain) result.causes = find_causes(run.graph, run.timeline);
 }

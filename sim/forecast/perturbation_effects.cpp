@@ -66,8 +66,8 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   std::vector<Part> parts;
   add_rank_parts(scenario.perturbation, parts);
   add_network_parts(scenario.cluster.faults, parts);
-  if (const std::string ways = path_text(scenario.cluster); !ways.empty())
-    parts.push_back({ways, [](Scenario& s) { s.cluster.routing = RoutingPolicy::even; }});
+  if (const std::string paths = path_text(scenario.cluster); !paths.empty())
+    parts.push_back({paths, [](Scenario& s) { s.cluster.routing = RoutingPolicy::even; }});
   if (parts.empty()) return {};
   Scenario undisturbed = scenario;
   undisturbed.perturbation = {};

@@ -82,7 +82,7 @@ bool SearchSpace::repeats(const Layout& layout) const {
 }
 
 Layout SearchSpace::at(std::int64_t id) const {
-  TRACECAST_ASSERT(id >= 0 && id < size(), "a layout's number lies in its space");
+  TRACECAST_ASSERT(id >= 0 && id < size(), "the number of a layout is in its space");
   Layout layout;
   layout.id = id;
   layout.offload = next(offload, id);

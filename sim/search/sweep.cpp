@@ -8,6 +8,10 @@
 namespace tracecast {
 namespace {
 
+tl::unexpected<Error> fail_key(std::string value, std::string message) {
+  return fail({.file = "", .line = 0, .key = "--sweep", .value = std::move(value), .message = std::move(message)});
+}
+
 constexpr const char* kWorldSize = "cluster.world_size";
 
 Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions& options) {
@@ -79,15 +83,9 @@ std::vector<GridPoint> weak_scaling(const SweepAxis& axis, const std::vector<std
 }  // namespace
 
 Result<SweepAxis> parse_sweep_axis(const std::string& text) {
-  const auto refuse = [&] {
-    return fail({.file = "",
-                 .line = 0,
-                 .key = "--sweep",
-                 .value = text,
-                 .message = "is not key=value,value (for example parallel.tp=1,2,4)"});
-  };
+  const auto fail_format = [&] { return fail_key(text, "is not key=value,value (for example parallel.tp=1,2,4)"); };
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return refuse();
+  if (equals == std::string::npos || equals == 0) return fail_format();
   SweepAxis axis{text.substr(0, equals), {""}};
   int depth = 0;
   bool quoted = false;
@@ -101,7 +99,7 @@ Result<SweepAxis> parse_sweep_axis(const std::string& text) {
     else
       axis.values.back() += c;
   }
-  if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) return refuse();
+  if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) return fail_format();
   return axis;
 }
 
@@ -110,12 +108,9 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
   std::size_t count = 1;
   for (const SweepAxis& axis : axes) {
     const auto same = [&](const SweepAxis& other) { return other.key == axis.key; };
-    if (std::count_if(axes.begin(), axes.end(), same) > 1)
-      return fail({.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "is given twice"});
+    if (std::count_if(axes.begin(), axes.end(), same) > 1) return fail_key(axis.key, "is given twice");
     count *= axis.values.size();
-    if (count > kMaxSweepPoints)
-      return fail(
-          {.file = "", .line = 0, .key = "--sweep", .value = axis.key, .message = "makes more than 10,000 points"});
+    if (count > kMaxSweepPoints) return fail_key(axis.key, "makes more than 10,000 points");
   }
   const std::vector<std::string> general = general_overrides(axes);
   Sweep sweep{"", axes, {}, {}};
@@ -133,11 +128,7 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
   }
   const auto failed = [](const GridPoint& point) { return !point.error.empty(); };
   if (std::all_of(sweep.points.begin(), sweep.points.end(), failed))
-    return fail({.file = "",
-                 .line = 0,
-                 .key = "--sweep",
-                 .value = "",
-                 .message = "has no point that can be forecast; the first: " + sweep.points.front().error});
+    return fail_key("", "has no point that can be forecast; the first: " + sweep.points.front().error);
   if (axes.size() == 1 && axes.front().key == kWorldSize)
     sweep.weak = weak_scaling(axes.front(), general, read, options);
   return sweep;
