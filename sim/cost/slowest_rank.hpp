@@ -11,7 +11,7 @@
 ///   recorded  those that it was recorded on, which are the job's own: never faster, and slower only with more of them
 ///   a CPU     its ranks share one machine: no difference
 /// Source: Sinha et al., "Not All GPUs Are Created Equal" (SC 2022): 8 % between GPUs of one machine, which is four standard
-/// deviations of 2 %. z: Blom 1958. Seen in scenarios/runs/runs.csv: GPT, Llama and Nemotron on 8 to 2,304 H100 (DGX
+/// deviations of 2 %. z: Blom 1958. Seen in scenarios/runs/published.csv: GPT, Llama and Nemotron on 8 to 2,304 H100 (DGX
 /// Cloud) take 0.3 to 1 % more for each doubling at constant work per GPU, whatever the model, which transfers do not
 /// explain.
 /// Leaves out: that pipelines and slow links hide slow ranks; a rank that is slow for a reason (`perturb.slow_rank`).

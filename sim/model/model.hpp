@@ -142,7 +142,7 @@ struct EnumNames<FlopsConvention> {
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,
 ///   router and shared expert. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
-///   what the rows of GPT-OSS in scenarios/runs/runs.csv count. Encoder-decoder: both sequences are seq_length long.
+///   what the rows of GPT-OSS in scenarios/runs/published.csv count. Encoder-decoder: both sequences are seq_length long.
 ///   Source: docs/references.md#step-flops, docs/references.md#flops-conventions
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 

@@ -89,7 +89,7 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 ///
 /// Source: Megatron-LM's cross_entropy.py; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
 /// parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
-/// scenarios/runs/runs.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
+/// scenarios/runs/published.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
 /// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are

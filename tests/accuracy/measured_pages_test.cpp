@@ -16,7 +16,7 @@ using namespace tracecast::accuracy;
 namespace {
 
 const std::filesystem::path kRoot = source_dir();
-const std::filesystem::path kShared = kRoot / "../shared/data";
+const std::filesystem::path kShared = measurements_of_others();
 const DataPaths kData = shipped_data();
 
 std::string page(const char* name) {

@@ -194,7 +194,7 @@ TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[validatio
   const std::vector<SampleErrors> large = sample_errors(samples, true);
   REQUIRE_FALSE(large.empty());
   CHECK(large[0].samples == 1);
-  CHECK(large[0].mean < 0.15);  // 445 GB/s of bus bandwidth (CALIBRATION.md 6)
+  CHECK(large[0].mean < 0.15);  // 445 GB/s of bus bandwidth (docs/references.md#data-nccl-tests)
   CHECK(sample_errors(samples, false)[0].samples == 2);
 }
 

@@ -36,7 +36,7 @@ AttentionShape llama70b(bool causal) {
 }  // namespace
 
 TEST_CASE("attention: FLOPs of Llama-3 70B at tp 8", "[oracle][cost]") {
-  // T-A3: full 2.748779e11, causal half of it, backward 2.5 times.
+  // Llama-3 70B on 8 tensor ranks: full 2.748779e11, causal half of it, backward 2.5 times.
   CHECK(attention_flops(llama70b(false), false) == Approx(2.748779e11).epsilon(1e-6));
   CHECK(attention_flops(llama70b(true), false) == Approx(1.374390e11).epsilon(1e-6));
   CHECK(attention_flops(llama70b(false), true) == Approx(6.871948e11).epsilon(1e-6));

@@ -36,7 +36,7 @@ double bf16(const GemmModel& model, const GemmShape& shape, const GpuPeak& gpu =
 }  // namespace
 
 TEST_CASE("gemm: waves of tiles are counted as on 108 SMs of an A100", "[oracle][cost]") {
-  // T-H1: tiles of 256 x 128. 1792^2: 7 x 14 = 98 tiles fit one wave; one more row and column: 8 x 15 = 120 need two.
+  // Tiles of 256 x 128. 1792^2: 7 x 14 = 98 tiles fit one wave; one more row and column: 8 x 15 = 120 need two.
   // The time doubles for 0.1 % more work.
   const GpuPeak a100{108e12, 1e15, 108};
   const double one_tile = 2.0 * 256 * 128 * 4096 / 1e12;

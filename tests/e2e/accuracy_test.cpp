@@ -18,7 +18,7 @@ double relative_error(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("published runs: every scenario of one within 10 %, but BLOOM's (T-A8)", "[published][e2e]") {
+TEST_CASE("published runs: every scenario of one within 10 %, but BLOOM's", "[published][e2e]") {
   int runs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "scenarios/published")) {
     const std::string name = entry.path().stem().string();

@@ -1,5 +1,5 @@
-// Every sample of the formats that others write (../shared/data/formats): read, or refused with the sentence that says why.
-// The numbers were counted by a script of its own (EXPECTED.md beside the samples).
+// Every sample of the formats that others write: read, or refused with the sentence that says why.
+// The numbers were counted by an independent script.
 
 #include <filesystem>
 #include <set>
@@ -12,6 +12,7 @@
 
 #include "sim/engine/engine.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 #include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
 
@@ -21,13 +22,13 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path& samples() {
-  static const fs::path folder = fs::path(source_dir()) / "../shared/data/formats";
+  static const fs::path folder = measurements_of_others() / "formats";
   return folder;
 }
 
 bool samples_are_here() {
   if (fs::exists(samples())) return true;
-  WARN("skipped: no samples in ../shared/data/formats");
+  WARN("skipped: no samples in " << measurements_of_others());
   return false;
 }
 

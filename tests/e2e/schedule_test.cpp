@@ -42,7 +42,7 @@ std::size_t longest_line(const std::string& text) {
 
 TEST_CASE("schedule --json has the columns of the oracle file", "[e2e][schedule]") {
   const Sandbox sandbox;
-  // data/oracles/pipeline.csv: 1f1b,4,16,1,1,1,1,0.25,,64,48,0.25,64,4;3;2;1,…
+  // tests/data/oracles/pipeline.csv: 1f1b,4,16,1,1,1,1,0.25,,64,48,0.25,64,4;3;2;1,…
   const json one = answer(sandbox, "--schedule 1f1b --stages 4 --microbatches 16 --tc 0.25");
   CHECK(one == json::parse(R"({"schedule": "1f1b", "P": 4, "M": 16, "V": 1, "tF": 1, "tB": 1, "tW": 1, "tC": 0.25,
     "tFB": null, "makespan": 64, "ideal": 48, "bubble_fraction": 0.25, "max_rank_span": 64,
@@ -63,7 +63,7 @@ TEST_CASE("schedule --json has the columns of the oracle file", "[e2e][schedule]
 
 TEST_CASE("schedule: times per rank, decimals and blocking rules", "[e2e][schedule]") {
   const Sandbox sandbox;
-  // T-E2: one stage half again as slow.
+  // One stage half again as slow.
   CHECK(answer(sandbox, "--schedule 1f1b --tf 1,1,1.5,1 --tb 1,1,1.5,1 --tw 1,1,1.5,1")["makespan"] == 43.5);
   CHECK(answer(sandbox, "--schedule gpipe --tf .1 --tb .1 --tw .1 --tc 0")["makespan"] == 3.3);
   const std::string interleaved = "--schedule interleaved-1f1b --tf 8 --tb 8 --tw 8 --tc 1 ";

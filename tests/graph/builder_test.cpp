@@ -93,7 +93,7 @@ TEST_CASE("builder: overlapping gradients hides them, not overlapping shows them
   CHECK(exposed(shown, Traffic::gradients) == Approx(whole).epsilon(0.01));  // and the launch of the first
 }
 
-TEST_CASE("builder: ZeRO stages move what DOMAIN.md 3.1 says", "[oracle][graph]") {
+TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]") {
   const auto bytes = [](int zero, Collective what) {
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.parallel.zero_stage = zero;

@@ -71,7 +71,7 @@ CallCount count_calls(const WorkList& list, int ranks) {
 
 }  // namespace
 
-TEST_CASE("layer: GEMM shapes of Llama-3 70B on 8 tensor ranks (T-A3)", "[oracle][graph]") {
+TEST_CASE("layer: GEMM shapes of Llama-3 70B on 8 tensor ranks", "[oracle][graph]") {
   const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, true);
   const WorkList forward = LayerWork(model, plan).forward(0);
@@ -95,7 +95,7 @@ TEST_CASE("layer: the backward has one dgrad and one wgrad for every GEMM, of eq
   CHECK(matrix_flops(work.backward(0, BackwardPart::all, true)) == 3 * matrix_flops(work.forward(0)));
 }
 
-TEST_CASE("layer: tensor-parallel traffic of one layer (T-C5)", "[oracle][graph]") {
+TEST_CASE("layer: tensor-parallel traffic of one layer", "[oracle][graph]") {
   const Model model = llama3_70b();
   // Without sequence parallelism: 4 all-reduces of 2 T h bytes, 8 (t-1)/t m on the wire.
   const Plan plain = plan_of(model, 8, false);
@@ -130,7 +130,7 @@ TEST_CASE("layer: full recomputation repeats the forward with its collectives, s
   CHECK(repeated == 1);
 }
 
-TEST_CASE("layer: ring attention passes each block of keys and values on once (T-C7)", "[oracle][graph]") {
+TEST_CASE("layer: ring attention passes each block of keys and values on once", "[oracle][graph]") {
   Model model = llama3_70b();
   Parallel parallel;
   parallel.tp = 8;

@@ -1,4 +1,4 @@
-// Activations and parameters that wait on the host (DOMAIN.md 2.2).
+// Activations and parameters that wait on the host (docs/references.md#offloading).
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"

@@ -1,4 +1,4 @@
-// Bytes that each strategy moves, on the step graph itself. Worked examples of DOMAIN.md 3 by their ids.
+// Bytes that each strategy moves, on the step graph itself. Source: docs/references.md#tensor-parallel-traffic
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -10,7 +10,7 @@ using namespace tracecast;
 using tracecast::test::llama3_70b;
 using tracecast::test::small_scenario;
 
-TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message (T-C4)", "[oracle][graph]") {
+TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message", "[oracle][graph]") {
   const Model model = llama3_70b();
   Parallel parallel;
   parallel.tp = 8;
@@ -23,13 +23,13 @@ TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one me
   for (const WorkList& list : {layer.forward(0), layer.backward(0, BackwardPart::all, false)})
     for (const Work& work : list) {
       if (work.kind != Work::Kind::collective && work.kind != Work::Kind::start) continue;
-      CHECK(work.call.size.count == 536'870'912);  // what S3 calls the volume per layer
+      CHECK(work.call.size.count == 536'870'912);  // what the AWS P5 guide calls the volume per layer
       wire += 2.0 * 7 / 8 * static_cast<double>(work.call.size.count);
     }
   CHECK(80 * wire == Approx(300.6e9).epsilon(1e-3));
 }
 
-TEST_CASE("traffic: one activation per boundary and micro-batch in each direction (T-C6)", "[oracle][graph]") {
+TEST_CASE("traffic: one activation per boundary and micro-batch in each direction", "[oracle][graph]") {
   Scenario scenario = small_scenario(1, 4, 1);
   scenario.model.hidden_size = 8192;
   scenario.model.num_attention_heads = 64;
@@ -52,7 +52,7 @@ TEST_CASE("traffic: one activation per boundary and micro-batch in each directio
   CHECK(backward == forward);
 }
 
-TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)", "[oracle][graph]") {
+TEST_CASE("traffic: FSDP gathers twice with resharding and once without", "[oracle][graph]") {
   const auto gathered = [](bool reshard) {
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.training.global_batch_size = 8;
@@ -71,11 +71,12 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without (T-C1)",
   const std::int64_t weights = 2 * parameter_count(small_scenario(1, 1, 8).model).total();
   CHECK(gathered(false) == weights);
   CHECK(gathered(true) == 2 * weights);
-  // S3's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5 GB, not 245.
+  // The AWS P5 guide's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5
+  // GB, not 245.
   CHECK(3 * 140e9 * 7 / 8 == 367.5e9);
 }
 
-TEST_CASE("traffic: expert dispatch and combine (T-C8)", "[oracle][graph]") {
+TEST_CASE("traffic: expert dispatch and combine", "[oracle][graph]") {
   Model model = llama3_70b();
   model.hidden_size = 7168;
   model.num_attention_heads = 56;
@@ -98,7 +99,7 @@ TEST_CASE("traffic: expert dispatch and combine (T-C8)", "[oracle][graph]") {
   CHECK(exchanges == 2);
 }
 
-TEST_CASE("traffic: global batch = local batch x data-parallel ranks x micro-batches (T-C3)", "[oracle][graph]") {
+TEST_CASE("traffic: global batch = local batch x data-parallel ranks x micro-batches", "[oracle][graph]") {
   // 128 samples are 4 steps of batch 32 or 2 of batch 64; on 4 ranks of local batch 8 one step of 32 is one micro-batch.
   Scenario scenario = small_scenario(1, 1, 4);
   scenario.training.micro_batch_size = 8;

@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
 const DataPaths kData = shipped_data();
 
 RunGivens givens(const std::string& model, int gpus) {
@@ -251,7 +250,7 @@ TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {
 }
 
 TEST_CASE("launchers: every sample is read, or refused with the right sentence", "[io][launch]") {
-  const fs::path samples = kRoot / ".." / "shared" / "data" / "formats";
+  const fs::path samples = measurements_of_others() / "formats";
   if (!fs::exists(samples)) {
     WARN("skipped: no samples here");
     return;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSamples = source_dir() / ".." / "shared" / "data" / "formats" / "nccl-debug-log";
+const fs::path kSamples = measurements_of_others() / "formats" / "nccl-debug-log";
 
 NcclLog sample(const std::string& name) {
   std::ifstream stream(kSamples / name, std::ios::binary);

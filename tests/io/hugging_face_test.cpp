@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kSamples = source_dir() / "../shared/data/formats/hf-config";
+const fs::path kSamples = measurements_of_others() / "formats/hf-config";
 
 std::optional<Model> read(const std::string& text, std::string* complaint = nullptr) {
   const JsonDocument document = parse_json(text, "config.json").value();
@@ -44,7 +44,7 @@ TEST_CASE("hugging face: the published configs have their exact parameter counts
     WARN("skipped: " << kSamples << " is not there");
     return;
   }
-  // data/formats/EXPECTED.md
+  // Parameters of the published checkpoints.
   const std::map<std::string, std::int64_t> expected{{"DeepSeek-V3", 671'026'419'200},
                                                      {"Llama-2-13b-hf", 13'015'864'320},
                                                      {"Llama-2-70b-hf", 68'976'648'192},

@@ -30,7 +30,7 @@ std::string complaint(std::string text) {
 
 }  // namespace
 
-TEST_CASE("models: the shipped files have the published parameter counts (T-A1, T-A2)", "[io][model][oracle]") {
+TEST_CASE("models: the shipped files have the published parameter counts", "[io][model][oracle]") {
   CHECK(parameters("llama-2-7b") == 6'738'415'616);
   CHECK(parameters("llama-2-13b") == 13'015'864'320);
   CHECK(parameters("llama-2-70b") == 68'976'648'192);
@@ -58,7 +58,7 @@ TEST_CASE("models: the shipped files have the published parameter counts (T-A1, 
         2 * 125696LL * 4096 + 32 * (4 * 4096LL * 4096 + 3 * 4096LL * 11008 + 8192) + 4096);
   CHECK(parameters("baichuan-2-13b") ==
         2 * 125696LL * 5120 + 40 * (4 * 5120LL * 5120 + 3 * 5120LL * 13696 + 10240) + 5120);
-  // Billions with two decimals, as DOMAIN.md T-A2 prints them.
+  // Billions with two decimals, as the paper's table 1 prints them.
   const auto hundredths = [](const char* name) { return (parameters(name) + 5'000'000) / 10'000'000; };
   CHECK(hundredths("gpt-1.7b") == 165);
   CHECK(hundredths("gpt-3.6b") == 356);

@@ -28,7 +28,7 @@ TEST_CASE("Every shipped topology reads", "[io][network]") {
   CHECK(files >= 20);
 }
 
-TEST_CASE("dgx-h100 and meta-24k-h100 are what DOMAIN.md 6 says", "[oracle][io][network]") {
+TEST_CASE("dgx-h100 and meta-24k-h100 are what their sources say", "[oracle][io][network]") {
   const Cluster dgx = read_topology(kTopologies / "dgx-h100.json").value();
   CHECK(dgx.gpu == "h100");
   CHECK(dgx.node.gpus == 8);

@@ -18,7 +18,7 @@ std::string message(const Model& model) {
 
 }  // namespace
 
-TEST_CASE("T-A1: parameter counts are exact", "[oracle][model]") {
+TEST_CASE("parameter counts are exact", "[oracle][model]") {
   CHECK(parameters(llama(32, 4096, 11008, 32, 32, 32000)) == 6'738'415'616);
   CHECK(parameters(llama(40, 5120, 13824, 40, 40, 32000)) == 13'015'864'320);
   CHECK(parameters(llama(80, 8192, 28672, 64, 8, 32000)) == 68'976'648'192);
@@ -34,7 +34,7 @@ TEST_CASE("T-A1: parameter counts are exact", "[oracle][model]") {
   CHECK(active_parameters(llama3_8b()) == parameters(llama3_8b()));
 }
 
-TEST_CASE("T-A2: the table of Megatron SC21, in units of 10^7 as printed", "[oracle][model]") {
+TEST_CASE("the table of Megatron SC21, in units of 10^7 as printed", "[oracle][model]") {
   struct Row {
     std::int64_t hidden;
     int layers;
@@ -80,7 +80,7 @@ TEST_CASE("a layer's parameters sum up to the model's", "[property][model]") {
 }
 
 TEST_CASE("an encoder-decoder has cross-attention in the decoder", "[oracle][model]") {
-  // The translation model of S4: embedding 512, six blocks each, eight heads, expansion 1.
+  // A small translation model: embedding 512, six blocks each, eight heads, expansion 1.
   Model model = llama(6, 512, 512, 8, 8, 10000);
   model.activation = Activation::relu;
   model.norm_bias = model.mlp_bias = model.qkv_bias = model.attention_output_bias = true;
@@ -113,7 +113,7 @@ TEST_CASE("MoE layers start after the dense ones, every n-th", "[model]") {
   CHECK_FALSE(llama3_8b().is_moe_layer(5));
 }
 
-TEST_CASE("T-A5: training FLOPs per token at s = 8192", "[oracle][model]") {
+TEST_CASE("training FLOPs per token at s = 8192", "[oracle][model]") {
   const auto flops = [](const Model& model, FlopsConvention convention) {
     return model_flops_per_token(model, 8192, convention);
   };
@@ -125,7 +125,7 @@ TEST_CASE("T-A5: training FLOPs per token at s = 8192", "[oracle][model]") {
   CHECK(flops(llama3_405b(), FlopsConvention::model_full_attn) == Approx(2.625425e12).epsilon(1e-6));
 }
 
-TEST_CASE("T-A6: MFU of Korthikanti's table 5 from the model FLOPs", "[oracle][model]") {
+TEST_CASE("MFU of Korthikanti's table 5 from the model FLOPs", "[oracle][model]") {
   struct Row {
     int layers;
     std::int64_t hidden;
@@ -143,7 +143,7 @@ TEST_CASE("T-A6: MFU of Korthikanti's table 5 from the model FLOPs", "[oracle][m
 }
 
 TEST_CASE("MoE counts active experts, router and shared expert; windows cap the attended keys", "[oracle][model]") {
-  // Rows of data/validation/runs.csv: Megatron-Bridge GPT-OSS-120B at s = 4096, 13045 tokens/s/GPU.
+  // Rows of scenarios/runs/published.csv: Megatron-Bridge GPT-OSS-120B at s = 4096, 13045 tokens/s/GPU.
   const Model model = gpt_oss(36, 128);
   CHECK(13045 * model_flops_per_token(model, 4096, FlopsConvention::model_full_attn) ==
         Approx(450.36e12).epsilon(1e-5));

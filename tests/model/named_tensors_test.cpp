@@ -101,7 +101,7 @@ std::int64_t total(const Tensors& tensors) {
 
 }  // namespace
 
-TEST_CASE("S0: Megatron's and Hugging Face's tensors hold the same parameters", "[oracle][model]") {
+TEST_CASE("Megatron's and Hugging Face's tensors hold the same parameters", "[oracle][model]") {
   const std::string name =
       GENERATE("llama-2-7b", "llama-3.1-405b", "qwen3-8b", "gpt2-1.5b", "bloom-176b", "llm-jp-13b");
   const int tp = GENERATE(1, 3, 8);

@@ -26,7 +26,7 @@ Operator attention(bool causal, Pass pass, OperatorKind kind = OperatorKind::att
 
 }  // namespace
 
-TEST_CASE("T-A3: operators of Llama-3 70B, b = 1, s = 8192, t = 8", "[oracle][model]") {
+TEST_CASE("operators of Llama-3 70B, b = 1, s = 8192, t = 8", "[oracle][model]") {
   CHECK(flops(gemm(8192, 1280, 8192)).count == Approx(1.717987e11).epsilon(1e-6));
   CHECK(flops(gemm(8192, 8192, 1024)).count == Approx(1.374390e11).epsilon(1e-6));
   CHECK(flops(gemm(8192, 7168, 8192)).count == Approx(9.620727e11).epsilon(1e-6));

@@ -4,12 +4,12 @@
 
 using namespace tracecast;
 
-TEST_CASE("scaling: training days of SC'21 are 8 D N / (G achieved) (T-A7)", "[oracle][model][scaling]") {
+TEST_CASE("scaling: training days of SC'21 are 8 D N / (G achieved)", "[oracle][model][scaling]") {
   CHECK(days_at(compute_of(174.6e9, 300e9, ComputeRule::recompute_8_nd), 1024, 140e12) == Approx(33.8).margin(0.06));
   CHECK(days_at(compute_of(1e12, 450e9, ComputeRule::recompute_8_nd), 3072, 163e12) == Approx(83.2).margin(0.06));
 }
 
-TEST_CASE("1-2 1-4 1-5 1-6: compute of published models (T-A9)", "[seeds][oracle][model][scaling]") {
+TEST_CASE("compute of published models", "[row-1-2][row-1-4][row-1-5][row-1-6][requirements][oracle][model][scaling]") {
   struct Row {
     const char* name;
     double ratio;
@@ -32,14 +32,16 @@ TEST_CASE("1-2 1-4 1-5 1-6: compute of published models (T-A9)", "[seeds][oracle
   CHECK(15e12 / 8.03e9 == Approx(1868).epsilon(1e-3));  // Llama-3 8B: cheap inference is paid with training
 }
 
-TEST_CASE("1-3: 20 tokens per parameter; Chinchilla's compute gives 70 billion", "[seeds][oracle][scaling]") {
+TEST_CASE("20 tokens per parameter; Chinchilla's compute gives 70 billion",
+          "[row-1-3][requirements][oracle][scaling]") {
   const ModelBudget budget = compute_optimal(5.88e23);
   CHECK(budget.parameters == Approx(70.0e9).epsilon(1e-12));
   CHECK(budget.tokens == Approx(1400e9).epsilon(1e-12));
   CHECK(compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd) == Approx(5.88e23));
 }
 
-TEST_CASE("1-7 to 1-13: what the days of the lecture imply (T-A10)", "[seeds][oracle][model][scaling]") {
+TEST_CASE("what the days of the lecture imply",
+          "[row-1-7][row-1-8][row-1-9][row-1-10][row-1-11][row-1-12][row-1-13][requirements][oracle][model][scaling]") {
   struct Row {
     const char* machine;
     double tflops_3e24;  ///< per device; of ABCI all together

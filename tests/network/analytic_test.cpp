@@ -20,7 +20,7 @@ double busbw_GBps(const Cluster& cluster, const std::string& architecture, const
   return bus_bandwidth(call.collective, cluster.world_size, call.size, cost.duration) * 1e-9;
 }
 
-TEST_CASE("DOMAIN.md 4.1: bus bandwidth", "[oracle][network]") {
+TEST_CASE("bus bandwidth by nccl-tests' definition", "[oracle][network]") {
   // 1 GB in 10 ms is 100 GB/s of algbw.
   const Bytes size{1'000'000'000};
   CHECK(bus_bandwidth(Collective::all_reduce, 8, size, 10_ms) == Approx(175e9));
@@ -34,7 +34,7 @@ TEST_CASE("DOMAIN.md 4.1: bus bandwidth", "[oracle][network]") {
 TEST_CASE("Without corrections the analytic model is NCCL's", "[oracle][network]") {
   Cluster cluster = dgx_h100(8);
   const CollectiveCall call{Collective::all_reduce, 1_GiB, Algorithm::ring, Protocol::simple};
-  CHECK(microseconds(on_all(cluster, "Hopper", call).duration) == Approx(5275.58).margin(0.005));  // T-D2
+  CHECK(microseconds(on_all(cluster, "Hopper", call).duration) == Approx(5275.58).margin(0.005));
   SECTION("and each correction does what it says") {
     const double latency = 56.0;
     const double transfer = 5275.58 - latency;

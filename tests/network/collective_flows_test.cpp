@@ -98,7 +98,7 @@ TEST_CASE("A broadcast reaches everybody from rank 0", "[property][network]") {
   }
 }
 
-TEST_CASE("Bytes that each rank sends and receives, by the formulas of DOMAIN.md 4.2", "[oracle][network]") {
+TEST_CASE("Bytes that each rank sends and receives, by the formulas of the algorithms", "[oracle][network]") {
   const std::int64_t size = std::int64_t{3} << 30;  // divisible by all group and channel counts below
   for (const int ranks : {8, 16, 64, 96}) {
     INFO(ranks << " ranks");

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-TEST_CASE("T-D1: the first tree over 14 ranks", "[oracle][network]") {
+TEST_CASE("the first tree over 14 ranks", "[oracle][network]") {
   const std::vector<int> parents{-1, 2, 4, 2, 8, 6, 4, 6, 0, 10, 12, 10, 8, 12};
   for (int rank = 0; rank < 14; ++rank) CHECK(first_tree(rank, 14).parent == parents[static_cast<std::size_t>(rank)]);
   CHECK(first_tree(8, 14).children == std::vector<int>{4, 12});

@@ -15,7 +15,7 @@ inline Cluster three_tiers(const std::string& kind, int nodes) {
   return cluster;
 }
 
-/// DOMAIN.md 6.3: 128 nodes of 4 NICs a group, 32 routers, 74 groups joined by 4 cables each.
+/// docs/references.md#frontier: 128 nodes of 4 NICs a group, 32 routers, 74 groups joined by 4 cables each.
 inline Cluster frontier_like(int nodes) {
   using namespace literals;
   Cluster cluster = dgx_a100(8 * nodes);

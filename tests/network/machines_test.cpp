@@ -1,4 +1,4 @@
-// The machines that the seeds speak of, as their topologies have them (SEEDS.md, row by row).
+// The machines of the requirements, as their topologies have them.
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
@@ -28,7 +28,8 @@ Bandwidth injection(const Cluster& cluster) {
   return {sum};
 }
 
-TEST_CASE("0-15 ABCI A: 120 nodes of 8 A100-40GB, 4 x HDR200, NVLink 300 GB/s a direction", "[seeds][network]") {
+TEST_CASE("ABCI A: 120 nodes of 8 A100-40GB, 4 x HDR200, NVLink 300 GB/s a direction",
+          "[row-0-15][requirements][network]") {
   const Cluster cluster = machine("abci-a");
   CHECK(cluster.world_size == 960);
   CHECK(cluster.gpu == "a100-40gb");
@@ -38,7 +39,7 @@ TEST_CASE("0-15 ABCI A: 120 nodes of 8 A100-40GB, 4 x HDR200, NVLink 300 GB/s a 
   for (int gpu = 0; gpu < 8; ++gpu) CHECK(topology.nics_of(0, gpu) == std::vector<int>{gpu / 2});
 }
 
-TEST_CASE("0-16 mdx: 12 nodes are 96 A100-40GB; the fabric is a parameter", "[seeds][network]") {
+TEST_CASE("mdx: 12 nodes are 96 A100-40GB; the fabric is a parameter", "[row-0-16][requirements][network]") {
   const Cluster cluster = machine("mdx", 96);
   CHECK(cluster.nodes() == 12);
   CHECK(cluster.gpu == "a100-40gb");
@@ -48,7 +49,7 @@ TEST_CASE("0-16 mdx: 12 nodes are 96 A100-40GB; the fabric is a parameter", "[se
   CHECK(injection(faster).bytes_per_second == 2 * injection(cluster).bytes_per_second);
 }
 
-TEST_CASE("1-9 Frontier: a dragonfly of 74 groups; 37,888 modules are 75,776 dies", "[seeds][network]") {
+TEST_CASE("Frontier: a dragonfly of 74 groups; 37,888 modules are 75,776 dies", "[row-1-9][requirements][network]") {
   const Cluster cluster = machine("frontier");
   CHECK(cluster.world_size == 2 * 37'888);
   const Topology topology(cluster);
@@ -58,7 +59,7 @@ TEST_CASE("1-9 Frontier: a dragonfly of 74 groups; 37,888 modules are 75,776 die
   CHECK(fabric.global_links() == 4);
 }
 
-TEST_CASE("1-10 LUMI: 2,978 nodes hold the 20,480 dies that are 10,240 modules", "[seeds][network]") {
+TEST_CASE("LUMI: 2,978 nodes hold the 20,480 dies that are 10,240 modules", "[row-1-10][requirements][network]") {
   const Cluster cluster = machine("lumi");
   CHECK(cluster.max_nodes == 2978);
   CHECK(cluster.node.gpus == 8);
@@ -66,13 +67,13 @@ TEST_CASE("1-10 LUMI: 2,978 nodes hold the 20,480 dies that are 10,240 modules",
   CHECK(cluster.world_size >= 20'480);
 }
 
-TEST_CASE("1-11 Aurora: 10,624 nodes of 6 are 63,744 GPUs", "[seeds][network]") {
+TEST_CASE("Aurora: 10,624 nodes of 6 are 63,744 GPUs", "[row-1-11][requirements][network]") {
   const Cluster cluster = machine("aurora");
   CHECK(cluster.world_size == 63'744);
   CHECK(injection(cluster) == 200_GBps);
 }
 
-TEST_CASE("1-12 Fugaku: 158,976 nodes in a torus of six dimensions", "[seeds][network]") {
+TEST_CASE("Fugaku: 158,976 nodes in a torus of six dimensions", "[row-1-12][requirements][network]") {
   const Cluster cluster = machine("fugaku");
   CHECK(cluster.world_size == 158'976);
   const Topology topology(cluster);
@@ -82,14 +83,14 @@ TEST_CASE("1-12 Fugaku: 158,976 nodes in a torus of six dimensions", "[seeds][ne
   CHECK(Routing(topology).route(0, farthest).switches == 1 + 38);
 }
 
-TEST_CASE("1-13 ABCI: 960 A100 and 4,352 V100", "[seeds][network]") {
+TEST_CASE("ABCI: 960 A100 and 4,352 V100", "[row-1-13][requirements][network]") {
   CHECK(machine("abci-a").world_size == 960);
   const Cluster v100 = machine("abci-v");
   CHECK(v100.world_size == 4352);
   CHECK(injection(v100) == 25_GBps);
 }
 
-TEST_CASE("3-13 AWS P5: 8 H100 with EFA of 3,200 Gb/s, 32 x 100 Gb/s, 4 a GPU", "[seeds][network]") {
+TEST_CASE("AWS P5: 8 H100 with EFA of 3,200 Gb/s, 32 x 100 Gb/s, 4 a GPU", "[row-3-13][requirements][network]") {
   const Cluster cluster = machine("aws-p5", 16);
   CHECK(injection(cluster) == 400_GBps);
   const Topology topology(cluster);
@@ -98,7 +99,7 @@ TEST_CASE("3-13 AWS P5: 8 H100 with EFA of 3,200 Gb/s, 32 x 100 Gb/s, 4 a GPU", 
   CHECK(bottleneck(topology, Routing(topology).route(0, 8)) == 50_GBps);
 }
 
-TEST_CASE("3-24 H100: NVLink 4 of 900 GB/s is 450 GB/s a direction", "[seeds][network]") {
+TEST_CASE("H100: NVLink 4 of 900 GB/s is 450 GB/s a direction", "[row-3-24][requirements][network]") {
   const Topology topology(machine("dgx-h100", 8));
   CHECK(topology.link(topology.node().nvswitch_link(0)).capacity == 450_GBps);
   CHECK(topology.link(topology.node().nvswitch_link(0) + 1).capacity == 450_GBps);

@@ -9,7 +9,7 @@ namespace {
 
 using namespace literals;
 
-/// DOMAIN.md T-D3: 128 GPUs on 16 nodes, 8 channels of 45 GB/s, Intel.
+/// 128 GPUs on 16 nodes, 8 channels of 45 GB/s, Intel.
 NcclCommunicator sixteen_nodes() {
   NcclCommunicator comm;
   comm.ranks = 128;
@@ -24,7 +24,7 @@ double all_reduce_us(const NcclCommunicator& comm, Algorithm algorithm, Protocol
   return nccl_time_us(comm, nccl_cost(comm, Collective::all_reduce, algorithm, protocol), Collective::all_reduce, size);
 }
 
-TEST_CASE("T-D2: NCCL's forecast of a ring over 8 GPUs of one node", "[oracle][network]") {
+TEST_CASE("NCCL's forecast of a ring over 8 GPUs of one node", "[oracle][network]") {
   NcclCommunicator comm;
   comm.ring = {12, 30, 30};
   const NcclCost ring = nccl_cost(comm, Collective::all_reduce, Algorithm::ring, Protocol::simple);
@@ -35,7 +35,7 @@ TEST_CASE("T-D2: NCCL's forecast of a ring over 8 GPUs of one node", "[oracle][n
   CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_GiB) == Approx(5275.58).margin(0.005));
 }
 
-TEST_CASE("T-D3: NCCL's forecast of ring and tree over 16 nodes", "[oracle][network]") {
+TEST_CASE("NCCL's forecast of ring and tree over 16 nodes", "[oracle][network]") {
   const NcclCommunicator comm = sixteen_nodes();
   const NcclCost ring = nccl_cost(comm, Collective::all_reduce, Algorithm::ring, Protocol::simple);
   // (8.4 + 224 x 3.4 + 30 x 14) x 1.4
@@ -51,7 +51,7 @@ TEST_CASE("T-D3: NCCL's forecast of ring and tree over 16 nodes", "[oracle][netw
   CHECK(all_reduce_us(comm, Algorithm::tree, Protocol::simple, 1_MiB) == Approx(190.96).margin(0.005));
 }
 
-TEST_CASE("T-D4: a flat ring against reduce, exchange, gather", "[oracle][network]") {
+TEST_CASE("a flat ring against reduce, exchange, gather", "[oracle][network]") {
   // 8 NICs of 48 GB/s and 370 GB/s of NVLink per GPU; only the bandwidth terms.
   const auto milliseconds = [](int ranks, int nodes, double bus, Collective collective, Bytes size) {
     NcclCommunicator comm;
@@ -86,7 +86,7 @@ TEST_CASE("NCCL's channels are those seen on real machines", "[oracle][network]"
     const NcclCost nvls = nccl_cost(h100, Collective::all_reduce, Algorithm::nvls, Protocol::simple);
     CHECK(nvls.bandwidth * 2 * 7 / 8 == Approx(476));
   }
-  SECTION("8 x 45 over 8 NDR NICs (T-D3), 8 x 24 over 8 HDR NICs, 4 x 24 where two GPUs share a NIC") {
+  SECTION("8 x 45 over 8 NDR NICs, 8 x 24 over 8 HDR NICs, 4 x 24 where two GPUs share a NIC") {
     const auto total = [](const Cluster& cluster, NcclArchitecture architecture) {
       const NcclGraph ring = nccl_communicator(cluster, place(cluster, range(32), 1), architecture).ring;
       return ring.channels * ring.inter;

@@ -21,7 +21,7 @@ std::vector<int> switches_by_tier(const Topology& topology) {
   return counts;
 }
 
-TEST_CASE("T-F1: switches of a rail-optimised SuperPOD of 64-port switches", "[oracle][network]") {
+TEST_CASE("switches of a rail-optimised SuperPOD of 64-port switches", "[oracle][network]") {
   struct Row {
     int units, nodes, leaves, spines, cores;
   };
@@ -39,7 +39,7 @@ TEST_CASE("T-F1: switches of a rail-optimised SuperPOD of 64-port switches", "[o
   CHECK(cables == 8 * row.nodes);
 }
 
-TEST_CASE("T-F2: Frontier's dragonfly", "[oracle][network]") {
+TEST_CASE("Frontier's dragonfly", "[oracle][network]") {
   const Topology topology(frontier_like(9472));
   const auto& fabric = std::get<DragonflyFabric>(topology.fabric());
   CHECK(fabric.groups() == 74);
@@ -68,7 +68,7 @@ TEST_CASE("T-F2: Frontier's dragonfly", "[oracle][network]") {
   CHECK(local == 32 * 31 * 25'000'000'000);
 }
 
-TEST_CASE("T-F3: Fugaku's torus", "[oracle][network]") {
+TEST_CASE("Fugaku's torus", "[oracle][network]") {
   const std::vector<int> lengths{24, 23, 24, 2, 3, 2};
   const Topology topology(torus(158'976, lengths));
   CHECK(24 * 23 * 24 * 12 == 158'976);

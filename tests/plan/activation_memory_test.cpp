@@ -10,7 +10,7 @@ using namespace tracecast;
 using namespace tracecast::literals;
 using namespace tracecast::test;
 
-TEST_CASE("T-B5: activations per layer in MiB, Korthikanti's modes", "[oracle][memory]") {
+TEST_CASE("activations per layer in MiB, Korthikanti's modes", "[oracle][memory]") {
   struct Row {
     std::int64_t hidden;
     int heads;
@@ -41,7 +41,7 @@ TEST_CASE("T-B5: activations per layer in MiB, Korthikanti's modes", "[oracle][m
   CHECK(mib(8, true, Recompute::full) == row.mib[5] / 8);
 }
 
-TEST_CASE("T-B6: Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 8", "[oracle][memory]") {
+TEST_CASE("Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 8", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 8192;
   Parallel parallel;
@@ -182,7 +182,7 @@ TEST_CASE("activations of other layers: experts, latent attention, norms over he
         Bytes{1024 * (2 * 32 * 1024 - 4 * 32)});
 }
 
-TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 logits (T-A4)", "[oracle][memory]") {
+TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 logits", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 8192;
   Parallel parallel;

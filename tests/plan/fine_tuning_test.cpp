@@ -73,7 +73,7 @@ TEST_CASE("lora: only adapters have gradients and optimizer states", "[oracle][p
   CHECK(sharded.optimizer == Bytes{8 * adapters} / 8);
 }
 
-TEST_CASE("2-9: frozen layers change gradients and optimizer memory, not weights", "[seeds][plan][lora]") {
+TEST_CASE("frozen layers change gradients and optimizer memory, not weights", "[row-2-9][requirements][plan][lora]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Training training = training_of();
   const MemoryByKind all = memory_of(model, training, 1, 8);
@@ -88,7 +88,8 @@ TEST_CASE("2-9: frozen layers change gradients and optimizer memory, not weights
   CHECK(half.activations < all.activations);  // nothing is kept below the first trained layer
 }
 
-TEST_CASE("2-12: frozen parameters save weight gradients: 4N in place of 6N", "[seeds][oracle][plan][lora]") {
+TEST_CASE("frozen parameters save weight gradients: 4N in place of 6N",
+          "[row-2-12][requirements][oracle][plan][lora]") {
   const Model model = llama_2_70b();
   const Training full = training_of();
   CHECK(training_flops_per_token(model, full, FlopsConvention::model_causal) ==

@@ -11,7 +11,7 @@
 
 namespace tracecast::test {
 
-/// The settings of DOMAIN.md's "2 + 2 + 12" and "2 + 4 + 12".
+/// The settings of docs/references.md#bytes-per-parameter: "2 + 2 + 12" and "2 + 4 + 12".
 inline Training zero_paper() {
   Training training;
   training.grad_reduce_dtype = Precision::bf16;

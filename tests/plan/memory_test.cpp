@@ -42,7 +42,7 @@ TEST_CASE("bytes per parameter of every recipe", "[oracle][memory]") {
   CHECK(bytes_per_parameter(t, 0) == StateBytes{4, 4, 8});
   t = zero_paper();
   t.master_weights = false;
-  CHECK(bytes_per_parameter(t, 0) == StateBytes{2, 2, 4});  // S3's "bf16 everything"
+  CHECK(bytes_per_parameter(t, 0) == StateBytes{2, 2, 4});  // the AWS P5 guide's "bf16 everything"
   t = zero_paper();
   t.optimizer = OptimizerKind::momentum;
   CHECK(bytes_per_parameter(t, 0) == StateBytes{2, 2, 8});
@@ -53,18 +53,18 @@ TEST_CASE("bytes per parameter of every recipe", "[oracle][memory]") {
   CHECK(bytes_per_parameter(t, 0) == StateBytes{2, 4, 12});
 }
 
-TEST_CASE("T-B1: the ZeRO paper's figure, 7.5e9 parameters over 64 ranks", "[oracle][memory]") {
+TEST_CASE("the ZeRO paper's figure, 7.5e9 parameters over 64 ranks", "[oracle][memory]") {
   CHECK(states_gb(7.5e9, zero_paper(), 0, 64) == Approx(120));
   CHECK(states_gb(7.5e9, zero_paper(), 1, 64) == Approx(31.41).epsilon(1e-3));
   CHECK(states_gb(7.5e9, zero_paper(), 2, 64) == Approx(16.64).epsilon(1e-3));
   CHECK(states_gb(7.5e9, zero_paper(), 3, 64) == Approx(1.875));
 }
 
-TEST_CASE("T-B2: GPT-2 1.5B at 16 bytes per parameter is 24 GB", "[oracle][memory]") {
+TEST_CASE("GPT-2 1.5B at 16 bytes per parameter is 24 GB", "[oracle][memory]") {
   CHECK(states_gb(1.5e9, zero_paper(), 0, 1) == Approx(24));
 }
 
-TEST_CASE("T-B3: 70B in S3's eight bytes and in sixteen", "[oracle][memory]") {
+TEST_CASE("70B in the AWS P5 guide's eight bytes and in sixteen", "[oracle][memory]") {
   Training eight = zero_paper();
   eight.master_weights = false;
   const MemoryByKind ddp = model_states(70'000'000'000, eight, 0, 8);
@@ -79,7 +79,7 @@ TEST_CASE("T-B3: 70B in S3's eight bytes and in sixteen", "[oracle][memory]") {
   CHECK(states_gb(70e9, zero_paper(), 3, 8) == Approx(140));
 }
 
-TEST_CASE("T-B4: model states per GPU of known layouts, uniform stages", "[oracle][memory]") {
+TEST_CASE("model states per GPU of known layouts, uniform stages", "[oracle][memory]") {
   const double llama_70b = 70'553'706'496.0 / 8;
   CHECK(states_gb(llama_70b, zero_paper(), 3, 4) == Approx(35.28).epsilon(2e-4));
   CHECK(states_gb(llama_70b, zero_paper(), 1, 4) == Approx(61.73).epsilon(2e-4));
@@ -184,7 +184,7 @@ TEST_CASE("in-flight micro-batches follow from the schedule", "[oracle][memory]"
     int vpp;
     std::vector<int> in_flight;
   };
-  // DOMAIN.md 5.5, P = 4 and M = 8, in chunks.
+  // P = 4 and M = 8, in chunks.
   const auto row = GENERATE(Row{"gpipe", 1, {8, 8, 8, 8}}, Row{"1f1b", 1, {4, 3, 2, 1}},
                             Row{"interleaved-1f1b", 2, {11, 9, 7, 5}}, Row{"interleaved-1f1b", 4, {19, 17, 15, 13}});
   const Plan plan = middle_stages(model, 4, row.vpp, training);

@@ -79,7 +79,7 @@ TEST_CASE("context parallelism shortens micro-batches and widens the gradient gr
   CHECK(plan->shard_group() == 32);
 }
 
-TEST_CASE("T-0c: S0's 175B layout of 392 GPUs multiplies to 196", "[error][plan]") {
+TEST_CASE("LLM-jp's 175B layout of 392 GPUs multiplies to 196", "[error][plan]") {
   const Model model = gpt(96, 12288, 96, 51200, 2048);
   Parallel parallel;
   parallel.tp = 2;

@@ -45,9 +45,9 @@ TEST_CASE("Llama 3.1 405B on 8,192 H100 fits, as it did", "[memory][published]")
 }
 
 TEST_CASE("peak memory of published runs", "[memory][published]") {
-  // data/validation/runs.csv, Zero Bubble (arXiv 2401.10241): 22 layers of 2304, eight stages, micro-batches of six, fp16;
-  // what PyTorch calls max_memory_allocated. The vocabulary is not printed; 51,200 is assumed. Its automatic schedule fills
-  // every rank up to the limit that it calls 2p, zb-h2 only the first.
+  // scenarios/runs/published.csv, Zero Bubble (arXiv 2401.10241): 22 layers of 2304, eight stages, micro-batches of
+  // six, fp16; what PyTorch calls max_memory_allocated. The vocabulary is not printed; 51,200 is assumed. Its automatic
+  // schedule fills every rank up to the limit that it calls 2p, zb-h2 only the first.
   Model model = gpt(22, 2304, 24, 51200, 1024);
   model.tied_embeddings = false;
   Training training = zero_paper();

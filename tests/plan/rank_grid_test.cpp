@@ -17,7 +17,7 @@ std::string message(const std::string& order) {
 
 }  // namespace
 
-TEST_CASE("T-0b: rank 37 of t = 8, C = 1, D = 4, P = 2", "[oracle][plan]") {
+TEST_CASE("rank 37 of t = 8, C = 1, D = 4, P = 2", "[oracle][plan]") {
   const RankGrid grid({8, 1, 4, 2}, kDefault);
   CHECK(grid.ranks() == 64);
   CHECK(grid.coordinates(37) == Coordinates{{5, 0, 0, 1}});
@@ -36,7 +36,7 @@ TEST_CASE("groups: tensor-parallel contiguous, data-parallel strided, pipeline n
   CHECK(grid.group(6, {}) == std::vector<int>{6});
 }
 
-TEST_CASE("S1: tensor in the node, pipeline between nodes of a rack, data across racks", "[oracle][plan]") {
+TEST_CASE("tensor in the node, pipeline between nodes of a rack, data across racks", "[oracle][plan]") {
   const auto order = parse_rank_order("tp-pp-dp");
   REQUIRE(order);
   CHECK(*order == std::array<Axis, kAxes>{Axis::tp, Axis::pp, Axis::dp, Axis::cp});

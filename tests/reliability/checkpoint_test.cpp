@@ -18,7 +18,7 @@ CheckpointSettings tectonic() {
 
 }  // namespace
 
-TEST_CASE("T-G2: size of a checkpoint and its time at 2 TB/s", "[oracle][reliability]") {
+TEST_CASE("size of a checkpoint and its time at 2 TB/s", "[oracle][reliability]") {
   CHECK(terabytes(checkpoint_size(8'030'261'248, 14)) == Approx(0.112).epsilon(5e-3));
   CHECK(terabytes(checkpoint_size(70'553'706'496, 14)) == Approx(0.988).epsilon(5e-3));
   CHECK(terabytes(checkpoint_size(405'853'388'800, 14)) == Approx(5.682).epsilon(5e-4));
@@ -37,7 +37,7 @@ TEST_CASE("the slower of a rank's rate and the file system's decides", "[oracle]
   CHECK(write_time(settings, sharded) == 3_s + 280_ms);
   // Without ZeRO only the ranks of one replica write.
   CHECK(write_time(settings, {1'000'000'000, 100, 10}) == 3_s + 1400_ms);
-  // S4: rank 0 saves the model.
+  // Rank 0 saves the model.
   settings.mode = CheckpointMode::rank0;
   CHECK(write_time(settings, sharded) == 17_s);
 }

@@ -4,7 +4,7 @@
 
 using namespace tracecast;
 
-TEST_CASE("T-G3: expected time and goodput of a segment", "[oracle][reliability]") {
+TEST_CASE("expected time and goodput of a segment", "[oracle][reliability]") {
   CheckpointRegime llama{.mtbf_s = 11135, .checkpoint_s = 60, .restart_s = 600};
   CHECK(segment_time_s(3600, llama) == Approx(4573.1).epsilon(1e-5));
   CHECK(segment_goodput(3600, llama) == Approx(0.787212).epsilon(1e-6));
@@ -18,7 +18,7 @@ TEST_CASE("T-G3: expected time and goodput of a segment", "[oracle][reliability]
         Approx(0.789501).epsilon(1e-6));
 }
 
-TEST_CASE("T-G4: best interval after Young, Daly and exactly", "[oracle][reliability]") {
+TEST_CASE("best interval after Young, Daly and exactly", "[oracle][reliability]") {
   const auto [delta, mu, young, daly, exact] =
       GENERATE(table<double, double, double, double, double>({{60, 11135, 1155.9, 1116.3, 1116.3},
                                                               {30, 11135, 817.4, 797.5, 797.5},

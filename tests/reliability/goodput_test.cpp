@@ -95,8 +95,7 @@ struct FullStepTimes final : StepTimes {
 
 }  // namespace
 
-TEST_CASE("T-G3: simulated goodput of a segment is the closed form, within three standard errors",
-          "[oracle][reliability]") {
+TEST_CASE("simulated goodput of a segment is the closed form, within three standard errors", "[oracle][reliability]") {
   const bool in_restart = GENERATE(true, false);
   const auto [mu, tau, delta, restart] = GENERATE(table<double, int, double, double>({{11135, 3600, 60, 600},
                                                                                       {11135, 1800, 30, 600},
@@ -125,8 +124,7 @@ TEST_CASE("waiting share is Erlang's loss formula", "[oracle][reliability]") {
   CHECK(waiting_share(2, 2) == Approx(4.0 / 19));
 }
 
-TEST_CASE("T-G5: the share of time without enough nodes is Erlang's, for any law of the repair",
-          "[oracle][reliability]") {
+TEST_CASE("the share of time without enough nodes is Erlang's, for any law of the repair", "[oracle][reliability]") {
   const int spares = GENERATE(0, 2);
   const LawKind law = GENERATE(LawKind::exponential, LawKind::fixed, LawKind::weibull);
   const double repair = 20'000;

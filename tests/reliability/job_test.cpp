@@ -217,7 +217,7 @@ TEST_CASE("a crash that goes back before a corruption undoes it", "[oracle][reli
   CHECK(history.interruptions == 1);
 }
 
-TEST_CASE("S0: a loss spike at a token count costs (q + z) steps and a restart", "[oracle][reliability]") {
+TEST_CASE("a loss spike at a token count costs (q + z) steps and a restart", "[oracle][reliability]") {
   const int q = 100, z = 300;
   JobSpec spec = quiet_job();
   spec.course.target_tokens = 2'000'000;
@@ -303,7 +303,7 @@ TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]
   CHECK(history.wall == s(200 + 4 + 100 + 10 + 2));
 }
 
-TEST_CASE("S0: elastic continuation trains (D-1)/D until the node is back", "[oracle][reliability]") {
+TEST_CASE("elastic continuation trains (D-1)/D until the node is back", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(100.5);
   kind.per = RateUnit::node;

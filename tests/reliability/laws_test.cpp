@@ -29,7 +29,7 @@ std::vector<double> part_by_part(const Law& law, int parts, double end_s, Random
 }  // namespace
 
 TEST_CASE("weibull: scale from mean", "[oracle][reliability]") {
-  // DOMAIN.md 7.1: Gamma(1 + 1/0.7) = 1.26582.
+  // docs/references.md#failure-laws: Gamma(1 + 1/0.7) = 1.26582.
   CHECK(weibull_scale_s({LawKind::weibull, 1.26582, 0.7}) == Approx(1).epsilon(1e-5));
   CHECK(weibull_scale_s({LawKind::weibull, 5, 1}) == Approx(5));
 }

@@ -6,7 +6,7 @@
 
 using namespace tracecast;
 
-TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and eight micro-batches (T-0)",
+TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and eight micro-batches",
           "[oracle][schedule]") {
   ScheduleRequest request;
   request.ranks = 4;

@@ -1,5 +1,6 @@
-/// Closed forms of DOMAIN.md 5.3 to 5.5, each with why it holds. Times are of one micro-batch through all layers of a rank:
-/// f forward, b input gradient, w weight gradient, B = b + w; P ranks, M micro-batches, V chunks.
+/// Closed forms (docs/references.md#schedule-closed-forms), each with why it holds. Times are of one micro-batch
+/// through all layers of a rank: f forward, b input gradient, w weight gradient, B = b + w; P ranks, M micro-batches, V
+/// chunks.
 #include <algorithm>
 #include <cstdint>
 
@@ -157,7 +158,7 @@ TEST_CASE("hanayo: one wave over P micro-batches waits (P-1) B", "[schedule][ora
 }
 
 TEST_CASE("latency per hop", "[schedule][oracle]") {
-  // DOMAIN.md 5.4. f = 4, so that 1 is small beside it.
+  // docs/references.md#hop-latency. f = 4, so that 1 is small beside it.
   const int ranks = GENERATE(2, 3, 4, 8);
   const int microbatches = ranks * GENERATE(2, 3);
   const ScheduleTimes with{4, 4, 4, 1};
@@ -177,7 +178,7 @@ TEST_CASE("latency per hop", "[schedule][oracle]") {
   CHECK(added("looped-bfs", 2) == 2 * (ranks - 1));
 }
 
-TEST_CASE("one stage half again as slow (T-E2)", "[schedule][oracle]") {
+TEST_CASE("one stage half again as slow", "[schedule][oracle]") {
   // Times in halves: f = 2, b = w = 2, the slow stage 3.
   const int slow = GENERATE(0, 1, 2, 3);
   const auto halves = [&](const std::string& name) {

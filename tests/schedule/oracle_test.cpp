@@ -1,6 +1,7 @@
 /// Every row of the oracle file of pipeline schedules, exactly.
 ///
-/// data/oracles/pipeline.csv was made by an independent simulator in exact arithmetic (DOMAIN.md 5.6). Times in it are
+/// tests/data/oracles/pipeline.csv was made by an independent simulator in exact arithmetic
+/// (docs/references.md#schedule-oracles). Times in it are
 /// multiples of 1/4 and chunks take 1/V, so everything here is counted in ticks of 1/4 of 1/V.
 #include <cmath>
 #include <filesystem>

@@ -24,7 +24,8 @@ int peak(const PipelineRun& run) {
 }  // namespace
 
 TEST_CASE("zb-auto-2p reaches the released scheduler's makespans", "[schedule][oracle]") {
-  // DOMAIN.md 5.3: P=4, M=8: 56 with times 2, 3, 1 where ZB-H2's fixed order takes 57; 27 with equal times.
+  // docs/references.md#zero-bubble: P=4, M=8: 56 with times 2, 3, 1 where ZB-H2's fixed order takes 57; 27 with equal
+  // times.
   CHECK(run_of("zb-auto-2p", {.ranks = 4, .microbatches = 8, .times = {2, 3, 1, 0}}).makespan == 56);
   CHECK(run_of("zb-h2", {.ranks = 4, .microbatches = 8, .times = {2, 3, 1, 0}}).makespan == 57);
   CHECK(run_of("zb-auto-2p", {.ranks = 4, .microbatches = 8}).makespan == 27);

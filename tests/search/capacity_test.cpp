@@ -51,7 +51,7 @@ TEST_CASE("economics: power of a GPU is its node's share, the network's and the 
   CHECK_FALSE(economics.price_per_gpu_hour("other").has_value());
 }
 
-TEST_CASE("4-9: a plan with a critical batch counts the tokens that each batch needs", "[seeds][search]") {
+TEST_CASE("a plan with a critical batch counts the tokens that each batch needs", "[row-4-9][requirements][search]") {
   // Two steps of one length, 1e6 and 4e6 tokens. Without a critical batch the larger is four times as fast; where 4e6 tokens
   // are critical it is 4 / (1 + 1) against 1 / (1 + 1/4): 2.5 times.
   std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),

@@ -22,8 +22,8 @@ SearchSpace choices() {
 
 }  // namespace
 
-TEST_CASE("0-27 the talk's recipe: data parallelism to the limit of memory, then tp and pp, with its gap to the best",
-          "[search][seeds]") {
+TEST_CASE("the talk's recipe: data parallelism to the limit of memory, then tp and pp, with its gap to the best",
+          "[row-0-27][search][requirements]") {
   const Scenario scenario = shipped_scenario("llm-jp-13b-mdx");
   const SearchSpace space = choices();
   const RecipeTrace trace = follow_recipe(scenario, space, {});
@@ -37,7 +37,8 @@ TEST_CASE("0-27 the talk's recipe: data parallelism to the limit of memory, then
   CHECK(trace.last.step_time_s < 1.5 * best.best.front().step_time_s);
 }
 
-TEST_CASE("0-28 more PP and activation checkpointing appear as moves, with memory and time deltas", "[search][seeds]") {
+TEST_CASE("more PP and activation checkpointing appear as moves, with memory and time deltas",
+          "[row-0-28][search][requirements]") {
   const RecipeTrace trace = follow_recipe(shipped_scenario("llm-jp-13b-mdx"), choices(), {});
   REQUIRE(trace.found);
   bool pipeline = false;

@@ -1,4 +1,4 @@
-/// Models that several tests are about, as DOMAIN.md names them: "L, h, f, a, k, V".
+/// Models that several tests are about: "L, h, f, a, k, V".
 #pragma once
 
 #include "sim/model/model.hpp"

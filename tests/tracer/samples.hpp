@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-inline std::filesystem::path format_samples() { return source_dir() / ".." / "shared" / "data" / "formats"; }
+inline std::filesystem::path format_samples() { return measurements_of_others() / "formats"; }
 
 inline bool have_samples() {
   const bool there = std::filesystem::exists(format_samples());

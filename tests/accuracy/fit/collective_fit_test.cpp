@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const fs::path kRoot = source_dir();
 
 TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average", "[differential][network]") {
-  const fs::path data = kRoot / ".." / "shared" / "data";
+  const fs::path data = measurements_of_others();
   if (!fs::exists(data / "collectives")) {
     WARN("skipped: no measurements at " + data.string());
     return;

@@ -1,4 +1,4 @@
-// The shipped profiles are what the calibration finds in the public measurements (../shared/data), where those are.
+// The shipped profiles are what the calibration finds in the public measurements, where those are.
 
 #include <filesystem>
 
@@ -16,7 +16,7 @@ using namespace tracecast::accuracy;
 namespace {
 
 const std::filesystem::path kRoot = source_dir();
-const std::filesystem::path kData = kRoot / "../shared/data";
+const std::filesystem::path kData = measurements_of_others();
 
 Profile shipped(const std::string& name) {
   const Result<Profile> profile = read_profile(kRoot / "kernels/profiles" / (name + ".json"));
@@ -52,7 +52,7 @@ TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less
   const InTraining ampere = shipped("a100").in_training;
   CHECK(ampere.fit.samples > 0);
   CHECK(ampere.fit.residual >= 0.05);
-  CHECK(shipped("b200").in_training.fit.residual == 0.07);  // A4's
+  CHECK(shipped("b200").in_training.fit.residual == 0.07);  // docs/references.md#in-training-factors
   CHECK(shipped("v100").in_training.gemm == ampere.gemm);
   for (const char* name : {"v100", "mi300x", "mi355x", "pvc", "a64fx"}) {
     INFO(name);
@@ -96,7 +96,8 @@ TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and 
   const GpuPeak gpu = peak_of(profile, Precision::bf16);
   CHECK(mean_error(model, gpu, samples.held_out, true) == Approx(model.fit.residual).epsilon(1e-9));
   CHECK(static_cast<int>(samples.fitted.size()) == model.fit.samples);
-  // CALIBRATION.md 1: 4.5 and 4.6 % over shapes with all sides >= 1024. What two frameworks differ by is 5 %.
+  // docs/references.md#gemm-fit: 4.5 and 4.6 % over shapes with all sides >= 1024. What two frameworks differ by is 5
+  // %.
   CHECK(model.fit.residual < 0.055);
   // Issue 'Validation': at most 8 % over everything that was held out, single rows and launch-bound kernels included.
   CHECK(mean_error(model, gpu, samples.held_out, false) < 0.08);

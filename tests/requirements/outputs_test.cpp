@@ -1,4 +1,4 @@
-// Statements of the seed documents about what is searched, logged and claimed; ids of SEEDS.md.
+// Requirements on what is searched, logged and claimed.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -24,8 +24,8 @@ std::size_t times_in(const std::string& text, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("0-18: the search tries micro-batches and recomputations, ranks what fits and counts what does not",
-          "[seeds][search]") {
+TEST_CASE("the search tries micro-batches and recomputations, ranks what fits and counts what does not",
+          "[row-0-18][requirements][search]") {
   const Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=32", "parallel.dp=0"});
   SearchSpace space = default_space(scenario, 32);
   space.tp = {1, 2};
@@ -44,7 +44,7 @@ TEST_CASE("0-18: the search tries micro-batches and recomputations, ranks what f
         result.counts.impossible + result.counts.out_of_memory + result.counts.pruned + result.counts.simulated);
 }
 
-TEST_CASE("0-33: the best layout of one model depends on what joins its GPUs", "[seeds][search]") {
+TEST_CASE("the best layout of one model depends on what joins its GPUs", "[row-0-33][requirements][search]") {
   // Llama 3 70B on 32 H100: eight NICs of 400 Gb/s a node, and of 200 Gb/s.
   const auto best_on = [](const std::string& topology) {
     const Scenario scenario = shipped_scenario("p5-llama3-70b-32", {"cluster.topology=" + topology});
@@ -65,7 +65,8 @@ TEST_CASE("0-33: the best layout of one model depends on what joins its GPUs", "
   CHECK(slow.pp == 2);
 }
 
-TEST_CASE("0-34: every rank is a row of the exported trace, and there is one view of all", "[seeds][report]") {
+TEST_CASE("every rank is a row of the exported trace, and there is one view of all",
+          "[row-0-34][requirements][report]") {
   const Scenario scenario = test::small_scenario(2, 2, 2);
   const Result<ForecastRun> run = forecast(scenario, {.unfold = true, .record_spans = true});
   REQUIRE(run);
@@ -86,7 +87,7 @@ TEST_CASE("0-34: every rank is a row of the exported trace, and there is one vie
   CHECK(told == Approx(compute).epsilon(0.002));
 }
 
-TEST_CASE("4-9: too large a batch needs more tokens, where a critical batch is given", "[seeds][model]") {
+TEST_CASE("too large a batch needs more tokens, where a critical batch is given", "[row-4-9][requirements][model]") {
   // At the critical batch twice the tokens and twice the least steps; (S / S_min - 1) (E / E_min - 1) = 1 everywhere.
   for (const double batch : {1e5, 1e6, 4e6, 6.4e7}) {
     const double tokens = tokens_with_batch(1e12, batch, 4e6);
@@ -107,7 +108,7 @@ TEST_CASE("4-9: too large a batch needs more tokens, where a critical batch is g
   CHECK(forecast(on).value().forecast.step_time_s == forecast(off).value().forecast.step_time_s);
 }
 
-TEST_CASE("1-1: compute, parameters and tokens are told, and nothing about the loss", "[seeds][model]") {
+TEST_CASE("compute, parameters and tokens are told, and nothing about the loss", "[row-1-1][requirements][model]") {
   // C = 6 N D and D = 20 N leave one free number: any of the three gives the others.
   const ModelBudget budget = compute_optimal(5.88e23);
   CHECK(compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd) == Approx(5.88e23));

@@ -1,4 +1,4 @@
-// Statements of the seed documents about choosing a layout, and about looking at a run, by the ids of SEEDS.md.
+// Requirements on choosing a layout and on inspecting a run.
 #include <algorithm>
 #include <cmath>
 
@@ -24,8 +24,8 @@ ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
 
 }  // namespace
 
-TEST_CASE("0-18: a search over layouts, micro-batches and checkpointing ranks them and tells what does not fit",
-          "[seeds][search]") {
+TEST_CASE("a search over layouts, micro-batches and checkpointing ranks them and tells what does not fit",
+          "[row-0-18][requirements][search]") {
   const Scenario scenario =
       shipped_scenario("llama2-13b-abci", {"cluster.world_size=32", "training.global_batch_size=64"});
   SearchSpace space;
@@ -43,9 +43,9 @@ TEST_CASE("0-18: a search over layouts, micro-batches and checkpointing ranks th
   for (const Evaluation& each : all.simulated) CHECK(each.step_time_s >= all.best[0].step_time_s);
 }
 
-TEST_CASE("0-33: the best layout depends on the fabric", "[seeds][search]") {
-  // LLaMA-2 13B, one short sequence per GPU: with eight NICs of 200 Gb/s to a node FSDP is the fastest, with four, two GPUs
-  // to each, stages and tensor parallelism, which send less between nodes.
+TEST_CASE("the best layout depends on the fabric", "[row-0-33][requirements][search]") {
+  // LLaMA-2 13B, one short sequence per GPU: with eight NICs of 200 Gb/s to a node FSDP is the fastest, with four, two
+  // GPUs to each, stages and tensor parallelism, which send less between nodes.
   const auto best_on = [](const std::string& topology) {
     const Scenario scenario =
         shipped_scenario("llama2-13b-abci", {"cluster.topology=" + topology, "cluster.world_size=64",
@@ -67,9 +67,9 @@ TEST_CASE("0-33: the best layout depends on the fabric", "[seeds][search]") {
 }
 
 TEST_CASE(
-    "1-39: 405B on 16,384 GPUs needs data, tensor and pipeline parallelism and ZeRO; without any one it is slower "
+    "405B on 16,384 GPUs needs data, tensor and pipeline parallelism and ZeRO; without any one it is slower "
     "or does not fit",
-    "[seeds][memory]") {
+    "[row-1-39][requirements][memory]") {
   const Forecast all = run(shipped_scenario("llama3-405b-16k")).forecast;
   REQUIRE(all.fits);
   const auto without = [&](const std::vector<std::string>& overrides) {
@@ -84,8 +84,8 @@ TEST_CASE(
   CHECK(without({"parallel.dp=1", "parallel.pp=128", "parallel.vpp=1", "cluster.world_size=1024"}));
 }
 
-TEST_CASE("0-34: every class of ranks has its timeline in one trace, and the report the mean of them",
-          "[seeds][report]") {
+TEST_CASE("every class of ranks has its timeline in one trace, and the report the mean of them",
+          "[row-0-34][requirements][report]") {
   const Scenario scenario = small_scenario(2, 4, 2);
   const ForecastRun result = run(scenario, {.record_spans = true});
   const std::vector<int> chosen{3, 9};
@@ -105,8 +105,8 @@ TEST_CASE("0-34: every class of ranks has its timeline in one trace, and the rep
   CHECK(sum == Approx(f.step_time_s));
 }
 
-TEST_CASE("1-1: the power law's quantities are there: compute, parameters and tokens follow from each other",
-          "[seeds][model]") {
+TEST_CASE("the power law's quantities are there: compute, parameters and tokens follow from each other",
+          "[row-1-1][requirements][model]") {
   const double compute = compute_of(70e9, 1.4e12, ComputeRule::six_nd);
   CHECK(compute == Approx(5.88e23));
   const ModelBudget budget = compute_optimal(compute);
@@ -116,7 +116,8 @@ TEST_CASE("1-1: the power law's quantities are there: compute, parameters and to
   CHECK(compute_optimal(10 * compute).parameters == Approx(std::sqrt(10.0) * 70e9));
 }
 
-TEST_CASE("3-44: parameters, gradients, optimizer states and activations against the GPU's memory", "[seeds][memory]") {
+TEST_CASE("parameters, gradients, optimizer states and activations against the GPU's memory",
+          "[row-3-44][requirements][memory]") {
   for (const char* name : {"llama2-7b-one-gpu", "p5-llama3-70b-32", "llama3-405b-1024"}) {
     CAPTURE(name);
     const Forecast f = run(shipped_scenario(name)).forecast;

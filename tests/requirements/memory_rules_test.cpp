@@ -1,5 +1,5 @@
-// Rules of thumb of the seed documents and of DeepSpeed, as they publish them, beside our own numbers; ids of SEEDS.md,
-// DOMAIN.md 2.
+// Rules of thumb of an AWS P5 guide and of DeepSpeed, as they publish them, beside our own numbers.
+// Source: docs/references.md#case-studies
 #include <string>
 #include <vector>
 
@@ -34,25 +34,26 @@ double states_gb(std::int64_t parameters, int zero_stage, int ranks) {
   return gb(model_states(parameters, sixteen_bytes(), zero_stage, ranks).total());
 }
 
-/// S3's "activations = batch x sequence x hidden x layers x 16", bytes. Korthikanti's count without recomputation and with
-/// fused attention is 34 in place of 16.   Source: DOMAIN.md 2.3
+/// the guide's "activations = batch x sequence x hidden x layers x 16", bytes. Korthikanti's count without
+/// recomputation and with fused attention is 34 in place of 16.   Source: docs/references.md#activation-bytes
 double activation_rule_gb(double batch, double seq_length, double hidden, double layers) {
   return 16 * batch * seq_length * hidden * layers * 1e-9;
 }
 
-/// S3's "P <= memory / (parameters + activations of a stage)", rounded down.
+/// the guide's "P <= memory / (parameters + activations of a stage)", rounded down.
 int most_stages(double memory_gb, double stage_gb) { return static_cast<int>(memory_gb / stage_gb); }
 
 }  // namespace
 
-TEST_CASE("DeepSpeed's own estimate of model states counts the gradients twice", "[seeds][memory][oracle]") {
-  // estimate_zero2_model_states_mem_needs: 2 N + 18 N / D bytes per GPU, everything on GPUs; its 18 has a 16-bit and a 32-bit
-  // copy of the gradients, ours 14 the one that is reduced.   Source: DOMAIN.md 2.1
+TEST_CASE("DeepSpeed's own estimate of model states counts the gradients twice", "[requirements][memory][oracle]") {
+  // estimate_zero2_model_states_mem_needs: 2 N + 18 N / D bytes per GPU, everything on GPUs; its 18 has a 16-bit and a
+  // 32-bit copy of the gradients, ours 14 the one that is reduced.   Source: docs/references.md#bytes-per-parameter
   const double theirs = 2 * 7.5 + 18 * 7.5 / 64;
   CHECK(theirs - states_gb(7'500'000'000, 2, 64) == Approx((18 - 14) * 7.5 / 64));
 }
 
-TEST_CASE("3-9: S3's activation rule gives 343.6 GB where 34 bytes give 730.1", "[seeds][memory]") {
+TEST_CASE("the AWS P5 guide's activation rule gives 343.6 GB where 34 bytes give 730.1",
+          "[row-3-9][requirements][memory]") {
   CHECK(activation_rule_gb(8, 4096, 8192, 80) == Approx(343.6).epsilon(1e-3));
   CHECK(34.0 / 16 * activation_rule_gb(8, 4096, 8192, 80) == Approx(730.1).epsilon(1e-3));
   // Our own count of Llama-3 70B: 274,432 bytes per token and layer, close to 34 h.
@@ -64,7 +65,8 @@ TEST_CASE("3-9: S3's activation rule gives 343.6 GB where 34 bytes give 730.1", 
   CHECK(80 * gb(layer_activation_bytes(model, plan, 0)) == Approx(80 * 8 * 4096 * 274'432e-9).epsilon(1e-3));
 }
 
-TEST_CASE("3-25 3-26: S3's tensor degree: 280 / (80 - 20) is 4.67, so 8", "[seeds][plan]") {
+TEST_CASE("the AWS P5 guide's tensor degree: 280 / (80 - 20) is 4.67, so 8",
+          "[row-3-25][row-3-26][requirements][plan]") {
   CHECK(280.0 / (80 - 20) == Approx(4.67).epsilon(1e-3));
   CHECK(least_tensor_parallel(280, 80, 20, 8) == 8);
   CHECK(least_tensor_parallel(240, 80, 20, 8) == 4);
@@ -75,7 +77,7 @@ TEST_CASE("3-25 3-26: S3's tensor degree: 280 / (80 - 20) is 4.67, so 8", "[seed
   CHECK(least_tensor_parallel(180, 80, 20, 6) == 3);
 }
 
-TEST_CASE("3-45: S3's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP", "[seeds][plan]") {
+TEST_CASE("the AWS P5 guide's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP", "[row-3-45][requirements][plan]") {
   // H100 of 80 GB with 20 GB of activations, nodes of 8: 2 + 2 bytes per parameter over what is left decide.
   const auto chosen = [](double parameters, int gpus) { return rule_of_thumb(parameters, 80, 20, gpus, 8); };
   CHECK(chosen(8.03e9, 8) == RuleOfThumb::fsdp);  // 32 of 60 GB
@@ -91,7 +93,7 @@ TEST_CASE("3-45: S3's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP", "[see
   CHECK(std::string(to_string(RuleOfThumb::tp_pp_fsdp)) == "TP + PP + FSDP");
 }
 
-TEST_CASE("3-45: the rule says of the P5 table's runs what the table has", "[seeds][plan]") {
+TEST_CASE("the rule says of the P5 table's runs what the table has", "[row-3-45][requirements][plan]") {
   const auto rule = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
     return rule_of_thumb(shipped_scenario(name, overrides));
   };
@@ -102,7 +104,8 @@ TEST_CASE("3-45: the rule says of the P5 table's runs what the table has", "[see
   CHECK(rule("p5-llama3-405b-256") == RuleOfThumb::tp_pp_fsdp);
 }
 
-TEST_CASE("3-36 3-37 3-46: S3's rules for stages and micro-batches", "[seeds][plan]") {
+TEST_CASE("the AWS P5 guide's rules for stages and micro-batches",
+          "[row-3-36][row-3-37][row-3-46][requirements][plan]") {
   // M >= 4 P: with two to eight stages the bubble is (P-1)/(5P-1), 15.8 % at four.
   const int p = GENERATE(2, 4, 8);
   const Schedule schedule = make_schedule("1f1b", {.ranks = p, .microbatches = 4 * p}).value();
@@ -120,9 +123,10 @@ TEST_CASE("3-36 3-37 3-46: S3's rules for stages and micro-batches", "[seeds][pl
   CHECK((1024 + 8 * plan.parallel.dp - 1) / (8 * plan.parallel.dp) == 16);
 }
 
-TEST_CASE("3-35: S3's most stages say how often a stage fits on a GPU, not how many stages a model may have",
-          "[seeds][memory]") {
-  // 70B with 16 bytes over TP 8 and four stages: 35 GB of states on each GPU, 5 GB of activations: the rule allows two stages.
+TEST_CASE("the AWS P5 guide's most stages say how often a stage fits on a GPU, not how many stages a model may have",
+          "[row-3-35][requirements][memory]") {
+  // 70B with 16 bytes over TP 8 and four stages: 35 GB of states on each GPU, 5 GB of activations: the rule allows two
+  // stages.
   const double four_stages = 70.0 * 16 / 8 / 4 + 5;
   CHECK(four_stages == 40);
   CHECK(most_stages(80, four_stages) == 2);

@@ -1,4 +1,4 @@
-// The seeds' rows on failures and restarts, one test each; the names begin with the rows' numbers.
+// Requirements on failures and restarts, one test each, tagged by row.
 #include <filesystem>
 
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ FixedStepTimes million_token_steps(int replicas = 1) {
 
 }  // namespace
 
-TEST_CASE("0-20 a loss spike at 72 G tokens goes back and takes its steps again", "[seeds][reliability]") {
+TEST_CASE("a loss spike at 72 G tokens goes back and takes its steps again", "[row-0-20][requirements][reliability]") {
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(1000, {.load = s(60)});
   spec.course.target_tokens = 80'000'000'000;
@@ -59,7 +59,8 @@ TEST_CASE("0-20 a loss spike at 72 G tokens goes back and takes its steps again"
   CHECK(spiked.goodput() < calm.goodput());
 }
 
-TEST_CASE("0-21 the answer to a spike is chosen: nothing, a short way back, a long one", "[seeds][reliability]") {
+TEST_CASE("the answer to a spike is chosen: nothing, a short way back, a long one",
+          "[row-0-21][requirements][reliability]") {
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(100);
   spec.course.target_tokens = 10'000'000'000;
@@ -73,7 +74,8 @@ TEST_CASE("0-21 the answer to a spike is chosen: nothing, a short way back, a lo
   CHECK(back_500 == ignored + s(570));     // 5,070 to 4,500
 }
 
-TEST_CASE("0-22 going on with D-1 replicas beats a full restart where restarts are dear", "[seeds][reliability]") {
+TEST_CASE("going on with D-1 replicas beats a full restart where restarts are dear",
+          "[row-0-22][requirements][reliability]") {
   JobSpec spec = quiet_job(32);
   FailureKind node = every(32 * 86'400.0);
   node.per = node.scope = RateUnit::node;
@@ -90,7 +92,7 @@ TEST_CASE("0-22 going on with D-1 replicas beats a full restart where restarts a
   CHECK(elastic > restarted + 0.1);  // the other waits six hours for the node, this one works on with 31 of 32
 }
 
-TEST_CASE("0-23 a wrong resume is a rollback to before it", "[seeds][reliability]") {
+TEST_CASE("a wrong resume is a rollback to before it", "[row-0-23][requirements][reliability]") {
   // The first resume after step 300 is broken (dropout); it is seen 200 steps on, and the job goes back to step 300.
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(300);
@@ -100,7 +102,7 @@ TEST_CASE("0-23 a wrong resume is a rollback to before it", "[seeds][reliability
   CHECK(history.wall == s(1200));
 }
 
-TEST_CASE("0-24 one node that hangs stops everything until it is noticed", "[seeds][reliability]") {
+TEST_CASE("one node that hangs stops everything until it is noticed", "[row-0-24][requirements][reliability]") {
   JobSpec spec = quiet_job(1024);
   FailureKind hang = once(1000.5, Effect::hang);
   hang.scope = RateUnit::node;
@@ -115,7 +117,7 @@ TEST_CASE("0-24 one node that hangs stops everything until it is noticed", "[see
   CHECK(of(history, TimeCategory::lost) == s(0.5));
 }
 
-TEST_CASE("0-25 polling the job's progress every 1, 10 and 30 minutes", "[seeds][reliability]") {
+TEST_CASE("polling the job's progress every 1, 10 and 30 minutes", "[row-0-25][requirements][reliability]") {
   const auto with_poll = [](double minutes) {
     JobSpec spec = quiet_job();
     spec.failures.kinds = {every(6 * 3600, Effect::hang)};
@@ -134,8 +136,8 @@ TEST_CASE("0-25 polling the job's progress every 1, 10 and 30 minutes", "[seeds]
   CHECK(thirty == Approx(expected(30)).margin(0.005));
 }
 
-TEST_CASE("0-26 shards of any layout sum to the same bytes; another layout adds a resharding read",
-          "[seeds][reliability]") {
+TEST_CASE("shards of any layout sum to the same bytes; another layout adds a resharding read",
+          "[row-0-26][requirements][reliability]") {
   const Model model = read_model(kRoot / "scenarios" / "models" / "llm-jp-175b.json").value();
   const ShardLayout from{4, 12, 8};
   CHECK(reshard(model, from, from).amplification() == 1);
@@ -145,7 +147,8 @@ TEST_CASE("0-26 shards of any layout sum to the same bytes; another layout adds 
   CHECK(checkpoint_size(parameters, 12).count == 12 * parameters);
 }
 
-TEST_CASE("1-23 a batch ramp changes the steps over time, and the whole time is their sum", "[seeds][reliability]") {
+TEST_CASE("a batch ramp changes the steps over time, and the whole time is their sum",
+          "[row-1-23][requirements][reliability]") {
   FixedStepTimes steps = million_token_steps();
   steps.table[{.global_batch = 16}] = {from_seconds(0.25), 250'000};
   steps.table[{.global_batch = 32}] = {from_seconds(0.5), 500'000};
@@ -157,7 +160,7 @@ TEST_CASE("1-23 a batch ramp changes the steps over time, and the whole time is 
   CHECK(history.wall == s(4000 * 0.25 + 4000 * 0.5));
 }
 
-TEST_CASE("3-51 automatic resume is a restart policy", "[seeds][reliability]") {
+TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reliability]") {
   const FailureFile file = read_failure_file(kRoot / "scenarios/failures/llama3-54-days.json").value();
   const auto with = [&](const RecoveryPolicy& recovery) {
     JobSpec spec;
@@ -174,7 +177,7 @@ TEST_CASE("3-51 automatic resume is a restart policy", "[seeds][reliability]") {
   CHECK(with(file.recovery) > with(by_hand) + 0.2);
 }
 
-TEST_CASE("4-13 rank 0 that saves the model takes longer than shards", "[seeds][reliability]") {
+TEST_CASE("rank 0 that saves the model takes longer than shards", "[row-4-13][requirements][reliability]") {
   CheckpointSettings settings;
   settings.storage_write = settings.storage_read = {100'000'000'000};
   settings.rank_storage = {2'000'000'000};

@@ -1,5 +1,6 @@
 // Data parallelism in its kinds: DDP, DeepSpeed, parameter servers, other backends, other optimizers, offloading.
-// Statements of the seed documents by the ids of SEEDS.md; DOMAIN.md 2.2, 3.1, 3.2.
+// Sources: docs/references.md#fsdp-variants, docs/references.md#data-parallel-traffic,
+// docs/references.md#parameter-server
 #include <numeric>
 
 #include <catch2/catch.hpp>
@@ -17,7 +18,7 @@ using namespace tracecast::test;
 
 namespace {
 
-/// Eight workers of one GPU and one 100 Gb/s NIC each: T-C2.
+/// Eight workers of one GPU and one 100 Gb/s NIC each.
 Cluster eight_workers() {
   Cluster cluster = small_scenario(1, 1, 8).cluster;
   cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
@@ -45,8 +46,8 @@ TrafficCount total(const Scenario& scenario, Traffic traffic, Collective collect
 
 }  // namespace
 
-TEST_CASE("2-3 4-7: parameter servers in the step graph: every worker pushes gradients and pulls weights",
-          "[seeds][graph]") {
+TEST_CASE("parameter servers in the step graph: every worker pushes gradients and pulls weights",
+          "[row-2-3][row-4-7][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::parameter_server);
   const std::int64_t n = parameter_count(scenario.model).total();
   const TrafficCount pushed = total(scenario, Traffic::gradients, Collective::send_recv);
@@ -72,7 +73,7 @@ TEST_CASE("2-3 4-7: parameter servers in the step graph: every worker pushes gra
   CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == run(scenario).timeline.step_time);
 }
 
-TEST_CASE("4-8: asynchronous workers wait for nobody but a busy server", "[seeds][graph]") {
+TEST_CASE("asynchronous workers wait for nobody but a busy server", "[row-4-8][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::async_parameter_server);
   scenario.cluster = eight_workers();
   scenario.parallel.overlap_grad_reduce = false;
@@ -93,8 +94,8 @@ TEST_CASE("4-8: asynchronous workers wait for nobody but a busy server", "[seeds
   CHECK(run(scenario).forecast.step_time_s > 1.3 * service);  // push and pull one after the other
 }
 
-TEST_CASE("4-8: the slowest worker holds back a synchronous step, asynchronous throughput drops less",
-          "[seeds][graph]") {
+TEST_CASE("the slowest worker holds back a synchronous step, asynchronous throughput drops less",
+          "[row-4-8][requirements][graph]") {
   // Updates a second of all workers, one of which computes ten times as long.
   const auto throughput = [](DataParallelKind kind, double slowness) {
     Scenario scenario = eight_ranks(kind);
@@ -121,7 +122,7 @@ TEST_CASE("4-8: the slowest worker holds back a synchronous step, asynchronous t
   CHECK(asynchronous < 1);
 }
 
-TEST_CASE("4-11: DDP's buckets hold 25 MiB of gradients, the first 1 MiB", "[seeds][graph]") {
+TEST_CASE("DDP's buckets hold 25 MiB of gradients, the first 1 MiB", "[row-4-11][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::ddp);
   std::vector<std::int64_t> sizes;
   const ForecastRun result = run(scenario);
@@ -147,7 +148,8 @@ TEST_CASE("4-11: DDP's buckets hold 25 MiB of gradients, the first 1 MiB", "[see
   CHECK(total(scenario, Traffic::gradients, Collective::all_reduce).calls < default_calls);
 }
 
-TEST_CASE("0-7: DeepSpeed's bucket sizes decide how many calls there are, not how many bytes", "[seeds][graph]") {
+TEST_CASE("DeepSpeed's bucket sizes decide how many calls there are, not how many bytes",
+          "[row-0-7][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
   const std::int64_t n = parameter_count(scenario.model).total();
   for (const int stage : {1, 2, 3}) {
@@ -167,7 +169,7 @@ TEST_CASE("0-7: DeepSpeed's bucket sizes decide how many calls there are, not ho
   CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * n});
 }
 
-TEST_CASE("0-8: DeepSpeed leaves small tensors whole and gathers ahead by elements", "[seeds][graph]") {
+TEST_CASE("DeepSpeed leaves small tensors whole and gathers ahead by elements", "[row-0-8][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
   scenario.parallel.zero_stage = 3;
   scenario.parallel.reshard_root = true;
@@ -194,7 +196,7 @@ TEST_CASE("0-8: DeepSpeed leaves small tensors whole and gathers ahead by elemen
   CHECK(ahead() == 10);
 }
 
-TEST_CASE("4-12: gloo and MPI run rings over the hosts, without NVLink", "[seeds][network]") {
+TEST_CASE("gloo and MPI run rings over the hosts, without NVLink", "[row-4-12][requirements][network]") {
   Scenario scenario = small_scenario(1, 1, 8);
   const double nccl = run(scenario).forecast.step_time_s;
   scenario.cluster.backend = Backend::mpi;
@@ -213,8 +215,8 @@ TEST_CASE("4-12: gloo and MPI run rings over the hosts, without NVLink", "[seeds
   CHECK(seconds(cost.duration) == Approx(1.75 + copies + 14 * 30e-6));
 }
 
-TEST_CASE("1-23: LARS and LAMB add norms of every layer, and reductions of them where a layer is divided",
-          "[seeds][graph][memory]") {
+TEST_CASE("LARS and LAMB add norms of every layer, and reductions of them where a layer is divided",
+          "[row-1-23][requirements][graph][memory]") {
   Scenario scenario = small_scenario(2, 1, 4);
   scenario.parallel.zero_stage = 1;
   const auto control = [](const Scenario& each) { return total(each, Traffic::control, Collective::all_reduce).calls; };
@@ -231,7 +233,8 @@ TEST_CASE("1-23: LARS and LAMB add norms of every layer, and reductions of them 
   CHECK(control(scenario) == 1);
 }
 
-TEST_CASE("offload: optimizer states on the host; gradients and weights cross PCIe", "[seeds][graph][memory][oracle]") {
+TEST_CASE("offload: optimizer states on the host; gradients and weights cross PCIe",
+          "[requirements][graph][memory][oracle]") {
   Scenario scenario = small_scenario(1, 1, 8);
   scenario.training.global_batch_size = 8;
   scenario.parallel.zero_stage = 1;
@@ -266,7 +269,7 @@ TEST_CASE("offload: optimizer states on the host; gradients and weights cross PC
   CHECK(run(one).forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > 0);
 }
 
-TEST_CASE("kinds of data parallelism: what does not go together is told", "[seeds][plan][error]") {
+TEST_CASE("kinds of data parallelism: what does not go together is told", "[requirements][plan][error]") {
   const auto message = [](const Parallel& parallel, const Training& training) {
     const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
     return plan ? "valid" : to_string(plan.error());

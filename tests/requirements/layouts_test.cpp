@@ -1,4 +1,4 @@
-// Statements of the seed documents about 3D layouts, placement and software stacks, by the ids of SEEDS.md.
+// Requirements on 3D layouts, placement and software stacks.
 
 #include <catch2/catch.hpp>
 
@@ -36,7 +36,7 @@ std::vector<int> numbers(int count, int first, int step) {
 
 }  // namespace
 
-TEST_CASE("0-5: pipeline parallelism divides the memory and has a bubble", "[seeds][graph][memory]") {
+TEST_CASE("pipeline parallelism divides the memory and has a bubble", "[row-0-5][requirements][graph][memory]") {
   const Forecast one = run(small_scenario(1, 1, 1)).forecast;
   const Forecast four = run(small_scenario(1, 4, 1)).forecast;
   const auto states = [](const MemoryByKind& m) { return m.weights + m.gradients + m.optimizer; };
@@ -47,7 +47,8 @@ TEST_CASE("0-5: pipeline parallelism divides the memory and has a bubble", "[see
   CHECK(one.bubble_fraction == 0);
 }
 
-TEST_CASE("0-6 3-1 4-25: every division of 16 ranks into tp x pp x dp runs, with and without FSDP", "[seeds][graph]") {
+TEST_CASE("every division of 16 ranks into tp x pp x dp runs, with and without FSDP",
+          "[row-0-6][row-3-1][row-4-25][requirements][graph]") {
   for (const int tp : {1, 2, 4, 8})
     for (int pp = 1; tp * pp <= 8; pp *= 2)
       for (const int zero_stage : {0, 1, 3}) {
@@ -64,7 +65,8 @@ TEST_CASE("0-6 3-1 4-25: every division of 16 ranks into tp x pp x dp runs, with
       }
 }
 
-TEST_CASE("1-33: the groups of three axes are those of the order, for every permutation", "[seeds][plan][oracle]") {
+TEST_CASE("the groups of three axes are those of the order, for every permutation",
+          "[row-1-33][requirements][plan][oracle]") {
   // 2 x 3 x 4 ranks: along an axis, ranks lie as far apart as the sizes of the faster axes multiply to.
   const std::array<std::pair<Axis, int>, 3> sizes{{{Axis::tp, 2}, {Axis::dp, 3}, {Axis::pp, 4}}};
   std::array<int, 3> order{0, 1, 2};
@@ -82,7 +84,8 @@ TEST_CASE("1-33: the groups of three axes are those of the order, for every perm
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("3-40: a mesh of (4 DP, 8 TP): a TP group is a node, DP groups are strided by 8", "[seeds][plan][oracle]") {
+TEST_CASE("a mesh of (4 DP, 8 TP): a TP group is a node, DP groups are strided by 8",
+          "[row-3-40][requirements][plan][oracle]") {
   const Plan plan =
       make_plan(small_scenario(8, 1, 4).model, small_scenario(8, 1, 4).parallel, small_scenario(8, 1, 4).training, 32)
           .value();
@@ -93,7 +96,8 @@ TEST_CASE("3-40: a mesh of (4 DP, 8 TP): a TP group is a node, DP groups are str
   CHECK(place(cluster, numbers(4, 3, 8), 1).nodes == 4);
 }
 
-TEST_CASE("1-34: TP in a node, PP in a rack, DP across racks, against DP inside the rack", "[seeds][network]") {
+TEST_CASE("TP in a node, PP in a rack, DP across racks, against DP inside the rack",
+          "[row-1-34][requirements][network]") {
   // Racks of four nodes under a network that is eight times narrower above them. Stages exchange activations for every
   // micro-batch, replicas gradients once: with long sequences and few parameters the stages should be the near ones.
   Scenario scenario = small_scenario(8, 4, 4);
@@ -113,7 +117,7 @@ TEST_CASE("1-34: TP in a node, PP in a rack, DP across racks, against DP inside 
   CHECK(near_stages.step_time_s < near_replicas.step_time_s);
 }
 
-TEST_CASE("2-7: PP cuts between layers, TP inside layers", "[seeds][plan][graph]") {
+TEST_CASE("PP cuts between layers, TP inside layers", "[row-2-7][requirements][plan][graph]") {
   const auto plan_of = [](int tp, int pp) {
     const Scenario s = small_scenario(tp, pp, 1);
     return make_plan(s.model, s.parallel, s.training, tp * pp).value();
@@ -140,7 +144,7 @@ TEST_CASE("2-7: PP cuts between layers, TP inside layers", "[seeds][plan][graph]
   CHECK(shapes(tensors) == quarter);
 }
 
-TEST_CASE("4-16: q, k, v and ffn.0 by columns, o and ffn.2 by rows", "[seeds][graph][oracle]") {
+TEST_CASE("q, k, v and ffn.0 by columns, o and ffn.2 by rows", "[row-4-16][requirements][graph][oracle]") {
   const Scenario s = small_scenario(4, 1, 1);
   const Plan plan = make_plan(s.model, s.parallel, s.training, 4).value();
   const auto gemm = [&](const std::string& name) {
@@ -156,7 +160,7 @@ TEST_CASE("4-16: q, k, v and ffn.0 by columns, o and ffn.2 by rows", "[seeds][gr
   CHECK(gemm("fc2") == GemmShape{1024, 1024, 4096 / 4, 1, false});
 }
 
-TEST_CASE("3-34: stages on different P5 nodes talk through EFA, with its latency", "[seeds][network]") {
+TEST_CASE("stages on different P5 nodes talk through EFA, with its latency", "[row-3-34][requirements][network]") {
   Scenario scenario = small_scenario(8, 2, 1);
   scenario.cluster = shipped_scenario("p5-llama2-13b-16").cluster;
   scenario.cluster.world_size = 16;
@@ -172,8 +176,8 @@ TEST_CASE("3-34: stages on different P5 nodes talk through EFA, with its latency
   CHECK(run(scenario).forecast.step_time_s > before + 1.99e-3);
 }
 
-TEST_CASE("0-13 2-11: Megatron-DeepSpeed is Megatron's tp and pp with ZeRO-1, and its stack no more than its keys",
-          "[seeds][io]") {
+TEST_CASE("Megatron-DeepSpeed is Megatron's tp and pp with ZeRO-1, and its stack no more than its keys",
+          "[row-0-13][row-2-11][requirements][io]") {
   const std::string unfused = "training.flash_attention=false";  // the scenario says otherwise
   const std::string alike = "cluster.gpu_spread=0";              // the host's time as it is written below
   Scenario composed = shipped_scenario(
@@ -186,7 +190,7 @@ TEST_CASE("0-13 2-11: Megatron-DeepSpeed is Megatron's tp and pp with ZeRO-1, an
   CHECK(run(preset).forecast.step_time_s == run(composed).forecast.step_time_s);
 }
 
-TEST_CASE("2-8: Megatron's order, buckets and distributed optimizer", "[seeds][graph]") {
+TEST_CASE("Megatron's order, buckets and distributed optimizer", "[row-2-8][requirements][graph]") {
   Scenario scenario = small_scenario(1, 1, 8);
   scenario.model.num_layers = 24;
   scenario.parallel.zero_stage = 1;
@@ -200,7 +204,7 @@ TEST_CASE("2-8: Megatron's order, buckets and distributed optimizer", "[seeds][g
   CHECK(reduced.size == Bytes{4 * n});
 }
 
-TEST_CASE("2-10: what Accelerate runs is DDP or FSDP", "[seeds][graph]") {
+TEST_CASE("what Accelerate runs is DDP or FSDP", "[row-2-10][requirements][graph]") {
   // It wraps PyTorch's classes: the same buckets or units, so the same numbers.
   Scenario ddp = small_scenario(1, 1, 8);
   ddp.parallel.data_parallel = DataParallelKind::ddp;
@@ -213,7 +217,7 @@ TEST_CASE("2-10: what Accelerate runs is DDP or FSDP", "[seeds][graph]") {
   CHECK(run(fsdp).forecast.memory == run(zero).forecast.memory);
 }
 
-TEST_CASE("4-4 T-C3: 128 samples are four steps of 32 or two of 64", "[seeds][plan][oracle]") {
+TEST_CASE("128 samples are four steps of 32 or two of 64", "[row-4-4][requirements][plan][oracle]") {
   const auto steps = [](std::int64_t batch) {
     Scenario scenario = small_scenario(1, 1, 4);
     scenario.training.global_batch_size = batch;
@@ -223,7 +227,7 @@ TEST_CASE("4-4 T-C3: 128 samples are four steps of 32 or two of 64", "[seeds][pl
   CHECK(steps(64) == 2);
 }
 
-TEST_CASE("4-6: gradients are averaged once per step, whatever the number of GPUs", "[seeds][graph]") {
+TEST_CASE("gradients are averaged once per step, whatever the number of GPUs", "[row-4-6][requirements][graph]") {
   const auto reductions = [](int dp) {
     const TrafficCount all =
         total_of(count_traffic(run(small_scenario(1, 1, dp)).graph, 0), Traffic::gradients, Collective::all_reduce);
@@ -233,10 +237,10 @@ TEST_CASE("4-6: gradients are averaged once per step, whatever the number of GPU
   CHECK(reductions(8).second == 4 * parameter_count(small_scenario(1, 1, 8).model).total());
 }
 
-TEST_CASE("4-26 4-30 4-31 4-32: higher ZeRO stages hold less and send more; none has a bubble",
-          "[seeds][graph][memory]") {
-  // One micro-batch on a slow network, where nothing is hidden. Units of the weights' bytes with 16-bit gradients: all-reduce
-  // 2, reduce-scatter and gather 1 each.
+TEST_CASE("higher ZeRO stages hold less and send more; none has a bubble",
+          "[row-4-26][row-4-30][row-4-31][row-4-32][requirements][graph][memory]") {
+  // One micro-batch on a slow network, where nothing is hidden. Units of the weights' bytes with 16-bit gradients:
+  // all-reduce 2, reduce-scatter and gather 1 each.
   std::vector<double> units;
   std::vector<double> times;
   std::vector<Bytes> states;

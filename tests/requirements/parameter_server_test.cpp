@@ -1,4 +1,4 @@
-// Parameter servers in closed form, by the ids of SEEDS.md; DOMAIN.md 3.2.
+// Parameter servers in closed form. Source: docs/references.md#parameter-server
 #include "sim/network/parameter_server.hpp"
 
 #include <numeric>
@@ -13,7 +13,7 @@ using tracecast::test::small_scenario;
 
 namespace {
 
-/// Eight workers of one GPU and one 100 Gb/s NIC each: T-C2.
+/// Eight workers of one GPU and one 100 Gb/s NIC each.
 Cluster eight_workers() {
   Cluster cluster = small_scenario(1, 1, 8).cluster;
   cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
@@ -30,7 +30,7 @@ ParameterServers servers(int count) {
 
 }  // namespace
 
-TEST_CASE("2-3 2-4 T-C2: parameter servers take W^2/(Q(W-1)) times a ring", "[seeds][network][oracle]") {
+TEST_CASE("parameter servers take W^2/(Q(W-1)) times a ring", "[row-2-3][row-2-4][requirements][network][oracle]") {
   const Bytes size{1'000'000'000};
   CHECK(push_s(servers(1), size) + push_s(servers(1), size) == Approx(1.28));
   CHECK(push_s(servers(4), size) + push_s(servers(4), size) == Approx(0.32));
@@ -41,7 +41,7 @@ TEST_CASE("2-3 2-4 T-C2: parameter servers take W^2/(Q(W-1)) times a ring", "[se
   CHECK(2 * push_s(servers(4), size) / ring == Approx(64.0 / 28));
 }
 
-TEST_CASE("2-5: servers on one machine use its links, PCIe where there is no NVLink", "[seeds][network]") {
+TEST_CASE("servers on one machine use its links, PCIe where there is no NVLink", "[row-2-5][requirements][network]") {
   Cluster cluster = small_scenario(1, 1, 8).cluster;
   std::vector<int> all(8);
   std::iota(all.begin(), all.end(), 0);

@@ -1,4 +1,4 @@
-// What each axis of a plan asks of its links (SEEDS.md 3-43, 3-47).
+// What each axis of a plan asks of its links.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,8 @@ double beside_transfers(const Forecast& f) {
 
 }  // namespace
 
-TEST_CASE("3-43: each axis of a plan runs on a class of links and asks a bandwidth of it", "[seeds][bandwidth]") {
+TEST_CASE("each axis of a plan runs on a class of links and asks a bandwidth of it",
+          "[row-3-43][requirements][bandwidth]") {
   // The infrastructure table: FSDP between nodes over 3,200 Gb/s, which eight GPUs share; TP in the node over NVLink of
   // 900 GB/s, half of it each way; PP between nodes over 400 Gb/s.
   const Forecast f = shipped("p5-llama3-405b-256");
@@ -52,7 +53,8 @@ TEST_CASE("3-43: each axis of a plan runs on a class of links and asks a bandwid
   CHECK(row(f, "pp").sent_bytes == Approx(2.0 * 64 * 8192 * 16384 / 8 * 2));
 }
 
-TEST_CASE("3-43: a group of several ranks in each of several nodes asks of both classes", "[seeds][bandwidth]") {
+TEST_CASE("a group of several ranks in each of several nodes asks of both classes",
+          "[row-3-43][requirements][bandwidth]") {
   const Scenario scenario = small_scenario(1, 1, 16);
   const ForecastRun run = forecast(scenario).value();
   REQUIRE(run.forecast.bandwidth.size() == 2);
@@ -69,7 +71,7 @@ TEST_CASE("3-43: a group of several ranks in each of several nodes asks of both 
   CHECK(outside.available == Approx(400e9 / 8));  // eight NICs of 400 Gb/s for the eight GPUs of a node
 }
 
-TEST_CASE("3-47: required bandwidth above what the links have cannot be hidden", "[seeds][bandwidth]") {
+TEST_CASE("required bandwidth above what the links have cannot be hidden", "[row-3-47][requirements][bandwidth]") {
   Scenario scenario = small_scenario(8, 1, 4);
   const Forecast fast = forecast(scenario).value().forecast;
   CHECK(row(fast, "tp").link == "nvlink");
@@ -80,7 +82,8 @@ TEST_CASE("3-47: required bandwidth above what the links have cannot be hidden",
   CHECK(row(slow, "dp").available == Approx(row(fast, "dp").available / 10).epsilon(1e-6));
   CHECK(row(slow, "dp").ratio() / row(fast, "dp").ratio() == Approx(10).epsilon(0.05));
   CHECK(row(slow, "tp").ratio() == Approx(row(fast, "tp").ratio()).epsilon(0.05));
-  // Required <= available is S3's fourth step. Where it fails the step waits, at least for what does not fit.
+  // Required <= available is the AWS P5 guide's fourth step. Where it fails the step waits, at least for what does not
+  // fit.
   scenario.cluster.node.nic_rate.bytes_per_second /= 1000;
   const Forecast slower = forecast(scenario).value().forecast;
   const double ratio = row(slower, "dp").ratio();

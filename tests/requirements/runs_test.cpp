@@ -1,4 +1,4 @@
-// Statements of the seed documents about runs, machines and formulas, by the ids of SEEDS.md.
+// Requirements on runs, machines and formulas.
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -51,7 +51,8 @@ double states_gb(const Model& model, const Training& training, int stage, int sh
 
 }  // namespace
 
-TEST_CASE("0-1 2-2: Llama-2 7B at 16 bytes per parameter does not fit one 80 GB GPU", "[seeds][memory]") {
+TEST_CASE("Llama-2 7B at 16 bytes per parameter does not fit one 80 GB GPU",
+          "[row-0-1][row-2-2][requirements][memory]") {
   CHECK(states_gb(model_of("llama-2-7b"), sixteen_bytes(), 0, 1) == Approx(107.8).margin(0.05));
   const Forecast f = predicted("llama2-7b-one-gpu");
   CHECK(!f.fits);
@@ -60,7 +61,7 @@ TEST_CASE("0-1 2-2: Llama-2 7B at 16 bytes per parameter does not fit one 80 GB 
   CHECK(memory.optimizer > memory.weights);
 }
 
-TEST_CASE("0-2 2-6: LLM-jp 13B and LLaMA-2 70B need more than data parallelism", "[seeds][memory]") {
+TEST_CASE("LLM-jp 13B and LLaMA-2 70B need more than data parallelism", "[row-0-2][row-2-6][requirements][memory]") {
   CHECK(states_gb(model_of("llm-jp-13b"), sixteen_bytes(), 0, 1) == Approx(205.7).margin(0.05));
   CHECK(states_gb(model_of("llama-2-70b"), sixteen_bytes(), 0, 1) == Approx(1103.6).margin(0.05));
   for (const char* name : {"llm-jp-13b-mdx", "llama2-70b-abci"}) {
@@ -72,8 +73,8 @@ TEST_CASE("0-2 2-6: LLM-jp 13B and LLaMA-2 70B need more than data parallelism",
   }
 }
 
-TEST_CASE("0-3 4-3: data parallelism reduces each gradient once, and leaves the memory of a rank as it is",
-          "[seeds][graph][memory]") {
+TEST_CASE("data parallelism reduces each gradient once, and leaves the memory of a rank as it is",
+          "[row-0-3][row-4-3][requirements][graph][memory]") {
   const auto with = [](int dp) {
     Scenario scenario = small_scenario(1, 1, dp);
     scenario.training.global_batch_size = 32;
@@ -95,7 +96,8 @@ TEST_CASE("0-3 4-3: data parallelism reduces each gradient once, and leaves the 
   }
 }
 
-TEST_CASE("0-4 3-27: tensor parallelism over eight GPUs of two nodes is slower than in one", "[seeds][network]") {
+TEST_CASE("tensor parallelism over eight GPUs of two nodes is slower than in one",
+          "[row-0-4][row-3-27][requirements][network]") {
   const std::vector<std::string> one_node = {"parallel.tp=8", "parallel.dp=1", "cluster.world_size=8"};
   const double inside = predicted("tensor-parallel", one_node).step_time_s;
   const Forecast across = predicted("tensor-parallel-across-nodes");
@@ -106,7 +108,7 @@ TEST_CASE("0-4 3-27: tensor parallelism over eight GPUs of two nodes is slower t
   CHECK(forecast(scenario).value().forecast.step_time_s > inside);
 }
 
-TEST_CASE("0-9 0-10 0-11: what ZeRO saves of 16 bytes per parameter", "[seeds][memory][oracle]") {
+TEST_CASE("what ZeRO saves of 16 bytes per parameter", "[row-0-9][row-0-10][row-0-11][requirements][memory][oracle]") {
   const auto bytes = [](const Training& training, int stage) {
     constexpr std::int64_t kMany = 1 << 30;
     return static_cast<double>(model_states(kMany, training, stage, 1 << 20).total().count) / kMany;
@@ -121,7 +123,7 @@ TEST_CASE("0-9 0-10 0-11: what ZeRO saves of 16 bytes per parameter", "[seeds][m
   CHECK(gb(model_states(7'500'000'000, sixteen_bytes(), 3, 64).total()) == Approx(1.875));
 }
 
-TEST_CASE("0-12: LLaMA-2 7B, 13B and 70B on ABCI fit 40 GB with exact parameter counts", "[seeds][memory]") {
+TEST_CASE("LLaMA-2 7B, 13B and 70B on ABCI fit 40 GB with exact parameter counts", "[row-0-12][requirements][memory]") {
   const std::pair<const char*, std::int64_t> runs[] = {
       {"llama2-7b-abci", 6'738'415'616}, {"llama2-13b-abci", 13'015'864'320}, {"llama2-70b-abci", 68'976'648'192}};
   for (const auto& [name, parameters] : runs) {
@@ -136,7 +138,7 @@ TEST_CASE("0-12: LLaMA-2 7B, 13B and 70B on ABCI fit 40 GB with exact parameter 
   }
 }
 
-TEST_CASE("0-14: beyond a node, more tensor parallelism exposes more communication", "[seeds][network]") {
+TEST_CASE("beyond a node, more tensor parallelism exposes more communication", "[row-0-14][requirements][network]") {
   const auto share = [](int tp, int pp) {
     const Forecast f = predicted(
         "llama2-70b-abci", {"parallel.tp=" + std::to_string(tp), "parallel.pp=" + std::to_string(pp), "parallel.dp=4"});
@@ -153,7 +155,7 @@ TEST_CASE("0-14: beyond a node, more tensor parallelism exposes more communicati
   CHECK(exposed(forecast(slow).value().forecast, Traffic::pipeline) > before);
 }
 
-TEST_CASE("0-15 0-16: ABCI's A nodes and mdx", "[seeds][network]") {
+TEST_CASE("ABCI's A nodes and mdx", "[row-0-15][row-0-16][requirements][network]") {
   const Cluster abci = machine("abci-a");
   CHECK(abci.max_nodes == 120);
   CHECK(abci.node.gpus == 8);
@@ -166,7 +168,7 @@ TEST_CASE("0-15 0-16: ABCI's A nodes and mdx", "[seeds][network]") {
   CHECK(mdx.profile.name == "a100-40gb");
 }
 
-TEST_CASE("0-17: LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[seeds][memory]") {
+TEST_CASE("LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[row-0-17][requirements][memory]") {
   const ForecastRun run = forecast(shipped_scenario("llm-jp-13b-mdx")).value();
   CHECK(run.plan.parallel.dp * run.plan.parallel.pp * run.plan.parallel.tp == 96);
   CHECK(run.forecast.fits);
@@ -180,7 +182,7 @@ TEST_CASE("0-17: LLM-jp 13B with ZeRO-DP 12 and PP 8 on 96 A100", "[seeds][memor
   CHECK(run.forecast.bubble_fraction < 0.3);
 }
 
-TEST_CASE("0-19: LLM-jp 175B on 392 GPUs is not DP 2, PP 49, TP 2", "[seeds][error]") {
+TEST_CASE("LLM-jp 175B on 392 GPUs is not DP 2, PP 49, TP 2", "[row-0-19][requirements][error]") {
   const Result<ForecastRun> wrong = forecast(shipped_scenario("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=2"}));
   REQUIRE(!wrong);
   CHECK(to_string(wrong.error()).find("make 196 ranks, not the 392 of the cluster (needed here: dp 4)") !=
@@ -189,7 +191,7 @@ TEST_CASE("0-19: LLM-jp 175B on 392 GPUs is not DP 2, PP 49, TP 2", "[seeds][err
   CHECK(forecast(shipped_scenario("llm-jp-175b-abci", {"parallel.tp=2", "parallel.dp=4"})).has_value());
 }
 
-TEST_CASE("0-30: without flash attention the scores pass through memory", "[seeds][graph][memory]") {
+TEST_CASE("without flash attention the scores pass through memory", "[row-0-30][requirements][graph][memory]") {
   Scenario scenario = small_scenario(1, 1, 1);
   const ForecastRun fused = forecast(scenario).value();
   scenario.training.flash_attention = false;
@@ -199,7 +201,7 @@ TEST_CASE("0-30: without flash attention the scores pass through memory", "[seed
   CHECK(!fused.forecast.compute_s.contains("softmax"));
 }
 
-TEST_CASE("0-31: rotary positions have no parameters", "[seeds][model]") {
+TEST_CASE("rotary positions have no parameters", "[row-0-31][requirements][model]") {
   Model model = llama(4, 512, 2048, 8, 8, 32000);
   const std::int64_t rope = parameter_count(model).total();
   model.position = Position::none;
@@ -209,7 +211,8 @@ TEST_CASE("0-31: rotary positions have no parameters", "[seeds][model]") {
   CHECK(parameter_count(model).total() == rope + 2048 * 512);
 }
 
-TEST_CASE("0-32 3-18: bf16 has two-byte activations and no overflow check, fp16 unscales", "[seeds][graph]") {
+TEST_CASE("bf16 has two-byte activations and no overflow check, fp16 unscales",
+          "[row-0-32][row-3-18][requirements][graph]") {
   Scenario scenario = small_scenario(1, 1, 2);
   const auto has_unscale = [&] {
     const ForecastRun run = forecast(scenario).value();
@@ -222,7 +225,8 @@ TEST_CASE("0-32 3-18: bf16 has two-byte activations and no overflow check, fp16 
   CHECK(has_unscale());
 }
 
-TEST_CASE("1-8 1-9 1-10 1-11 1-12 1-13: the machines of the lecture", "[seeds][network]") {
+TEST_CASE("the machines of the lecture",
+          "[row-1-8][row-1-9][row-1-10][row-1-11][row-1-12][row-1-13][requirements][network]") {
   const auto devices = [](const Cluster& cluster) { return cluster.max_nodes * cluster.node.gpus; };
   CHECK(devices(machine("frontier")) == 2 * 37'888);  // two dies of each module are GPUs
   CHECK(devices(machine("lumi")) >= 20'480);
@@ -234,7 +238,7 @@ TEST_CASE("1-8 1-9 1-10 1-11 1-12 1-13: the machines of the lecture", "[seeds][n
   CHECK(profile("v100").peak_flops.at(Precision::fp16) == Approx(125e12).epsilon(1e-2));
 }
 
-TEST_CASE("1-13: data parallelism over A100 and V100 is as slow as over V100 alone", "[seeds]") {
+TEST_CASE("data parallelism over A100 and V100 is as slow as over V100 alone", "[row-1-13][requirements]") {
   const auto step = [](const std::string& v100_ranks) {
     std::vector<std::string> set = {"cluster.topology=abci-a", "training.dtype=fp16"};
     if (!v100_ranks.empty()) set.push_back("perturb.gpus={\"" + v100_ranks + "\": \"v100\"}");
@@ -244,7 +248,8 @@ TEST_CASE("1-13: data parallelism over A100 and V100 is as slow as over V100 alo
   CHECK(step("2-3") > 1.5 * step(""));
 }
 
-TEST_CASE("1-14: the chain rule: a dgrad and a wgrad for every matrix, dgrads in reverse", "[seeds][graph]") {
+TEST_CASE("the chain rule: a dgrad and a wgrad for every matrix, dgrads in reverse",
+          "[row-1-14][requirements][graph]") {
   const Model model = llama(2, 512, 2048, 8, 8, 32000);
   Training training = sixteen_bytes();
   const Plan plan = make_plan(model, {}, training, 1).value();
@@ -264,7 +269,8 @@ TEST_CASE("1-14: the chain rule: a dgrad and a wgrad for every matrix, dgrads in
   CHECK(names(work.backward(0, BackwardPart::input_gradients, false), Pass::wgrad).empty());
 }
 
-TEST_CASE("1-15 1-16 4-28: states and traffic of SGD, momentum and Adam", "[seeds][memory][oracle]") {
+TEST_CASE("states and traffic of SGD, momentum and Adam",
+          "[row-1-15][row-1-16][row-4-28][requirements][memory][oracle]") {
   Training training = sixteen_bytes();
   const auto update_bytes = [&] {
     Scenario scenario = small_scenario(1, 1, 1);
@@ -288,7 +294,8 @@ TEST_CASE("1-15 1-16 4-28: states and traffic of SGD, momentum and Adam", "[seed
   CHECK(update_bytes() == 14);
 }
 
-TEST_CASE("1-20: overlapping tensor parallelism changes what is exposed, not what is computed", "[seeds][graph]") {
+TEST_CASE("overlapping tensor parallelism changes what is exposed, not what is computed",
+          "[row-1-20][requirements][graph]") {
   const std::vector<std::string> split = {"parallel.tp=8", "parallel.sequence_parallel=true", "parallel.dp=1",
                                           "cluster.world_size=8"};
   std::vector<std::string> overlapped = split;
@@ -299,7 +306,8 @@ TEST_CASE("1-20: overlapping tensor parallelism changes what is exposed, not wha
   CHECK(tiled.compute_s == plain.compute_s);
 }
 
-TEST_CASE("1-22 1-35 4-5: global batch = local batch x micro-batches x data-parallel ranks", "[seeds][plan]") {
+TEST_CASE("global batch = local batch x micro-batches x data-parallel ranks",
+          "[row-1-22][row-1-35][row-4-5][requirements][plan]") {
   for (const int dp : {1, 2, 4}) {
     Scenario scenario = small_scenario(1, 1, dp);
     scenario.training.micro_batch_size = 2;
@@ -308,7 +316,7 @@ TEST_CASE("1-22 1-35 4-5: global batch = local batch x micro-batches x data-para
   }
 }
 
-TEST_CASE("1-30 1-31: pipeline and tensor parallelism divide parameters and FLOPs", "[seeds][memory]") {
+TEST_CASE("pipeline and tensor parallelism divide parameters and FLOPs", "[row-1-30][row-1-31][requirements][memory]") {
   const Model model = llama3_70b();
   Training training = sixteen_bytes();
   training.global_batch_size = 64;
@@ -330,7 +338,7 @@ TEST_CASE("1-30 1-31: pipeline and tensor parallelism divide parameters and FLOP
   CHECK(!make_plan(model, odd, training, 3));
 }
 
-TEST_CASE("1-32 3-19 3-20 4-15: one all-reduce per block and direction", "[seeds][graph]") {
+TEST_CASE("one all-reduce per block and direction", "[row-1-32][row-3-19][row-3-20][row-4-15][requirements][graph]") {
   const Model model = llama(2, 512, 2048, 8, 8, 32000);
   Parallel parallel;
   parallel.tp = 4;
@@ -349,7 +357,7 @@ TEST_CASE("1-32 3-19 3-20 4-15: one all-reduce per block and direction", "[seeds
   CHECK(reductions(work.backward(0, BackwardPart::all, false)) == 2);
 }
 
-TEST_CASE("1-36: days of a pre-training are its tokens over the rate", "[seeds]") {
+TEST_CASE("days of a pre-training are its tokens over the rate", "[row-1-36][requirements]") {
   const Scenario scenario = shipped_scenario("llama3-405b-16k");
   const Forecast f = predicted("llama3-405b-16k");
   const double n = static_cast<double>(parameter_count(scenario.model).total());
@@ -362,7 +370,7 @@ TEST_CASE("1-36: days of a pre-training are its tokens over the rate", "[seeds]"
   CHECK(days < 120);
 }
 
-TEST_CASE("1-37 2-1: models of the documents are shipped with their counts", "[seeds][model]") {
+TEST_CASE("models of the documents are shipped with their counts", "[row-1-37][row-2-1][requirements][model]") {
   CHECK(parameter_count(model_of("mixtral-8x7b")).total() == 46'702'792'704);
   CHECK(active_parameters(model_of("mixtral-8x7b")) == 12'879'925'248);
   const Model small = model_of("baichuan-2-7b");
@@ -378,7 +386,8 @@ TEST_CASE("1-37 2-1: models of the documents are shipped with their counts", "[s
         predicted("llama2-7b-abci", {"model=baichuan-2-7b"}).step_time_s);
 }
 
-TEST_CASE("3-21 3-22: tensor parallelism divides weights, gradients and optimizer states", "[seeds][memory]") {
+TEST_CASE("tensor parallelism divides weights, gradients and optimizer states",
+          "[row-3-21][row-3-22][requirements][memory]") {
   const Model model = llama3_70b();
   Parallel parallel;
   parallel.tp = 8;
@@ -389,7 +398,7 @@ TEST_CASE("3-21 3-22: tensor parallelism divides weights, gradients and optimize
   CHECK(4 * parameters * 1e-9 == Approx(35.3).margin(0.1));
 }
 
-TEST_CASE("3-26: the degrees that divide the heads are told", "[seeds][error]") {
+TEST_CASE("the degrees that divide the heads are told", "[row-3-26][requirements][error]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Parallel parallel;
   parallel.tp = 12;
@@ -398,7 +407,7 @@ TEST_CASE("3-26: the degrees that divide the heads are told", "[seeds][error]") 
   CHECK(to_string(plan.error()).find("(allowed: 1 2 4 8 16 32)") != std::string::npos);
 }
 
-TEST_CASE("3-41 3-42 3-48 3-49 3-50: the runs of the P5 table", "[seeds][memory]") {
+TEST_CASE("the runs of the P5 table", "[row-3-41][row-3-42][row-3-48][row-3-49][row-3-50][requirements][memory]") {
   const std::pair<const char*, int> runs[] = {
       {"p5-llama2-7b-8", 8},    {"p5-llama2-13b-16", 16},    {"p5-llama2-13b-128", 128},  {"p5-llama3-70b-32", 32},
       {"p5-llama3-70b-64", 64}, {"p5-llama3-405b-256", 256}, {"p5-llama3-405b-512", 512}, {"llama3-405b-1024", 1024}};
@@ -412,7 +421,7 @@ TEST_CASE("3-41 3-42 3-48 3-49 3-50: the runs of the P5 table", "[seeds][memory]
   }
 }
 
-TEST_CASE("4-2: four GPUs in one node are faster than two and two", "[seeds][network]") {
+TEST_CASE("four GPUs in one node are faster than two and two", "[row-4-2][requirements][network]") {
   Scenario scenario = small_scenario(1, 1, 4);
   const double one_node = forecast(scenario).value().forecast.step_time_s;
   scenario.cluster.node.gpus = scenario.cluster.node.gpus_per_host = scenario.cluster.node.nics = 2;
@@ -420,7 +429,7 @@ TEST_CASE("4-2: four GPUs in one node are faster than two and two", "[seeds][net
   CHECK(forecast(scenario).value().forecast.step_time_s > one_node);
 }
 
-TEST_CASE("4-10: the small translation transformer runs with DDP on four GPUs", "[seeds][model][encoder]") {
+TEST_CASE("the small translation transformer runs with DDP on four GPUs", "[row-4-10][requirements][model][encoder]") {
   const Model model = model_of("translation-transformer");
   // Encoder layer: attention 4 h h + 4 h, MLP 2 h f + f + h, two norms 4 h; decoder: attention twice, three norms.
   const std::int64_t h = 512;
@@ -437,7 +446,7 @@ TEST_CASE("4-10: the small translation transformer runs with DDP on four GPUs", 
   CHECK(cross == 3);  // forward, dgrad, wgrad
 }
 
-TEST_CASE("4-19: peak memory falls with the tensor degree", "[seeds][memory]") {
+TEST_CASE("peak memory falls with the tensor degree", "[row-4-19][requirements][memory]") {
   Bytes before{INT64_MAX};
   for (const int tp : {1, 2, 4}) {
     const Forecast f = forecast(small_scenario(tp, 1, 1)).value().forecast;
@@ -446,7 +455,7 @@ TEST_CASE("4-19: peak memory falls with the tensor degree", "[seeds][memory]") {
   }
 }
 
-TEST_CASE("4-27 4-29: GPT-2 1.5B with Adam takes 24 GB, in three parts", "[seeds][memory]") {
+TEST_CASE("GPT-2 1.5B with Adam takes 24 GB, in three parts", "[row-4-27][row-4-29][requirements][memory]") {
   const MemoryByKind states = model_states(1'500'000'000, sixteen_bytes(), 0, 1);
   CHECK(gb(states.total()) == Approx(24));
   CHECK(states.weights == Bytes{3'000'000'000});

@@ -1,4 +1,4 @@
-// Statements of the seed documents about pipeline schedules, by the ids of SEEDS.md; T-E1 is DOMAIN.md 5.5.
+// Requirements on pipeline schedules. Source: docs/references.md#schedule-closed-forms
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -50,8 +50,8 @@ std::pair<std::size_t, std::size_t> turn(const Schedule& schedule, std::size_t r
 
 }  // namespace
 
-TEST_CASE("1-25 3-28 3-29 3-30 T-0: GPipe's bubble is (P-1)/(M+P-1), 27.3 % for four stages and eight micro-batches",
-          "[seeds][schedule][oracle]") {
+TEST_CASE("GPipe's bubble is (P-1)/(M+P-1), 27.3 % for four stages and eight micro-batches",
+          "[row-1-25][row-3-28][row-3-29][row-3-30][requirements][schedule][oracle]") {
   CHECK(four_by_eight("gpipe").run.bubble_fraction() == Approx(3.0 / 11));
   CHECK(four_by_eight("gpipe").makespan == 33);
   for (const int p : {2, 4, 8})
@@ -60,7 +60,7 @@ TEST_CASE("1-25 3-28 3-29 3-30 T-0: GPipe's bubble is (P-1)/(M+P-1), 27.3 % for 
             Approx(static_cast<double>(p - 1) / (m + p - 1)));
 }
 
-TEST_CASE("4-20: without micro-batches three of four stages are idle", "[seeds][schedule][oracle]") {
+TEST_CASE("without micro-batches three of four stages are idle", "[row-4-20][requirements][schedule][oracle]") {
   // F0, send, F1, B1, send, B0: P (f + b + w), of which a rank works one P-th.
   const Case naive = run_of("gpipe", {.ranks = 4, .microbatches = 1, .times = {2, 3, 1}});
   CHECK(naive.makespan == 4 * (2 + 3 + 1));
@@ -68,7 +68,8 @@ TEST_CASE("4-20: without micro-batches three of four stages are idle", "[seeds][
   CHECK(run_of("1f1b", {.ranks = 4, .microbatches = 1, .times = {2, 3, 1}}).makespan == naive.makespan);
 }
 
-TEST_CASE("4-21 4-22: GPipe's forwards all end before a backward begins, 1F1B's do not", "[seeds][schedule]") {
+TEST_CASE("GPipe's forwards all end before a backward begins, 1F1B's do not",
+          "[row-4-21][row-4-22][requirements][schedule]") {
   const Case gpipe = four_by_eight("gpipe");
   const Case one_f_one_b = four_by_eight("1f1b");
   for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -77,7 +78,8 @@ TEST_CASE("4-21 4-22: GPipe's forwards all end before a backward begins, 1F1B's 
     CHECK(gpipe.run.peak_inflight[rank] == 8);
     const auto [early, late_forward] = turn(one_f_one_b.schedule, rank);
     CHECK(early < late_forward);
-    // The forward phase takes M + P - 1 slots, so that every rank is idle in 3 of them: the last one in the first three.
+    // The forward phase takes M + P - 1 slots, so that every rank is idle in 3 of them: the last one in the first
+    // three.
     const Interval& first = gpipe.run.actions[rank].front();
     const Interval& last = gpipe.run.actions[rank][last_forward];
     CHECK(first.start == static_cast<std::int64_t>(rank) * gpipe.run.scale);
@@ -85,8 +87,8 @@ TEST_CASE("4-21 4-22: GPipe's forwards all end before a backward begins, 1F1B's 
   }
 }
 
-TEST_CASE("1-26: PipeDream keeps a version of the weights for every micro-batch in flight",
-          "[seeds][schedule][oracle]") {
+TEST_CASE("PipeDream keeps a version of the weights for every micro-batch in flight",
+          "[row-1-26][requirements][schedule][oracle]") {
   const Case stream = four_by_eight("pipedream");
   CHECK(stream.schedule.weight_versions == Peaks{4, 3, 2, 1});
   CHECK_FALSE(stream.schedule.flush);
@@ -94,13 +96,13 @@ TEST_CASE("1-26: PipeDream keeps a version of the weights for every micro-batch 
   CHECK(run_of("pipedream", {.ranks = 4, .microbatches = 2}).schedule.weight_versions == Peaks{2, 2, 2, 1});
 }
 
-TEST_CASE("1-27 3-38 T-E1: virtual stages shorten the bubble; memory is not what S3's table says",
-          "[seeds][schedule][oracle]") {
+TEST_CASE("virtual stages shorten the bubble; memory is not what the AWS P5 guide's table says",
+          "[row-1-27][row-3-38][requirements][schedule][oracle]") {
   CHECK(four_by_eight("interleaved-1f1b", 2).makespan == 28.5);
   CHECK(four_by_eight("interleaved-1f1b", 4).makespan == 26.25);
   CHECK(four_by_eight("looped-bfs", 2).makespan == 28.5);
-  // S3: bubble high, low, lowest; memory low, medium, high. Of these only the last bubble is right: the first two are
-  // equal, and GPipe keeps the most.
+  // The guide: bubble high, low, lowest; memory low, medium, high. Of these only the last bubble is right: the first
+  // two are equal, and GPipe keeps the most.
   CHECK(four_by_eight("gpipe").run.bubble_fraction() == Approx(0.2727).margin(5e-5));
   CHECK(four_by_eight("1f1b").run.bubble_fraction() == Approx(0.2727).margin(5e-5));
   CHECK(four_by_eight("interleaved-1f1b", 2).run.bubble_fraction() == Approx(0.1579).margin(5e-5));
@@ -110,7 +112,7 @@ TEST_CASE("1-27 3-38 T-E1: virtual stages shorten the bubble; memory is not what
   CHECK(four_by_eight("interleaved-1f1b", 4).run.peak_inflight == Peaks{19, 17, 15, 13});
 }
 
-TEST_CASE("1-28 T-E1: Chimera's two replicas", "[seeds][schedule][oracle]") {
+TEST_CASE("Chimera's two replicas", "[row-1-28][requirements][schedule][oracle]") {
   const Case chimera = four_by_eight("chimera");
   CHECK(chimera.makespan == 30);
   CHECK(chimera.schedule.replicas == 2);
@@ -119,7 +121,7 @@ TEST_CASE("1-28 T-E1: Chimera's two replicas", "[seeds][schedule][oracle]") {
   CHECK(equal.makespan == 4 * 4 + (4 / 2 - 1) * 4);
 }
 
-TEST_CASE("1-29 T-E1: zero bubble schedules split the backward", "[seeds][schedule][oracle]") {
+TEST_CASE("zero bubble schedules split the backward", "[row-1-29][requirements][schedule][oracle]") {
   CHECK(four_by_eight("zb-h1").makespan == 27);
   CHECK(four_by_eight("zb-h1").run.peak_inflight_until_weight == Peaks{4, 4, 4, 4});
   CHECK(four_by_eight("zb-h2").makespan == 27);
@@ -133,7 +135,7 @@ TEST_CASE("1-29 T-E1: zero bubble schedules split the backward", "[seeds][schedu
   CHECK(four_by_eight("hanayo", 2).makespan == 32.5);
 }
 
-TEST_CASE("3-32: GPipe keeps all micro-batches, 1F1B at most P - r", "[seeds][schedule][oracle]") {
+TEST_CASE("GPipe keeps all micro-batches, 1F1B at most P - r", "[row-3-32][requirements][schedule][oracle]") {
   for (const int m : {2, 4, 16}) {
     const Case gpipe = run_of("gpipe", {.ranks = 4, .microbatches = m});
     const Case one_f_one_b = run_of("1f1b", {.ranks = 4, .microbatches = m});
@@ -144,7 +146,7 @@ TEST_CASE("3-32: GPipe keeps all micro-batches, 1F1B at most P - r", "[seeds][sc
   }
 }
 
-TEST_CASE("3-39 4-24: PyTorch's names of schedules are accepted", "[seeds][schedule]") {
+TEST_CASE("PyTorch's names of schedules are accepted", "[row-3-39][row-4-24][requirements][schedule]") {
   const std::pair<const char*, const char*> names[] = {{"GPipe", "gpipe"},
                                                        {"ScheduleGPipe", "gpipe"},
                                                        {"1F1B", "1f1b"},

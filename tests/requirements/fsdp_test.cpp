@@ -1,4 +1,5 @@
-// Statements of the seed documents about FSDP and ZeRO, by the ids of SEEDS.md; DOMAIN.md 2.1, 2.2, 3.1.
+// Requirements on FSDP and ZeRO. Sources: docs/references.md#bytes-per-parameter, docs/references.md#fsdp-variants,
+// docs/references.md#data-parallel-traffic
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 const std::filesystem::path kRoot = source_dir();
 
-/// Bytes per parameter as S3 counts them: 2 weights, 2 gradients, 4 optimizer.
+/// Bytes per parameter as the AWS P5 guide counts them: 2 weights, 2 gradients, 4 optimizer.
 Training eight_bytes() {
   Training training;
   training.grad_reduce_dtype = Precision::bf16;
@@ -71,8 +72,8 @@ MemoryByKind states(ShardingStrategy strategy, int shard_group = 0) {
 
 }  // namespace
 
-TEST_CASE("3-2: each layer is gathered, computed, freed; backward: gathered, computed, reduced, freed",
-          "[seeds][graph]") {
+TEST_CASE("each layer is gathered, computed, freed; backward: gathered, computed, reduced, freed",
+          "[row-3-2][requirements][graph]") {
   Scenario scenario = small_scenario(1, 1, 4);
   scenario.parallel.sharding_strategy = ShardingStrategy::full_shard;
   scenario.training.global_batch_size = 4;
@@ -110,7 +111,8 @@ TEST_CASE("3-2: each layer is gathered, computed, freed; backward: gathered, com
   CHECK(reductions == 10);
 }
 
-TEST_CASE("3-3 3-4: FULL_SHARD divides parameters, gradients and optimizer states by the ranks", "[seeds][memory]") {
+TEST_CASE("FULL_SHARD divides parameters, gradients and optimizer states by the ranks",
+          "[row-3-3][row-3-4][requirements][memory]") {
   for (const int ranks : {2, 4, 8, 64}) {
     const MemoryByKind whole = model_states(64'000'000, eight_bytes(), 0, ranks);
     const MemoryByKind shard = model_states(64'000'000, eight_bytes(), 3, ranks);
@@ -120,7 +122,7 @@ TEST_CASE("3-3 3-4: FULL_SHARD divides parameters, gradients and optimizer state
   }
 }
 
-TEST_CASE("3-5 3-6: Llama 3 70B needs 560 GB with DDP and 70 GB over eight ranks", "[seeds][memory]") {
+TEST_CASE("Llama 3 70B needs 560 GB with DDP and 70 GB over eight ranks", "[row-3-5][row-3-6][requirements][memory]") {
   const MemoryByKind ddp = model_states(70'000'000'000, eight_bytes(), 0, 8);
   CHECK(gb(ddp.weights) == 140);
   CHECK(gb(ddp.gradients) == 140);
@@ -136,8 +138,8 @@ TEST_CASE("3-5 3-6: Llama 3 70B needs 560 GB with DDP and 70 GB over eight ranks
   CHECK(gb(exact.optimizer) == Approx(282.2).epsilon(1e-3));
 }
 
-TEST_CASE("3-7: 70B on eight H100 does not fit, neither with 16 bytes per parameter nor with 8 and activations",
-          "[seeds][memory]") {
+TEST_CASE("70B on eight H100 does not fit, neither with 16 bytes per parameter nor with 8 and activations",
+          "[row-3-7][requirements][memory]") {
   const Scenario sixteen = shipped_scenario("llama3-70b-fsdp-8");
   const Forecast full = forecast(sixteen).value().forecast;
   CHECK_FALSE(full.fits);
@@ -152,7 +154,7 @@ TEST_CASE("3-7: 70B on eight H100 does not fit, neither with 16 bytes per parame
   CHECK(less.weights + less.gradients + less.optimizer < eight.memory_capacity);
 }
 
-TEST_CASE("3-8: memory is (P + G + O) / N + activations, and transients on top", "[seeds][memory]") {
+TEST_CASE("memory is (P + G + O) / N + activations, and transients on top", "[row-3-8][requirements][memory]") {
   const Forecast result = forecast(shipped_scenario("llama3-70b-fsdp-8")).value().forecast;
   const MemoryByKind& memory = result.memory.front();
   const MemoryByKind states =
@@ -162,9 +164,9 @@ TEST_CASE("3-8: memory is (P + G + O) / N + activations, and transients on top",
   CHECK(memory.transient > Bytes{0});
 }
 
-TEST_CASE("3-10 3-11 3-12: 70B moves 122.5 GB per gather, 245 GB in a step without resharding, 367.5 GB with",
-          "[seeds][graph]") {
-  // S3's numbers with its 70e9 parameters of 2 bytes; ring factor 7/8.
+TEST_CASE("70B moves 122.5 GB per gather, 245 GB in a step without resharding, 367.5 GB with",
+          "[row-3-10][row-3-11][row-3-12][requirements][graph]") {
+  // The AWS P5 guide's numbers with its 70e9 parameters of 2 bytes; ring factor 7/8.
   CHECK(bus_bandwidth(Collective::all_gather, 8, Bytes{140'000'000'000}, from_seconds(1)) == 122.5e9);
   CHECK(bus_bandwidth(Collective::reduce_scatter, 8, Bytes{140'000'000'000}, from_seconds(1)) == 122.5e9);
   // The step graph of the exact model: 141.1 GB of weights, 16-bit gradients.
@@ -178,21 +180,22 @@ TEST_CASE("3-10 3-11 3-12: 70B moves 122.5 GB per gather, 245 GB in a step witho
   };
   CHECK(sent({"parallel.reshard_after_forward=false"}) == Approx(2 * whole * 7 / 8));
   CHECK(sent({"parallel.reshard_root=true"}) == Approx(3 * whole * 7 / 8));
-  // 245 GB in a second are 1960 Gb/s. The 3200 Gb/s that S3 sets beside them are a node's, and eight ranks of one node
-  // use NVLink: the step has no traffic between nodes at all.
+  // 245 GB in a second are 1960 Gb/s. The 3200 Gb/s that the guide sets beside them are a node's, and eight ranks of
+  // one node use NVLink: the step has no traffic between nodes at all.
   CHECK(245e9 * 8 / 1e9 == 1960);
   for (const TrafficCount& each : count_traffic(forecast(shipped_scenario("llama3-70b-fsdp-8")).value().graph, 0))
     CHECK(each.nodes == 1);
 }
 
-TEST_CASE("3-13: a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[seeds][network]") {
+TEST_CASE("a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[row-3-13][requirements][network]") {
   const Cluster p5 = read_topology(kRoot / "topologies" / "aws-p5.json").value();
   CHECK(p5.node.gpus == 8);
   CHECK(p5.node.nics == 32);
   CHECK(p5.node.nic_rate.bytes_per_second * p5.node.nics == 400'000'000'000);
 }
 
-TEST_CASE("3-14: resharding costs one gather of the layers and frees all of them but two", "[seeds][graph][memory]") {
+TEST_CASE("resharding costs one gather of the layers and frees all of them but two",
+          "[row-3-14][requirements][graph][memory]") {
   Scenario scenario = eight_ranks(ShardingStrategy::full_shard);
   const double root = root_share(scenario.model);
   const ForecastRun reshard = forecast(scenario).value();
@@ -210,8 +213,8 @@ TEST_CASE("3-14: resharding costs one gather of the layers and frees all of them
   CHECK(keep.forecast.memory[0].transient - reshard.forecast.memory[0].transient == Bytes{six_layers});
 }
 
-TEST_CASE("3-14: FSDP2's number reshards to smaller groups: memory between, traffic over the smaller group",
-          "[seeds][graph][memory]") {
+TEST_CASE("FSDP2's number reshards to smaller groups: memory between, traffic over the smaller group",
+          "[row-3-14][requirements][graph][memory]") {
   Scenario scenario = eight_ranks(ShardingStrategy::full_shard);
   const ForecastRun plain = forecast(scenario).value();
   scenario.parallel.reshard_group = 2;
@@ -233,7 +236,8 @@ TEST_CASE("3-14: FSDP2's number reshards to smaller groups: memory between, traf
   CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == pairs.timeline.step_time);
 }
 
-TEST_CASE("3-15: the strategies of FSDP move and hold what DOMAIN.md 2.2 says", "[seeds][graph][memory][oracle]") {
+TEST_CASE("the strategies of FSDP move and hold what their formulas say",
+          "[row-3-15][requirements][graph][memory][oracle]") {
   const double root = root_share(small_scenario(1, 1, 8).model);
   const std::int64_t n = parameter_count(small_scenario(1, 1, 8).model).total();
   const Moved full = moved(eight_ranks(ShardingStrategy::full_shard));
@@ -265,9 +269,9 @@ TEST_CASE("3-15: the strategies of FSDP move and hold what DOMAIN.md 2.2 says", 
 }
 
 TEST_CASE(
-    "3-16: HYBRID_SHARD on 4 x 8 sends 2 (3/4) S/8 per GPU between the nodes and beats FULL_SHARD on P5 where "
+    "HYBRID_SHARD on 4 x 8 sends 2 (3/4) S/8 per GPU between the nodes and beats FULL_SHARD on P5 where "
     "the links between nodes are the bottleneck",
-    "[seeds][graph][network]") {
+    "[row-3-16][requirements][graph][network]") {
   // Short sequences: communication is the bottleneck.
   const std::vector<std::string> common{"training.seq_length=512", "training.global_batch_size=32",
                                         "training.recompute=none", "parallel.zero_stage=0", "parallel.shard_group=0"};
@@ -306,8 +310,8 @@ TEST_CASE(
   CHECK(ratio(1, 32) < 0.9);
 }
 
-TEST_CASE("3-17: MixedPrecision(param bf16, reduce fp32) gathers 2 and reduces 4 bytes per parameter",
-          "[seeds][graph]") {
+TEST_CASE("MixedPrecision(param bf16, reduce fp32) gathers 2 and reduces 4 bytes per parameter",
+          "[row-3-17][requirements][graph]") {
   Scenario scenario = eight_ranks(ShardingStrategy::shard_grad_op);
   const auto bytes = [](const Scenario& each, Traffic traffic, Collective collective) {
     return total_of(count_traffic(forecast(each).value().graph, 0), traffic, collective).size.count;
@@ -319,8 +323,8 @@ TEST_CASE("3-17: MixedPrecision(param bf16, reduce fp32) gathers 2 and reduces 4
   CHECK(bytes(scenario, Traffic::gradients, Collective::reduce_scatter) == 2 * n);
 }
 
-TEST_CASE("3-18 0-32: fp16 scales its loss and checks for overflow with an all-reduce more, bf16 does not",
-          "[seeds][graph]") {
+TEST_CASE("fp16 scales its loss and checks for overflow with an all-reduce more, bf16 does not",
+          "[row-3-18][row-0-32][requirements][graph]") {
   Scenario scenario = small_scenario(1, 1, 8);
   const auto controls = [](const Scenario& each) {
     return total_of(count_traffic(forecast(each).value().graph, 0), Traffic::control, Collective::all_reduce).calls;
@@ -330,7 +334,7 @@ TEST_CASE("3-18 0-32: fp16 scales its loss and checks for overflow with an all-r
   CHECK(controls(scenario) == 2);
 }
 
-TEST_CASE("0-8: FSDP and ZeRO-3 move equal bytes", "[seeds][graph]") {
+TEST_CASE("FSDP and ZeRO-3 move equal bytes", "[row-0-8][requirements][graph]") {
   Scenario fsdp = eight_ranks(ShardingStrategy::full_shard);
   fsdp.parallel.reshard_root = true;
   Scenario zero = small_scenario(1, 1, 8);

@@ -1,4 +1,4 @@
-// Formulas of the seed documents, by the ids of SEEDS.md: what holds, and what the tool gives where one does not.
+// Formulas of the guides that the requirements come from: what holds, and what the tool gives where one does not.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -47,7 +47,8 @@ double step_time(const Scenario& scenario) { return forecast(scenario).value().f
 
 }  // namespace
 
-TEST_CASE("0-29: full recomputation repeats the forward, and both kinds of FLOPs are told", "[seeds][memory]") {
+TEST_CASE("full recomputation repeats the forward, and both kinds of FLOPs are told",
+          "[row-0-29][requirements][memory]") {
   Scenario scenario = small_scenario(1, 1, 1);
   const Forecast none = forecast(scenario).value().forecast;
   scenario.training.recompute = Recompute::selective;
@@ -63,7 +64,7 @@ TEST_CASE("0-29: full recomputation repeats the forward, and both kinds of FLOPs
   CHECK(full.hfu / full.mfu < 4.0 / 3 + 1e-9);
 }
 
-TEST_CASE("1-21: a larger micro-batch uses the GPU better, up to the memory", "[seeds][cost]") {
+TEST_CASE("a larger micro-batch uses the GPU better, up to the memory", "[row-1-21][requirements][cost]") {
   double before = 0;
   for (const int micro_batch : {1, 2, 4, 8}) {
     Scenario scenario = small_scenario(1, 1, 1);
@@ -74,10 +75,12 @@ TEST_CASE("1-21: a larger micro-batch uses the GPU better, up to the memory", "[
   }
 }
 
-TEST_CASE("3-9: 16 bytes per element of activations are half of what a layer keeps", "[seeds][memory][oracle]") {
+TEST_CASE("16 bytes per element of activations are half of what a layer keeps",
+          "[row-3-9][requirements][memory][oracle]") {
   // The seed: batch 8 x sequence 4096 x hidden 8192 x 80 layers x 16 bytes.
   CHECK(8.0 * 4096 * 8192 * 80 * 16 * 1e-9 == Approx(343.6).margin(0.05));
-  // A GPT of that size with flash attention keeps 34 bytes (DOMAIN.md 2.3), and 4 bytes of log-sum-exp per head.
+  // A GPT of that size with flash attention keeps 34 bytes (docs/references.md#activation-bytes), and 4 bytes of
+  // log-sum-exp per head.
   const Model model = gpt(80, 8192, 64, 51200, 4096);
   const Training training = training_of(4096, 8);
   const double layer = static_cast<double>(layer_activation_bytes(model, plan_of(model, 1, false, training), 0).count);
@@ -85,7 +88,7 @@ TEST_CASE("3-9: 16 bytes per element of activations are half of what a layer kee
   CHECK((layer - log_sum_exp) * 80 * 1e-9 == Approx(730.1).margin(0.05));
 }
 
-TEST_CASE("3-23: one message of tensor parallelism, and what a layer sends", "[seeds][graph][oracle]") {
+TEST_CASE("one message of tensor parallelism, and what a layer sends", "[row-3-23][requirements][graph][oracle]") {
   const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, false, training_of(4096, 8));
   double message = 0;
@@ -99,15 +102,15 @@ TEST_CASE("3-23: one message of tensor parallelism, and what a layer sends", "[s
       }
   CHECK(message == 536'870'912);                             // the seed's volume per layer
   CHECK(80 * message * 1e-9 == Approx(42.95).margin(0.01));  // and of 80 layers
-  CHECK(80 * wire * 1e-9 == Approx(300.6).margin(0.1));      // four all-reduces, on the wire (T-C4)
+  CHECK(80 * wire * 1e-9 == Approx(300.6).margin(0.1));      // four all-reduces, on the wire
 }
 
-TEST_CASE("3-24: NVLink 4.0's 900 GB/s are 450 in each direction", "[seeds][network]") {
+TEST_CASE("NVLink 4.0's 900 GB/s are 450 in each direction", "[row-3-24][requirements][network]") {
   CHECK(machine("dgx-h100").node.gpu_link.bytes_per_second == 450'000'000'000);
   CHECK(machine("aws-p5").node.gpu_link.bytes_per_second == 450'000'000'000);
 }
 
-TEST_CASE("3-33: 67 MB per micro-batch between stages", "[seeds][graph][oracle]") {
+TEST_CASE("67 MB per micro-batch between stages", "[row-3-33][requirements][graph][oracle]") {
   Scenario scenario = small_scenario(1, 2, 1);
   scenario.model = llama3_70b();
   scenario.training.seq_length = 4096;
@@ -123,7 +126,8 @@ TEST_CASE("3-33: 67 MB per micro-batch between stages", "[seeds][graph][oracle]"
   }
 }
 
-TEST_CASE("3-31 3-37 4-21 4-23: smaller micro-batches shrink the bubble and cost efficiency", "[seeds][cost]") {
+TEST_CASE("smaller micro-batches shrink the bubble and cost efficiency",
+          "[row-3-31][row-3-37][row-4-21][row-4-23][requirements][cost]") {
   std::vector<double> bubbles;
   std::vector<double> times;
   for (const int micro_batch : {8, 4, 2, 1}) {
@@ -139,7 +143,7 @@ TEST_CASE("3-31 3-37 4-21 4-23: smaller micro-batches shrink the bubble and cost
   CHECK(std::is_sorted(times.begin(), times.end()));
 }
 
-TEST_CASE("4-1: two nodes of two GPUs: node 1 has ranks 2 and 3", "[seeds][network]") {
+TEST_CASE("two nodes of two GPUs: node 1 has ranks 2 and 3", "[row-4-1][requirements][network]") {
   Cluster cluster = machine("dgx-h100");
   cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 2;
   cluster.world_size = 4;
@@ -149,7 +153,7 @@ TEST_CASE("4-1: two nodes of two GPUs: node 1 has ranks 2 and 3", "[seeds][netwo
   CHECK(cluster.node_of(3) == 1);
 }
 
-TEST_CASE("4-17: tensor parallelism on a tiny model is no faster", "[seeds][network]") {
+TEST_CASE("tensor parallelism on a tiny model is no faster", "[row-4-17][requirements][network]") {
   Scenario scenario = small_scenario(1, 1, 1);
   scenario.model.hidden_size = 512;
   scenario.model.num_attention_heads = 8;
@@ -162,7 +166,7 @@ TEST_CASE("4-17: tensor parallelism on a tiny model is no faster", "[seeds][netw
   CHECK(step_time(scenario) > 0.9 * one);
 }
 
-TEST_CASE("4-18: sequence parallelism and a loss over the divided vocabulary", "[seeds][graph][oracle]") {
+TEST_CASE("sequence parallelism and a loss over the divided vocabulary", "[row-4-18][requirements][graph][oracle]") {
   const Model model = llama3_70b();
   const Plan plan = plan_of(model, 8, true, training_of(8192, 1));
   const LayerWork work(model, plan);

@@ -1,4 +1,4 @@
-// The lecture's table of strategies (SEEDS.md 1-17 to 1-20), generated from step graphs.
+// A lecture's table of strategies (docs/references.md#case-studies), generated from step graphs.
 #include "sim/forecast/strategies.hpp"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("1-17: DP divides data, keeps the model, all-reduces gradients once in a step", "[seeds][report]") {
+TEST_CASE("DP divides data, keeps the model, all-reduces gradients once in a step",
+          "[row-1-17][requirements][report]") {
   CHECK(divided(row("dp")) == Words{"tokens"});
   CHECK(whole(row("dp")) == Words{"weights", "gradients", "optimizer", "activations"});
   CHECK(traffic("dp") == Words{"gradients: all_reduce per step"});
@@ -48,8 +49,8 @@ TEST_CASE("1-17: DP divides data, keeps the model, all-reduces gradients once in
   CHECK(row("dp").limit.empty());  // nothing stops it but the batch, which grows with the ranks
 }
 
-TEST_CASE("1-18 3-2: ZeRO-3 divides the model between uses, gathers weights and scatters gradients layer by layer",
-          "[seeds][report]") {
+TEST_CASE("ZeRO-3 divides the model between uses, gathers weights and scatters gradients layer by layer",
+          "[row-1-18][row-3-2][requirements][report]") {
   CHECK(divided(row("zero-3")) == Words{"tokens", "weights", "gradients", "optimizer"});
   CHECK(traffic("zero-3") ==
         Words{"gradients: reduce_scatter per layer and micro-batch", "weights: all_gather per layer and micro-batch"});
@@ -63,7 +64,7 @@ TEST_CASE("1-18 3-2: ZeRO-3 divides the model between uses, gathers weights and 
                                  "weights: all_gather per layer and micro-batch"});
 }
 
-TEST_CASE("1-19: PP divides the model and sends activations between neighbours", "[seeds][report]") {
+TEST_CASE("PP divides the model and sends activations between neighbours", "[row-1-19][requirements][report]") {
   // Every stage sees all tokens; 1F1B keeps two micro-batches of a quarter of the layers in the middle.
   CHECK(divided(row("pp")) == Words{"weights", "gradients", "optimizer", "activations"});
   CHECK(traffic("pp") == Words{"activations: send_recv per micro-batch"});
@@ -73,8 +74,8 @@ TEST_CASE("1-19: PP divides the model and sends activations between neighbours",
   CHECK(row("pp").largest == 16);  // layers
 }
 
-TEST_CASE("1-20 1-32 3-19 3-20: TP divides the model inside its layers, four all-reduces per layer, none hidden",
-          "[seeds][report]") {
+TEST_CASE("TP divides the model inside its layers, four all-reduces per layer, none hidden",
+          "[row-1-20][row-1-32][row-3-19][row-3-20][requirements][report]") {
   CHECK(divided(row("tp")) == Words{"weights", "gradients", "optimizer", "activations"});
   REQUIRE(row("tp").traffic.size() == 1);
   CHECK(traffic("tp") == Words{"activations: all_reduce per layer and micro-batch"});
@@ -83,8 +84,8 @@ TEST_CASE("1-20 1-32 3-19 3-20: TP divides the model inside its layers, four all
   CHECK(row("tp").largest == 16);  // heads
 }
 
-TEST_CASE("4-14: gathering every layer takes twice the collectives of cutting by columns and then by rows",
-          "[seeds][report]") {
+TEST_CASE("gathering every layer takes twice the collectives of cutting by columns and then by rows",
+          "[row-4-14][requirements][report]") {
   const std::vector<std::string> forward_and_backward{"activations: all_gather per layer and micro-batch",
                                                       "activations: all_reduce per layer and micro-batch"};
   CHECK(traffic("tp-gather") == forward_and_backward);
@@ -113,12 +114,13 @@ TEST_CASE("4-14: gathering every layer takes twice the collectives of cutting by
   CHECK(row("tp-gather").share.at("activations") > row("tp").share.at("activations"));
 }
 
-TEST_CASE("2-3: a parameter server takes gradients and gives weights once in a step", "[seeds][report]") {
+TEST_CASE("a parameter server takes gradients and gives weights once in a step", "[row-2-3][requirements][report]") {
   CHECK(divided(row("ps")) == Words{"tokens", "optimizer"});
   CHECK(traffic("ps") == Words{"gradients: send_recv per step", "weights: send_recv per step"});
 }
 
-TEST_CASE("strategies: context and expert parallelism divide tokens and exchange inside layers", "[seeds][report]") {
+TEST_CASE("strategies: context and expert parallelism divide tokens and exchange inside layers",
+          "[requirements][report]") {
   CHECK(row("cp").share.at("tokens") == 0.25);
   REQUIRE_FALSE(row("cp").traffic.empty());
   CHECK(std::any_of(row("cp").traffic.begin(), row("cp").traffic.end(), [](const StrategyTraffic& each) {
