@@ -110,9 +110,7 @@ Result<double> parse_tokens(const std::string& text) {
 }
 
 Result<Objective> parse_objective(const std::string& text) {
-  for (const Objective each :
-       {Objective::time, Objective::throughput, Objective::cost, Objective::energy, Objective::gpus})
-    if (text == to_string(each)) return each;
+  if (const std::optional<Objective> objective = parse_enum<Objective>(text)) return *objective;
   return wrong("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
 }
 

@@ -113,18 +113,6 @@ void add_resume(GoodputForecast& result, const GoodputRequest& request) {
 
 }  // namespace
 
-const char* to_string(StorageFrom from) {
-  switch (from) {
-    case StorageFrom::failures:
-      return "failures";
-    case StorageFrom::topology:
-      return "topology";
-    case StorageFrom::assumed:
-      return "assumed";
-  }
-  return "";
-}
-
 double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
 
 Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
 #include "sim/io/failure_file.hpp"
 #include "sim/io/incident_log.hpp"
@@ -37,7 +38,11 @@ enum class StorageFrom {
   topology,
   assumed,  ///< 1 GB/s per node
 };
-const char* to_string(StorageFrom from);
+template <>
+struct EnumNames<StorageFrom> {
+  static constexpr NamedValue<StorageFrom> table[] = {
+      {StorageFrom::failures, "failures"}, {StorageFrom::topology, "topology"}, {StorageFrom::assumed, "assumed"}};
+};
 
 /// A start from a checkpoint of another layout.
 struct Resume {

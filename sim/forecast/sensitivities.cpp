@@ -87,14 +87,6 @@ class PathSum {
 
 }  // namespace
 
-const char* to_string(CostParameter parameter) {
-  constexpr std::array<const char*, kCostParameters> kNames{
-      "gemm",         "gemm_fp8",     "gemm_fp4", "grouped_gemm",    "attention",        "unfused_attention",
-      "memory_bound", "optimizer",    "host",     "tensor_parallel", "context_parallel", "expert_parallel",
-      "pipeline",     "data_parallel"};
-  return kNames[static_cast<std::size_t>(parameter)];
-}
-
 double Sensitivities::run_deviation() const {
   double variance = 0;
   for (std::size_t k = 0; k < kCostParameters; ++k) {

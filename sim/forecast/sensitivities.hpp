@@ -10,6 +10,7 @@
 #include <array>
 #include <string>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/graph/step_graph.hpp"
 
@@ -33,7 +34,23 @@ enum class CostParameter {
   data_parallel,  ///< gradients, parameters, tied embeddings, control
 };
 inline constexpr std::size_t kCostParameters = 14;
-const char* to_string(CostParameter parameter);
+template <>
+struct EnumNames<CostParameter> {
+  static constexpr NamedValue<CostParameter> table[] = {{CostParameter::gemm, "gemm"},
+                                                        {CostParameter::gemm_fp8, "gemm_fp8"},
+                                                        {CostParameter::gemm_fp4, "gemm_fp4"},
+                                                        {CostParameter::grouped_gemm, "grouped_gemm"},
+                                                        {CostParameter::attention, "attention"},
+                                                        {CostParameter::unfused_attention, "unfused_attention"},
+                                                        {CostParameter::memory_bound, "memory_bound"},
+                                                        {CostParameter::optimizer, "optimizer"},
+                                                        {CostParameter::host, "host"},
+                                                        {CostParameter::tensor_parallel, "tensor_parallel"},
+                                                        {CostParameter::context_parallel, "context_parallel"},
+                                                        {CostParameter::expert_parallel, "expert_parallel"},
+                                                        {CostParameter::pipeline, "pipeline"},
+                                                        {CostParameter::data_parallel, "data_parallel"}};
+};
 
 /// [CostParameter] a factor on the time of each kind.
 using CostScales = std::array<double, kCostParameters>;

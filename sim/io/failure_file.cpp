@@ -14,14 +14,6 @@ namespace {
 
 constexpr double kDay = 86400;
 
-/// The names of an enumeration whose values count from 0 to `last`.
-template <class E>
-std::vector<std::pair<std::string, E>> names_up_to(E last) {
-  std::vector<std::pair<std::string, E>> names;
-  for (int i = 0; i <= static_cast<int>(last); ++i) names.emplace_back(to_string(static_cast<E>(i)), static_cast<E>(i));
-  return names;
-}
-
 class FailureFileReader {
  public:
   FailureFileReader(const JsonDocument& document, std::vector<Diagnostic>& errors) : errors_(&errors) {
@@ -60,14 +52,14 @@ class FailureFileReader {
   FailureKind read_kind(ObjectReader& reader) {
     FailureKind kind;
     reader.require("name", kind.name);
-    reader.get("component", kind.component, names_up_to(Component::unknown));
-    reader.get("per", kind.per, names_up_to(RateUnit::job));
+    reader.get("component", kind.component, named_values<Component>());
+    reader.get("per", kind.per, named_values<RateUnit>());
     positive(reader, "parts_per_unit", kind.parts_per_unit);
-    reader.get("law", kind.law.kind, names_up_to(LawKind::fixed));
+    reader.get("law", kind.law.kind, named_values<LawKind>());
     positive(reader, "shape", kind.law.shape);
-    reader.get("age", kind.age, names_up_to(FleetAge::stationary));
-    reader.get("effect", kind.effect, names_up_to(Effect::planned));
-    if (!reader.get("scope", kind.scope, names_up_to(RateUnit::job)) && kind.effect != Effect::crash &&
+    reader.get("age", kind.age, named_values<FleetAge>());
+    reader.get("effect", kind.effect, named_values<Effect>());
+    if (!reader.get("scope", kind.scope, named_values<RateUnit>()) && kind.effect != Effect::crash &&
         kind.effect != Effect::hang)
       kind.scope = RateUnit::job;
     fraction(reader, "replace_probability", kind.replace_probability, 0);
@@ -123,7 +115,7 @@ class FailureFileReader {
     reader.get("spares", r.spares, 0);
     reader.get("hot_spares", r.hot_spares);
     read_law(reader, "repair", r.repair);
-    reader.get("elastic", r.elastic, names_up_to(Elastic::keep_batch));
+    reader.get("elastic", r.elastic, named_values<Elastic>());
     reader.get("elastic_rollback", r.elastic_rollback);
     reader.get("failures_in_restart", r.failures_in_restart);
     reader.get("source", ignored_);
@@ -132,7 +124,7 @@ class FailureFileReader {
 
   void read_checkpoint(ObjectReader& reader) {
     CheckpointSettings& c = file_.checkpoint;
-    reader.get("mode", c.mode, names_up_to(CheckpointMode::rank0));
+    reader.get("mode", c.mode, named_values<CheckpointMode>());
     if (const JsonNode* node = reader.get_node("interval"); node != nullptr && node->string != "best")
       long_time(reader, "interval", c.interval_s);
     reader.get("bytes_per_parameter", c.bytes_per_parameter, 1, 64);
@@ -208,7 +200,7 @@ class FailureFileReader {
       return;
     }
     std::optional<ObjectReader> inner = reader.get_object(key);
-    inner->get("law", law.kind, names_up_to(LawKind::fixed));
+    inner->get("law", law.kind, named_values<LawKind>());
     positive(*inner, "shape", law.shape);
     long_time(*inner, "mean", law.mean_s);
     inner->finish();

@@ -159,8 +159,7 @@ class LogReader {
   void add_kind(const std::string& name, const Group& group) {
     FailureKind kind;
     kind.name = name;
-    for (int c = 0; c < kComponents; ++c)
-      if (name == to_string(static_cast<Component>(c))) kind.component = static_cast<Component>(c);
+    kind.component = parse_enum<Component>(name).value_or(Component::unknown);
     const Component c = kind.component;
     const bool of_gpu = c == Component::gpu || c == Component::hbm || c == Component::nvlink || c == Component::nic;
     const bool of_node = c == Component::host || c == Component::power;

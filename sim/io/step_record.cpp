@@ -112,9 +112,7 @@ class Reader {
     if (root_.require("format", format) && format != kFormat)
       root_.error("format", fmt::format("is not '{}'", kFormat));
     root_.require("scenario", record_.scenario);
-    root_.require("origin", record_.origin,
-                  std::vector<std::pair<std::string, StepOrigin>>{{"simulated", StepOrigin::simulated},
-                                                                  {"executed", StepOrigin::executed}});
+    root_.require("origin", record_.origin, named_values<StepOrigin>());
     root_.require("step_time_ps", record_.step_time.picoseconds, std::int64_t{0});
     if (auto repeats = root_.get_object("repeats")) read_repeats(*repeats);
     root_.require("streams", record_.streams);
@@ -229,8 +227,6 @@ class Reader {
 };
 
 }  // namespace
-
-const char* to_string(StepOrigin origin) { return origin == StepOrigin::simulated ? "simulated" : "executed"; }
 
 StepRecord record_of(const StepGraph& graph, const Timeline& timeline, std::string scenario, StepOrigin origin) {
   StepRecord record;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/graph/step_graph.hpp"
@@ -18,7 +19,11 @@
 namespace tracecast {
 
 enum class StepOrigin { simulated, executed };
-const char* to_string(StepOrigin origin);
+template <>
+struct EnumNames<StepOrigin> {
+  static constexpr NamedValue<StepOrigin> table[] = {{StepOrigin::simulated, "simulated"},
+                                                     {StepOrigin::executed, "executed"}};
+};
 
 /// What a span executes: an operator, a collective or a message in one phase of the step.
 struct StepWork {

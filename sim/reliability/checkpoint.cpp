@@ -19,22 +19,6 @@ double share_of(const CheckpointSettings& settings, const CheckpointShape& shape
 
 }  // namespace
 
-const char* to_string(CheckpointMode mode) {
-  switch (mode) {
-    case CheckpointMode::off:
-      return "off";
-    case CheckpointMode::sync:
-      return "sync";
-    case CheckpointMode::async:
-      return "async";
-    case CheckpointMode::tiered:
-      return "tiered";
-    case CheckpointMode::rank0:
-      return "rank0";
-  }
-  return "";
-}
-
 Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter) { return {parameters * bytes_per_parameter}; }
 
 Duration write_time(const CheckpointSettings& settings, const CheckpointShape& shape) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
 #include "sim/reliability/job.hpp"
 
@@ -20,7 +21,14 @@ enum class CheckpointMode {
   tiered,  ///< as async, and copies stay in the memory of the host and of a peer; storage gets every n-th
   rank0,   ///< synchronous, through one writer
 };
-const char* to_string(CheckpointMode mode);
+template <>
+struct EnumNames<CheckpointMode> {
+  static constexpr NamedValue<CheckpointMode> table[] = {{CheckpointMode::off, "off"},
+                                                         {CheckpointMode::sync, "sync"},
+                                                         {CheckpointMode::async, "async"},
+                                                         {CheckpointMode::tiered, "tiered"},
+                                                         {CheckpointMode::rank0, "rank0"}};
+};
 
 struct CheckpointSettings {
   CheckpointMode mode = CheckpointMode::async;

@@ -9,18 +9,32 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/reliability/laws.hpp"
 
 namespace tracecast {
 
 /// For grouping in reports.
 enum class Component { gpu, hbm, nvlink, nic, network, host, software, storage, power, planned, unknown };
-inline constexpr int kComponents = 11;
-const char* to_string(Component component);
+template <>
+struct EnumNames<Component> {
+  static constexpr NamedValue<Component> table[] = {
+      {Component::gpu, "gpu"},           {Component::hbm, "hbm"},         {Component::nvlink, "nvlink"},
+      {Component::nic, "nic"},           {Component::network, "network"}, {Component::host, "host"},
+      {Component::software, "software"}, {Component::storage, "storage"}, {Component::power, "power"},
+      {Component::planned, "planned"},   {Component::unknown, "unknown"}};
+};
 
 /// What a failure rate is given for; the rate of the machine is this times the number of such units.
 enum class RateUnit { gpu, node, rack, switch_group, job };
-const char* to_string(RateUnit unit);
+template <>
+struct EnumNames<RateUnit> {
+  static constexpr NamedValue<RateUnit> table[] = {{RateUnit::gpu, "gpu"},
+                                                   {RateUnit::node, "node"},
+                                                   {RateUnit::rack, "rack"},
+                                                   {RateUnit::switch_group, "switch"},
+                                                   {RateUnit::job, "job"}};
+};
 
 enum class Effect {
   crash,         ///< the job stops, and a process reports it
@@ -35,7 +49,20 @@ enum class Effect {
   link_flap,     ///< a link is down for `lasts`; beyond the retries of the transport it is a hang
   planned,       ///< maintenance: the job saves, stops for `lasts` and restarts
 };
-const char* to_string(Effect effect);
+template <>
+struct EnumNames<Effect> {
+  static constexpr NamedValue<Effect> table[] = {{Effect::crash, "crash"},
+                                                 {Effect::hang, "hang"},
+                                                 {Effect::corruption, "corruption"},
+                                                 {Effect::loss_spike, "loss-spike"},
+                                                 {Effect::slow_gpu, "slow-gpu"},
+                                                 {Effect::slow_link, "slow-link"},
+                                                 {Effect::lost_rail, "lost-rail"},
+                                                 {Effect::slow_uplink, "slow-uplink"},
+                                                 {Effect::slow_storage, "slow-storage"},
+                                                 {Effect::link_flap, "link-flap"},
+                                                 {Effect::planned, "planned"}};
+};
 
 /// One line of a failure model.
 struct FailureKind {

@@ -4,56 +4,6 @@
 
 namespace tracecast {
 
-const char* to_string(Survives survives) {
-  switch (survives) {
-    case Survives::restart:
-      return "restart";
-    case Survives::one_node:
-      return "one-node";
-    case Survives::anything:
-      return "anything";
-  }
-  return "";
-}
-
-const char* to_string(Elastic elastic) {
-  switch (elastic) {
-    case Elastic::off:
-      return "off";
-    case Elastic::shrink_batch:
-      return "shrink-batch";
-    case Elastic::keep_batch:
-      return "keep-batch";
-  }
-  return "";
-}
-
-const char* to_string(TimeCategory category) {
-  switch (category) {
-    case TimeCategory::productive:
-      return "productive";
-    case TimeCategory::degraded:
-      return "degraded";
-    case TimeCategory::checkpoint:
-      return "checkpoint";
-    case TimeCategory::lost:
-      return "lost work";
-    case TimeCategory::detection:
-      return "detection";
-    case TimeCategory::diagnosis:
-      return "diagnosis";
-    case TimeCategory::waiting:
-      return "waiting for spares";
-    case TimeCategory::restart:
-      return "restart";
-    case TimeCategory::load:
-      return "load";
-    case TimeCategory::planned:
-      return "planned";
-  }
-  return "";
-}
-
 JobTime total(const Waterfall& waterfall) {
   JobTime sum;
   for (const JobTime& part : waterfall) sum += part;

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
 #include "sim/reliability/failure_model.hpp"
 #include "sim/reliability/job_time.hpp"
@@ -38,7 +39,11 @@ enum class Survives {
   one_node,  ///< in the memory of a peer: the loss of one node at a time
   anything,  ///< remote storage
 };
-const char* to_string(Survives survives);
+template <>
+struct EnumNames<Survives> {
+  static constexpr NamedValue<Survives> table[] = {
+      {Survives::restart, "restart"}, {Survives::one_node, "one-node"}, {Survives::anything, "anything"}};
+};
 
 /// One level of checkpointing. A synchronous checkpoint has a stall only; an asynchronous one stalls for the copy to
 /// the host and is safe after another `persist`.
@@ -63,7 +68,11 @@ enum class Elastic {
   shrink_batch,  ///< the step takes as long, the batch loses the share of the replica
   keep_batch,    ///< the remaining replicas take more micro-batches
 };
-const char* to_string(Elastic elastic);
+template <>
+struct EnumNames<Elastic> {
+  static constexpr NamedValue<Elastic> table[] = {
+      {Elastic::off, "off"}, {Elastic::shrink_batch, "shrink-batch"}, {Elastic::keep_batch, "keep-batch"}};
+};
 
 struct RecoveryPolicy {
   JobTime crash_detection{};             ///< a process that died is noticed after this
@@ -131,7 +140,19 @@ enum class TimeCategory {
   planned,
 };
 inline constexpr int kTimeCategories = 10;
-const char* to_string(TimeCategory category);
+template <>
+struct EnumNames<TimeCategory> {
+  static constexpr NamedValue<TimeCategory> table[] = {{TimeCategory::productive, "productive"},
+                                                       {TimeCategory::degraded, "degraded"},
+                                                       {TimeCategory::checkpoint, "checkpoint"},
+                                                       {TimeCategory::lost, "lost work"},
+                                                       {TimeCategory::detection, "detection"},
+                                                       {TimeCategory::diagnosis, "diagnosis"},
+                                                       {TimeCategory::waiting, "waiting for spares"},
+                                                       {TimeCategory::restart, "restart"},
+                                                       {TimeCategory::load, "load"},
+                                                       {TimeCategory::planned, "planned"}};
+};
 
 using Waterfall = std::array<JobTime, kTimeCategories>;
 JobTime total(const Waterfall& waterfall);

@@ -14,20 +14,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }
 
-const char* to_string(LawKind kind) {
-  switch (kind) {
-    case LawKind::exponential:
-      return "exponential";
-    case LawKind::weibull:
-      return "weibull";
-    case LawKind::fixed:
-      return "fixed";
-  }
-  return "";
-}
-
-const char* to_string(FleetAge age) { return age == FleetAge::fresh ? "fresh" : "stationary"; }
-
 double weibull_scale_s(const Law& law) { return law.mean_s / std::tgamma(1 + 1 / law.shape); }
 
 double draw_s(const Law& law, RandomStream& random) {

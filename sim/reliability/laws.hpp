@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/random.hpp"
 
 namespace tracecast {
@@ -17,7 +18,11 @@ enum class LawKind {
   weibull,
   fixed,  ///< always the mean: scheduled maintenance, a repair that takes a day
 };
-const char* to_string(LawKind kind);
+template <>
+struct EnumNames<LawKind> {
+  static constexpr NamedValue<LawKind> table[] = {
+      {LawKind::exponential, "exponential"}, {LawKind::weibull, "weibull"}, {LawKind::fixed, "fixed"}};
+};
 
 struct Law {
   LawKind kind = LawKind::exponential;
@@ -37,7 +42,10 @@ enum class FleetAge {
   fresh,       ///< all new: infant mortality at the start
   stationary,  ///< in service for a long time: failures at the mean rate from the start
 };
-const char* to_string(FleetAge age);
+template <>
+struct EnumNames<FleetAge> {
+  static constexpr NamedValue<FleetAge> table[] = {{FleetAge::fresh, "fresh"}, {FleetAge::stationary, "stationary"}};
+};
 
 /// Times at which parts of a fleet fail. A new part replaces a failed one at once; the others continue to age.
 ///

@@ -154,22 +154,6 @@ constexpr UpgradeRule kUpgrades[] = {
 
 }  // namespace
 
-const char* to_string(Objective objective) {
-  switch (objective) {
-    case Objective::time:
-      return "time";
-    case Objective::throughput:
-      return "throughput";
-    case Objective::cost:
-      return "cost";
-    case Objective::energy:
-      return "energy";
-    case Objective::gpus:
-      return "gpus";
-  }
-  return "";
-}
-
 std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation) {
   std::vector<std::pair<std::string, double>> parts;
   parts.emplace_back("compute", evaluation.compute_s);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/search/economics.hpp"
 #include "sim/search/planner.hpp"
 
@@ -22,7 +23,14 @@ enum class Objective {
   energy,      ///< least energy for the tokens
   gpus,        ///< fewest GPUs that meet the constraints, then shortest step
 };
-const char* to_string(Objective objective);
+template <>
+struct EnumNames<Objective> {
+  static constexpr NamedValue<Objective> table[] = {{Objective::time, "time"},
+                                                    {Objective::throughput, "throughput"},
+                                                    {Objective::cost, "cost"},
+                                                    {Objective::energy, "energy"},
+                                                    {Objective::gpus, "gpus"}};
+};
 
 /// Requirements of the whole job. 0: none.
 struct JobTarget {

@@ -148,20 +148,6 @@ class Recipe {
 
 }  // namespace
 
-const char* to_string(RuleOfThumb kinds) {
-  switch (kinds) {
-    case RuleOfThumb::fsdp:
-      return "FSDP";
-    case RuleOfThumb::tp:
-      return "TP";
-    case RuleOfThumb::tp_fsdp:
-      return "TP + FSDP";
-    case RuleOfThumb::tp_pp_fsdp:
-      return "TP + PP + FSDP";
-  }
-  return "";
-}
-
 int least_tensor_parallel(double states_gb, double memory_gb, double activations_gb, int gpus_per_node) {
   for (int tp = 1; tp <= gpus_per_node; ++tp)
     if (gpus_per_node % tp == 0 && states_gb <= tp * (memory_gb - activations_gb)) return tp;

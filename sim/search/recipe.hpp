@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/search/planner.hpp"
 
 namespace tracecast {
@@ -30,7 +31,13 @@ namespace tracecast {
 /// It reproduces the table of its publication: FSDP for 7B and 13B, TP + FSDP for 70B, all three for 405B. Reports show
 /// it next to simulated numbers.   Source: docs/references.md#case-studies
 enum class RuleOfThumb { fsdp, tp, tp_fsdp, tp_pp_fsdp };
-const char* to_string(RuleOfThumb kinds);
+template <>
+struct EnumNames<RuleOfThumb> {
+  static constexpr NamedValue<RuleOfThumb> table[] = {{RuleOfThumb::fsdp, "FSDP"},
+                                                      {RuleOfThumb::tp, "TP"},
+                                                      {RuleOfThumb::tp_fsdp, "TP + FSDP"},
+                                                      {RuleOfThumb::tp_pp_fsdp, "TP + PP + FSDP"}};
+};
 RuleOfThumb rule_of_thumb(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node);
 /// For this job. Activations: full recomputation with one sequence on one GPU, 2 s h L bytes (s sequence length, h
 /// hidden size, L layers).

@@ -1,12 +1,12 @@
 #include "tools/accuracy/validate.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <set>
 #include <thread>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/engine/engine.hpp"
 
@@ -276,18 +276,13 @@ std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const
                                                     const std::vector<FactorsOf>& sets,
                                                     const ValidateOptions& options) {
   std::vector<std::vector<RowForecast>> rows(sets.size(), std::vector<RowForecast>(table.rows()));
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](bool reports) {
-    for (std::size_t i = next++; i < table.rows(); i = next++) {
-      std::vector<RowForecast> row = forecast_row(table, i, library, options, sets);
-      for (std::size_t set = 0; set < sets.size(); ++set) rows[set][i] = std::move(row[set]);
-      if (reports && options.progress) options.progress(static_cast<int>(i), static_cast<int>(table.rows()));
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (int t = 1; t < options.threads; ++t) helpers.emplace_back(work, false);
-  work(true);
-  for (std::thread& helper : helpers) helper.join();
+  const std::thread::id caller = std::this_thread::get_id();
+  parallel_for(table.rows(), options.threads, [&](std::size_t i) {
+    std::vector<RowForecast> row = forecast_row(table, i, library, options, sets);
+    for (std::size_t set = 0; set < sets.size(); ++set) rows[set][i] = std::move(row[set]);
+    if (options.progress && std::this_thread::get_id() == caller)
+      options.progress(static_cast<int>(i), static_cast<int>(table.rows()));
+  });
   return rows;
 }
 
