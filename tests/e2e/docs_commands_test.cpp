@@ -1,7 +1,13 @@
-// Every command that README.md and docs/ print is run: the ```sh blocks. A block that cannot be (it installs, or takes
-// minutes) says so in its first line: ```sh by-hand.
+// Every command that README.md and docs/ print is run, and what they print below it is compared with its output:
+//   ```sh            a script that is run
+//   ```sh by-hand    one that is not: it installs, needs a GPU, takes minutes or does not end
+//   ```text          the output of the script above
+//   ```text 3-14     lines 3 to 14 of it
+// tools/refresh-docs replaces printed output with that of the current program.
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -17,11 +23,12 @@ using namespace tracecast;
 namespace {
 
 struct Block {
-  std::string file;
   int line;
-  std::string script;
+  std::string kind;  ///< the words behind the fence
+  std::string text;
 };
 
+/// The fenced blocks of a page, in order.
 std::vector<Block> blocks_of(const std::filesystem::path& path) {
   std::vector<Block> blocks;
   std::istringstream text(content_of(path));
@@ -29,17 +36,30 @@ std::vector<Block> blocks_of(const std::filesystem::path& path) {
   int number = 0;
   for (std::string line; std::getline(text, line);) {
     ++number;
-    if (!inside && line == "```sh") {
-      blocks.push_back({path.string(), number, ""});
-      inside = true;
-    } else if (inside && line == "```") {
-      inside = false;
+    if (line.starts_with("```")) {
+      if (!inside) blocks.push_back({number, line.substr(3), ""});
+      inside = !inside;
     } else if (inside) {
-      blocks.back().script += line + "\n";
+      blocks.back().text += line + "\n";
     }
   }
   CHECK_FALSE(inside);
   return blocks;
+}
+
+/// The lines of `output` that a block of this kind shows: "text" all, "text 3-14" some.
+std::string shown(const std::string& output, const std::string& kind) {
+  int first = 1;
+  int last = std::numeric_limits<int>::max();
+  if (kind != "text") REQUIRE(std::sscanf(kind.c_str(), "text %d-%d", &first, &last) == 2);
+  std::istringstream lines(output);
+  std::string part;
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (number >= first && number <= last) part += line + "\n";
+  }
+  return part;
 }
 
 std::vector<std::filesystem::path> pages() {
@@ -53,20 +73,35 @@ std::vector<std::filesystem::path> pages() {
 
 }  // namespace
 
-TEST_CASE("every command that the documentation prints works as printed", "[e2e][docs]") {
+TEST_CASE("every command that the documentation prints works, and prints what stands below it", "[e2e][docs]") {
   const Sandbox sandbox;
   int run = 0;
+  int compared = 0;
   for (const std::filesystem::path& page : pages()) {
+    std::string output;
+    bool ran = false;
     for (const Block& block : blocks_of(page)) {
-      const Outcome outcome = sandbox.run(block.script);
-      INFO(block.file << ":" << block.line << ":\n" << block.script << outcome.err);
-      CHECK(outcome.code == 0);
-      ++run;
+      INFO(page.string() << ":" << block.line << ":\n" << block.text);
+      if (block.kind == "sh") {
+        const Outcome outcome = sandbox.run(block.text);
+        INFO(outcome.err);
+        CHECK(outcome.code == 0);
+        output = outcome.out;
+        ran = true;
+        ++run;
+      } else if (block.kind == "sh by-hand") {
+        ran = false;
+      } else if (block.kind.starts_with("text")) {
+        CHECK(ran);
+        CHECK(block.text == shown(output, block.kind));
+        ++compared;
+      }
     }
   }
   CHECK(run > 0);
-  // Pictures are what these commands write (tools/refresh-docs puts them there); that of the architecture is drawn by it,
-  // and those of pages (PNG) by tests/browser/screens.mjs.
+  CHECK(compared > 0);
+  // These commands write the pictures. tools/refresh-docs copies them and draws the one of the architecture;
+  // tests/browser/screens.mjs makes those of pages (PNG).
   int pictures = 0;
   const std::filesystem::path kept = std::filesystem::path(source_dir()) / "docs/pictures";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kept)) {

@@ -1,0 +1,57 @@
+// docs/glossary.md explains every name of the program's tables that options take and pages print.
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/model/operators.hpp"
+#include "sim/network/collective.hpp"
+#include "sim/network/flow_cost.hpp"
+#include "sim/network/network_model.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// Names of the values 0 to `last` of an enumeration.
+template <typename E>
+void append_names(E last, std::vector<std::string>& names) {
+  for (int value = 0; value <= static_cast<int>(last); ++value) names.emplace_back(to_string(static_cast<E>(value)));
+}
+
+std::vector<std::string> printed_names() {
+  std::vector<std::string> names = {"tp", "pp", "dp", "cp", "ep", "etp", "sp", "vpp", "zero-0", "MFU", "HFU"};
+  for (const ScheduleVariant& schedule : schedule_variants()) names.emplace_back(schedule.name);
+  const Outcome strategies = Sandbox().run("tracecast strategies --json");
+  for (const nlohmann::json& row : nlohmann::json::parse(strategies.out).at("strategies"))
+    names.push_back(row.at("name"));
+  append_names(Collective::send_recv, names);
+  append_names(Algorithm::direct, names);
+  append_names(Protocol::simple, names);
+  append_names(NetworkKind::simgrid, names);
+  append_names(Precision::nvfp4, names);
+  return names;
+}
+
+/// Anchor of a term: small letters, and '-' for what is between words.
+std::string anchor(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c == '_' || c == ' ' ? '-' : static_cast<char>(std::tolower(c)); });
+  return "<a id=\"" + name + "\">";
+}
+
+}  // namespace
+
+TEST_CASE("the glossary explains every name that the program prints", "[e2e][docs]") {
+  const std::string glossary = content_of(std::filesystem::path(source_dir()) / "docs/glossary.md");
+  for (const std::string& name : printed_names()) {
+    INFO(name);
+    CHECK(glossary.find(anchor(name)) != std::string::npos);
+  }
+}
