@@ -1,3 +1,4 @@
+/// \file
 /// What AdamW is told, on CPUs and GPUs alike.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Memory that operators are given in turn, so that what they read is as cold as in a training step.
 ///
 /// A training step touches each weight and each kept activation once before it touches all the others; operands of a

@@ -1,3 +1,4 @@
+/// \file
 /// bfloat16 as bits: the upper half of a float.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The operators of a step graph on a CPU: fp32, one thread, row-major. The counterparts of the CUDA kernels; what the
 /// CPU executor runs and `tracecast profile --device cpu` times.
 ///

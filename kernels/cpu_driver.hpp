@@ -1,3 +1,4 @@
+/// \file
 /// Runs any operator of a step graph on this CPU: finds the kernel for its kind, pass and name, and gives it operands.
 ///
 /// A step graph says how much work an operator is, not which tensors it has: inputs are random values from one ring of

@@ -1,3 +1,4 @@
+/// \file
 /// The executor: runs one rank's program of a step graph on a device, operation by operation in the order of issue.
 ///
 /// What is executed is the very graph that was simulated: same schedule, same operators, same collectives in the same

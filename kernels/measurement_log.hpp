@@ -1,3 +1,4 @@
+/// \file
 /// What a long recording has measured so far, on disk, a line each: an interrupted one goes on where it was.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// One rank of a step on the CPUs of one computer: OpenBLAS and plain C++ for operators, Open MPI for collectives.
 ///
 /// Messages between pipeline stages go through a shared-memory window of MPI, a place for each: the sender copies in and

@@ -1,3 +1,4 @@
+/// \file
 /// What operators are run on, whatever runs them: rows of element-wise work, layouts of multiplications, sizes of
 /// attention's tensors. Shared by the drivers of CPUs and GPUs, so that both do the same work for one operator.
 #pragma once

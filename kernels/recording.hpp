@@ -1,3 +1,4 @@
+/// \file
 /// From measured operators and collectives to a recorded profile.
 ///
 /// The measurements themselves come first in every forecast; behind them stand models for shapes that were not measured,

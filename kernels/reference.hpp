@@ -1,3 +1,4 @@
+/// \file
 /// The operators of a step graph in double precision, as their definitions say: what the kernels of CPUs and GPUs are held
 /// to. Slow and plain on purpose. Shapes and meanings are those of kernels/cpu.hpp.
 #pragma once

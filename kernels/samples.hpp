@@ -1,3 +1,4 @@
+/// \file
 /// What repeated measurements of one thing say.
 ///
 /// The lower quartile and not the mean: on a machine that others use too, times have a long upper tail that says nothing

@@ -1,3 +1,4 @@
+/// \file
 /// What `tracecast profile` times: the operators of step graphs of typical training runs, and collectives over sizes.
 ///
 /// A suite is a list of scenarios and the operators that their step graphs ask for; so the shapes are those that

@@ -1,3 +1,4 @@
+/// \file
 /// How this program was built, for `tracecast --version` and for results that name their maker.
 #pragma once
 

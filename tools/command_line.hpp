@@ -1,3 +1,4 @@
+/// \file
 /// The command line from arguments to exit code: what main() does, callable from a test.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Every command's function, as commands.cpp lists it; each lives in command_<name>.cpp.
 #pragma once
 

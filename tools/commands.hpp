@@ -1,3 +1,4 @@
+/// \file
 /// The commands of `tracecast`: one file each, command_<name>.cpp, and one line each in the table of
 /// commands.cpp.
 ///

@@ -1,3 +1,4 @@
+/// \file
 /// --emit: a layout as a launcher takes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The outside world as the command line sees it: terminal, environment variables, shipped data, memory used.
 /// The only place that asks for them.
 #pragma once

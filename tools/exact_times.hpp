@@ -1,3 +1,4 @@
+/// \file
 /// Times on the command line, read as exact decimals: schedules are simulated in integers.
 #pragma once
 

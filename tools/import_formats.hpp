@@ -1,3 +1,4 @@
+/// \file
 /// What `tracecast import` makes of a file: a function for each kind of format, in a file of its own (import_<what>.cpp).
 /// command_import.cpp has the table of formats, made of those of the readers.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// What people name on the command line, by path or by the name of what is shipped.
 ///
 /// All return the errors of data_paths, find_file and the file's reader.

@@ -1,3 +1,4 @@
+/// \file
 /// Values of an enumeration by the names that to_string gives them, for options that take one of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The processes that a launcher (mpirun) started together with this one.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A progress bar for whatever takes more than a second: on standard error, only when that is a terminal, and
 /// gone when it is done. Thread-safe: workers may report.
 #pragma once

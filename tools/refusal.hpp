@@ -1,3 +1,4 @@
+/// \file
 /// Sentences about options that several commands need.
 #pragma once
 

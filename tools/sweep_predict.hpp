@@ -1,3 +1,4 @@
+/// \file
 /// `tracecast predict --sweep`: a grid of forecasts in place of one.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// What the what-if page asks: one request in, one answer out, both JSON in one line. The same readers and the same
 /// sentences as on the command line.
 ///

@@ -1,3 +1,4 @@
+/// \file
 /// Starts tracecast-worker (CPUs) and tracecast-cuda-worker (GPUs), alone or as ranks under mpirun.
 #pragma once
 

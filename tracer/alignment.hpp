@@ -1,3 +1,4 @@
+/// \file
 /// Two sequences laid beside each other: which recorded kernel is which operator of the step.
 ///
 /// A longest common subsequence with weights. Items of `found` are assigned to items of `expected` in order, so that the

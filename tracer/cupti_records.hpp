@@ -1,3 +1,4 @@
+/// \file
 /// From CUPTI's activity records to a trace: the seam, as thin as it can be. Needs CUPTI's headers, not its library.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// From recorded kernels and collectives to a profile: what `profile --from` does.
 ///
 /// The step graph of the recorded scenario says which operators a rank runs, in which order; the kernels of each recorded step

@@ -1,3 +1,4 @@
+/// \file
 /// From the events of NCCL's profiler interface to the collectives of a trace.
 ///
 /// NCCL tells of an operation when the host enqueues it, and of each of its channels when that begins and ends on the GPU.

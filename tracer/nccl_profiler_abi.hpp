@@ -1,3 +1,4 @@
+/// \file
 /// The part of NCCL's profiler plug-in interface, version 5 (NCCL 2.28 and later), that a recorder reads. NCCL does not
 /// install a header for it; what stands here is the layout that a plug-in and the library agree on.
 /// Source: NCCL 2.28 sources, src/include/plugin/profiler/profiler_v5.h and nccl_profiler.h.

@@ -1,3 +1,4 @@
+/// \file
 /// The GPU work of a trace with what launched it: kernels and copies as one list, and the ranges that were open on the host.
 #pragma once
 

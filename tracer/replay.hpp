@@ -1,3 +1,4 @@
+/// \file
 /// A recorded step as a step graph: what the engine replays to the duration that it had, and what a change to a part of it
 /// can be tried on.
 ///

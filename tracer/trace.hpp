@@ -1,3 +1,4 @@
+/// \file
 /// A trace: what a program did on its GPUs, as it was recorded. The file format is docs/formats/trace.md.
 ///
 /// Times are nanoseconds of one clock (the header names it). Everything refers to strings by number; a string is written

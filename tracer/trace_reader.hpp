@@ -1,3 +1,4 @@
+/// \file
 /// Reads traces (docs/formats/trace.md).
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Writes a trace while it is recorded. Thread-safe: CUPTI hands buffers over on threads of its own.
 ///
 /// Used inside programs that are recorded: it needs nothing but the C++ library, never throws, and after a write that

@@ -1,3 +1,4 @@
+/// \file
 /// Attention by cuDNN's fused kernels: the graph of attention_graph.hpp through the backend API, prepared once for each
 /// shape. Where cuDNN has no kernel for the masked graph, the unmasked one is run and says so.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Attention as a graph of multiplications, reductions and element-wise steps: what cuDNN fuses into one kernel when it is
 /// handed this very pattern. Plain data, so that a test can compute it on a CPU and hold it to the definition of attention.
 ///

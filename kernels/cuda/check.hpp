@@ -1,3 +1,4 @@
+/// \file
 /// Errors of the CUDA libraries. A call is checked where it is made; what a GPU refuses in the middle of a measurement
 /// cannot be repaired there, so it is thrown and becomes a sentence where a rank begins (tools/cuda_worker).
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Collectives and messages by NCCL: one process a GPU. A rank that is alone has a communicator of one, on which every
 /// collective is a copy.
 #pragma once

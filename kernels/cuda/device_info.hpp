@@ -1,3 +1,4 @@
+/// \file
 /// Which GPU this is, and with which libraries it works.
 #pragma once
 

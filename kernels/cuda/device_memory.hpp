@@ -1,3 +1,4 @@
+/// \file
 /// Device memory that is given back, and rings of it (kernels/arena.hpp says why rings: what an operator reads is as cold
 /// as in a training step).
 #pragma once

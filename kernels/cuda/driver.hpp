@@ -1,3 +1,4 @@
+/// \file
 /// Runs any operator of a step graph on a GPU: the counterpart of cpu_driver.hpp, with the same meaning of operators.
 ///
 /// Inputs are random and come from a ring that is larger than the caches, outputs go to another. Everything is launched

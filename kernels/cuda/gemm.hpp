@@ -1,3 +1,4 @@
+/// \file
 /// Multiplications by cuBLASLt: described once for each shape, then run again and again.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A multiplication of the step graph as cuBLASLt wants it described. Plain data: what is asked of the library is tested
 /// without one.
 ///

@@ -1,3 +1,4 @@
+/// \file
 /// Limits of our own kernels, for those who launch them and those who only reckon with them.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Times work on a GPU by events.
 #pragma once
 

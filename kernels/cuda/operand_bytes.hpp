@@ -1,3 +1,4 @@
+/// \file
 /// Device memory that operators need, in bytes: known before there is a device.
 #pragma once
 

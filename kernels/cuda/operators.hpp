@@ -1,3 +1,4 @@
+/// \file
 /// The operators that we compute with kernels of our own: the counterparts of kernels/cpu.hpp on a GPU, with the same
 /// shapes and meanings. Activations and logits are bf16, statistics and optimizer state fp32, sums are made in fp32.
 ///

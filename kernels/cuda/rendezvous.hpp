@@ -1,3 +1,4 @@
+/// \file
 /// How the ranks of a job on GPUs find each other: a launcher (mpirun, srun) says through the environment who is who, a
 /// folder that all of them can reach carries NCCL's unique id and what rank 0 gathers. No MPI library is needed.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Runs one rank's program of a step graph on a GPU: every operation on its stream, events between streams as the graph has
 /// them, collectives by NCCL. The host issues ahead and waits only where the graph says so (host_sync).
 #pragma once

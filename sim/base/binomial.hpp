@@ -1,3 +1,4 @@
+/// \file
 /// Counts of independent trials.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Whole-number arithmetic.   All require a >= 0 and b >= 1, and a + b within their type.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Text in XML, SVG and HTML.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Quantiles of a sample, by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, R's default).
 #pragma once
 

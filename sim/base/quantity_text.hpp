@@ -1,3 +1,4 @@
+/// \file
 /// Quantities as people write them in files and on the command line: "400 Gb/s", "80 GB", "1GiB", "1.5 us".
 ///
 /// Sizes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).

@@ -1,3 +1,4 @@
+/// \file
 /// A queue of events in the order of their times, for times that never run backwards.
 ///
 /// Keys differ from the last one taken at some highest bit; entries wait in the bucket of that bit and are dealt out anew

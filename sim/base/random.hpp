@@ -1,3 +1,4 @@
+/// \file
 /// Random numbers that are the same on every machine, for every number of threads and in every order of
 /// evaluation.
 ///

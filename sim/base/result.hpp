@@ -1,3 +1,4 @@
+/// \file
 /// What a user can get wrong is returned as a value: `Result<Scenario> read_scenario(path)`.
 /// What only we can get wrong is asserted, in release builds too.
 #pragma once

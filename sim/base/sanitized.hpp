@@ -1,3 +1,4 @@
+/// \file
 /// Whether this is a build with sanitizers, whose programs are slower and larger than they will ever be used: GCC and clang say
 /// it differently.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Quantities with their units: bytes, durations, bandwidths, floating-point operations.
 ///
 /// Durations are integer picoseconds (int64 spans 106 days), so that equal is equal and sums do not depend on

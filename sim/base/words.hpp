@@ -1,3 +1,4 @@
+/// \file
 /// Lines, words and numbers of text that other programs wrote.
 ///
 /// What is returned as a view points into the text that was given. Only ASCII letters, digits and blanks mean something.

@@ -1,3 +1,4 @@
+/// \file
 /// Time of fused attention (FlashAttention, cuDNN). Unfused attention is made of batched GEMMs and a softmax.
 ///
 ///   tc = max( FLOPs / (P e' s / (s + s0)),  longest CTA / (P/SMs e') )      s: keys a query could see

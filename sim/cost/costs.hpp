@@ -1,3 +1,4 @@
+/// \file
 /// How long an operator takes on a GPU, and how that is known: measured, interpolated or analytic.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Time of a matrix multiplication on a GPU's tensor cores: whole tiles, in waves over the SMs, with split-K.
 ///
 /// For every tile (tm x tn) and split s of k (1 to 64):

@@ -1,3 +1,4 @@
+/// \file
 /// The optimizer on the host's processors (DeepSpeed's CPU Adam), for offloaded states and parameter servers.
 ///
 ///   t = parameters / rate, the host's rate shared by the ranks that it serves

@@ -1,3 +1,4 @@
+/// \file
 /// Measured operators of a profile: found by exact shape, and as neighbours of a shape that was not measured.
 ///
 /// A neighbour says how much slower or faster this GPU is than its model at that shape. The correction of another shape is

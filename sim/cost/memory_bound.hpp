@@ -1,3 +1,4 @@
+/// \file
 /// Time of memory-bound kernels: t = t0 + traffic / (efficiency x memory bandwidth), by operator kind and pass.
 ///
 /// Efficiency belongs to the kernel as much as to the GPU (docs/references.md#memory-bound-fit), so each kind has its

@@ -1,4 +1,5 @@
-/// A profile: what is known about one GPU, as data. Read from kernels/profiles/<gpu>.json, written by tools/accuracy/fit
+/// \file
+/// A profile: what is known about one GPU, as data. Read from kernels/profiles/GPU.json, written by tools/accuracy/fit
 /// (fitted to public measurements) or by `tracecast profile` (recorded on the GPU itself).
 ///
 /// Every fitted group carries a `Fit`: on what it was fitted and with what residual. Durations in seconds, rates in

@@ -1,3 +1,4 @@
+/// \file
 /// Which precision's rate stands for arithmetic that a GPU does not have: V100 and bf16, A100 and fp8.
 #pragma once
 

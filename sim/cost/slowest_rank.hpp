@@ -1,3 +1,4 @@
+/// \file
 /// The slowest GPU of a job.
 ///
 /// GPUs of one kind differ: chips at their power limit keep different clocks, and hosts are not equally busy. A synchronous

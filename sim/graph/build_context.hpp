@@ -1,3 +1,4 @@
+/// \file
 /// What every part of the step-graph builder works with: the inputs, the graph in the making, and its names.
 ///
 /// The parts: pipeline_messages (between stages), data_parallel (gradients and parameters), end_of_step (norm,

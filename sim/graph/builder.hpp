@@ -1,3 +1,4 @@
+/// \file
 /// Builds the step graph of one training step from a plan, a schedule, and the costs of a GPU and a network.
 ///
 /// One steady step, in this order on every rank: parameter gathers that belong to the last step (overlap_param_gather),

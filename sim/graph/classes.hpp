@@ -1,3 +1,4 @@
+/// \file
 /// Ranks that do the same thing at the same time, found by colour refinement.
 ///
 /// Two ranks stay in one class as long as they have the same seed (program, speed), their groups of every family have

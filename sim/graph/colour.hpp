@@ -1,3 +1,4 @@
+/// \file
 /// Colours of a refinement: 64-bit hashes that stand for classes until they are checked exactly.
 #pragma once
 

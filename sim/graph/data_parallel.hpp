@@ -1,3 +1,4 @@
+/// \file
 /// Gradients and parameters between the data-parallel ranks, servers and the host: what is reduced, gathered and copied,
 /// when, and in which pieces.
 /// Source: docs/references.md#data-parallel-traffic

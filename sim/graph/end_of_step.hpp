@@ -1,3 +1,4 @@
+/// \file
 /// The last two templates of a rank's step: what follows the last backward until the host knows the gradient norm, and
 /// the optimizer.
 #pragma once

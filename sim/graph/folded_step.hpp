@@ -1,3 +1,4 @@
+/// \file
 /// A step with shared links, folded: one rank, one transfer and one link for each class of those that do the same.
 ///
 /// The folded run gives every rank the times that the run of all ranks gives it, to the picosecond (docs/folding.md). A link

@@ -1,3 +1,4 @@
+/// \file
 /// Who communicates with whom: the ranks of every communicator of a plan.
 #pragma once
 

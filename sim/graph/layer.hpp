@@ -1,3 +1,4 @@
+/// \file
 /// What one layer asks of a GPU: its operators and collectives in the order in which they are issued, for one
 /// micro-batch and one rank. No times and no streams; the builder adds those.
 ///

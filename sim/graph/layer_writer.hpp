@@ -1,3 +1,4 @@
+/// \file
 /// Writes the work lists of layer.hpp: everything about the run that shapes depend on, worked out once, and the vocabulary
 /// that the lists are written in. Internal to sim/graph; each part of a layer has a file of its own.
 ///

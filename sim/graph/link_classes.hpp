@@ -1,3 +1,4 @@
+/// \file
 /// Classes of ranks, users of links, and links, refined together until stable: what folding a step with shared links needs.
 ///
 /// A partition is stable when

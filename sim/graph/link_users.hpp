@@ -1,3 +1,4 @@
+/// \file
 /// Who loads which links of a cluster: the bipartite graph of transfers and directed links that folding refines.
 ///
 /// A user is a communicator, or a rank towards one of the ranks that it sends to. All transfers of a user cross links of

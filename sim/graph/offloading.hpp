@@ -1,3 +1,4 @@
+/// \file
 /// Activations that wait on the host between forward and backward (training.offload_activations).
 ///
 /// After the forward of a layer its activations are copied out, layer by layer beside the computation; before its

@@ -1,3 +1,4 @@
+/// \file
 /// A forward and a backward that hide each other's exchanges of expert-parallel tokens (DualPipe, DualPipeV).
 ///
 /// Each pass is cut in front of every operation that waits for an exchange. The parts of the two passes are issued in

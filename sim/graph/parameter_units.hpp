@@ -1,3 +1,4 @@
+/// \file
 /// The parameters of a rank in units (what FSDP gathers as one: embedding, layers, head) and in the buckets of
 /// data-parallel all-gathers. Sizes of buckets: Megatron-LM's, PyTorch DDP's and DeepSpeed's defaults
 /// (docs/references.md#fsdp-variants).

@@ -1,3 +1,4 @@
+/// \file
 /// What sets ranks apart besides their place in the plan and in the cluster. (Faults of the network: Cluster::faults.)
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Activations and their gradients between the stages of a pipeline.
 #pragma once
 

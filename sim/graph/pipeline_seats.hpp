@@ -1,3 +1,4 @@
+/// \file
 /// Where the virtual stages of a schedule sit: pipeline rank and chunk on it.
 #pragma once
 

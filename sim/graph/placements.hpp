@@ -1,3 +1,4 @@
+/// \file
 /// How the communicators and the stage boundaries of a plan lie in the cluster.
 ///
 /// Moving a group by whole units of a tier that it does not leave changes nothing about its placement (the cluster is

@@ -1,3 +1,4 @@
+/// \file
 /// The simulated ranks with their communicators and channels: one for each class of ranks, or all of the job.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Kinds of ranks: those with one program, because they are of the same pipeline rank, have the same GPU, and their
 /// communicators and stage boundaries lie alike in the cluster.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Which transfers of a step graph share links with others, and what each of them puts on its links.
 ///
 /// A communicator runs one call at a time, a channel one message at a time; so a link that only one of them ever loads

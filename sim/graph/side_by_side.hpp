@@ -1,3 +1,4 @@
+/// \file
 /// Two jobs as one step graph: they meet nowhere, but may share links.
 ///
 /// Ranks, templates and communicators of the second come behind those of the first, and its slots behind the first one's.

@@ -1,3 +1,4 @@
+/// \file
 /// Folding of a step with shared links by the plan's coordinates: one class for each pipeline rank, without a look at every
 /// pair of ranks and links again and again.
 ///

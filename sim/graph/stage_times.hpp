@@ -1,3 +1,4 @@
+/// \file
 /// Times of the virtual stages of a real run, for a simulation of its schedule alone.
 ///
 /// Every backward is split, so that input and weight gradients have the times of their own operators. A time is how long

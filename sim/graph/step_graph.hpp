@@ -1,3 +1,4 @@
+/// \file
 /// The step graph: what every rank does in one training step. The one type that the engine simulates, the executor
 /// runs, the exporters write and an importer produces.
 ///

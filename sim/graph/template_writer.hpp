@@ -1,3 +1,4 @@
+/// \file
 /// Turns work lists into the operations of a template: which stream, after which events.
 #pragma once
 

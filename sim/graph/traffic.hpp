@@ -1,3 +1,4 @@
+/// \file
 /// Who sends what in a step: the collectives and messages of one rank's program, counted.
 #pragma once
 

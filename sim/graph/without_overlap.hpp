@@ -1,3 +1,4 @@
+/// \file
 /// A step graph for a device on which nothing runs beside anything: every operation of a rank waits for the one that was
 /// issued before it, whatever its stream.
 ///

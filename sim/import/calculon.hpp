@@ -1,3 +1,4 @@
+/// \file
 /// Calculon's inputs: an application becomes a model, an execution the settings of a scenario.
 ///
 /// Its systems are efficiency curves of a processor and of networks, which profiles and topologies here measure or derive in

@@ -1,3 +1,4 @@
+/// \file
 /// A step graph as Chakra execution traces, one a rank, so that other simulators (ASTRA-sim, Genie) can run it.
 ///
 ///   operator      computation with its duration, FLOPs and bytes; what only waits takes no time

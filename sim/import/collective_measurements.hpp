@@ -1,3 +1,4 @@
+/// \file
 /// Measured collectives of other tools:
 ///
 ///   nccl-tests        the table that all_reduce_perf and its siblings print, or their JSON (-J)

@@ -1,3 +1,4 @@
+/// \file
 /// What a GPU's generation says where a file leaves a number out. Sources: docs/references.md#gpu-data-sheets,
 /// docs/references.md#pcie-copies; PCI IDs as the samples of NCCL's topology files carry them.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// Steps as other simulators and tracers describe them: nodes of work with what they depend on.
 ///
 ///   chakra       MLCommons Chakra execution traces: protobuf (.et) or the JSON workload form; one rank a file

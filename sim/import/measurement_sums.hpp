@@ -1,3 +1,4 @@
+/// \file
 /// Repeated measurements of the same call become one: the median, and how far the others lie from it.
 #pragma once
 

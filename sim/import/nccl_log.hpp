@@ -1,3 +1,4 @@
+/// \file
 /// NCCL's own log (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=COLL,TUNING): which collectives ran, and how NCCL chose to run them.
 ///
 ///   … NCCL INFO AllReduce: opCount 0 … count 16 datatype 7 … [nranks=32] stream …

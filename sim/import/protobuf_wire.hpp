@@ -1,3 +1,4 @@
+/// \file
 /// Protobuf's wire format, as much as Chakra needs: fields by number, nothing of schemas. A library of its own would bring a
 /// code generator and 3 MB of run time for the ten fields that are read and written.
 /// Source: protobuf.dev/programming-guides/encoding.

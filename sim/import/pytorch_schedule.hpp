@@ -1,3 +1,4 @@
+/// \file
 /// Pipeline schedules as torch.distributed.pipelining writes them: CSV without header, a row per pipeline rank, a cell per
 /// action in execution order.
 ///

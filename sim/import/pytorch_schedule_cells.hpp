@@ -1,3 +1,4 @@
+/// \file
 /// Where a cell of a schedule file stands, for its reader and its checks.
 #pragma once
 

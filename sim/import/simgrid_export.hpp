@@ -1,3 +1,4 @@
+/// \file
 /// A topology as a SimGrid platform (DTD 4.1).
 #pragma once
 

@@ -1,9 +1,10 @@
+/// \file
 /// Machines and fabrics from other people's files, as topologies.
 ///
 ///   nccl-topology    NCCL_TOPO_DUMP_FILE and the files that clouds ship: one node
 ///   nccl-graph       NCCL_GRAPH_DUMP_FILE: the channels that NCCL's search found in one node
 ///   nvidia-smi       `nvidia-smi topo -m`: one node
-///   simgrid          SimGrid platforms: a <cluster> of it, or one that export_simgrid wrote
+///   simgrid          SimGrid platforms: a cluster element, or one that export_simgrid wrote
 ///   astra-sim        ASTRA-sim's analytical network; the other files of that simulator are refused by name
 ///   simai-topology   SimAI's topology for ns-3
 ///   ibnetdiscover, iblinkinfo    InfiniBand fabrics

@@ -1,3 +1,4 @@
+/// \file
 /// XML documents whose mistakes name their line.
 #pragma once
 

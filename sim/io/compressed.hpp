@@ -1,3 +1,4 @@
+/// \file
 /// Files as they are handed around: plain, or packed with gzip whatever their name says.
 #pragma once
 

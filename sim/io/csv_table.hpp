@@ -1,3 +1,4 @@
+/// \file
 /// A table of comma-separated values with a header line, as people keep measurements in.
 ///
 /// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark and carriage returns are dropped.

@@ -1,4 +1,5 @@
-/// Reader of scenarios/economics/<name>.json: prices and power (docs/formats/economics.md).
+/// \file
+/// Reader of scenarios/economics/NAME.json: prices and power (docs/formats/economics.md).
 #pragma once
 
 #include <filesystem>

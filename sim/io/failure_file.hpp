@@ -1,4 +1,5 @@
-/// Failure models as data: scenarios/failures/<name>.json (docs/formats/failures.md).
+/// \file
+/// Failure models as data: scenarios/failures/NAME.json (docs/formats/failures.md).
 ///
 /// A file says what broke on one machine and how often, and how a job there comes back: both as published, with source.
 #pragma once

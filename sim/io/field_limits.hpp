@@ -1,3 +1,4 @@
+/// \file
 /// Vocabulary of the tables of keys (scenario_fields.hpp, model_fields.hpp).
 ///
 /// A visitor is called with (key, field, limits): limits are a Range for integers, a table of names for enumerations and

@@ -1,3 +1,4 @@
+/// \file
 /// The visitor that reads: one field of a group by its key.
 #pragma once
 

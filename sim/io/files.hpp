@@ -1,3 +1,4 @@
+/// \file
 /// The data files of a project: readers of scenario, topology, profile and model files, and where names are looked up.
 ///
 /// Every reader reports all mistakes of a file together, with line and key, and knows every key it allows.

@@ -1,3 +1,4 @@
+/// \file
 /// Reads a Hugging Face config.json as published: the architecture part of it.
 ///
 /// Known families are listed in hugging_face.cpp with what their code fixes and the file does not say (biases, norms,

@@ -1,3 +1,4 @@
+/// \file
 /// A user's own incidents as a failure model: a CSV of what failed and when, fitted with confidence intervals.
 ///
 ///     # gpus = 1024

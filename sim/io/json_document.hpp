@@ -1,3 +1,4 @@
+/// \file
 /// JSON with line numbers, and a reader of objects that knows every key it allows.
 ///
 /// nlohmann's DOM keeps no positions and takes duplicate keys silently; this document is built from its SAX events over

@@ -1,3 +1,4 @@
+/// \file
 /// The keys of a model file, each named once, for the reader and the writer alike (see scenario_fields.hpp).
 #pragma once
 

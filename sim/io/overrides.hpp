@@ -1,3 +1,4 @@
+/// \file
 /// --set key=value: values of a JSON document replaced before anybody reads it, so that they pass the same checks.
 #pragma once
 

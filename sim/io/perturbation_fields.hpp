@@ -1,3 +1,4 @@
+/// \file
 /// Reads and names the scenario's `perturb`: what is slow, broken or different in the machine of one run.
 /// Keys, ranges and sentences: docs/formats/scenario.md.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// A scenario: one run to be forecast. Model, layout, training settings, the machine it runs on, and what was measured.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A scenario from a document that is already parsed: by an importer, say; and a topology with values replaced.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The keys of a scenario's groups `parallel` and `training`, each named once, for the reader and the writer alike.
 #pragma once
 

@@ -1,4 +1,5 @@
-/// Software stacks as data: what Megatron-LM, DeepSpeed, FSDP … set unless told otherwise. scenarios/stacks/<name>.json
+/// \file
+/// Software stacks as data: what Megatron-LM, DeepSpeed, FSDP … set unless told otherwise. scenarios/stacks/NAME.json
 /// (docs/formats/stack.md).
 ///
 /// A scenario that names a `stack` begins with its values in place of the general defaults; what the scenario says itself

@@ -1,3 +1,4 @@
+/// \file
 /// A file that is seen whole or not at all: written beside its place under another name, renamed at the end. A link
 /// stays: what it points to is replaced. What is no file (/dev/stdout, /dev/null, a pipe) is written to as it is.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// The architecture of a transformer: what a model file says, before anything is decided about how it is run.
 ///
 /// A plain value. Letters used in shapes throughout sim/: s sequence length, b micro-batch (sequences), h hidden,

@@ -1,3 +1,4 @@
+/// \file
 /// Operators: the smallest pieces of work that a GPU is asked to do and that a profile knows the cost of.
 ///
 /// An operator says what is computed (kind, pass, shape, precision), never how long it takes; `sim/cost` does that.

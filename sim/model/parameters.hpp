@@ -1,3 +1,4 @@
+/// \file
 /// The parameters of a model as groups: what they belong to and how a rank's share of them is found.
 ///
 /// The one place that knows which matrices a layer has; exact counts (model.hpp), the parameters of a rank

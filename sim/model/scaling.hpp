@@ -1,3 +1,4 @@
+/// \file
 /// Scaling-law arithmetic: how much compute a model and its tokens take, which sizes suit a budget, how long a machine
 /// needs, and what a claimed time says about the rate that it was reached with.
 ///

@@ -1,3 +1,4 @@
+/// \file
 /// What graph algorithms say about a topology. They store every link, so this is for looking at a cluster, not for routing
 /// in one.
 #pragma once

@@ -1,6 +1,7 @@
+/// \file
 /// The cluster as the collective models see it: nodes, their links and NICs, and the fabric between them.
 ///
-/// Read from topologies/<name>.json (docs/formats/topology.md) and sized by the scenario. Bandwidths are one direction.
+/// Read from topologies/NAME.json (docs/formats/topology.md) and sized by the scenario. Bandwidths are one direction.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+/// \file
 /// The links of a cluster, numbered by arithmetic, and the way of a flow over them.
 ///
 /// A scale-up domain has a link into and out of each GPU, and one into and out of each port towards the fabric. A port is

@@ -1,3 +1,4 @@
+/// \file
 /// The collectives by name: the vocabulary that profiles and network models share.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The point-to-point flows of a collective, round by round, for each algorithm.
 ///
 /// A round's flows run at the same time, the next round begins when all have ended. Algorithms that pipeline a buffer

@@ -1,3 +1,4 @@
+/// \file
 /// The double binary tree of NCCL's tree all-reduce: over nodes, two trees in which an inner node of one is a leaf of the
 /// other, so that each carries half of the buffer and every node sends and receives alike.
 ///

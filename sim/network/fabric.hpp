@@ -1,3 +1,4 @@
+/// \file
 /// The fabrics above the NICs: which switches there are, how they are joined, and which links a message loads.
 ///
 /// Switches and links are numbered from 0 within the fabric; Topology puts them behind those of the nodes. Every link is

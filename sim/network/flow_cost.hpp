@@ -1,3 +1,4 @@
+/// \file
 /// The duration of a collective by its flows on links, beside its siblings: what `tracecast collective --network` prints.
 ///
 /// Protocols, latencies and the rate of a flow are the analytic model's for a group whose fabric is not oversubscribed and

@@ -1,3 +1,4 @@
+/// \file
 /// Transfers in flight together: the two network models that know of sharing, `fluid` and `simgrid`, behind one interface.
 ///
 /// Both take the flows of a collective and its cost when it is alone, in two parts: a latency that loads nothing, and the

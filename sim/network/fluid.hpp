@@ -1,3 +1,4 @@
+/// \file
 /// The fluid network model: each transfer in flight is one variable, the rate of its flows; links are shared max-min.
 ///
 ///   weight of a link = bytes that the transfer's flows bring to it in all rounds / bytes of the largest flow of each round

@@ -1,3 +1,4 @@
+/// \file
 /// Collectives through gloo or MPI: rings over the hosts, without NVLink and without NCCL's choice of algorithms.
 ///
 ///   t = rounds x latency + factor x size / rate + copies

@@ -1,3 +1,4 @@
+/// \file
 /// Max-min fair rates of flows that share links, on integers.
 ///
 ///   for every link l:  sum over flows f of weight(f, l) x rate(f)  <=  capacity(l)

@@ -1,3 +1,4 @@
+/// \file
 /// Collectives as they were measured, before any model of them.
 ///
 /// A recorded profile holds times of collectives by number of ranks and size, on one scale-up domain or host. A call on

@@ -1,3 +1,4 @@
+/// \file
 /// Every message of a collective by itself, where links are not shared: what late or unequal ranks do to the rounds.
 ///
 ///   a message leaves when its sender is ready and its NIC has sent what came before; it arrives after

@@ -1,3 +1,4 @@
+/// \file
 /// NCCL's own model of its collectives: latency and bandwidth per algorithm and protocol, from which it chooses.
 ///
 ///   time = latency + size / bandwidth          latency = base + hops inside nodes + hops between nodes

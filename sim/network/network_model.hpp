@@ -1,3 +1,4 @@
+/// \file
 /// One interface, several fidelities: how long a collective takes on a group of ranks.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Parameter servers: W workers send their gradients S to Q servers and take the updated parameters back.
 ///
 ///   push = pull = max(W S / (Q b_s), S / b_w)         b_s, b_w: a server's and a worker's link, each way

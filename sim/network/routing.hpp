@@ -1,3 +1,4 @@
+/// \file
 /// Which links a message between two GPUs loads, and with which share of it.
 ///
 /// Inside a node it goes over the NVSwitch, over the direct link of a mesh, or over PCIe. Between nodes it leaves by the

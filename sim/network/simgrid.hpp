@@ -1,3 +1,4 @@
+/// \file
 /// The SimGrid network model: every point-to-point flow of every round is simulated, the judge of the other two.
 ///
 /// A transfer is an actor: for each round it sleeps its share of the latency, posts the flows, and waits for all of them.

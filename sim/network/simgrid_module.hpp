@@ -1,3 +1,4 @@
+/// \file
 /// What the program and its module libtracecast_simgrid.so agree on.
 ///
 /// The program loads the module in the child process that simulates, and only there. Both are built together: they share

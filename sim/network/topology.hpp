@@ -1,3 +1,4 @@
+/// \file
 /// The cluster as a directed graph: GPUs, NVSwitches, PCIe switches, hosts, NICs and the switches of the fabric, joined by
 /// links with a rate and a latency.
 ///

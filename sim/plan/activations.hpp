@@ -1,3 +1,4 @@
+/// \file
 /// Bytes of activations per token, before they are multiplied by the tokens of a micro-batch.
 ///
 /// Everything is counted in doubles: exact below 2^53, and unable to overflow.

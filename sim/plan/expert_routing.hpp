@@ -1,3 +1,4 @@
+/// \file
 /// Where the tokens of an MoE layer go: how full the fullest rank is and how many nodes a token reaches.
 #pragma once
 

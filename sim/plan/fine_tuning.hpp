@@ -1,3 +1,4 @@
+/// \file
 /// Training of a part of the parameters: low-rank adapters beside frozen matrices, and frozen first layers.
 ///
 /// LoRA (training.lora_rank = r): every parameter of the model is frozen; each target matrix W [out, in] gets adapters

@@ -1,3 +1,4 @@
+/// \file
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
 /// With offload_optimizer the optimizer states are the host's, with offload_parameters the weights, with

@@ -1,3 +1,4 @@
+/// \file
 /// What the user decides: the parallel layout and the training settings of a run. The names are the keys of a
 /// scenario file (docs/formats/scenario.md), grouped as there.
 #pragma once

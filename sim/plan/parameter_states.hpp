@@ -1,3 +1,4 @@
+/// \file
 /// What one rank keeps of its parameters all the time, apart from a whole plan's memory (memory.hpp).
 #pragma once
 

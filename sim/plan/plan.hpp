@@ -1,3 +1,4 @@
+/// \file
 /// The plan: a parallel layout that was checked against a model and a number of GPUs, with everything derived from it.
 ///
 /// Rank layout: `rank_order` lists the axes from fastest to slowest, rank = sum over axes of coordinate x stride.

@@ -1,3 +1,4 @@
+/// \file
 /// Helpers that the checks of a plan share: a list of mistakes, and the values that would have been allowed.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Which linear layers compute in which precision.
 ///
 /// `training.dtype` is that of the linear layers of attention, feed-forward and experts. Where it has 8 or 4 bits, the

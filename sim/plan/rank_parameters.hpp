@@ -1,3 +1,4 @@
+/// \file
 /// The parameters that one rank holds before any sharding over data parallelism.
 ///
 /// Column- and row-parallel matrices are divided by tp, key/value heads by min(tp, k), experts by ep etp; norms, biases

@@ -1,3 +1,4 @@
+/// \file
 /// What data parallelism divides, under PyTorch FSDP's names:
 ///
 ///   strategy              zero_stage  reshard_after_forward  shard_group     collectives of each micro-batch

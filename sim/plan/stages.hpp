@@ -1,3 +1,4 @@
+/// \file
 /// Cutting a model into virtual stages.
 ///
 /// Three ways, by what the user gives:

@@ -1,3 +1,4 @@
+/// \file
 /// Bus bandwidth over size, as the plots of nccl-tests show it.
 #pragma once
 

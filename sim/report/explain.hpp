@@ -1,3 +1,4 @@
+/// \file
 /// What `--explain` prints: the critical path by cause, and how much shorter the step would be without each.
 #pragma once
 

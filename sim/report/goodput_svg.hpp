@@ -1,3 +1,4 @@
+/// \file
 /// Pictures of a goodput forecast: each a whole SVG document, readable without scripts or fonts of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A forecast as one JSON object: what `predict --json` prints and what --out writes as result.json.
 ///
 /// Described by docs/schema/result.schema.json and docs/formats/result.md. Keys come in a fixed order; the same input

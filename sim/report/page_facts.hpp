@@ -1,3 +1,4 @@
+/// \file
 /// Who made a web page and how to make it again: at the end of every page.
 #pragma once
 

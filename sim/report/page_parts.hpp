@@ -1,3 +1,4 @@
+/// \file
 /// Pieces of the pages' data, as JSON text; and putting data into a page.
 #pragma once
 

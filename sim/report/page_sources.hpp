@@ -1,3 +1,4 @@
+/// \file
 /// The web pages of tools/page, which the build puts into the program: they need no file beside it.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A timeline as a trace that opens in https://ui.perfetto.dev, in chrome://tracing, and in any JSON reader.
 ///
 /// The format is Chrome Trace Event JSON and not Perfetto's own protobuf: it can be read with jq, by the scripts that

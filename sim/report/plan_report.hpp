@@ -1,3 +1,4 @@
+/// \file
 /// What `plan` says: a page, one JSON object, and a CSV of every layout that was simulated. docs/formats/plan.md
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Reports as web pages: one file that opens from a disk with no network, with its style, script and data inside.
 ///
 /// The page is tools/page/report.html; it draws what its data are, so all reports share one shell. Times in the data are

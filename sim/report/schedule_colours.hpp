@@ -1,3 +1,4 @@
+/// \file
 /// The colours of schedules in SVG and on the page: Paul Tol's light scheme, made to carry black text and to be told apart
 /// with any colour vision. Source: personal.sron.nl/~pault, "light" qualitative scheme.
 #pragma once

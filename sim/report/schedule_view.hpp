@@ -1,3 +1,4 @@
+/// \file
 /// What the pictures of a pipeline schedule are made from, and the numbers that stand beside them.
 ///
 ///   schedule_json       the columns of tests/data/oracles/pipeline.csv as one object, for programs

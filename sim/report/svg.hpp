@@ -1,3 +1,4 @@
+/// \file
 /// What the pictures of machines, collectives and sweeps share: the frame, and the steps of an axis.
 #pragma once
 

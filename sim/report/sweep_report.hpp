@@ -1,3 +1,4 @@
+/// \file
 /// What-if grids for people and programs: a table, CSV, JSON and a picture.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The compute stream of a rank as runs of templates, and the memory that they keep: what a trace and a page draw of it.
 #pragma once
 

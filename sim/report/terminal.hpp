@@ -1,3 +1,4 @@
+/// \file
 /// The page that `predict` prints for a person: the answer first, then where it comes from.
 #pragma once
 

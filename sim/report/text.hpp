@@ -1,3 +1,4 @@
+/// \file
 /// Text for a terminal: widths, colours, bars, wrapped paragraphs. What every page that a person reads is
 /// made of.
 ///

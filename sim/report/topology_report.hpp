@@ -1,3 +1,4 @@
+/// \file
 /// What `tracecast topology` tells about a cluster: its parts, its links by level, distances, bisection, and what is wrong.
 #pragma once
 

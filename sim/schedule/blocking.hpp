@@ -1,3 +1,4 @@
+/// \file
 /// A program with its communication, under rules about who waits for whom.
 ///
 /// Each rank has a compute stream and streams for communication; a stream runs its operations in program order.

@@ -1,3 +1,4 @@
+/// \file
 /// Schedules made by repeating one micro-batch's pattern, in a V of two chunks per rank.
 ///
 /// The pattern places the four passes F0, F1, I1, I0 of micro-batch 0 on every rank in unit slots; the next micro-batch

@@ -1,3 +1,4 @@
+/// \file
 /// The eight phases that DualPipe and DualPipeV share.
 ///
 /// A rank has two phases, 0 and 1: the chunk that micro-batches reach first, and the other one. `position` counts from the

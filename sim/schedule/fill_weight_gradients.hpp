@@ -1,3 +1,4 @@
+/// \file
 /// Puts weight gradients where a rank would wait: the part that the searched zero-bubble schedules share.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The order in which interleaved schedules take (micro-batch, chunk): groups of micro-batches, and within a group one
 /// chunk after the other.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// When the outputs of forwards and input gradients were made, and when they are there for whoever needs them.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// A schedule with given times: when every action starts and ends, and how much each rank keeps meanwhile.
 ///
 /// Model (docs/references.md#schedule-model): a rank runs its list in order; an action starts at max(rank free, inputs

@@ -1,3 +1,4 @@
+/// \file
 /// Which virtual stage each (rank, chunk) holds, and the start of a schedule that has such a placement.
 #pragma once
 

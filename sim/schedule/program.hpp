@@ -1,3 +1,4 @@
+/// \file
 /// A schedule as programs with their communication written out: what torch.distributed.pipelining calls
 /// compute_comms, and what the rules about blocking need (blocking.hpp).
 ///

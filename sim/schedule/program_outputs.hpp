@@ -1,3 +1,4 @@
+/// \file
 /// What moves between the steps of a program, and between whom. Shared by lowering, the unit-cost count and the blocking
 /// rules.
 #pragma once

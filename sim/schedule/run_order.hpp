@@ -1,3 +1,4 @@
+/// \file
 /// Runs the lists of a schedule as far as their dependencies allow, one rank at a time.
 ///
 ///   F(q, m) needs F(q-1, m);  B and I (q, m) need F(q, m) and B or I (q+1, m);  W(q, m) needs I(q, m)

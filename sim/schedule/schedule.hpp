@@ -1,3 +1,4 @@
+/// \file
 /// Pipeline schedules: for every pipeline rank the ordered list of what it does. No times; the engine adds those.
 ///
 /// A schedule is a plain value. Virtual stages are numbered 0 .. stages() - 1 in the order of the model; `stage_of`

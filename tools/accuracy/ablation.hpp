@@ -1,3 +1,4 @@
+/// \file
 /// What each model earns: the measure of a table of runs with one effect left out of every forecast, nothing fitted anew.
 ///
 /// Fitting again would hide a missing effect in another parameter (docs/references.md#effect-sizes), so that the

@@ -1,3 +1,4 @@
+/// \file
 /// Factors on kinds of work from published runs, one set per GPU architecture, and how well they forecast sources that they
 /// were not fitted to.
 ///

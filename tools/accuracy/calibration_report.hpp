@@ -1,3 +1,4 @@
+/// \file
 /// What `tracecast calibrate` prints, and the pages of docs/validation that it writes: Markdown.
 #pragma once
 

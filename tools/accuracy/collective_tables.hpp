@@ -1,3 +1,4 @@
+/// \file
 /// Published tables of measured collectives, each row with the shipped topology that stands for the machine.
 ///
 /// A table is recognised by its columns (docs/formats/runs.md): our own, and those of nccl-tests as collected here,

@@ -1,3 +1,4 @@
+/// \file
 /// How well forecasts decide what people decide by: ratios and orders of runs of one source, which the source's own bias leaves
 /// alone.
 #pragma once

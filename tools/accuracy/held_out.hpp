@@ -1,3 +1,4 @@
+/// \file
 /// Which measured shapes no fit of a shipped profile has ever seen.
 #pragma once
 

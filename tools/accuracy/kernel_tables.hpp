@@ -1,3 +1,4 @@
+/// \file
 /// Published tables of measured operators, row by row as operators of ours.
 ///
 /// A table is recognised by its columns (docs/formats/runs.md): our own, and those of aiconfigurator (GEMM, attention),

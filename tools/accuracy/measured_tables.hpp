@@ -1,3 +1,4 @@
+/// \file
 /// Measured operators and collectives of a table beside what the cost models say of them.
 ///
 /// Isolated measurements are compared without in-training factors, those made inside a training step with them; either way

@@ -1,3 +1,4 @@
+/// \file
 /// docs/validation/memory.md: forecast peak memory beside what published runs print, and who fits.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// The machine of a published run, from what a table of runs prints of it: GPU, memory, GPUs per node, and words for the links.
 ///
 /// The rule, which holds for every row alike:

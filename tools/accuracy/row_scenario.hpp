@@ -1,3 +1,4 @@
+/// \file
 /// A published run as a scenario: one row of a table of measured runs, by one rule for what its source does not print.
 ///
 /// The table's columns are those of docs/formats/runs.md; a table may have fewer. The rule, which holds for every row alike:

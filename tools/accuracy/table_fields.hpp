@@ -1,3 +1,4 @@
+/// \file
 /// One row of a table of measurements, read field by field; the first mistake is kept.
 #pragma once
 

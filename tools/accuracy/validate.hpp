@@ -1,3 +1,4 @@
+/// \file
 /// Forecasts of every run of a table beside what was measured, with errors, bands and memory.
 ///
 /// Which rows count, and how errors are summed up, is the table's own rule (docs/formats/runs.md): completed runs of class

@@ -1,3 +1,4 @@
+/// \file
 /// What `tracecast validate` prints: a table, one JSON object, pictures, and pages for docs/validation.
 #pragma once
 

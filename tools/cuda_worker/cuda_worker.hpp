@@ -1,3 +1,4 @@
+/// \file
 /// What a rank on a GPU is told by the command that starts it; the counterpart of tools/worker.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Processes that answer what-if requests. A process of its own for each, so that a request that takes too long, eats
 /// memory or meets a mistake of ours ends one worker and not the server; another one takes its place.
 #pragma once

@@ -1,3 +1,4 @@
+/// \file
 /// What ranks on CPUs and on GPUs read in the same way: their scenario, their suite.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// What an executed step leaves behind, on CPUs and on GPUs alike.
 #pragma once
 

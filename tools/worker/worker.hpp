@@ -1,3 +1,4 @@
+/// \file
 /// What a rank is told by the command that starts it. Every rank reads the same files and comes to the same decisions.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// What the name of a kernel tells: what kind of operator it is part of, and of NCCL's kernels which collective they run.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Recordings of other tools as traces.
 ///
 ///   kineto    PyTorch's profiler: Chrome trace JSON, one rank a file

@@ -1,3 +1,4 @@
+/// \file
 /// Command-line arguments, as they stand in a launch script or on a line of their own, as a tree with lines.
 ///
 ///   torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP

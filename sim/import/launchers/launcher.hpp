@@ -1,3 +1,4 @@
+/// \file
 /// Runs as other programs describe them: launch arguments and configuration files become scenarios, and layouts become
 /// what is pasted into a launcher. docs/formats/launchers.md lists the names on both sides.
 ///

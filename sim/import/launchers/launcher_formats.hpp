@@ -1,3 +1,4 @@
+/// \file
 /// The functions of each launcher, as launcher.cpp lists them; each pair lives in a file of its own.
 #pragma once
 

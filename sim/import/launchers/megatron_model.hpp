@@ -1,3 +1,4 @@
+/// \file
 /// The model in Megatron-LM's arguments.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Two small languages inside Megatron-LM's arguments.
 #pragma once
 

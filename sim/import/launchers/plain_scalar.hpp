@@ -1,3 +1,4 @@
+/// \file
 /// What a word without quotes is: a number, true or false, nothing, or text.
 #pragma once
 

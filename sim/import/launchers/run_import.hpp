@@ -1,3 +1,4 @@
+/// \file
 /// What an importer works with: the settings of a launcher, each asked for by its name, and the scenario that they become.
 ///
 /// Every setting that nobody asks for is listed in the end, so that nothing is lost silently: either among those that

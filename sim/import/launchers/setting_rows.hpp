@@ -1,3 +1,4 @@
+/// \file
 /// Settings that a launcher and a scenario share one to one, each named once for the importer and the emitter.
 #pragma once
 

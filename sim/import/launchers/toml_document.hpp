@@ -1,3 +1,4 @@
+/// \file
 /// TOML as the tree that our JSON readers take, with the line of every value. Dates become text.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// YAML as the tree that our JSON readers take, with the line of every value.
 ///
 /// Plain scalars become what YAML 1.2 says they are (null, true, false, numbers), and so do yes, no, on and off, which

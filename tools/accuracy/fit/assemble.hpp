@@ -1,3 +1,4 @@
+/// \file
 /// Puts a whole profile together: specification, fits to measured kernels, factors found on published runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Fits eff(s) = e s / (s + s0) of sim/cost/attention.hpp to measured attention kernels.
 #pragma once
 

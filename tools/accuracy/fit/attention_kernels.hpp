@@ -1,3 +1,4 @@
+/// \file
 /// Which attention kernels a GPU has, and the model of each, by the measurements that exist for its architecture.
 #pragma once
 

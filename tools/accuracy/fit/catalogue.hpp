@@ -1,3 +1,4 @@
+/// \file
 /// The GPUs that profiles are shipped for: where their numbers come from.
 #pragma once
 

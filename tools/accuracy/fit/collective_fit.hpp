@@ -1,3 +1,4 @@
+/// \file
 /// Fits the corrections of NCCL's model (CollectiveTuning) to measured collectives, one set for machines of a kind.
 #pragma once
 

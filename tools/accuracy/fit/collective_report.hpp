@@ -1,3 +1,4 @@
+/// \file
 /// What the calibration of collectives hands on: the tuning inside a topology file, and the table of errors.
 #pragma once
 

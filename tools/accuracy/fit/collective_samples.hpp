@@ -1,3 +1,4 @@
+/// \file
 /// Measured collectives of public benchmarks, each with the shipped topology that stands for the machine.
 #pragma once
 

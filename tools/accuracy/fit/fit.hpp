@@ -1,3 +1,4 @@
+/// \file
 /// Fitting a few physical parameters to many measurements, and judging the fit on measurements it has not seen.
 #pragma once
 

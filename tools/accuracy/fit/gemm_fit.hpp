@@ -1,3 +1,4 @@
+/// \file
 /// Fits the tile/wave/split-K form of sim/cost/gemm.hpp to measured GEMM times.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// Times of the backward layouts and of grouped multiplications relative to the forward one, from SimuMax's training kernels.
 #pragma once
 

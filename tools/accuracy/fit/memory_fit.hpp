@@ -1,3 +1,4 @@
+/// \file
 /// Fits t0 + traffic / (efficiency x bandwidth) to measured memory-bound kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// \file
 /// What vendors say about a GPU: a row of a table of data sheets (docs/references.md#gpu-data-sheets).
 #pragma once
 

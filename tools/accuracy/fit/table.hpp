@@ -1,3 +1,4 @@
+/// \file
 /// A table of measurements: a CSV file, gzipped or not, with a header line. Fields may be quoted.
 #pragma once
 

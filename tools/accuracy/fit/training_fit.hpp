@@ -1,3 +1,4 @@
+/// \file
 /// In-training factors from published runs: the last step of a fit, after kernels and collectives.
 #pragma once
 
