@@ -39,7 +39,7 @@ double sigma(const Forecast& f) { return std::log(f.band.p95_s / f.band.p50_s) /
 
 }  // namespace
 
-TEST_CASE("band: around the step time, as far below as above in ratio, wider than runs scatter", "[oracle][band]") {
+TEST_CASE("band: contains the step time, symmetric in ratio, and wider than the spread of runs", "[oracle][band]") {
   const Forecast f = forecast_of(scenario());
   CHECK(f.band.p50_s == f.step_time_s);
   CHECK(f.band.p5_s * f.band.p95_s == Approx(f.band.p50_s * f.band.p50_s));
@@ -49,11 +49,11 @@ TEST_CASE("band: around the step time, as far below as above in ratio, wider tha
   CHECK(f.band.p95_s > 1.42);
 }
 
-TEST_CASE("band: without any spread of kernels and links what whole runs scatter is left", "[oracle][band]") {
+TEST_CASE("band: without spread of kernels and links the spread of whole runs remains", "[oracle][band]") {
   CHECK(sigma(forecast_of(certain())) == Approx(kRuns).epsilon(1e-6));
 }
 
-TEST_CASE("band: a kind of kernels counts by its share of the step, its errors all together", "[oracle][band]") {
+TEST_CASE("band: a kind of kernels counts with its share of the step, its errors fully correlated", "[oracle][band]") {
   Scenario s = certain();
   constexpr double kResidual = 0.2;
   for (auto& [precision, model] : s.profile.gemm) model.fit.residual = kResidual;
@@ -66,7 +66,7 @@ TEST_CASE("band: a kind of kernels counts by its share of the step, its errors a
   CHECK(sigma(f) == Approx(std::hypot(gemm, kRuns)).epsilon(0.01));
 }
 
-TEST_CASE("band: links count by what they expose", "[band]") {
+TEST_CASE("band: links count with their exposed time", "[band]") {
   Scenario wide = certain();
   wide.cluster.tuning.residual = 0.5;
   const Forecast f = forecast_of(wide);

@@ -18,7 +18,7 @@ double step(const std::vector<std::string>& settings) { return forecast_of(setti
 
 }  // namespace
 
-TEST_CASE("perturb: a slow GPU slows the step by its own pipeline's work, whichever rank it is", "[perturb]") {
+TEST_CASE("perturb: a slow GPU slows the step by the work of its pipeline, for any rank", "[perturb]") {
   const Forecast healthy = forecast_of({});
   const Forecast slow = forecast_of({"perturb.slow_rank.2085=1.3"});
   // Its stage of the pipeline computes 1.3 times as long, and 1F1B lets everybody wait for the slowest stage; what was
@@ -34,8 +34,7 @@ TEST_CASE("perturb: a slow GPU slows the step by its own pipeline's work, whiche
   CHECK(step({"perturb.slow_rank.2080-2089=1.3"}) == Approx(slow.step_time_s).epsilon(0.002));
 }
 
-TEST_CASE("perturb: a halved NIC costs what its ring exposes more; a lost rail costs the same everywhere",
-          "[perturb]") {
+TEST_CASE("perturb: a halved NIC costs the additional exposed time of its ring; all rails cost the same", "[perturb]") {
   const double healthy = step({});
   const double nic = step({"perturb.slow_nic.0.3=0.5"});
   const double rail = step({"perturb.lost_rails=[3]"});
@@ -44,7 +43,7 @@ TEST_CASE("perturb: a halved NIC costs what its ring exposes more; a lost rail c
   CHECK(rail < healthy * 1.5);
 }
 
-TEST_CASE("perturb: lost spines cost only what crosses them", "[perturb]") {
+TEST_CASE("perturb: lost spines slow only the traffic that crosses them", "[perturb]") {
   const double healthy = step({});
   // Data-parallel groups lie inside pods of 3,072; only messages between stages cross the 7:1 tier.
   const double pod = step({"perturb.lost_uplinks.pod=0.25"});
@@ -63,7 +62,7 @@ TEST_CASE("perturb: the report names every part with the step without it", "[per
   CHECK(both.perturbations[1].step_without_s == step({"perturb.slow_rank.37=1.3"}));
 }
 
-TEST_CASE("perturb: over shared links the step without it is one over shared links", "[perturb]") {
+TEST_CASE("perturb: with shared links the step without a perturbation has shared links too", "[perturb]") {
   const Forecast slow = forecast_of({"perturb.slow_nic.0.3=0.5"}, true, NetworkKind::fluid);
   REQUIRE(slow.perturbations.size() == 1);
   CHECK(slow.undisturbed_step_s == forecast_of({}, false, NetworkKind::fluid).step_time_s);

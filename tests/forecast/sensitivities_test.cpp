@@ -33,7 +33,7 @@ double sum(const std::array<double, kCostParameters>& parts) {
 
 }  // namespace
 
-TEST_CASE("the critical path has no holes: its kinds sum to the step time", "[property][report]") {
+TEST_CASE("the critical path has no gaps: its kinds sum to the step time", "[property][report]") {
   const auto [tp, pp, dp] = GENERATE(table<int, int, int>({{1, 1, 1}, {2, 1, 4}, {1, 4, 2}, {2, 4, 8}}));
   const ForecastRun run = run_of(test::small_scenario(tp, pp, dp));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
@@ -58,8 +58,7 @@ TEST_CASE("a kind's seconds on the critical path are the derivative of the step 
   }
 }
 
-TEST_CASE("a run's deviation has half of what kernels and host scatter, and all of what transfers do",
-          "[oracle][report]") {
+TEST_CASE("the deviation of a run has half the spread of kernels and host and all of transfers", "[oracle][report]") {
   Sensitivities s;
   s.step_s = 100;
   s.spread_s[static_cast<std::size_t>(CostParameter::gemm)] = 6;
@@ -72,7 +71,7 @@ TEST_CASE("a run's deviation has half of what kernels and host scatter, and all 
   CHECK(s.run_deviation() == Approx(0.07));
 }
 
-TEST_CASE("the deviation by sensitivities is that of Monte Carlo", "[differential][report]") {
+TEST_CASE("the deviation from sensitivities matches Monte Carlo", "[differential][report]") {
   const ForecastRun run = run_of(test::small_scenario(2, 4, 8));
   const Sensitivities s = sensitivities(run.graph, run.timeline);
   // Every kind's factor is drawn on its own, with the deviation that the path's costs have on average.

@@ -6,7 +6,7 @@
 
 using namespace tracecast;
 
-TEST_CASE("settings text: precision names what stays wide", "[report][precision]") {
+TEST_CASE("settings text: precision names the tensors in higher precision", "[report][precision]") {
   Model model;
   Training training;
   CHECK(precision_text(model, training) == "precision: linear layers bf16; gradients fp32, optimizer states fp32");
@@ -21,7 +21,7 @@ TEST_CASE("settings text: precision names what stays wide", "[report][precision]
       "layer, norms and attention bf16; quantised copies beside 16-bit weights; gradients fp32, optimizer states bf16");
 }
 
-TEST_CASE("settings text: a precision that the GPU does not have takes another's rate, and says so",
+TEST_CASE("settings text: a precision without GPU support uses the rate of another and says so",
           "[report][precision]") {
   Profile v100;
   v100.gpu = "V100";

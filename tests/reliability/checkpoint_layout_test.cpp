@@ -40,7 +40,7 @@ TEST_CASE("shards of any (t, P, D) hold every parameter exactly once", "[oracle]
   CHECK(at == parameter_count(m).total());
 }
 
-TEST_CASE("resuming in the same layout reads every shard once; in another one, more", "[oracle][reliability]") {
+TEST_CASE("resuming in the same layout reads every shard once, in another layout more", "[oracle][reliability]") {
   const Model m = model("llama-3.1-8b");
   const ReshardRead same = reshard(m, {4, 2, 2}, {4, 2, 2});
   CHECK(same.needed == parameter_count(m).total());

@@ -26,7 +26,7 @@ TEST_CASE("size of a checkpoint and its time at 2 TB/s", "[oracle][reliability]"
   CHECK(seconds(write_time(tectonic(), shape)) == Approx(2.84).epsilon(1e-3));
 }
 
-TEST_CASE("the slower of a rank's rate and the file system's decides", "[oracle][reliability]") {
+TEST_CASE("the slower of rank bandwidth and file system bandwidth decides", "[oracle][reliability]") {
   CheckpointSettings settings = tectonic();
   const CheckpointShape sharded{1'000'000'000, 100, 100};  // 14 GB, 140 MB each
   settings.rank_storage = 1_GBps;

@@ -18,7 +18,7 @@ TEST_CASE("expected time and goodput of a segment", "[oracle][reliability]") {
         Approx(0.789501).epsilon(1e-6));
 }
 
-TEST_CASE("best interval after Young, Daly and exactly", "[oracle][reliability]") {
+TEST_CASE("the best interval: Young, Daly and exact", "[oracle][reliability]") {
   const auto [delta, mu, young, daly, exact] =
       GENERATE(table<double, double, double, double, double>({{60, 11135, 1155.9, 1116.3, 1116.3},
                                                               {30, 11135, 817.4, 797.5, 797.5},

@@ -53,35 +53,35 @@ TEST_CASE("weibull: a fit by hand", "[oracle][reliability]") {
   CHECK(fit.mean_s.value == Approx(std::pow(sum / 3, 1 / k) * std::tgamma(1 + 1 / k)));
 }
 
-TEST_CASE("weibull: intervals hold the truth about as often as they say", "[property][reliability]") {
+TEST_CASE("weibull: confidence intervals contain the true value as often as stated", "[property][reliability]") {
   const double shape = GENERATE(0.7, 1.8);
   const Law law{LawKind::weibull, 1000, shape};
-  int shape_in = 0, mean_in = 0, refused = 0;
+  int shape_in = 0, mean_in = 0, rejected = 0;
   const int repetitions = 200;
   for (std::uint32_t i = 0; i < repetitions; ++i) {
     const WeibullFit fit = fit_weibull(watched(law, 60, 1500, RandomStream(11, i, 0)), 0.95).value();
     shape_in += fit.shape.low <= shape && shape <= fit.shape.high;
     mean_in += fit.mean_s.low <= 1000 && 1000 <= fit.mean_s.high;
-    refused += fit.p_value < 0.05;
+    rejected += fit.p_value < 0.05;
   }
   // 95 % of 200 is 190, standard deviation 3.1.
   CHECK(shape_in >= 178);
   CHECK(mean_in >= 178);
   CHECK(shape_in < 200);
-  CHECK(refused > 180);  // of exponential laws
+  CHECK(rejected > 180);  // of exponential laws
 }
 
-TEST_CASE("an exponential law is refused as often as chance has it", "[property][reliability]") {
-  int refused = 0;
+TEST_CASE("the likelihood ratio test rejects an exponential law at its significance level", "[property][reliability]") {
+  int rejected = 0;
   for (std::uint32_t i = 0; i < 200; ++i)
-    refused +=
+    rejected +=
         fit_weibull(watched({LawKind::exponential, 1000, 1}, 60, 1500, RandomStream(12, i, 0)), 0.95).value().p_value <
         0.05;
-  CHECK(refused >= 2);
-  CHECK(refused <= 22);
+  CHECK(rejected >= 2);
+  CHECK(rejected <= 22);
 }
 
-TEST_CASE("too little to fit is refused", "[error][reliability]") {
+TEST_CASE("too few failures for a fit are an error", "[error][reliability]") {
   CHECK(to_string(fit_weibull({{1, 2}, {}}, 0.95).error()) == "a Weibull law needs at least three failures");
   CHECK(to_string(fit_weibull({{2, 2, 2}, {}}, 0.95).error()) == "all failures have one age: no law can be fitted");
 }

@@ -144,7 +144,7 @@ TEST_CASE("the share of time without enough nodes is Erlang's, for any law of th
   CHECK(share(goodput, TimeCategory::waiting) == Approx(expected).epsilon(0.012));
 }
 
-TEST_CASE("a single spare that fails while it waits is there for its mean life out of life and repair",
+TEST_CASE("a single idle spare that can fail is available for life / (life + repair) of the time",
           "[oracle][reliability]") {
   // One crash at the end of each history, long after the beginning: it waits a mean repair time with the probability
   // that the spare is away, r/(m + r), for the spare and its own node are repaired alike (exponential, no memory).
@@ -165,8 +165,7 @@ TEST_CASE("a single spare that fails while it waits is there for its mean life o
   CHECK(share(goodput, TimeCategory::waiting) * 60'000 == Approx(expected).epsilon(0.1));
 }
 
-TEST_CASE("failures come as often as the model says: mean time to failure goes down with scale",
-          "[oracle][reliability]") {
+TEST_CASE("the mean time to failure follows the model and falls with scale", "[oracle][reliability]") {
   const int nodes = GENERATE(16, 256, 2048);
   JobSpec spec = quiet_job(nodes);
   FailureKind kind = every(6334.6 * 3600);
@@ -180,7 +179,7 @@ TEST_CASE("failures come as often as the model says: mean time to failure goes d
   CHECK(interruption_rate_s(spec.failures, spec.machine) * 54 * 86400 == Approx(expected));
 }
 
-TEST_CASE("no tick is lost or counted twice, whatever happens", "[property][reliability]") {
+TEST_CASE("every tick is counted exactly once", "[property][reliability]") {
   const Elastic elastic = GENERATE(Elastic::off, Elastic::shrink_batch);
   const bool in_restart = GENERATE(true, false);
   JobSpec spec = eventful_job(elastic);
@@ -216,7 +215,7 @@ TEST_CASE("no tick is lost or counted twice, whatever happens", "[property][reli
   for (const int count : seen) CHECK(count > 50);
 }
 
-TEST_CASE("the same for one thread and for three, and for the same seed again", "[differential][reliability]") {
+TEST_CASE("one thread, three threads and a repeated seed give the same result", "[differential][reliability]") {
   const JobSpec spec = eventful_job(Elastic::shrink_batch);
   const Goodput one = simulate(spec, FullStepTimes{}, 50, 1);
   const Goodput three = simulate(spec, FullStepTimes{}, 50, 3);
@@ -261,7 +260,7 @@ TEST_CASE("elastic throughput is the closed form when failures are rare", "[orac
   CHECK(goodput.goodput.mean == Approx(expected).margin(3 * goodput.goodput.standard_error + 2e-4));
 }
 
-TEST_CASE("the best interval lies where Young, Daly and Lambert say", "[oracle][reliability]") {
+TEST_CASE("the best simulated interval agrees with Young, Daly and Lambert", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.failures.kinds = {every(11135)};
   spec.horizon = s(54 * 86400.0);
@@ -279,7 +278,8 @@ TEST_CASE("the best interval lies where Young, Daly and Lambert say", "[oracle][
   CHECK(best->trials.size() >= 11);
 }
 
-TEST_CASE("the interval of a mean is Student's, and narrows until it is narrow enough", "[oracle][reliability]") {
+TEST_CASE("the interval of a mean is Student's, and histories are added until it is narrow enough",
+          "[oracle][reliability]") {
   // t(0.975, 2) = 4.30265; mean 2, standard deviation 1.
   const Estimate e = estimate({1, 2, 3}, 0.95);
   CHECK(e.mean == 2);

@@ -20,7 +20,7 @@ History run(const JobSpec& spec, const StepTimes& steps, bool spans = false) {
 
 }  // namespace
 
-TEST_CASE("no failures and no checkpoints: exactly the steps", "[oracle][reliability]") {
+TEST_CASE("without failures and checkpoints all time is productive", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FixedStepTimes steps = one_second_steps();
   steps.healthy.time = Duration{4'123'456'789'000};
@@ -72,7 +72,7 @@ TEST_CASE("one crash costs detection, diagnosis, restart, load and the work sinc
   CHECK(history.events == std::vector<int>{1});
 }
 
-TEST_CASE("without checkpoints a crash goes back to the beginning", "[oracle][reliability]") {
+TEST_CASE("without checkpoints a crash loses all progress", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.failures.kinds = {once(30)};
   spec.horizon = s(50);
@@ -138,7 +138,7 @@ TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier
   CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
-TEST_CASE("no spare: the job waits for the repair; with one it waits for the swap", "[oracle][reliability]") {
+TEST_CASE("without a spare the job waits for the repair, with one for the swap", "[oracle][reliability]") {
   JobSpec spec = quiet_job(2);
   FailureKind kind = once(100);
   kind.scope = RateUnit::node;
@@ -155,7 +155,7 @@ TEST_CASE("no spare: the job waits for the repair; with one it waits for the swa
   CHECK(of(run(spec, one_second_steps(2)), TimeCategory::restart) == s(3));
 }
 
-TEST_CASE("a rack takes all its nodes: one spare is not enough", "[oracle][reliability]") {
+TEST_CASE("a rack failure takes down all its nodes: one spare is not enough", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   spec.failures.nodes_per_rack = 2;
   FailureKind kind = once(100);
@@ -169,7 +169,8 @@ TEST_CASE("a rack takes all its nodes: one spare is not enough", "[oracle][relia
   CHECK(of(run(spec, one_second_steps(4)), TimeCategory::waiting) == s(0));
 }
 
-TEST_CASE("a failure during the restart begins it again; during diagnosis it joins", "[oracle][reliability]") {
+TEST_CASE("a failure during restart begins the outage anew; during diagnosis it joins the outage",
+          "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.failures.kinds = {once(50), once(60)};
   spec.horizon = s(98);
@@ -191,7 +192,7 @@ TEST_CASE("a failure during the restart begins it again; during diagnosis it joi
   CHECK(of(history, TimeCategory::lost) == s(50 + 10));
 }
 
-TEST_CASE("silent corruption goes back to a copy from before it", "[oracle][reliability]") {
+TEST_CASE("silent corruption rolls back to a copy from before it", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind kind = once(35, Effect::corruption);
   kind.latency = {LawKind::fixed, 27.5, 1};
@@ -205,7 +206,7 @@ TEST_CASE("silent corruption goes back to a copy from before it", "[oracle][reli
   CHECK(history.steps == 35);  // 30, and 5 of the 5.5 s after 63.5
 }
 
-TEST_CASE("a crash that goes back before a corruption undoes it", "[oracle][reliability]") {
+TEST_CASE("a crash that rolls back to before a corruption removes it", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind corruption = once(35, Effect::corruption);
   corruption.latency = {LawKind::fixed, 20, 1};
@@ -232,7 +233,7 @@ TEST_CASE("a loss spike at a token count costs (q + z) steps and a restart", "[o
   CHECK(history.interruptions == 1);
 }
 
-TEST_CASE("slow stretches take the step time that the engine gives", "[oracle][reliability]") {
+TEST_CASE("degraded time uses the step time of the engine", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind kind = once(10.5, Effect::slow_gpu);
   kind.magnitude = 0.8;
@@ -248,7 +249,7 @@ TEST_CASE("slow stretches take the step time that the engine gives", "[oracle][r
   CHECK(of(history, TimeCategory::productive) == s(20));
 }
 
-TEST_CASE("a state that the engine cannot speak about is an error, not a guess", "[error][reliability]") {
+TEST_CASE("a state without a known step time is an error", "[error][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind kind = once(10, Effect::lost_rail);
   kind.lasts = {LawKind::fixed, 9, 1};
@@ -259,7 +260,7 @@ TEST_CASE("a state that the engine cannot speak about is an error, not a guess",
   CHECK(to_string(history.error()) == "the step time of this state of the machine is not known");
 }
 
-TEST_CASE("a flap within the transport's retries stalls, a longer one is a hang", "[oracle][reliability]") {
+TEST_CASE("a link flap within the retry budget stalls, a longer one is a hang", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind kind = once(10.5, Effect::link_flap);
   kind.lasts = {LawKind::fixed, 20, 1};
@@ -276,7 +277,7 @@ TEST_CASE("a flap within the transport's retries stalls, a longer one is a hang"
   CHECK(history.interruptions == 1);
 }
 
-TEST_CASE("slow storage stretches checkpoints and loads", "[oracle][reliability]") {
+TEST_CASE("slow storage lengthens checkpoints and loads", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   FailureKind kind = once(18, Effect::slow_storage);
   kind.magnitude = 0.5;
@@ -303,7 +304,7 @@ TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]
   CHECK(history.wall == s(200 + 4 + 100 + 10 + 2));
 }
 
-TEST_CASE("elastic continuation trains (D-1)/D until the node is back", "[oracle][reliability]") {
+TEST_CASE("elastic continuation trains (D-1)/D of the batch until the node is back", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(100.5);
   kind.per = RateUnit::node;
@@ -324,8 +325,7 @@ TEST_CASE("elastic continuation trains (D-1)/D until the node is back", "[oracle
   CHECK(history.tokens == 100'000 + 41 * 750 + 43'000);
 }
 
-TEST_CASE("elastic continuation with a shard that only the lost node had goes back to a checkpoint",
-          "[oracle][reliability]") {
+TEST_CASE("elastic continuation rolls back if only the lost node had a shard", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(105.5);
   kind.scope = RateUnit::node;
@@ -339,7 +339,7 @@ TEST_CASE("elastic continuation with a shard that only the lost node had goes ba
   CHECK(of(history, TimeCategory::load) == s(2));
 }
 
-TEST_CASE("batch ramp: the time of training is the sum over its pieces", "[oracle][reliability]") {
+TEST_CASE("batch ramp: the training time is the sum over its parts", "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.course.ramp = {{0, 16}, {100'000, 32}, {500'000, 64}};
   spec.course.target_tokens = 1'000'000;
@@ -352,7 +352,7 @@ TEST_CASE("batch ramp: the time of training is the sum over its pieces", "[oracl
   CHECK(history.goodput() == 1);
 }
 
-TEST_CASE("impossible jobs are refused", "[error][reliability]") {
+TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   JobSpec spec = quiet_job();
   CHECK(to_string(check(spec).error()) == "the job needs a duration or a number of tokens");
   spec.horizon = s(1);

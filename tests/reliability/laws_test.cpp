@@ -57,7 +57,7 @@ TEST_CASE("a fleet of exponential parts is a Poisson process", "[oracle][reliabi
   CHECK(count / double{histories} == Approx(100).margin(3 * std::sqrt(100.0 / histories)));
 }
 
-TEST_CASE("a fleet by order statistics fails like one drawn part by part", "[differential][reliability]") {
+TEST_CASE("fleet failures by order statistics match failures drawn per part", "[differential][reliability]") {
   const double shape = GENERATE(0.6, 1.7);
   const Law law{LawKind::weibull, 1000, shape};
   const int parts = 30;
@@ -103,7 +103,7 @@ TEST_CASE("a stationary fleet fails at the mean rate from the start, a fresh one
   CHECK(fresh / n < 16);
 }
 
-TEST_CASE("fixed intervals come one after the other, for a fleet spread evenly", "[oracle][reliability]") {
+TEST_CASE("fixed intervals: failures of a fleet are spread evenly", "[oracle][reliability]") {
   const Law law{LawKind::fixed, 60, 1};
   CHECK(failures_until({law, 1, FleetAge::fresh, RandomStream(1, 0, 0)}, 200) == std::vector<double>{60, 120, 180});
   CHECK(failures_until({law, 2, FleetAge::stationary, RandomStream(1, 0, 0)}, 100) == std::vector<double>{30, 60, 90});

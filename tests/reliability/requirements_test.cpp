@@ -42,7 +42,7 @@ FixedStepTimes million_token_steps(int replicas = 1) {
 
 }  // namespace
 
-TEST_CASE("a loss spike at 72 G tokens goes back and takes its steps again", "[row-0-20][requirements][reliability]") {
+TEST_CASE("a loss spike at 72 G tokens rolls back and repeats its steps", "[row-0-20][requirements][reliability]") {
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(1000, {.load = s(60)});
   spec.course.target_tokens = 80'000'000'000;
@@ -59,7 +59,7 @@ TEST_CASE("a loss spike at 72 G tokens goes back and takes its steps again", "[r
   CHECK(spiked.goodput() < calm.goodput());
 }
 
-TEST_CASE("the answer to a spike is chosen: nothing, a short way back, a long one",
+TEST_CASE("the reaction to a loss spike: none, a short rollback, a long rollback",
           "[row-0-21][requirements][reliability]") {
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(100);
@@ -74,7 +74,7 @@ TEST_CASE("the answer to a spike is chosen: nothing, a short way back, a long on
   CHECK(back_500 == ignored + s(570));     // 5,070 to 4,500
 }
 
-TEST_CASE("going on with D-1 replicas beats a full restart where restarts are dear",
+TEST_CASE("continuing with D-1 replicas beats a full restart if restarts are expensive",
           "[row-0-22][requirements][reliability]") {
   JobSpec spec = quiet_job(32);
   FailureKind node = every(32 * 86'400.0);
@@ -92,7 +92,7 @@ TEST_CASE("going on with D-1 replicas beats a full restart where restarts are de
   CHECK(elastic > restarted + 0.1);  // the other waits six hours for the node, this one works on with 31 of 32
 }
 
-TEST_CASE("a wrong resume is a rollback to before it", "[row-0-23][requirements][reliability]") {
+TEST_CASE("a wrong resume causes a rollback to before it", "[row-0-23][requirements][reliability]") {
   // The first resume after step 300 is broken (dropout); it is seen 200 steps on, and the job goes back to step 300.
   JobSpec spec = quiet_job();
   spec.checkpoint = every_steps(300);
@@ -102,7 +102,7 @@ TEST_CASE("a wrong resume is a rollback to before it", "[row-0-23][requirements]
   CHECK(history.wall == s(1200));
 }
 
-TEST_CASE("one node that hangs stops everything until it is noticed", "[row-0-24][requirements][reliability]") {
+TEST_CASE("one hanging node stops the job until it is noticed", "[row-0-24][requirements][reliability]") {
   JobSpec spec = quiet_job(1024);
   FailureKind hang = once(1000.5, Effect::hang);
   hang.scope = RateUnit::node;
@@ -117,7 +117,7 @@ TEST_CASE("one node that hangs stops everything until it is noticed", "[row-0-24
   CHECK(of(history, TimeCategory::lost) == s(0.5));
 }
 
-TEST_CASE("polling the job's progress every 1, 10 and 30 minutes", "[row-0-25][requirements][reliability]") {
+TEST_CASE("a watchdog that polls every 1, 10 and 30 minutes", "[row-0-25][requirements][reliability]") {
   const auto with_poll = [](double minutes) {
     JobSpec spec = quiet_job();
     spec.failures.kinds = {every(6 * 3600, Effect::hang)};
@@ -147,7 +147,7 @@ TEST_CASE("shards of any layout sum to the same bytes; another layout adds a res
   CHECK(checkpoint_size(parameters, 12).count == 12 * parameters);
 }
 
-TEST_CASE("a batch ramp changes the steps over time, and the whole time is their sum",
+TEST_CASE("a batch ramp changes the steps over time, and the total time is their sum",
           "[row-1-23][requirements][reliability]") {
   FixedStepTimes steps = million_token_steps();
   steps.table[{.global_batch = 16}] = {from_seconds(0.25), 250'000};
@@ -177,7 +177,7 @@ TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reli
   CHECK(with(file.recovery) > with(by_hand) + 0.2);
 }
 
-TEST_CASE("rank 0 that saves the model takes longer than shards", "[row-4-13][requirements][reliability]") {
+TEST_CASE("saving through rank 0 takes longer than saving shards", "[row-4-13][requirements][reliability]") {
   CheckpointSettings settings;
   settings.storage_write = settings.storage_read = {100'000'000'000};
   settings.rank_storage = {2'000'000'000};

@@ -44,7 +44,7 @@ std::string message(const Result<StepRecord>& result) {
 
 }  // namespace
 
-TEST_CASE("step record: what is written is read back equal", "[report][property]") {
+TEST_CASE("step record: a written record is read back unchanged", "[report][property]") {
   StepRecord written = record(2);
   written.repeats = {20, 0.25, 0.27, 0.03};
   const TemporaryFolder folder;
@@ -54,7 +54,7 @@ TEST_CASE("step record: what is written is read back equal", "[report][property]
   CHECK(*read == written);
 }
 
-TEST_CASE("step record: each mistake has its sentence", "[report][error]") {
+TEST_CASE("step record: each error has its message", "[report][error]") {
   const TemporaryFolder folder;
   const auto complaint = [&folder](const std::string& from, const std::string& to) {
     std::string text = to_json(record(1));
@@ -73,7 +73,7 @@ TEST_CASE("step record: each mistake has its sentence", "[report][error]") {
   CHECK(complaint("\"step_time_ps\"", "\"step_time\"").find("step_time_ps: is missing") != std::string::npos);
 }
 
-TEST_CASE("compare: a step beside itself differs in nothing", "[report]") {
+TEST_CASE("compare: a step has no differences from itself", "[report]") {
   const StepRecord same = record(2);
   const Comparison c = compare(same, same, 0).value();
   CHECK(c.error == 0);
@@ -88,7 +88,7 @@ TEST_CASE("compare: a step beside itself differs in nothing", "[report]") {
   CHECK(sum == Approx(c.actual_s).epsilon(1e-9));
 }
 
-TEST_CASE("compare: a step that took twice as long is half forecast everywhere", "[report][oracle]") {
+TEST_CASE("compare: every part of a step that took twice as long is forecast at half", "[report][oracle]") {
   const StepRecord forecast = record(2);
   const StepRecord actual = stretched(forecast, 2);
   const Comparison c = compare(forecast, actual, 0.1).value();
@@ -131,7 +131,7 @@ TEST_CASE("compare: one slower kind of operator comes first, with its cause", "[
   CHECK(c.largest.front().cause.find("interpolated") != std::string::npos);
 }
 
-TEST_CASE("compare: records of different runs are refused", "[report][error]") {
+TEST_CASE("compare: records of different runs are an error", "[report][error]") {
   StepRecord other = record(2);
   CHECK(to_string(compare(record(1), other, 0.1).error()) ==
         "these are records of different layouts: 1 and 2 pipeline ranks");
@@ -140,7 +140,7 @@ TEST_CASE("compare: records of different runs are refused", "[report][error]") {
         "these are records of different scenarios: small and another");
 }
 
-TEST_CASE("compare: the picture has a row of each for every rank, on one axis", "[report]") {
+TEST_CASE("compare: the picture has two rows per rank on one time axis", "[report]") {
   const StepRecord forecast = record(2);
   const StepRecord actual = stretched(forecast, 2);
   const Comparison c = compare(forecast, actual, 0.1).value();

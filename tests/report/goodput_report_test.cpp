@@ -40,7 +40,8 @@ double goodput_of(const GoodputRequest& request) {
 
 }  // namespace
 
-TEST_CASE("nothing fails and nothing is saved: exactly the step engine's throughput", "[oracle][reliability]") {
+TEST_CASE("without failures and checkpoints the goodput is the throughput of the step engine",
+          "[oracle][reliability]") {
   GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off"});
   request.failures.model.kinds.clear();
   const GoodputForecast report = forecast_goodput(request).value();
@@ -51,7 +52,7 @@ TEST_CASE("nothing fails and nothing is saved: exactly the step engine's through
   CHECK(report.tokens_per_s() * report.goodput.goodput.mean == Approx(run.forecast.tokens_per_s).epsilon(1e-15));
 }
 
-TEST_CASE("Llama 3's 54 days: effective training time above 90 %, with a band for what is assumed",
+TEST_CASE("Llama 3's 54 days: effective training time above 90 %, with a band for assumptions",
           "[validation][reliability]") {
   const double base = goodput_of(llama("llama3-54-days"));
   CHECK(base > 0.90);
@@ -106,7 +107,7 @@ TEST_CASE("other published goodputs", "[validation][reliability]") {
   }
 }
 
-TEST_CASE("steps of an unhealthy machine come from the engine", "[reliability]") {
+TEST_CASE("steps of a degraded machine come from the engine", "[reliability]") {
   const Scenario small = shipped_scenario(
       "llama3-405b-16k", {"cluster.world_size=2048", "parallel.dp=16", "training.global_batch_size=256"});
   const EngineStepTimes shrink(small);
@@ -145,7 +146,7 @@ TEST_CASE("steps of an unhealthy machine come from the engine", "[reliability]")
   }
 }
 
-TEST_CASE("page, JSON and pictures say the same", "[report][reliability]") {
+TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability]") {
   GoodputRequest request = llama("llama3-54-days");
   request.find_best_interval = true;
   request.goal_tokens = 15'600'000'000'000;
@@ -174,7 +175,7 @@ TEST_CASE("page, JSON and pictures say the same", "[report][reliability]") {
   }
 }
 
-TEST_CASE("goodput --json fits its schema, with and without its optional parts", "[report][reliability][schema]") {
+TEST_CASE("goodput --json matches its schema, with and without optional parts", "[report][reliability][schema]") {
   const fs::path schema = kRoot / "docs/schema/goodput.schema.json";
   GoodputRequest request = llama("llama3-54-days");
   request.options.min_histories = request.options.max_histories = 8;  // how sure the figures are does not matter here
@@ -189,7 +190,7 @@ TEST_CASE("goodput --json fits its schema, with and without its optional parts",
   CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});
 }
 
-TEST_CASE("the storage is the failure model's, the topology's or an assumed one, in this order", "[reliability]") {
+TEST_CASE("the storage comes from the failure model, the topology or an assumption, in this order", "[reliability]") {
   GoodputRequest request = llama("llama3-54-days");
   const GoodputForecast topology = forecast_goodput(request).value();
   CHECK(topology.storage_from == StorageFrom::topology);

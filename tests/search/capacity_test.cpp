@@ -41,7 +41,7 @@ Economics prices() {
 
 }  // namespace
 
-TEST_CASE("economics: power of a GPU is its node's share, the network's and the building's", "[search][oracle]") {
+TEST_CASE("economics: the power of a GPU includes its share of node, network and building", "[search][oracle]") {
   const Economics economics = prices();
   const Range3 power = economics.kilowatts_per_gpu("fast").value();
   CHECK(power.low == Approx(1.0));  // 1000 W x 1
@@ -131,7 +131,7 @@ TEST_CASE("capacity: layouts of two global batches compare by the token", "[sear
   }
 }
 
-TEST_CASE("capacity: candidates that miss a constraint come last and say which", "[search]") {
+TEST_CASE("capacity: candidates that violate a constraint come last, with the constraint", "[search]") {
   const std::vector<MachineOutcome> machines{machine("slow", 200, {evaluation(12, 1, 0.1)}),
                                              machine("fast", 100, {evaluation(10, 1, 0.1)})};
   const Economics economics = prices();
@@ -148,7 +148,7 @@ TEST_CASE("capacity: candidates that miss a constraint come last and say which",
   CHECK(unknown.candidates[0].misses == "has no known price");
 }
 
-TEST_CASE("an owned GPU costs what it loses and draws in an hour", "[search]") {
+TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
   Economics economics;
   economics.gpus["h100"].purchase = Range3{8766, 17532, 26298};
   economics.gpus["h100"].tdp_watts = 1000;

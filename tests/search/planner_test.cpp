@@ -44,7 +44,7 @@ Problem problem(int number) {
 
 }  // namespace
 
-TEST_CASE("search: no simulation undercuts its bound, in time or memory", "[search][property]") {
+TEST_CASE("search: no simulation is below its bound of time or memory", "[search][property]") {
   const int number = GENERATE(range(0, 8));
   INFO("problem " << number);
   const Problem p = problem(number);
@@ -57,8 +57,7 @@ TEST_CASE("search: no simulation undercuts its bound, in time or memory", "[sear
   }
 }
 
-TEST_CASE("search: bounds hold where layers differ, parts are frozen, or states wait on the host",
-          "[search][property]") {
+TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded states", "[search][property]") {
   struct Case {
     const char* scenario;
     std::vector<std::string> overrides;
@@ -104,7 +103,7 @@ TEST_CASE("search: bounds hold where layers differ, parts are frozen, or states 
   }
 }
 
-TEST_CASE("search: copies to the host and FSDP's gathers bound a step that they take longest for", "[search]") {
+TEST_CASE("search: copies to the host and FSDP gathers bound a step if they take longest", "[search]") {
   // A seventh of a PCIe's rate: 7B's activations cross it for longer than all GPUs compute.
   Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0"});
   scenario.cluster.node.pcie.bytes_per_second /= 7;
@@ -128,7 +127,7 @@ TEST_CASE("search: copies to the host and FSDP's gathers bound a step that they 
   CHECK(whole->step_time == on_gpu->step_time);
 }
 
-TEST_CASE("search: bounds of a whole space are those of its layouts one by one", "[search][differential]") {
+TEST_CASE("search: bounds of a whole space equal those of single layouts", "[search][differential]") {
   const Problem p = problem(5);
   SearchSpace space = p.space;
   space.sequence_parallel = {false, true};
@@ -151,7 +150,7 @@ TEST_CASE("search: bounds of a whole space are those of its layouts one by one",
   CHECK(next == all.end());
 }
 
-TEST_CASE("search: the bound is near what is simulated", "[search]") {
+TEST_CASE("search: the bound is close to the simulated time", "[search]") {
   // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
   const Scenario scenario = shipped_scenario("llama3-405b-16k");
   Layout own;
@@ -189,7 +188,7 @@ TEST_CASE("search: one thread or several, the same layouts are simulated", "[sea
   CHECK(one.counts == four.counts);
 }
 
-TEST_CASE("search: memory that has to stay free shuts layouts out", "[search]") {
+TEST_CASE("search: memory headroom excludes layouts", "[search]") {
   const Problem p = problem(1);
   const SearchResult all = search(p.scenario, p.space, {.best = 1000, .exhaustive = true});
   const SearchResult half = search(p.scenario, p.space, {.best = 1000, .memory_headroom = 0.5, .exhaustive = true});

@@ -58,7 +58,7 @@ TEST_CASE("more PP and activation checkpointing appear as moves, with memory and
   CHECK(now == trace.last.step_time_s);
 }
 
-TEST_CASE("recipe: says so when nothing fits", "[search]") {
+TEST_CASE("recipe: reports that no layout fits", "[search]") {
   const RecipeTrace trace = follow_recipe(shipped_scenario("llm-jp-13b-mdx"), choices(), {.memory_headroom = 0.99});
   CHECK_FALSE(trace.found);
   CHECK_FALSE(trace.steps.empty());

@@ -52,15 +52,15 @@ TEST_CASE("search store: stored results are read back exactly and not evaluated 
           evaluations(std::span(round).first(4)));
   }
   SearchStore store = SearchStore::open(file).value();
-  std::size_t asked = 0;
+  std::size_t evaluated = 0;
   const EvaluateRound counting = [&](SearchRound unknown) {
-    asked += unknown.size();
+    evaluated += unknown.size();
     return evaluations(unknown);
   };
   CHECK(store.remembering("problem", counting)(round) == evaluations(round));
-  CHECK(asked == 3);
+  CHECK(evaluated == 3);
   store.remembering("another problem", counting)(round);
-  CHECK(asked == 3 + 7);
+  CHECK(evaluated == 3 + 7);
   CHECK(store.failure().empty());
 }
 
@@ -74,21 +74,21 @@ TEST_CASE("search store: layouts are found although another space numbers them d
   other[0].first.sequence_parallel = false;
   other[1].first.offload.optimizer = true;
   other[2].first.id = 17;
-  std::vector<std::int64_t> asked;
+  std::vector<std::int64_t> evaluated;
   store.remembering("problem", [&](SearchRound unknown) {
-    for (const auto& [layout, bound] : unknown) asked.push_back(layout.id);
+    for (const auto& [layout, bound] : unknown) evaluated.push_back(layout.id);
     return evaluations(unknown);
   })(other);
-  CHECK(asked == std::vector<std::int64_t>{0, 1});
+  CHECK(evaluated == std::vector<std::int64_t>{0, 1});
 }
 
 TEST_CASE("search store: another file is an error", "[io][search][error]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "no.db";
   std::ofstream(file) << "certainly not a database, but long enough to be looked at as one\n";
-  const auto refused = SearchStore::open(file);
-  REQUIRE_FALSE(refused.has_value());
-  CHECK(to_string(refused.error()).find("must be a writable database of search results (file is not a database)") !=
+  const auto failed = SearchStore::open(file);
+  REQUIRE_FALSE(failed.has_value());
+  CHECK(to_string(failed.error()).find("must be a writable database of search results (file is not a database)") !=
         std::string::npos);
   CHECK_FALSE(SearchStore::open("/no/such/folder/results.db").has_value());
 }

@@ -70,7 +70,7 @@ std::vector<std::pair<Layout, LayoutBound>> layouts(std::int64_t first, std::int
 
 }  // namespace
 
-TEST_CASE("shared rounds: all processes see what one would, and the work is divided", "[search][differential]") {
+TEST_CASE("shared rounds: all processes get the result of one, and the work is divided", "[search][differential]") {
   const int processes = GENERATE(1, 2, 3, 8);
   const std::vector<std::vector<std::pair<Layout, LayoutBound>>> rounds{layouts(0, 5), layouts(5, 1), layouts(6, 32)};
   Meeting meeting(processes);

@@ -38,7 +38,7 @@ TEST_CASE("space: every layout has one number", "[search]") {
   CHECK(describe(space.at(space.size() - 1), 16) == "tp 4, pp 4, dp 1, micro-batch 2, no recomputation, ZeRO-3");
 }
 
-TEST_CASE("space: what waits on the host is named by its parts", "[search]") {
+TEST_CASE("space: offloads are named by their parts", "[search]") {
   CHECK(to_string(Offload{}) == "none");
   CHECK(to_string(Offload{true, true, false}) == "optimizer+parameters");
   for (const Offload& offload : usual_offloads()) CHECK(parse_offload(to_string(offload)) == offload);
@@ -46,7 +46,7 @@ TEST_CASE("space: what waits on the host is named by its parts", "[search]") {
   CHECK_FALSE(parse_offload("").has_value());
 }
 
-TEST_CASE("space: without tensor parallelism sequence parallelism is no choice", "[search]") {
+TEST_CASE("space: without tensor parallelism there is no choice of sequence parallelism", "[search]") {
   SearchSpace space;
   space.tp = {1, 2};
   space.sequence_parallel = {true, false};
@@ -56,7 +56,7 @@ TEST_CASE("space: without tensor parallelism sequence parallelism is no choice",
   CHECK(repeats == std::vector<bool>{false, true, false, false});
 }
 
-TEST_CASE("space: the layout of a scenario gives it back", "[search]") {
+TEST_CASE("space: applying the layout of a scenario gives the same scenario", "[search]") {
   Scenario scenario = shipped_scenario("llama3-405b-16k");
   const Layout own = layout_of(scenario);
   CHECK(layout_of(with_layout(scenario, own)) == own);
@@ -66,7 +66,7 @@ TEST_CASE("space: the layout of a scenario gives it back", "[search]") {
   CHECK_FALSE(layout_of(scenario).sequence_parallel);
 }
 
-TEST_CASE("space: the default tries what divides, and what the scenario has", "[search]") {
+TEST_CASE("space: the default has values that divide, and those of the scenario", "[search]") {
   const Scenario scenario = shipped_scenario("llama3-405b-16k");
   const SearchSpace space = default_space(scenario, 16384);
   CHECK(space.tp == std::vector<int>{1, 2, 4, 8});  // NVLink reaches 8

@@ -28,7 +28,7 @@ Sweep sweep_of(const Texts& texts) {
 
 }  // namespace
 
-TEST_CASE("sweep: values with commas of their own", "[search][sweep]") {
+TEST_CASE("sweep: values that contain commas", "[search][sweep]") {
   CHECK(parse_sweep_axis("a.b=1,2") == SweepAxis{"a.b", {"1", "2"}});
   CHECK(parse_sweep_axis("l=[1,2],[3]") == SweepAxis{"l", {"[1,2]", "[3]"}});
   CHECK(parse_sweep_axis("l={\"a\":1,\"b\":2},\"x,y\"") == SweepAxis{"l", {"{\"a\":1,\"b\":2}", "\"x,y\""}});
@@ -51,7 +51,7 @@ TEST_CASE("sweep: every point is the forecast of the scenario with these values"
   }
 }
 
-TEST_CASE("sweep: what cannot be laid out is a point with a reason", "[search][sweep]") {
+TEST_CASE("sweep: an impossible layout is a point with an error", "[search][sweep]") {
   const Sweep sweep = sweep_of({"parallel.tp=1,3"});
   CHECK(sweep.points[0].error.empty());
   CHECK(sweep.points[1].error ==
