@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<const char*, 5> kAxisNames = {"tp", "cp", "ep", "dp", "pp"};
 constexpr std::size_t kLinks = 2;
 
-/// Index into kAxisNames; none for what belongs to no axis.
+/// Index into kAxisNames; nullopt for traffic without an axis.
 std::optional<std::size_t> axis_of(Traffic traffic) {
   switch (traffic) {
     case Traffic::tensor_parallel:
@@ -37,7 +37,7 @@ std::optional<std::size_t> axis_of(Traffic traffic) {
   return std::nullopt;
 }
 
-/// What one rank sends over one class of links for one axis.
+/// Bytes that one rank sends over one class of links for one axis.
 struct Load {
   double bytes = 0;
   double seconds = 0;  ///< at the rate that is available
@@ -61,12 +61,12 @@ Bandwidth in_node(const NodeSpec& node) {
   return links ? node.gpu_link : node.pcie;
 }
 
-/// `nics` of a node that `gpus` of it send through.
+/// Number of NICs through which `gpus` GPUs of a node send.
 Bandwidth nic_share(const NodeSpec& node, double nics, int gpus) {
   return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics / gpus)};
 }
 
-/// Part of what a rank sends that leaves its node.
+/// Share of the sent bytes of a rank that leaves its node.
 double leaving(const CostedCollective& call, const GroupPlacement& group) {
   if (group.nodes <= 1) return 0;
   const double inside = group.ranks_per_node;
@@ -90,7 +90,7 @@ class Counter {
   }
 
  private:
-  /// How often a program issues each call: [payload] times.
+  /// [payload] number of calls that a program issues.
   struct Calls {
     std::map<std::int32_t, std::int64_t> collectives;
     std::map<std::int32_t, std::int64_t> messages;
@@ -114,7 +114,7 @@ class Counter {
     const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(call.slot)];
     if (!axis || communicator < 0) return;
     const GroupPlacement& group = graph_.communicators[static_cast<std::size_t>(communicator)].placement;
-    // "Bus bandwidth" of a transfer of one second: what a rank sends.
+    // The bus bandwidth of a transfer of one second equals the bytes that a rank sends.
     const double sent =
         static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.call.size, from_seconds(1));
     const double out = leaving(call, group) * sent;
@@ -126,7 +126,7 @@ class Counter {
     const Message& message = graph_.messages[static_cast<std::size_t>(payload)];
     const ChannelEnd& end = rank.channels[static_cast<std::size_t>(message.channel)];
     if (end.rank < 0) return;
-    // The other end may be simulated by a rank of another replica: the real one differs along the pipeline alone.
+    // The other end may be simulated by a rank of another replica; the real one differs only in its pipeline rank.
     Coordinates peer = plan_.grid.coordinates(rank.representative);
     peer[Axis::pp] = graph_.ranks[static_cast<std::size_t>(end.rank)].pp_rank;
     const bool near = cluster_.node_of(plan_.grid.rank(peer)) == cluster_.node_of(rank.representative);

@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-/// The graph in which one rank computes slower. Templates and programs are shared between ranks, so it gets its own.
+/// The graph with one slower rank. Ranks share templates and programs, so this rank gets copies.
 StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
   std::map<std::int32_t, std::int32_t> slow_templates;
   const auto slowed = [&](std::int32_t index) {
@@ -29,7 +29,7 @@ StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
   return graph;
 }
 
-/// Fewer replicas: fewer GPUs, and either their part of the batch or all of it in whole micro-batches.
+/// Fewer replicas: fewer GPUs, and either their share of the batch or the whole batch in whole micro-batches.
 void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
   const int left = dp - lost;
   const std::int64_t batch = scenario.training.global_batch_size;

@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-/// What a schedule calls stages, microbatches and virtual, a scenario calls otherwise.
+/// Translates the keys of schedule errors to scenario keys.
 Error with_scenario_keys(Error error, const Scenario& scenario) {
   for (Diagnostic& d : error.diagnostics) {
     if (d.key == "stages") d.key = "parallel.pp";

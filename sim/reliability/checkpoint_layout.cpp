@@ -11,11 +11,11 @@ namespace {
 using Ranges = std::vector<ParameterRange>;
 
 std::int64_t cut(std::int64_t total, std::int64_t part, std::int64_t parts) {
-  // total x part may pass 63 bits for nothing that exists; split the quotient to be sure.
+  // Splits the quotient so that total x part cannot overflow.
   return total / parts * part + total % parts * part / parts;
 }
 
-/// Slice `rank` of a group that begins at number `begin`.
+/// Slice `rank` of a group whose first parameter is `begin`.
 void add_slice(Ranges& ranges, const ParameterGroup& group, std::int64_t begin, int tp, int rank) {
   if (group.split == Split::replicated) {
     if (rank == 0) ranges.push_back({begin, begin + group.count});
@@ -25,7 +25,7 @@ void add_slice(Ranges& ranges, const ParameterGroup& group, std::int64_t begin, 
   if (range.begin < range.end) ranges.push_back(range);
 }
 
-/// What tensor rank `tp_rank` of pipeline rank `pp_rank` holds, all of its data-parallel ranks together.
+/// Parameters of tensor rank `tp_rank` of pipeline rank `pp_rank`, all its data-parallel ranks together.
 Ranges model_shard(const Model& model, const ShardLayout& layout, int pp_rank, int tp_rank) {
   Ranges ranges;
   std::int64_t at = 0;

@@ -53,7 +53,7 @@ double best_shape(const Scaled& s) {
   return 0.5 * (low + high);
 }
 
-/// With the scale that is best for shape k.
+/// Log likelihood with the best scale for shape k.
 double log_likelihood(const Scaled& s, double k) {
   const double log_scale = std::log(s.sum(k, 0) / s.failures) / k;
   return s.failures * (std::log(k) - k * log_scale - 1) + (k - 1) * s.sum_failed - s.failures * std::log(s.unit);

@@ -16,7 +16,7 @@ JobTime JobSimulation::next_event() const {
   return timer == timers_.size() ? failures_.next() : std::min(failures_.next(), timers_[timer].at);
 }
 
-/// All that is due now, in order; at one instant timers come before failures.
+/// Handles everything that is due now, in order of time; at one time timers come before failures.
 void JobSimulation::handle_events() {
   while (next_event() <= now_) {
     const std::size_t index = next_timer();
@@ -57,7 +57,8 @@ void JobSimulation::handle_timer(const Timer& timer) {
   }
 }
 
-/// Idle spares fail each at rate 1/spare_mtbf. Drawn for a full pool, and thinned to the spares that are there.
+/// Each idle spare fails at rate 1/spare_mtbf. Draws failures for a full pool; on_spare_failure() thins them to the
+/// spares that are idle.
 void JobSimulation::expect_spare_failure() {
   const RecoveryPolicy& r = spec_.recovery;
   if (r.spares == 0 || r.spare_mtbf == JobTime{}) return;
@@ -118,7 +119,7 @@ bool JobSimulation::is_already_down(const FailureKind& kind, RandomStream& rando
          std::find(down_nodes_.begin(), down_nodes_.end(), failed_node_) != down_nodes_.end();
 }
 
-/// A flap beyond the budget of the transport's retries is a hang.
+/// A flap that exceeds the retry budget of the transport is a hang.
 void JobSimulation::on_link_flap(int index, JobTime away) {
   if (away >= spec_.recovery.flap_budget) return on_interruption(index, hang_detection(index));
   if (auto* link = std::get_if<LinkDown>(&state_)) {
@@ -141,7 +142,7 @@ JobTime JobSimulation::hang_detection(int kind) {
   return std::min(r.collective_timeout, job_time(phase * seconds(r.watchdog_poll)) + r.watchdog_threshold);
 }
 
-/// Begins an outage, or adds to the one that is going on.
+/// Begins an outage, or adds damage to the current one.
 void JobSimulation::on_interruption(int index, JobTime detection, JobTime taken_before) {
   const FailureKind& kind = kind_of(index);
   RandomStream& random = failures_.attributes(index);

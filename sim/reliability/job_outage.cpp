@@ -128,7 +128,7 @@ void JobSimulation::begin_rejoin() {
       Outage{.phase = OutagePhase::rejoin, .until = now_ + spec_.recovery.reconfigure, .damage = {.failed_at = now_}};
 }
 
-/// Can the job continue without the replicas of the missing nodes?
+/// True if the job can continue without the replicas of the missing nodes.
 bool JobSimulation::can_shrink() const {
   const Outage& outage = std::get<Outage>(state_);
   const Damage& damage = outage.damage;
@@ -138,7 +138,7 @@ bool JobSimulation::can_shrink() const {
   return replicas < spec_.replicas;
 }
 
-/// The replicas of the failed nodes leave the job; spares, as far as there are any, bring them back later.
+/// The replicas of the failed nodes leave the job. Idle spares bring them back later.
 void JobSimulation::shrink() {
   Outage& outage = this->outage();
   down_nodes_.insert(down_nodes_.end(), outage.failed_nodes.begin(), outage.failed_nodes.end());
@@ -171,7 +171,7 @@ void JobSimulation::load() {
   enter(OutagePhase::load, speed < 1 ? job_time(seconds(copy.load) / speed) : copy.load);
 }
 
-/// Back to the newest copy that is left. The work since then is lost.
+/// Returns to the newest copy that survives. The work since then is lost.
 void JobSimulation::roll_back() {
   const Damage& damage = outage().damage;
   const CheckpointStore::Copy copy = checkpoints_.best(damage);

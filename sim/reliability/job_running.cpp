@@ -6,7 +6,7 @@
 namespace tracecast {
 namespace {
 
-/// Random stream of the idle spares, behind those of the failure processes.
+/// Random stream of the idle spares, after those of the failure processes.
 constexpr std::uint32_t kSpareProcess = UINT32_MAX;
 
 std::int64_t steps_until(std::int64_t tokens, std::int64_t goal, std::int64_t per_step) {
@@ -90,7 +90,7 @@ void JobSimulation::advance(LinkDown link) {
   std::visit([this](const auto& state) { state_ = state; }, link.interrupted);
 }
 
-/// As many whole steps as fit before the next event, or else the beginning of one.
+/// Runs the whole steps that fit before the next event, or else begins a step.
 Result<void> JobSimulation::run_steps() {
   const Result<StepRate> rate = current_rate();
   if (!rate) return tl::unexpected(rate.error());
@@ -119,7 +119,7 @@ void JobSimulation::continue_step(Running running) {
   count_steps(1, running.rate);
 }
 
-/// A job that runs has come to the next event, or to the end of the history.
+/// The job runs and time is at the next event or at the end of the history.
 void JobSimulation::reach_event() {
   if (now_ >= end_)
     end_history();
@@ -132,7 +132,7 @@ void JobSimulation::run_to(JobTime until) {
   now_ = until;
 }
 
-/// The step in progress counts as far as it has come.
+/// The step in progress counts partially.
 void JobSimulation::end_history() {
   const Running* step = step_in_progress();
   if (step != nullptr && step->done > JobTime{}) {

@@ -36,7 +36,7 @@ FleetFailures::FleetFailures(const Law& law, std::int64_t parts, FleetAge age, R
   choose();
 }
 
-/// The time at which a part of the start has collected this much hazard.
+/// The time at which an original part has reached this cumulative hazard.
 double FleetFailures::first_failure_s(double cumulative_hazard) const {
   if (age_ == FleetAge::fresh) return scale_s_ * std::pow(cumulative_hazard, 1 / law_.shape);
   // Survival of the residual life of a renewal process in equilibrium: Q(1/k, (t/eta)^k).
@@ -44,8 +44,8 @@ double FleetFailures::first_failure_s(double cumulative_hazard) const {
   return scale_s_ * std::pow(x, 1 / law_.shape);
 }
 
-/// The next failure among the parts of the start. An exponential part is as good as new when it is replaced, so that
-/// it stays one of them; parts that live exactly as long as each other fail together, one after the other.
+/// The next failure among the original parts. An exponential part does not age, so its replacement stays one of them.
+/// Parts with equal fixed lifetimes fail one after the other.
 void FleetFailures::advance_original() {
   if (original_ == 0) {
     original_next_s_ = kInfinity;

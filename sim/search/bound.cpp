@@ -36,7 +36,7 @@ int schedule_shapes(const SearchSpace& space) {
   return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
 }
 
-/// Lower bound of the chunk activations on one of such ranks at its peak.
+/// Lower bound of the chunk activations in flight on one rank of the group at its peak.
 std::int64_t chunks_in_flight(const PipelineShape& shape, const RankGroup& ranks, const Parallel& p,
                               std::int64_t microbatches) {
   if (shape.chunks_in_flight == nullptr) return 1;

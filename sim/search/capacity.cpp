@@ -19,14 +19,14 @@ const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candid
   return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
 }
 
-/// Tokens by which a step of this choice brings the training forward: its batch, less what is lost on too large a one.
+/// Tokens of progress per step: the batch, reduced if it exceeds the critical batch.
 double progress_of_step(const MachineChoice& choice) {
   const Training& training = choice.scenario.training;
   const double batch = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   return batch / tokens_with_batch(1, batch, static_cast<double>(training.critical_batch_tokens));
 }
 
-/// While it trains.
+/// Without outages.
 double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {
   return progress_of_step(choice_of(plan, candidate)) / candidate.evaluation.step_time_s;
 }
@@ -93,7 +93,7 @@ Slowdown difference(const CapacityPlan& plan, const Candidate& candidate, const 
   return slower_than(candidate.evaluation, first.evaluation, steps);
 }
 
-/// None is both faster and cheaper (or smaller, where prices are not known).
+/// Candidates that no other beats in both time and cost (or number of GPUs, without prices).
 std::vector<int> pareto_front(const CapacityPlan& plan) {
   const auto time = [&](const Candidate& candidate) { return time_per_token(plan, candidate); };
   const bool priced = std::all_of(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& candidate) {

@@ -16,7 +16,7 @@
 namespace tracecast {
 namespace {
 
-/// The list without what another pass may hide.
+/// The list without the operations that another pass may hide.
 WorkList without_exchanges(WorkList list) {
   std::set<int> tickets;
   for (const Work& work : list)
@@ -48,8 +48,8 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp) {
   return plan;
 }
 
-/// A builder's context for rank 0 of such a plan, and durations of what it writes. Of its groups only those of `slots`
-/// are placed: a world of 16,384 ranks takes longer to look at than all layers.
+/// A build context for rank 0 of such a plan, and the durations of its operations. Only the groups of `slots` are
+/// placed: placing all groups of 16,384 ranks takes longer than all layers.
 class OneRank {
  public:
   OneRank(const CostSources& from, const Layout& layout, int dp, std::initializer_list<Slot> slots)
@@ -77,7 +77,7 @@ class OneRank {
     return time_alone(context_.graph, written).picoseconds;
   }
 
-  /// 0 where the rank is alone.
+  /// 0 for a group of one rank.
   std::int64_t collective(Collective collective, Slot slot, Bytes size) const {
     const GroupPlacement& group = context_.table.placement(slot);
     if (size.count == 0 || group.ranks <= 1) return 0;
@@ -109,7 +109,7 @@ PassTime unit_traffic(const OneRank& rank, int unit) {
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
   const std::int64_t gather = rank.collective(Collective::all_gather, Slot::parameters, bucket.dense_gathered) +
                               rank.collective(Collective::all_gather, Slot::expert_parameters, bucket.expert_gathered);
-  // After the forward parameters may lie in smaller groups, which are left out here.
+  // After the forward, parameters may be in smaller groups, which are left out here.
   const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) && plan.parallel.reshard_group == 0;
   PassTime time{again ? 2 * gather : gather, 0};
   if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return time;  // fills buckets of several units
@@ -134,7 +134,7 @@ int placing_dp(const Scenario& scenario, const Layout& layout, int dp) {
 LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bool pairs) {
   OneRank rank(from, layout, dp, {Slot::tensor, Slot::context, Slot::expert});
   const Training& training = rank.plan().training;
-  // With recompute_num_layers it depends on the stage which layers are recomputed: the bound recomputes none.
+  // With recompute_num_layers the recomputed layers depend on the stage: the bound recomputes none.
   const bool recompute = training.recompute == Recompute::full && training.recompute_num_layers == 0;
   const auto alone = [&](WorkList list) {
     return rank.alone(pairs ? without_exchanges(std::move(list)) : std::move(list));

@@ -28,7 +28,7 @@ ModelPart part_of(const Stage& stage, const LayerKinds& kinds) {
   return part;
 }
 
-/// The stages of the model, or none when it cannot be cut so.
+/// The stages of the model; empty if this division is impossible.
 std::vector<ModelPart> stage_parts(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout) {
   Parallel parallel = scenario.parallel;
   Training training = scenario.training;
@@ -39,10 +39,10 @@ std::vector<ModelPart> stage_parts(const Scenario& scenario, const LayerKinds& k
   return parts;
 }
 
-/// Ranks with the same chunks, in any order of these, become one.
-class AlikeRankSets {
+/// Groups ranks with the same chunks in any order.
+class RankGroups {
  public:
-  explicit AlikeRankSets(const std::vector<ModelPart>& stages) : stages_(stages) {
+  explicit RankGroups(const std::vector<ModelPart>& stages) : stages_(stages) {
     ModelPart sum;
     for (const ModelPart& stage : stages) {
       before_.push_back(sum);
@@ -114,13 +114,13 @@ PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, 
   const std::vector<ModelPart> stages = stage_parts(scenario, kinds, layout);
   if (stages.empty()) return {};
   const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
-  // The placement does not depend on the number of micro-batches; this many every schedule takes.
+  // The placement does not depend on the number of micro-batches; every schedule accepts this number.
   const Result<Schedule> schedule =
       make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
   if (!schedule || schedule->stages() != static_cast<int>(stages.size())) return {};
   PipelineShape shape;
   for (const ModelPart& stage : stages) shape.whole += stage;
-  AlikeRankSets sets(stages);
+  RankGroups sets(stages);
   const auto ranks = static_cast<std::int64_t>(schedule->stage_of.size());
   for (std::int64_t rank = 0; rank < ranks; ++rank)
     sets.add(schedule->stage_of[static_cast<std::size_t>(rank)], ranks - 1 - rank);

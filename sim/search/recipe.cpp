@@ -8,7 +8,7 @@
 namespace tracecast {
 namespace {
 
-/// Place of a layout in its space, one index for each list.
+/// Position of a layout in its space, one index for each list.
 struct Place {
   std::size_t tp = 0;
   std::size_t pp = 0;
@@ -33,7 +33,7 @@ class Recipe {
 
  private:
   Layout layout(const Place& place) const {
-    // The same product as SearchSpace::at, from the other side.
+    // The inverse of SearchSpace::at.
     const auto append = [](std::int64_t id, std::size_t index, const auto& values) {
       return id * static_cast<std::int64_t>(values.size()) + static_cast<std::int64_t>(index);
     };
@@ -52,7 +52,7 @@ class Recipe {
     return space_.at(append(id, place_of(layout_of(scenario_).offload, space_.offload), space_.offload));
   }
 
-  /// The first where the list does not have it.
+  /// 0 if the list does not have the value.
   template <class Value>
   static std::size_t place_of(const Value& value, const std::vector<Value>& values) {
     const auto found = std::find(values.begin(), values.end(), value);
@@ -91,7 +91,7 @@ class Recipe {
     return false;
   }
 
-  /// Tries every neighbour; takes the fastest when it is faster than here.
+  /// Tries every adjacent layout; takes the fastest if it is faster than the current one.
   bool improve(Place& here) {
     const Evaluation before = trace_.last;
     const std::size_t first = trace_.steps.size();

@@ -9,7 +9,7 @@
 namespace tracecast {
 namespace {
 
-/// Everything of an evaluation but the layout and its bound, which all processes have.
+/// An evaluation without the layout and its bound, which all processes have.
 struct Outcome {
   bool valid = false;
   bool fits = false;

@@ -53,7 +53,7 @@ std::vector<std::string> general_overrides(const std::vector<SweepAxis>& axes) {
   return {};
 }
 
-/// Sequence parallelism, which needs tensor parallelism, goes where a sweep turns that off.
+/// True if the overrides turn off tensor parallelism, which sequence parallelism requires.
 bool one_tensor_rank(const std::vector<std::string>& overrides) {
   return std::find(overrides.begin(), overrides.end(), "parallel.tp=1") != overrides.end();
 }
