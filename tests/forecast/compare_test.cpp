@@ -1,0 +1,77 @@
+#include "sim/forecast/compare.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/forecast/step_records.hpp"
+
+using namespace tracecast;
+using namespace tracecast::literals;
+using test::record;
+using test::stretched;
+
+TEST_CASE("compare: a step has no differences from itself", "[report]") {
+  const StepRecord same = record(2);
+  const Comparison c = compare(same, same, 0).value();
+  CHECK(c.error == 0);
+  CHECK(c.within());
+  for (const Difference& d : c.largest) {
+    CHECK(d.share == 0);
+    CHECK(d.cause.empty());
+  }
+  // Phases are all of the mean rank's time.
+  double sum = 0;
+  for (const Difference& d : c.phases) sum += d.actual_s;
+  CHECK(sum == Approx(c.actual_s).epsilon(1e-9));
+}
+
+TEST_CASE("compare: every part of a step that took twice as long is forecast at half", "[report][oracle]") {
+  const StepRecord forecast = record(2);
+  const StepRecord actual = stretched(forecast, 2);
+  const Comparison c = compare(forecast, actual, 0.1).value();
+  CHECK(c.error == Approx(-0.5));
+  CHECK_FALSE(c.within());
+  CHECK(compare(forecast, actual, 0.5)->within());
+  double missing = 0;
+  for (const Difference& d : c.phases) missing += d.share;
+  CHECK(missing == Approx(-0.5));
+  // The second stage waits for the first micro-batch, the first for its gradient.
+  REQUIRE(c.waits.size() == 2);
+  for (const Difference& wait : c.waits) {
+    CHECK(wait.actual_s > 0);
+    CHECK(wait.actual_s == Approx(2 * wait.forecast_s));
+  }
+  CHECK(c.waits[1].name == "rank 1 waiting");
+  REQUIRE(c.largest.size() > 2);
+  for (std::size_t i = 1; i < c.largest.size(); ++i)
+    CHECK(std::abs(c.largest[i].share) <= std::abs(c.largest[i - 1].share));
+  CHECK_FALSE(c.largest.front().cause.empty());
+}
+
+TEST_CASE("compare: the duration of an executed step is the lower quartile of its repeats", "[report]") {
+  const StepRecord forecast = record(1);
+  StepRecord actual = stretched(forecast, 1);
+  actual.repeats = {9, seconds(forecast.step_time) * 1.25, seconds(forecast.step_time) * 1.3, 0.02};
+  const Comparison c = compare(forecast, actual, 0.1).value();
+  CHECK(c.error == Approx(-0.2));
+  CHECK(c.spread == 0.02);
+}
+
+TEST_CASE("compare: one slower kind of operator comes first, with its cause", "[report]") {
+  const StepRecord forecast = record(1);
+  StepRecord actual = stretched(forecast, 1);
+  for (StepSpan& span : actual.spans)
+    if (actual.works[static_cast<std::size_t>(span.work)].kind == "norm") span.end += 10_ms;
+  const Comparison c = compare(forecast, actual, 0.1).value();
+  CHECK(c.largest.front().name.starts_with("norm"));
+  CHECK(c.largest.front().share < 0);
+  CHECK(c.largest.front().cause.find("interpolated") != std::string::npos);
+}
+
+TEST_CASE("compare: records of different runs are an error", "[report][error]") {
+  StepRecord other = record(2);
+  CHECK(to_string(compare(record(1), other, 0.1).error()) ==
+        "these are records of different layouts: 1 and 2 pipeline ranks");
+  other.scenario = "another";
+  CHECK(to_string(compare(record(2), other, 0.1).error()) ==
+        "these are records of different scenarios: small and another");
+}

@@ -1,0 +1,50 @@
+#include "sim/io/step_record.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "tests/forecast/step_records.hpp"
+#include "tests/io/temporary_folder.hpp"
+
+using namespace tracecast;
+using test::record;
+
+namespace {
+
+std::string message(const Result<StepRecord>& result) {
+  REQUIRE_FALSE(result);
+  Error error = result.error();
+  for (Diagnostic& each : error.diagnostics) each.file = std::filesystem::path(each.file).filename().string();
+  return to_string(error);
+}
+
+}  // namespace
+
+TEST_CASE("step record: a written record is read back unchanged", "[io][report][property]") {
+  StepRecord written = record(2);
+  written.repeats = {20, 0.25, 0.27, 0.03};
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder.path() / "timeline.json", to_json(written)));
+  const Result<StepRecord> read = read_step_record(folder.path());  // the folder stands for its file
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(*read == written);
+}
+
+TEST_CASE("step record: each error has its message", "[io][report][error]") {
+  const TemporaryFolder folder;
+  const auto complaint = [&folder](const std::string& from, const std::string& to) {
+    std::string text = to_json(record(1));
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    REQUIRE(write_file(folder.path() / "t.json", text));
+    return message(read_step_record(folder.path() / "t.json"));
+  };
+  CHECK(complaint("timeline 1", "timeline 2") ==
+        "t.json:2: format = \"tracecast timeline 2\": is not 'tracecast timeline 1'");
+  CHECK(complaint("\"origin\": \"simulated\"", "\"origin\": \"dreamt\"") ==
+        "t.json:4: origin = \"dreamt\": is unknown (allowed: simulated executed)");
+  CHECK(complaint("\n[0,", "\n[7,").find("is not [rank, work, micro-batch, stream, arrival, start, end]") !=
+        std::string::npos);
+  CHECK(complaint("\"step_time_ps\"", "\"step_time\"").find("step_time_ps: is missing") != std::string::npos);
+}
