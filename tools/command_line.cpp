@@ -17,7 +17,7 @@ constexpr std::string_view kUsage = "tracecast COMMAND [options]";
 int code(ExitCode exit) { return static_cast<int>(exit); }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& allowed) {
-  const std::string near = closest(word, allowed);
+  const std::string near = nearest_match(word, allowed);
   return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
 }
 
@@ -128,7 +128,7 @@ std::string in_our_words(const std::string& text) {
     else
       allowed.back() += c;
   }
-  const std::string nearest = closest(value, allowed);
+  const std::string nearest = nearest_match(value, allowed);
   return fmt::format("{} = {}: is unknown ({}allowed: {})", option, value,
                      nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), fmt::join(allowed, " "));
 }

@@ -46,7 +46,7 @@ struct Options {
 
 Result<void> check_column(const CsvTable& table, const std::string& by) {
   if (by.empty() || by == "architecture" || by == "stack" || table.has(by)) return {};
-  const std::string meant = closest(by, table.header());
+  const std::string meant = nearest_match(by, table.header());
   return fail(Diagnostic{
       "", 0, "--by", by,
       meant.empty() ? "is no column of the table" : "is no column of the table (did you mean '" + meant + "'?)"});
@@ -127,7 +127,7 @@ Result<CsvTable> narrowed(CsvTable table, const Options& options) {
     if (table.only("id", {id}).rows() > 0) continue;
     std::vector<std::string> ids;
     for (std::size_t row = 0; row < table.rows(); ++row) ids.push_back(table.text(row, "id"));
-    const std::string meant = closest(id, ids);
+    const std::string meant = nearest_match(id, ids);
     return wrong("--only", id, "is no id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
   }
   if (!options.only.empty()) table = table.only("id", options.only);

@@ -25,7 +25,7 @@ constexpr std::array kLaunchers{Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORL
 Result<int> variable(const Environment& environment, const char* name, int otherwise) {
   const char* const text = environment(name);
   if (text == nullptr) return otherwise;
-  const std::optional<int> value = number_of<int>(text);
+  const std::optional<int> value = parse_number<int>(text);
   if (!value || *value < 0) return fail(fmt::format("{} = {}: not a number of ranks", name, text));
   return *value;
 }

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -47,21 +49,16 @@ std::string names(std::span<const Unit> units) {
   return text;
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 /// The quantity in the base unit of the table, rounded to an integer.
 Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units, std::string_view example) {
-  const std::string_view trimmed = trim(text);
+  const std::string_view trimmed = trim(text, " ");
   double number = 0;
   const auto [rest, error] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
   if (error != std::errc{} || !std::isfinite(number))
     return fail(fmt::format("is not a number with a unit (for example \"{}\")", example));
   if (number < 0) return fail("is negative");
-  const std::string_view unit_name = trim({rest, static_cast<std::size_t>(trimmed.data() + trimmed.size() - rest)});
+  const std::string_view unit_name =
+      trim({rest, static_cast<std::size_t>(trimmed.data() + trimmed.size() - rest)}, " ");
   for (const Unit& unit : units) {
     if (unit.name != unit_name) continue;
     const double value = number * unit.factor;

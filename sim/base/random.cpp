@@ -52,11 +52,11 @@ double RandomStream::exponential() { return -std::log(uniform()); }
 
 std::uint64_t RandomStream::below(std::uint64_t n) {
   TRACECAST_ASSERT(n >= 1, "a choice has at least one possibility");
-  // The upper half of bits x n is uniform once the products whose lower half is below 2^64 mod n are refused.
+  // The upper half of bits x n is uniform once the products whose lower half is below 2^64 mod n are rejected.
   Wide product = Wide{bits()} * n;
   if (static_cast<std::uint64_t>(product) < n) {
-    const std::uint64_t refused = (0 - n) % n;
-    while (static_cast<std::uint64_t>(product) < refused) product = Wide{bits()} * n;
+    const std::uint64_t rejected = (0 - n) % n;
+    while (static_cast<std::uint64_t>(product) < rejected) product = Wide{bits()} * n;
   }
   return static_cast<std::uint64_t>(product >> 64);
 }

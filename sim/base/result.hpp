@@ -1,6 +1,6 @@
 /// \file
-/// What a user can get wrong is returned as a value: `Result<Scenario> read_scenario(path)`.
-/// What only we can get wrong is asserted, in release builds too.
+/// Errors of users are returned as values: `Result<Scenario> read_scenario(path)`.
+/// Errors of the program are asserted, in release builds too.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace tracecast {
 
-/// One mistake in the input. Prints as  file:line: key = value: message
+/// One error in the input. Prints as  file:line: key = value: message
 /// Parts that are empty (or line 0) are left out.
 struct Diagnostic {
   std::string file;
   int line = 0;
   std::string key;    ///< dotted path, e.g. parallel.tp
   std::string value;  ///< as written by the user
-  std::string
-      message;  ///< what is wrong and what is allowed, e.g. "does not divide model.heads = 128 (allowed: 1 2 4)"
+  /// What is wrong and what is allowed, e.g. "does not divide model.heads = 128 (allowed: 1 2 4)".
+  std::string message;
   bool operator==(const Diagnostic&) const = default;
 };
 
-/// Every mistake found, in the order of the input; never empty.
+/// All errors found, in the order of the input; never empty.
 struct Error {
   std::vector<Diagnostic> diagnostics;
   bool operator==(const Error&) const = default;
@@ -40,8 +40,8 @@ std::string to_string(const Error& error);
 tl::unexpected<Error> fail(Diagnostic diagnostic);
 tl::unexpected<Error> fail(std::string message);
 
-/// The candidate that is closest to `word` if it is close enough to be a typing mistake, else "".
-std::string closest(const std::string& word, const std::vector<std::string>& candidates);
+/// The candidate with the least edit distance to `word`, for "did you mean"; "" if none is within a third of the word.
+std::string nearest_match(const std::string& word, const std::vector<std::string>& candidates);
 
 namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
@@ -49,6 +49,6 @@ namespace detail {
 
 }  // namespace tracecast
 
-/// A mistake of ours, not of the user: says so and aborts, in every build.
+/// Checks for an error of the program, not of the user: prints it and aborts, in every build.
 #define TRACECAST_ASSERT(condition, message) \
   ((condition) ? static_cast<void>(0) : ::tracecast::detail::assertion_failed(#condition, message, __FILE__, __LINE__))

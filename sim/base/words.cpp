@@ -4,7 +4,7 @@
 
 namespace tracecast {
 
-std::vector<std::string_view> lines_of(std::string_view text) {
+std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -14,7 +14,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-std::vector<std::string_view> words_of(std::string_view line, std::string_view blanks) {
+std::vector<std::string_view> split_words(std::string_view line, std::string_view blanks) {
   std::vector<std::string_view> words;
   for (std::size_t at = line.find_first_not_of(blanks); at != std::string_view::npos;) {
     const std::size_t end = std::min(line.find_first_of(blanks, at), line.size());
@@ -24,7 +24,7 @@ std::vector<std::string_view> words_of(std::string_view line, std::string_view b
   return words;
 }
 
-std::string_view trimmed(std::string_view text, std::string_view blanks) {
+std::string_view trim(std::string_view text, std::string_view blanks) {
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);

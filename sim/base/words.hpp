@@ -14,24 +14,24 @@
 
 namespace tracecast {
 
-/// Within a line; a carriage return is one, so that lines of Windows read as others do.
+/// Blanks within a line. A carriage return is one, so that Windows line ends are ignored.
 inline constexpr std::string_view kBlanks = " \t\r";
 
 /// The lines without their ends; what follows the last end of a line is one if there is something.
-std::vector<std::string_view> lines_of(std::string_view text);
+std::vector<std::string_view> split_lines(std::string_view text);
 
-/// What stands between blanks; none of the words is empty.
-std::vector<std::string_view> words_of(std::string_view line, std::string_view blanks = kBlanks);
+/// The words between blanks; none of them is empty.
+std::vector<std::string_view> split_words(std::string_view line, std::string_view blanks = kBlanks);
 
 /// Without the blanks at both ends.
-std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks);
+std::string_view trim(std::string_view text, std::string_view blanks = kBlanks);
 
 /// A to Z as a to z.
 std::string lower_case(std::string_view text);
 
-/// The number that `text` is, all of it, and finite: no blank, no '+', nothing behind it. Else empty.
+/// The number that is the whole text: finite, without blanks, without '+'. Empty if the text is anything else.
 template <class Number>
-std::optional<Number> number_of(std::string_view text) {
+std::optional<Number> parse_number(std::string_view text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;

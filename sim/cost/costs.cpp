@@ -14,7 +14,7 @@ namespace {
 
 // Mean absolute deviation to standard deviation of a normal distribution, sqrt(pi / 2).
 constexpr double kStandardDeviations = 1.2533;
-// Spread gained per power of two between a shape and its nearest measured neighbour.
+// Spread gained per power of two between a shape and its nearest measured shape.
 constexpr double kSpreadPerDoubling = 0.05;
 // Achieved share of peak of GPUs of which nothing is known: the medians of docs/references.md#gemm-fit,
 // docs/references.md#attention-fit and docs/references.md#memory-bound-fit, rounded down.
@@ -51,7 +51,7 @@ GpuPeak peak(const Profile& profile, Precision precision) {
 
 bool few_bits(Precision precision) { return eight_bits(precision) || precision == Precision::nvfp4; }
 
-/// Has the profile no rate of its own for these few bits, and takes that of 16 or 32?
+/// True if the profile has no rate for these few bits, so that the operator runs at that of 16 or 32 bit.
 bool runs_wide(const Profile& profile, Precision precision) {
   return few_bits(precision) && !profile.peak_flops.empty() && !few_bits(rated_as(profile, precision));
 }
@@ -164,7 +164,7 @@ double Costs::in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      // What runs at a wider precision's rate for want of its own stretches inside a step as that one does.
+      // An operator that runs at a wider precision's rate also takes its in-training factor.
       const Precision precision = runs_wide(profile_, op.precision) ? Precision::bf16 : op.precision;
       const double rate = precision == Precision::fp8_block ? factors.gemm_fp8_block
                           : eight_bits(precision)           ? factors.gemm_fp8

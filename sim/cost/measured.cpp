@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kReach = 2;  // powers of two
 constexpr std::size_t kNeighbours = 4;
-constexpr double kNoDistance = 1e-3;  // keeps the weight of a neighbour finite
+constexpr double kNoDistance = 1e-3;  // keeps the weight of a shape finite
 
 double log_size(std::int64_t size) { return size > 0 ? std::log2(static_cast<double>(size)) : 0; }
 

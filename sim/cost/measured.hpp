@@ -1,8 +1,8 @@
 /// \file
-/// Measured operators of a profile: found by exact shape, and as neighbours of a shape that was not measured.
+/// Measured operators of a profile: looked up by exact shape, and by the nearest shapes.
 ///
-/// A neighbour says how much slower or faster this GPU is than its model at that shape. The correction of another shape is
-/// the mean of the logarithms of those ratios over the four nearest neighbours, weighted by 1/distance^2; distance is the
+/// Measured over modelled time at a shape is a ratio. The correction of another shape is the mean of the logarithms of
+/// these ratios over the four nearest shapes, weighted by 1/distance^2; distance is the
 /// Euclidean one between logarithms (base 2) of the sizes. Neighbours farther than a factor of 4 say nothing.
 #pragma once
 
@@ -21,7 +21,7 @@ class MeasuredTable {
  public:
   struct Correction {
     double log_ratio = 0;  ///< natural logarithm of measured over modelled time
-    double distance = 0;   ///< to the nearest neighbour, in powers of two
+    double distance = 0;   ///< to the nearest measured shape, in powers of two
     double spread = 0;     ///< of the measurements around their mean
   };
 

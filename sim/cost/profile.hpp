@@ -30,7 +30,7 @@ struct GemmTile {
   std::int64_t rows = 0;  ///< up to so many, 0: any
   int m = 128;
   int n = 128;
-  int together = 1;    ///< neighbours along m that run at once (a cluster, a pair of SMs): their number is rounded up
+  int together = 1;    ///< tiles along m that run at once (a cluster, a pair of SMs): their number is rounded up
   double latency = 0;  ///< s, at least, for each 64 of k
   bool operator==(const GemmTile&) const = default;
 };
@@ -126,7 +126,7 @@ struct MeasuredCollective {
   bool operator==(const MeasuredCollective&) const = default;
 };
 
-/// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, neighbours); one factor
+/// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, concurrent kernels); one factor
 /// on time per class of operator (docs/references.md#in-training-factors). Named, printed, and 1 for profiles recorded
 /// inside a step. The optimizer has none: its efficiency is measured in training.
 struct InTraining {

@@ -1,5 +1,5 @@
 /// \file
-/// Which precision's rate stands for arithmetic that a GPU does not have: V100 and bf16, A100 and fp8.
+/// Which precision's rate replaces that of arithmetic which a GPU does not have: V100 and bf16, A100 and fp8.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 ///
 ///   slower(N) = 1 + spread (z(N) - z(R)),   z(N) = quantile of the normal distribution at (N - 3/8) / (N + 1/4)
 ///
-/// relative to the R GPUs that the profile stands for:
+/// relative to the R GPUs that the profile was measured on:
 ///   fitted    64, the middle of the runs that the in-training factors were fitted to: a single GPU is 4.7 % faster, 16,384
 ///             are 3.2 % slower
 ///   recorded  those that it was recorded on, which are the job's own: never faster, and slower only with more of them

@@ -74,7 +74,7 @@ class InfinibandReader {
   InfinibandReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<IbFabric> read() {
-    for (std::string_view line : lines_of(text_)) {
+    for (std::string_view line : split_lines(text_)) {
       ++line_;
       if (line.ends_with('\r')) line.remove_suffix(1);
       if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());

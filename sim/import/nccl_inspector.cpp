@@ -36,10 +36,10 @@ class InspectorReader {
   explicit InspectorReader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : split_lines(text)) {
       ++line_;
       const bool last = line.end() == text.end();
-      if (!trimmed(line).empty() && !take(line, last)) return wrong(line);
+      if (!trim(line).empty() && !take(line, last)) return wrong(line);
     }
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});

@@ -45,7 +45,7 @@ class NcclLogReader {
   explicit NcclLogReader(std::string file) : file_(std::move(file)) {}
 
   Result<NcclLog> read(std::string_view text) {
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : split_lines(text)) {
       ++line_;
       if (const auto ok = read_line(line); !ok) return tl::unexpected(ok.error());
     }
@@ -88,7 +88,7 @@ class NcclLogReader {
 
   /// [AllReduce:] N Bytes -> Algo A proto P [time T] [channel{Lo..Hi}={a..b}]
   Result<void> read_choice(std::string_view sender, std::string_view said) {
-    std::vector<std::string_view> words = words_of(said);
+    std::vector<std::string_view> words = split_words(said);
     std::optional<Collective> collective;
     if (words[0].ends_with(':')) {
       collective = named(kLogCollectives, words[0].substr(0, words[0].size() - 1));
@@ -100,7 +100,7 @@ class NcclLogReader {
     if (!collective) return {};
     NcclChoice choice;
     choice.collective = *collective;
-    const auto bytes = number_of<std::int64_t>(words[0]);
+    const auto bytes = parse_number<std::int64_t>(words[0]);
     const auto algorithm = named(kAlgorithms, words[4]);
     const auto protocol = named(kProtocols, words[6]);
     if (!bytes || *bytes < 0) return wrong(words[0], "is no size in bytes");
@@ -127,20 +127,20 @@ class NcclLogReader {
   static int channels_of(std::string_view range) {
     const std::size_t dots = range.find("..");
     if (dots == std::string_view::npos || range.size() < dots + 4) return 0;
-    const auto low = number_of<int>(range.substr(1, dots - 1));
-    const auto high = number_of<int>(range.substr(dots + 2, range.size() - dots - 3));
+    const auto low = parse_number<int>(range.substr(1, dots - 1));
+    const auto high = parse_number<int>(range.substr(dots + 2, range.size() - dots - 3));
     return low && high && *low >= 0 && *high >= *low && *high < 1024 ? *high - *low + 1 : 0;
   }
 
   /// Heads of the table, then a row for each collective: cells of latency / bandwidth.
   void read_row(std::string_view said) {
-    std::vector<std::string_view> cells = words_of(said, "|\r");
+    std::vector<std::string_view> cells = split_words(said, "|\r");
     for (std::string_view& cell : cells) {
-      const auto words = words_of(cell);
+      const auto words = split_words(cell);
       cell = words.size() == 1 || (words.size() == 2 && words[0].ends_with('/')) ? cell : std::string_view{};
     }
-    if (cells.size() < 2 || words_of(cells[0]).empty()) return;
-    const std::string_view name = words_of(cells[0]).front();
+    if (cells.size() < 2 || split_words(cells[0]).empty()) return;
+    const std::string_view name = split_words(cells[0]).front();
     if (name == "Algorithm") algorithms_.assign(cells.begin() + 1, cells.end());
     if (name == "Protocol") protocols_.assign(cells.begin() + 1, cells.end());
     const auto collective = named(kLogCollectives, name);
@@ -152,8 +152,8 @@ class NcclLogReader {
     const std::size_t slash = cell.find('/');
     const std::size_t per_algorithm = std::max<std::size_t>(1, protocols_.size() / algorithms_.size());
     if (slash == std::string_view::npos || column / per_algorithm >= algorithms_.size()) return;
-    const auto algorithm = words_of(algorithms_[column / per_algorithm]);
-    const auto protocol = words_of(protocols_[column]);
+    const auto algorithm = split_words(algorithms_[column / per_algorithm]);
+    const auto protocol = split_words(protocols_[column]);
     const auto a = algorithm.empty() ? std::nullopt : named(kAlgorithms, algorithm[0]);
     const auto p = protocol.empty() ? std::nullopt : named(kProtocols, protocol[0]);
     if (!a || !p) return;

@@ -67,7 +67,7 @@ class NcclTestsReader {
   explicit NcclTestsReader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : split_lines(text)) {
       ++line_;
       take(without_tags(line));
     }
@@ -89,7 +89,7 @@ class NcclTestsReader {
     if (line.starts_with("# nThread")) close();
     if (const auto collective = named(line); collective && line.find("NCCL INFO") == std::string::npos)
       collective_ = collective;
-    const std::vector<std::string_view> words = words_of(line);
+    const std::vector<std::string_view> words = split_words(line);
     if (line.starts_with('#')) return header(line, words);
     row(words);
   }
@@ -114,9 +114,9 @@ class NcclTestsReader {
   void row(const std::vector<std::string_view>& words) {
     const std::size_t first = has_root_ ? 5 : 4;
     if (words.size() < 3) return;
-    const auto bytes = number_of<std::int64_t>(words[0]);
-    const auto count = number_of<std::int64_t>(words[1]);
-    if (!bytes || !count || *bytes < 0 || *bytes > kMostBytes || number_of<double>(words[2])) return;
+    const auto bytes = parse_number<std::int64_t>(words[0]);
+    const auto count = parse_number<std::int64_t>(words[1]);
+    if (!bytes || !count || *bytes < 0 || *bytes > kMostBytes || parse_number<double>(words[2])) return;
     if (words.size() < first + 4) {
       ++cut_;
       return;
@@ -124,10 +124,10 @@ class NcclTestsReader {
     NcclTestsRow row;
     row.bytes = *bytes;
     row.reduces = words[3] != "none";
-    row.rooted = has_root_ && number_of<int>(words[4]).value_or(-1) >= 0;
-    const auto out_of_place = number_of<double>(words[first]);
+    row.rooted = has_root_ && parse_number<int>(words[4]).value_or(-1) >= 0;
+    const auto out_of_place = parse_number<double>(words[first]);
     const bool both = words.size() >= first + 8;
-    const auto in_place = both ? number_of<double>(words[first + 4]) : std::nullopt;
+    const auto in_place = both ? parse_number<double>(words[first + 4]) : std::nullopt;
     row.in_place = in_place.has_value();
     const auto time = out_of_place ? out_of_place : in_place;
     const std::size_t at = out_of_place ? first : first + 4;
@@ -136,8 +136,8 @@ class NcclTestsReader {
       return;
     }
     row.seconds = *time * 1e-6;
-    const double algbw = number_of<double>(words[at + 1]).value_or(0);
-    row.busbw = number_of<double>(words[at + 2]).value_or(0);
+    const double algbw = parse_number<double>(words[at + 1]).value_or(0);
+    row.busbw = parse_number<double>(words[at + 2]).value_or(0);
     row.factor = algbw > 0 ? row.busbw / algbw : 0;
     if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMostSeconds) rows_.push_back(row);
   }

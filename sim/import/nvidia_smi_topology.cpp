@@ -63,7 +63,7 @@ class NvidiaSmiReader {
 
   void read_lines() {
     int number = 0;
-    for (const std::string_view line : lines_of(text_)) read_line(++number, words_of(line));
+    for (const std::string_view line : split_lines(text_)) read_line(++number, split_words(line));
   }
 
   void read_line(int line, const std::vector<std::string_view>& words) {

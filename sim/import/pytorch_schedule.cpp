@@ -19,18 +19,18 @@ namespace {
 
 struct Token {
   std::string_view letters;
-  StepKind kind;
+  PipelineOpKind kind;
   bool has_microbatch;
 };
 
 /// Longer letters first where one is the beginning of another: BW is legacy for the full backward.
 constexpr std::array kTokens{
-    Token{"SEND_F", StepKind::send_forward, true},      Token{"RECV_F", StepKind::receive_forward, true},
-    Token{"SEND_B", StepKind::send_backward, true},     Token{"RECV_B", StepKind::receive_backward, true},
-    Token{"UNSHARD", StepKind::unshard, false},         Token{"RESHARD", StepKind::reshard, false},
-    Token{"REDUCE_GRAD", StepKind::reduce_grad, false}, Token{"F", StepKind::forward, true},
-    Token{"I", StepKind::backward_input, true},         Token{"B", StepKind::backward, true},
-    Token{"W", StepKind::backward_weight, true},
+    Token{"SEND_F", PipelineOpKind::send_forward, true},      Token{"RECV_F", PipelineOpKind::receive_forward, true},
+    Token{"SEND_B", PipelineOpKind::send_backward, true},     Token{"RECV_B", PipelineOpKind::receive_backward, true},
+    Token{"UNSHARD", PipelineOpKind::unshard, false},         Token{"RESHARD", PipelineOpKind::reshard, false},
+    Token{"REDUCE_GRAD", PipelineOpKind::reduce_grad, false}, Token{"F", PipelineOpKind::forward, true},
+    Token{"I", PipelineOpKind::backward_input, true},         Token{"B", PipelineOpKind::backward, true},
+    Token{"W", PipelineOpKind::backward_weight, true},
 };
 constexpr std::string_view kFullBackwardLegacy = "BW";
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
@@ -49,7 +49,7 @@ std::optional<int> take_number(std::string_view& text) {
   return value;
 }
 
-std::optional<PipelineStep> parse_simple(std::string_view text, bool& full_backward_legacy) {
+std::optional<PipelineOp> parse_simple(std::string_view text, bool& full_backward_legacy) {
   const std::optional<int> stage = take_number(text);
   if (!stage) return std::nullopt;
   if (text.starts_with(kFullBackwardLegacy)) {
@@ -60,7 +60,7 @@ std::optional<PipelineStep> parse_simple(std::string_view text, bool& full_backw
       std::find_if(kTokens.begin(), kTokens.end(), [&](const Token& t) { return text.starts_with(t.letters); });
   if (token == kTokens.end()) return std::nullopt;
   text.remove_prefix(token->letters.size());
-  PipelineStep step{token->kind, *stage, -1, -1, -1};
+  PipelineOp step{token->kind, *stage, -1, -1, -1};
   if (token->has_microbatch) {
     const std::optional<int> microbatch = take_number(text);
     if (!microbatch) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<PipelineStep> parse_simple(std::string_view text, bool& full_backw
 }
 
 /// (0F7;7B3)OVERLAP_F_B
-std::optional<PipelineStep> parse_overlap(std::string_view text) {
+std::optional<PipelineOp> parse_overlap(std::string_view text) {
   if (!text.ends_with(kOverlap)) return std::nullopt;
   text.remove_suffix(kOverlap.size());
   if (!text.starts_with('(') || !text.ends_with(')')) return std::nullopt;
@@ -79,12 +79,13 @@ std::optional<PipelineStep> parse_overlap(std::string_view text) {
   const std::size_t middle = text.find(';');
   if (middle == std::string_view::npos) return std::nullopt;
   bool legacy = false;
-  const auto first = parse_simple(trimmed(text.substr(0, middle)), legacy);
-  const auto second = parse_simple(trimmed(text.substr(middle + 1)), legacy);
-  if (!first || !second || legacy || first->kind != StepKind::forward || second->kind != StepKind::backward) {
+  const auto first = parse_simple(trim(text.substr(0, middle)), legacy);
+  const auto second = parse_simple(trim(text.substr(middle + 1)), legacy);
+  if (!first || !second || legacy || first->kind != PipelineOpKind::forward ||
+      second->kind != PipelineOpKind::backward) {
     return std::nullopt;
   }
-  return PipelineStep{StepKind::overlapped, first->stage, first->microbatch, second->stage, second->microbatch};
+  return PipelineOp{PipelineOpKind::overlapped, first->stage, first->microbatch, second->stage, second->microbatch};
 }
 
 /// Cells of one file, and which of them were written BW.
@@ -95,12 +96,12 @@ struct Cells {
 
 Result<void> parse_row(std::string_view line, const std::string& file, Cells& cells) {
   const std::size_t rank = cells.rows.size();
-  std::vector<PipelineStep>& row = cells.rows.emplace_back();
+  std::vector<PipelineOp>& row = cells.rows.emplace_back();
   for (std::size_t column = 1;; ++column) {
     const std::size_t comma = line.find(',');
-    const std::string_view cell = trimmed(line.substr(0, comma));
+    const std::string_view cell = trim(line.substr(0, comma));
     bool full_backward = false;
-    std::optional<PipelineStep> step = PipelineStep{};
+    std::optional<PipelineOp> step = PipelineOp{};
     if (!cell.empty()) step = cell.starts_with('(') ? parse_overlap(cell) : parse_simple(cell, full_backward);
     if (!step) return fail(cell_diagnostic(file, rank, column - 1, std::string(cell.substr(0, 60)), kAllowed));
     if (full_backward) cells.full_backwards.emplace(rank, row.size());
@@ -114,9 +115,9 @@ Result<Cells> parse_cells(std::string_view text, const std::string& file) {
   Cells cells;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty() && trimmed(text, " \t\r\n").empty()) break;  // blank lines at the end
+    if (line.empty() && trim(text, " \t\r\n").empty()) break;  // blank lines at the end
     if (Result<void> row = parse_row(line, file, cells); !row) return tl::unexpected(row.error());
   }
   if (cells.rows.empty()) return fail({.file = file, .line = 0, .key = {}, .value = {}, .message = "has no rows"});
@@ -129,10 +130,10 @@ bool looks_legacy(const Cells& cells) {
   std::set<std::pair<int, int>> backwards;
   std::set<std::pair<int, int>> weights;
   for (const auto& row : cells.rows) {
-    for (const PipelineStep& step : row) {
-      if (step.kind == StepKind::backward_input || step.kind == StepKind::overlapped) return false;
-      if (step.kind == StepKind::backward) backwards.emplace(step.stage, step.microbatch);
-      if (step.kind == StepKind::backward_weight) weights.emplace(step.stage, step.microbatch);
+    for (const PipelineOp& step : row) {
+      if (step.kind == PipelineOpKind::backward_input || step.kind == PipelineOpKind::overlapped) return false;
+      if (step.kind == PipelineOpKind::backward) backwards.emplace(step.stage, step.microbatch);
+      if (step.kind == PipelineOpKind::backward_weight) weights.emplace(step.stage, step.microbatch);
     }
   }
   return !weights.empty() && weights == backwards;
@@ -141,14 +142,14 @@ bool looks_legacy(const Cells& cells) {
 void convert_legacy(Cells& cells) {
   for (std::size_t rank = 0; rank < cells.rows.size(); ++rank) {
     for (std::size_t i = 0; i < cells.rows[rank].size(); ++i) {
-      PipelineStep& step = cells.rows[rank][i];
-      if (step.kind == StepKind::backward) step.kind = StepKind::backward_input;
-      if (cells.full_backwards.contains({rank, i})) step.kind = StepKind::backward;
+      PipelineOp& step = cells.rows[rank][i];
+      if (step.kind == PipelineOpKind::backward) step.kind = PipelineOpKind::backward_input;
+      if (cells.full_backwards.contains({rank, i})) step.kind = PipelineOpKind::backward;
     }
   }
 }
 
-bool communicates(const PipelineStep& step) { return step.kind != StepKind::idle && !is_compute(step.kind); }
+bool communicates(const PipelineOp& step) { return step.kind != PipelineOpKind::idle && !is_compute(step.kind); }
 
 }  // namespace
 
@@ -171,7 +172,7 @@ Result<PytorchSchedule> parse_pytorch_schedule(std::string_view text, std::strin
   }
   for (std::size_t rank = 0; schedule.with_communication && rank < schedule.rows.size(); ++rank) {
     const auto& row = schedule.rows[rank];
-    const auto idle = std::find(row.begin(), row.end(), PipelineStep{});
+    const auto idle = std::find(row.begin(), row.end(), PipelineOp{});
     if (idle == row.end()) continue;
     return fail(cell_diagnostic(schedule.file, rank, static_cast<std::size_t>(idle - row.begin()), "",
                                 "is empty, in a file with communication, where columns are no time slots"));
@@ -188,7 +189,7 @@ Result<PytorchSchedule> read_pytorch_schedule(const std::filesystem::path& path,
 
 std::string to_pytorch_csv(const PipelineProgram& program, bool carriage_returns) {
   std::string text;
-  for (const std::vector<PipelineStep>& row : program) {
+  for (const std::vector<PipelineOp>& row : program) {
     for (std::size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + to_string(row[i]);
     text += carriage_returns ? "\r\n" : "\n";
   }

@@ -20,16 +20,17 @@ struct Cell {
   std::size_t index = 0;
 };
 /// Kind, stage, micro-batch.
-using StepPart = std::tuple<StepKind, int, int>;
+using StepPart = std::tuple<PipelineOpKind, int, int>;
 
 /// A step as its parts: itself, or the two halves of an overlapped pair.
-std::vector<StepPart> parts_of(const PipelineStep& step) {
-  if (step.kind != StepKind::overlapped) return {{step.kind, step.stage, step.microbatch}};
-  return {{StepKind::forward, step.stage, step.microbatch}, {StepKind::backward, step.stage2, step.microbatch2}};
+std::vector<StepPart> parts_of(const PipelineOp& step) {
+  if (step.kind != PipelineOpKind::overlapped) return {{step.kind, step.stage, step.microbatch}};
+  return {{PipelineOpKind::forward, step.stage, step.microbatch},
+          {PipelineOpKind::backward, step.stage2, step.microbatch2}};
 }
 
-std::string token(StepKind kind, int stage, int microbatch) {
-  return to_string(PipelineStep{kind, stage, microbatch, -1, -1});
+std::string token(PipelineOpKind kind, int stage, int microbatch) {
+  return to_string(PipelineOp{kind, stage, microbatch, -1, -1});
 }
 
 class Checker {
@@ -68,7 +69,7 @@ class Checker {
   }
 
   Result<void> place() {
-    return each([this](std::size_t rank, std::size_t i, const PipelineStep& step) -> Result<void> {
+    return each([this](std::size_t rank, std::size_t i, const PipelineOp& step) -> Result<void> {
       for (int stage : stages_of(step)) {
         const auto [at, fresh] = holder_.try_emplace(stage, rank);
         if (at->second != rank) {
@@ -94,7 +95,7 @@ class Checker {
     return {};
   }
 
-  std::optional<Cell> find(StepKind kind, int stage, int microbatch) const {
+  std::optional<Cell> find(PipelineOpKind kind, int stage, int microbatch) const {
     const auto found = parts_.find({kind, stage, microbatch});
     if (found == parts_.end()) return std::nullopt;
     return found->second;
@@ -102,7 +103,7 @@ class Checker {
 
   /// Nothing twice, and on each rank the forward before the backward before the weight gradient.
   Result<void> order() {
-    return each([this](std::size_t rank, std::size_t i, const PipelineStep& step) -> Result<void> {
+    return each([this](std::size_t rank, std::size_t i, const PipelineOp& step) -> Result<void> {
       if (step.microbatch < 0) return {};
       for (const auto& [kind, stage, m] : parts_of(step)) {
         if (const auto before = find(kind, stage, m)) {
@@ -115,23 +116,24 @@ class Checker {
     });
   }
 
-  Result<void> after_its_inputs(std::size_t rank, std::size_t i, StepKind kind, int stage, int m) const {
-    const auto missing = [&](StepKind needed) { return !find(needed, stage, m); };
-    const bool backward = kind == StepKind::backward || kind == StepKind::backward_input;
-    if (backward && missing(StepKind::forward)) {
+  Result<void> after_its_inputs(std::size_t rank, std::size_t i, PipelineOpKind kind, int stage, int m) const {
+    const auto missing = [&](PipelineOpKind needed) { return !find(needed, stage, m); };
+    const bool backward = kind == PipelineOpKind::backward || kind == PipelineOpKind::backward_input;
+    if (backward && missing(PipelineOpKind::forward)) {
       return complain(rank, i,
-                      fmt::format("its forward {} does not come before it", token(StepKind::forward, stage, m)));
+                      fmt::format("its forward {} does not come before it", token(PipelineOpKind::forward, stage, m)));
     }
-    if (kind == StepKind::backward && !missing(StepKind::backward_input)) {
+    if (kind == PipelineOpKind::backward && !missing(PipelineOpKind::backward_input)) {
       return complain(rank, i, "repeats an input gradient; a micro-batch has B, or I and W");
     }
-    if ((kind == StepKind::backward_input || kind == StepKind::backward_weight) && !missing(StepKind::backward)) {
+    if ((kind == PipelineOpKind::backward_input || kind == PipelineOpKind::backward_weight) &&
+        !missing(PipelineOpKind::backward)) {
       return complain(rank, i, "repeats a full backward; a micro-batch has B, or I and W");
     }
-    if (kind == StepKind::backward_weight && missing(StepKind::backward_input)) {
-      return complain(
-          rank, i,
-          fmt::format("its input gradient {} does not come before it", token(StepKind::backward_input, stage, m)));
+    if (kind == PipelineOpKind::backward_weight && missing(PipelineOpKind::backward_input)) {
+      return complain(rank, i,
+                      fmt::format("its input gradient {} does not come before it",
+                                  token(PipelineOpKind::backward_input, stage, m)));
     }
     return {};
   }
@@ -139,22 +141,22 @@ class Checker {
   Result<void> complete() {
     for (const auto& [stage, rank] : holder_) {
       for (int m = 0; m < microbatches_; ++m) {
-        std::optional<StepKind> lacks;
-        const bool full = find(StepKind::backward, stage, m).has_value();
-        const bool input = find(StepKind::backward_input, stage, m).has_value();
-        if (!find(StepKind::forward, stage, m))
-          lacks = StepKind::forward;
+        std::optional<PipelineOpKind> lacks;
+        const bool full = find(PipelineOpKind::backward, stage, m).has_value();
+        const bool input = find(PipelineOpKind::backward_input, stage, m).has_value();
+        if (!find(PipelineOpKind::forward, stage, m))
+          lacks = PipelineOpKind::forward;
         else if (!full && !input)
-          lacks = StepKind::backward;
-        else if (input && !find(StepKind::backward_weight, stage, m))
-          lacks = StepKind::backward_weight;
+          lacks = PipelineOpKind::backward;
+        else if (input && !find(PipelineOpKind::backward_weight, stage, m))
+          lacks = PipelineOpKind::backward_weight;
         if (lacks) return missing(rank, *lacks, stage, m);
       }
     }
     return {};
   }
 
-  Result<void> missing(std::size_t rank, StepKind kind, int stage, int m) const {
+  Result<void> missing(std::size_t rank, PipelineOpKind kind, int stage, int m) const {
     return fail(
         {.file = f_.file,
          .line = static_cast<int>(rank) + 1,
@@ -171,9 +173,9 @@ class Checker {
   /// Each side of a message is there, in its place, and nothing is sent that nobody needs.
   Result<void> communication() {
     if (!f_.with_communication) return {};
-    const Result<void> places = each([this](std::size_t rank, std::size_t i, const PipelineStep& step) -> Result<void> {
+    const Result<void> places = each([this](std::size_t rank, std::size_t i, const PipelineOp& step) -> Result<void> {
       if (!is_send(step.kind) && !is_receive(step.kind)) return {};
-      const bool down = step.kind == StepKind::send_forward || step.kind == StepKind::receive_backward;
+      const bool down = step.kind == PipelineOpKind::send_forward || step.kind == PipelineOpKind::receive_backward;
       const auto other = holder_.find(step.stage + (down ? 1 : -1));
       if (!holds(rank, step.stage)) return complain(rank, i, fmt::format("stage {} is on another rank", step.stage));
       if (other == holder_.end() || other->second == rank || step.microbatch >= microbatches_) {
@@ -186,12 +188,14 @@ class Checker {
       const auto next = holder_.find(stage + 1);
       if (next == holder_.end() || next->second == rank) continue;
       for (int m = 0; m < microbatches_; ++m) {
-        if (Result<void> ok = message({rank, StepKind::send_forward, stage, StepKind::forward},
-                                      {next->second, StepKind::receive_forward, stage + 1, StepKind::forward}, m);
+        if (Result<void> ok =
+                message({rank, PipelineOpKind::send_forward, stage, PipelineOpKind::forward},
+                        {next->second, PipelineOpKind::receive_forward, stage + 1, PipelineOpKind::forward}, m);
             !ok)
           return ok;
-        if (Result<void> ok = message({next->second, StepKind::send_backward, stage + 1, StepKind::backward},
-                                      {rank, StepKind::receive_backward, stage, StepKind::backward}, m);
+        if (Result<void> ok =
+                message({next->second, PipelineOpKind::send_backward, stage + 1, PipelineOpKind::backward},
+                        {rank, PipelineOpKind::receive_backward, stage, PipelineOpKind::backward}, m);
             !ok)
           return ok;
       }
@@ -201,14 +205,15 @@ class Checker {
 
   struct End {
     std::size_t rank;
-    StepKind kind;
+    PipelineOpKind kind;
     int stage;
-    StepKind compute;  ///< makes what is sent, or needs what is received; backward stands for the input gradient too
+    PipelineOpKind
+        compute;  ///< makes what is sent, or needs what is received; backward stands for the input gradient too
   };
 
   std::size_t column_of(const End& end, int m) const {
     const auto full = find(end.compute, end.stage, m);
-    return full ? full->index : find(StepKind::backward_input, end.stage, m)->index;
+    return full ? full->index : find(PipelineOpKind::backward_input, end.stage, m)->index;
   }
 
   Result<void> message(const End& from, const End& to, int m) const {
@@ -235,14 +240,14 @@ class Checker {
     s.replica_of.assign(f_.rows.size(), std::vector<int>(static_cast<std::size_t>(s.chunks), 0));
     s.actions.resize(f_.rows.size());
     for (std::size_t rank = 0; rank < f_.rows.size(); ++rank) {
-      for (const PipelineStep& step : f_.rows[rank]) {
+      for (const PipelineOp& step : f_.rows[rank]) {
         if (is_compute(step.kind)) s.actions[rank].push_back(action_of(s.stage_of[rank], step));
       }
     }
     return s;
   }
 
-  static Action action_of(const std::vector<int>& stages, const PipelineStep& step) {
+  static Action action_of(const std::vector<int>& stages, const PipelineOp& step) {
     const auto chunk = [&](int stage) {
       return static_cast<std::int16_t>(std::find(stages.begin(), stages.end(), stage) - stages.begin());
     };
@@ -250,13 +255,13 @@ class Checker {
       return Action{.kind = kind, .chunk = chunk(step.stage), .microbatch = step.microbatch};
     };
     switch (step.kind) {
-      case StepKind::forward:
+      case PipelineOpKind::forward:
         return simple(ActionKind::forward);
-      case StepKind::backward:
+      case PipelineOpKind::backward:
         return simple(ActionKind::backward);
-      case StepKind::backward_input:
+      case PipelineOpKind::backward_input:
         return simple(ActionKind::backward_input);
-      case StepKind::backward_weight:
+      case PipelineOpKind::backward_weight:
         return simple(ActionKind::backward_weight);
       default:
         break;

@@ -45,11 +45,11 @@ class Workload {
 
   Result<ForeignStep> read(std::string_view content) {
     std::int64_t declared = -1;
-    for (const std::string_view line : lines_of(content)) {
-      const std::vector<std::string_view> words = words_of(line);
+    for (const std::string_view line : split_lines(content)) {
+      const std::vector<std::string_view> words = split_words(line);
       if (++line_ == 1 || words.empty()) continue;
       if (declared < 0) {
-        declared = number_of<std::int64_t>(words[0]).value_or(-1);
+        declared = parse_number<std::int64_t>(words[0]).value_or(-1);
         if (declared < 0) return wrong(words[0], "is no number of layers");
       } else if (layers_.size() < kMostLayers) {
         if (const auto ok = layer(words); !ok) return tl::unexpected(ok.error());
@@ -73,8 +73,8 @@ class Workload {
     layer.name = shortened(words[0]);
     LayerPart* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
     for (std::size_t p = 0; p < 3; ++p) {
-      const auto time = number_of<std::int64_t>(words[2 + 3 * p]);
-      const auto bytes = number_of<std::int64_t>(words[4 + 3 * p]);
+      const auto time = parse_number<std::int64_t>(words[2 + 3 * p]);
+      const auto bytes = parse_number<std::int64_t>(words[4 + 3 * p]);
       if (!time || *time < 0 || *time > kMostNanoseconds) return wrong(words[2 + 3 * p], "is no time in ns");
       if (!bytes || *bytes < 0 || *bytes > kMostBytes) return wrong(words[4 + 3 * p], "is no size in bytes");
       parts[p]->nanoseconds = *time;
@@ -85,7 +85,7 @@ class Workload {
             "is no collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
             "_EP, _DP_EP)");
     }
-    const auto update = number_of<std::int64_t>(words[11]);
+    const auto update = parse_number<std::int64_t>(words[11]);
     if (!update || *update < 0 || *update > kMostNanoseconds) return wrong(words[11], "is no time in ns");
     layer.update_ns = *update;
     layers_.push_back(std::move(layer));
@@ -177,7 +177,7 @@ Result<ForeignStep> read_log(std::string_view content, const std::string& file) 
     word.erase(std::remove(word.begin(), word.end(), '_'), word.end());
     const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
                                     [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
-    const auto size = number_of<std::int64_t>(table->text(row, "msg_size"));
+    const auto size = parse_number<std::int64_t>(table->text(row, "msg_size"));
     if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMostBytes) {
       ++others;
       continue;

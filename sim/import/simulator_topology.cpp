@@ -24,7 +24,7 @@ class AstraSim {
   AstraSim(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<ImportedTopology> read() {
-    for (const std::string_view line : lines_of(text_)) {
+    for (const std::string_view line : split_lines(text_)) {
       ++line_;
       if (const auto ok = take(line); !ok) return tl::unexpected(ok.error());
     }
@@ -47,19 +47,19 @@ class AstraSim {
     line = line.substr(0, line.find('#'));
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return {};
-    const auto names = words_of(line.substr(0, colon), " \t\r\"");
+    const auto names = split_words(line.substr(0, colon), " \t\r\"");
     if (names.size() != 1) return {};
     const std::string key = shortened(names[0]);
     if (key != "topology" && key != "npus_count" && key != "bandwidth" && key != "latency")
       return fail({file_, line_, key, "",
                    "is no key of ASTRA-sim's analytical network (allowed: topology npus_count bandwidth latency)"});
-    const auto entries = words_of(line.substr(colon + 1), " \t\r[],");
+    const auto entries = split_words(line.substr(colon + 1), " \t\r[],");
     std::vector<double>& list = lists_[key];
     list.clear();
     lines_[key] = line_;
     for (const std::string_view entry : entries) {
       const auto kind = std::find(std::begin(kKinds), std::end(kKinds), entry);
-      const auto number = number_of<double>(entry);
+      const auto number = parse_number<double>(entry);
       const double most = key == "npus_count" ? kMostGpus : 1e9;
       if (key == "topology" && kind == std::end(kKinds))
         return fail(
@@ -155,12 +155,12 @@ class SimAi {
 
   Result<ImportedTopology> read() {
     std::vector<std::vector<std::string_view>> lines;
-    for (const std::string_view line : lines_of(text_)) lines.push_back(words_of(line));
+    for (const std::string_view line : split_lines(text_)) lines.push_back(split_words(line));
     if (lines.size() < 3 || lines[0].size() != 6)
       return fail(
           {file_, 1, "", "", "is no topology of SimAI: nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
     for (std::size_t i = 0; i < 5; ++i) {
-      const auto number = number_of<double>(lines[0][i]);
+      const auto number = parse_number<double>(lines[0][i]);
       if (!number || *number < 0 || *number > kMostGpus || *number != std::floor(*number))
         return wrong(1, lines[0][i], "is no count");
       head_[i] = static_cast<int>(*number);
@@ -187,8 +187,8 @@ class SimAi {
   Result<void> link(const std::vector<std::string_view>& words, int line) {
     if (words.size() < 5)
       return fail({file_, line, "", "", "is no link: source, destination, rate, latency, error rate"});
-    const auto from = number_of<double>(words[0]);
-    const auto to = number_of<double>(words[1]);
+    const auto from = parse_number<double>(words[0]);
+    const auto to = parse_number<double>(words[1]);
     const auto rate = rate_of(words[2]);
     const Result<Duration> latency = parse_duration(words[3]);
     if (!from || !to || *from < 0 || *to < 0 || *from >= head_[0] || *to >= head_[0])
@@ -210,7 +210,7 @@ class SimAi {
 
   static std::optional<Bandwidth> rate_of(std::string_view word) {
     if (!word.ends_with("Gbps")) return std::nullopt;
-    const auto number = number_of<double>(word.substr(0, word.size() - 4));
+    const auto number = parse_number<double>(word.substr(0, word.size() - 4));
     if (!number || *number <= 0 || *number > 1e6) return std::nullopt;
     return Bandwidth{std::max<std::int64_t>(1, std::llround(*number * 0.125e9))};
   }

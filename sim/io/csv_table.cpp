@@ -101,7 +101,7 @@ const std::string& CsvTable::text(std::size_t row, const std::string& column) co
 }
 
 std::optional<double> CsvTable::number(std::size_t row, const std::string& column) const {
-  return number_of<double>(text(row, column));
+  return parse_number<double>(text(row, column));
 }
 
 CsvTable CsvTable::only(const std::string& column, const std::vector<std::string>& values) const {

@@ -29,7 +29,7 @@ std::vector<fs::path> data_files(const fs::path& folder) {
 /// they are.
 std::string hint(const std::string& name, const std::vector<std::string>& names, const fs::path& folder) {
   constexpr std::size_t kFew = 12;
-  const std::string nearest = closest(name, names);
+  const std::string nearest = nearest_match(name, names);
   if (!nearest.empty()) return fmt::format(" (did you mean '{}'?)", nearest);
   std::vector<std::string> containing;
   for (const std::string& candidate : names)

@@ -61,12 +61,12 @@ class LogReader {
   LogReader(std::string file, double confidence) : file_(std::move(file)), confidence_(confidence) {}
 
   Result<IncidentLog> read(const std::string& text) {
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : split_lines(text)) {
       ++line_;
-      const std::string_view content = trimmed(line);
+      const std::string_view content = trim(line);
       if (content.empty()) continue;
       if (content.front() == '#')
-        read_fact(trimmed(content.substr(1)));
+        read_fact(trim(content.substr(1)));
       else if (columns_.empty())
         read_columns(content);
       else
@@ -86,8 +86,8 @@ class LogReader {
   void read_fact(std::string_view fact) {
     const std::size_t equals = fact.find('=');
     if (equals == std::string_view::npos) return;  // a remark
-    const std::string_view key = trimmed(fact.substr(0, equals)), value = trimmed(fact.substr(equals + 1));
-    const std::optional<double> number = number_of<double>(value);
+    const std::string_view key = trim(fact.substr(0, equals)), value = trim(fact.substr(equals + 1));
+    const std::optional<double> number = parse_number<double>(value);
     if (key == "gpus" || key == "gpus_per_node") {
       if (!number || *number < 1) return mistake(std::string(key), value, "is not a count of at least 1");
       if (*number > 1e9) return mistake(std::string(key), value, "is out of range (allowed: up to 1000000000)");
@@ -106,7 +106,7 @@ class LogReader {
     std::vector<std::string> cells;
     while (true) {
       const std::size_t comma = std::min(line.find(','), line.size());
-      cells.emplace_back(trimmed(line.substr(0, comma)));
+      cells.emplace_back(trim(line.substr(0, comma)));
       if (comma == line.size()) return cells;
       line.remove_prefix(comma + 1);
     }
@@ -129,7 +129,7 @@ class LogReader {
     std::map<std::string, std::string> cell;
     for (std::size_t i = 0; i < cells.size(); ++i) cell[columns_[i]] = cells[i];
     if (!start_ || !end_) return;  // reported once, at the end
-    const std::optional<double> hours = number_of<double>(cell["time"]);
+    const std::optional<double> hours = parse_number<double>(cell["time"]);
     const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
     if (!time) return mistake("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
     if (*time < *start_ || *time > *end_) return mistake("time", cell["time"], "lies outside of start and end");

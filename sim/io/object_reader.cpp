@@ -30,8 +30,8 @@ std::optional<std::int64_t> integer_of(const JsonNode& node) {
 }
 
 /// The known key that was probably meant: the closest one, or the only one that begins with what was written.
-std::string meant_key(const std::string& written, const std::vector<std::string>& known) {
-  std::string nearest = closest(written, known);
+std::string suggest_key(const std::string& written, const std::vector<std::string>& known) {
+  std::string nearest = nearest_match(written, known);
   if (!nearest.empty() || written.size() < 3) return nearest;
   const auto begins = [&written](const std::string& key) { return key.starts_with(written); };
   if (std::count_if(known.begin(), known.end(), begins) == 1)
@@ -218,7 +218,7 @@ void ObjectReader::ignore(const std::string& key) {
 void ObjectReader::finish() {
   for (const auto& [name, node] : node_->members) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    const std::string nearest = meant_key(name, known_);
+    const std::string nearest = suggest_key(name, known_);
     mistake(dotted(shortened(name)), &node,
             nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
                             : fmt::format("unknown key (did you mean '{}'?)", nearest));

@@ -12,7 +12,7 @@ namespace {
 
 /// All of `text` as a number from 0 to `last`.
 std::optional<int> parse_index(std::string_view text, int last) {
-  const std::optional<int> value = number_of<int>(text);
+  const std::optional<int> value = parse_number<int>(text);
   return value && *value >= 0 && *value <= last ? value : std::nullopt;
 }
 

@@ -20,12 +20,12 @@ constexpr std::int64_t kMaxExperts = 1 << 12;
 constexpr std::int64_t kMaxVocab = 1 << 26;
 constexpr std::int64_t kMaxPositions = 1 << 30;
 
-/// Collects the mistakes of one model.
+/// Collects the errors of one model.
 class ModelCheck {
  public:
   void between(const std::string& key, std::int64_t value, std::int64_t minimum, std::int64_t maximum) {
     if (value >= minimum && value <= maximum) return;
-    fault(key, fmt::to_string(value), fmt::format("is not between {} and {}", minimum, maximum));
+    fault(key, fmt::to_string(value), fmt::format("must be between {} and {}", minimum, maximum));
   }
   void fault(const std::string& key, std::string value, std::string message) {
     diagnostics_.push_back({"", 0, "model." + key, std::move(value), std::move(message)});
@@ -49,7 +49,7 @@ void check_sizes(ModelCheck& check, const Model& model) {
   check.between("sliding_window", model.sliding_window, 0, kMaxPositions);
   check.between("global_layer_interval", model.global_layer_interval, 0, kMaxLayers);
   if (!(model.dropout >= 0 && model.dropout < 1)) {
-    check.fault("dropout", fmt::to_string(model.dropout), "is not between 0 and 1");
+    check.fault("dropout", fmt::to_string(model.dropout), "must be between 0 and 1");
   }
 }
 

@@ -54,7 +54,7 @@ struct SustainedRate {
 SustainedRate sustained_rate(double compute, double days, std::span<const DeviceGroup> devices);
 /// Days at a rate per device.
 double days_at(double compute, double devices, double flops_per_device);
-/// Training runs sustain 10 to 60 % of the peak; what lies outside has a mistake in it.
+/// Training runs sustain 10 to 60 % of the peak; a rate outside that range is probably an error.
 bool plausible(double utilisation);
 
 /// Tokens that a batch of `batch` tokens needs where small ones need `tokens`, and `critical` is the batch that takes
@@ -79,7 +79,7 @@ struct MachineClaim {
   std::string machine;
   std::vector<DeviceGroup> devices;
   double days = 0;
-  std::string note;  ///< what is odd about the numbers; empty: nothing
+  std::string note;  ///< what is odd about the numbers; may be empty
 };
 /// The lecture says 3e24 FLOPs, the days agree with 3e25 (docs/references.md#scaling-laws).
 std::span<const MachineClaim> machine_claims();

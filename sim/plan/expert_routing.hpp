@@ -1,5 +1,5 @@
 /// \file
-/// Where the tokens of an MoE layer go: how full the fullest rank is and how many nodes a token reaches.
+/// Routing of the tokens of an MoE layer: the load of the fullest rank and the nodes that a token reaches.
 #pragma once
 
 #include "sim/model/model.hpp"

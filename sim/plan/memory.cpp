@@ -15,9 +15,9 @@ namespace tracecast {
 namespace {
 
 /// More than any machine has; sums of a few of them still fit into 64 bits.
-constexpr double kMostBytes = 0x1p58;
+constexpr double kMaxBytes = 0x1p58;
 
-Bytes to_bytes(double bytes) { return {std::llround(std::ceil(std::min(bytes, kMostBytes)))}; }
+Bytes to_bytes(double bytes) { return {std::llround(std::ceil(std::min(bytes, kMaxBytes)))}; }
 
 bool is_16_bit(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
 
@@ -88,7 +88,7 @@ double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage
   return largest;
 }
 
-/// Layers whose activations are on the GPU while they cross PCIe: the one in work and two on their way (offloading.hpp).
+/// Layers whose activations are on the GPU while they cross PCIe: the one that runs and two that are being copied (offloading.hpp).
 double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   if (!plan.training.offload_activations) return 0;
   double largest = 0;

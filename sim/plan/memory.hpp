@@ -2,8 +2,8 @@
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
 /// With offload_optimizer the optimizer states are the host's, with offload_parameters the weights, with
-/// offload_activations what layers keep, but for the one in work and two on their way. Workers of parameter servers have
-/// no optimizer states: the servers do. ZeRO-2 that reduces once in a step (a pipeline's) accumulates whole gradients.
+/// offload_activations the activations of layers, except the layer that runs and two that are being copied. Workers of
+/// parameter servers have no optimizer states: the servers do. ZeRO-2 that reduces once in a step (a pipeline's) accumulates whole gradients.
 ///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///
@@ -36,7 +36,7 @@ struct MemoryByKind {
   Bytes cached;
   Bytes total() const { return weights + gradients + optimizer + activations + transient + fixed + fragmentation; }
   /// What frameworks print as their peak: tensors (PyTorch's max_memory_allocated), and what the allocator holds for them
-  /// (max_memory_reserved), where `cached` is in place of the fragmentation that stands for it elsewhere.
+  /// (max_memory_reserved): there `cached` replaces the fragmentation factor.
   Bytes allocated() const { return weights + gradients + optimizer + activations + transient; }
   Bytes reserved() const { return allocated() + cached; }
   bool operator==(const MemoryByKind&) const = default;

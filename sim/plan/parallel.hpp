@@ -25,7 +25,7 @@ struct EnumNames<ShardingStrategy> {
       {ShardingStrategy::hybrid_shard_zero2, "_HYBRID_SHARD_ZERO2"}};
 };
 
-/// Who runs data parallelism: whose buckets, and who updates the parameters.
+/// Which framework runs data parallelism: it decides the buckets and where parameters are updated.
 enum class DataParallelKind {
   automatic,               ///< Megatron-LM's buckets; with zero_stage 3 FSDP's units
   ddp,                     ///< PyTorch DistributedDataParallel: buckets of bucket_cap_mb, the first of 1 MiB
@@ -90,10 +90,11 @@ struct Parallel {
   ShardingStrategy sharding_strategy = ShardingStrategy::by_zero_stage;
   /// zero_stage 3: parameters are freed between forward and backward. With false (FSDP's SHARD_GRAD_OP) they stay.
   bool reshard_after_forward = true;
-  int reshard_group = 0;  ///< FSDP2's number in its place: ranks that parameters stay divided over meanwhile; 0: all
-  bool reshard_root =
-      false;                ///< the same for embedding and output layer, the root of FSDP, which keeps them by default
-  std::string pp_schedule;  ///< empty: default_schedule(vpp)
+  /// FSDP2: a number instead of true. Parameters stay sharded over so many ranks between forward and backward; 0: all.
+  int reshard_group = 0;
+  /// reshard_after_forward of embedding and output layer, the root of FSDP, which keeps them by default.
+  bool reshard_root = false;
+  std::string pp_schedule;             ///< empty: default_schedule(vpp)
   std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
   bool account_for_loss = false;
@@ -167,14 +168,14 @@ struct Training {
   /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
   /// Embedding, router, output layer, norms and attention itself always do (DeepSeek-V3 3.3, Transformer Engine).
   std::vector<std::string> bf16_linears = {};
-  int bf16_layers_start =
-      0;  ///< the same for all linear layers of the first layers (Megatron's --first-last-layers-bf16)
+  /// First and last layers whose linear layers all stay in bf16 (Megatron's --first-last-layers-bf16).
+  int bf16_layers_start = 0;
   int bf16_layers_end = 0;
   bool fp8_param_gather = false;  ///< parameters are kept and gathered quantised, without a 16-bit copy
   Precision optimizer_state_dtype = Precision::fp32;  ///< of momentum and variance (bf16 in DeepSeek-V3)
-  Precision moe_dispatch_dtype = Precision::bf16;     ///< of tokens on their way to experts; the way back is bf16
+  Precision moe_dispatch_dtype = Precision::bf16;     ///< of tokens sent to experts; they come back in bf16
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
-  double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: none are
+  double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: no limit
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
@@ -198,12 +199,12 @@ struct Training {
   /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the
   /// multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation fusion) there are none.
   bool gradients_16_bit_too = false;
-  double memory_beside_gib = 0;                ///< GPU memory that is nobody's tensor, above context and communicators
+  double memory_beside_gib = 0;                ///< GPU memory not owned by any tensor, above context and communicators
   int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
   double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained
   std::int64_t train_tokens = 0;               ///< for 'days to train'; 0: not asked
-  /// Tokens of a batch that is as large as is worth it: above it larger batches need more tokens (scaling.hpp). 0: none do.
+  /// Critical batch size: larger batches need more tokens in all (scaling.hpp). 0: batch size does not matter.
   std::int64_t critical_batch_tokens = 0;
   bool operator==(const Training&) const = default;
 };

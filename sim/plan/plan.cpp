@@ -17,7 +17,7 @@
 namespace tracecast {
 namespace {
 
-/// Degrees and sizes beyond these are mistakes; together they keep products within 64 bits.
+/// Upper limits of degrees and sizes. Together they keep products within 64 bits.
 constexpr std::int64_t kMaxDegree = 1 << 14;
 constexpr std::int64_t kMaxReplicas = 1 << 20;
 constexpr std::int64_t kMaxTokens = 1 << 28;  ///< of one micro-batch
@@ -54,10 +54,10 @@ bool check_training(PlanCheck& check, const Training& t) {
   check.at_least("training.train_tokens", t.train_tokens, 0);
   check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
-    check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "is not above 0 and at most 1");
+    check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "must be above 0 and at most 1");
   }
   if (!(t.memory_beside_gib >= 0 && t.memory_beside_gib <= 1e6)) {
-    check.fault("training.memory_beside_gib", fmt::to_string(t.memory_beside_gib), "is not between 0 and a million");
+    check.fault("training.memory_beside_gib", fmt::to_string(t.memory_beside_gib), "must be between 0 and a million");
   }
   if (good && t.micro_batch_size > kMaxTokens / t.seq_length) {
     check.fault("training.micro_batch_size", fmt::to_string(t.micro_batch_size),
@@ -87,7 +87,7 @@ void check_fine_tuning(PlanCheck& check, const Model& model, const Training& t) 
   check.at_least("training.lora_rank", t.lora_rank, 0);
   check.at_most("training.lora_rank", t.lora_rank, model.hidden_size);
   if (!(t.frozen_fraction >= 0 && t.frozen_fraction < 1)) {
-    check.fault("training.frozen_fraction", fmt::to_string(t.frozen_fraction), "is not at least 0 and below 1");
+    check.fault("training.frozen_fraction", fmt::to_string(t.frozen_fraction), "must be at least 0 and below 1");
   }
 }
 
@@ -101,10 +101,10 @@ void check_encoder(PlanCheck& check, const Model& model, const Parallel& p) {
 
 void check_routing(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
   if (!(t.expert_imbalance >= 1)) {
-    check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance), "is not at least 1");
+    check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance), "must be at least 1");
   }
   if (!(t.expert_capacity_factor >= 0)) {
-    check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "is not at least 0");
+    check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "must be at least 0");
   }
   check.at_least("parallel.moe_chunks", p.moe_chunks, 1);
   if (model.moe) return;
@@ -157,14 +157,14 @@ void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
 /// Layers that are gathered one by one are those of plain attention and feed-forward.
 void check_gathered_layers(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
   if (p.tp_split != TensorSplit::gather) return;
-  const auto refuse = [&](bool wrong, const char* why) {
-    if (wrong) check.fault("parallel.tp_split", to_string(p.tp_split), why);
+  const auto forbid = [&](bool present, const char* why) {
+    if (present) check.fault("parallel.tp_split", to_string(p.tp_split), why);
   };
-  refuse(p.sequence_parallel, "gathers whole results, which sequence_parallel divides (allowed: column_row)");
-  refuse(model.moe.has_value(), "is not for models with experts (allowed: column_row)");
-  refuse(model.latent_attention.has_value(), "is not for latent attention (allowed: column_row)");
-  refuse(model.encoder_layers > 0, "is not for encoder-decoder models (allowed: column_row)");
-  refuse(t.recompute == Recompute::selective_op, "has no op-level recomputation (allowed: column_row)");
+  forbid(p.sequence_parallel, "gathers whole results, which sequence_parallel divides (allowed: column_row)");
+  forbid(model.moe.has_value(), "is not for models with experts (allowed: column_row)");
+  forbid(model.latent_attention.has_value(), "is not for latent attention (allowed: column_row)");
+  forbid(model.encoder_layers > 0, "is not for encoder-decoder models (allowed: column_row)");
+  forbid(t.recompute == Recompute::selective_op, "has no op-level recomputation (allowed: column_row)");
 }
 
 bool has_dense_layers(const Model& model) {
@@ -232,15 +232,15 @@ void check_context_parallel(PlanCheck& check, const Model& model, const Parallel
 }
 
 /// A step graph of more passes through stages would not fit the memory of a usual machine (some 30 kB each).
-constexpr std::int64_t kMostPasses = 1 << 20;
+constexpr std::int64_t kMaxPasses = 1 << 20;
 
 void check_batch(PlanCheck& check, const Parallel& p, const Training& t) {
   const std::int64_t unit = t.micro_batch_size * p.dp;
   const std::int64_t stages = std::max<std::int64_t>(1, std::int64_t{p.pp} * p.vpp);
-  if (t.global_batch_size / unit > kMostPasses / stages) {
+  if (t.global_batch_size / unit > kMaxPasses / stages) {
     check.fault("training.global_batch_size", fmt::to_string(t.global_batch_size),
                 fmt::format("is {} micro-batches on {} stages (allowed: at most {} of both multiplied)",
-                            t.global_batch_size / unit, stages, kMostPasses));
+                            t.global_batch_size / unit, stages, kMaxPasses));
     return;
   }
   if (t.global_batch_size % unit == 0) return;

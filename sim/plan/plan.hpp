@@ -2,7 +2,7 @@
 /// The plan: a parallel layout that was checked against a model and a number of GPUs, with everything derived from it.
 ///
 /// Rank layout: `rank_order` lists the axes from fastest to slowest, rank = sum over axes of coordinate x stride.
-/// With the default tp-cp-ep-dp-pp: rank = tp + t (cp + C (dp + D pp)); ep takes no stride of its own, expert ranks
+/// With the default tp-cp-ep-dp-pp: rank = tp + t (cp + C (dp + D pp)); ep has no stride, expert ranks
 /// subdivide the cp x dp index.            Source: Megatron-LM parallel_state, docs/references.md#rank-order
 #pragma once
 

@@ -1,5 +1,5 @@
 /// \file
-/// Helpers that the checks of a plan share: a list of mistakes, and the values that would have been allowed.
+/// Helpers that the checks of a plan share: a list of errors, and the values that are allowed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tracecast {
 /// "1 2 4 8": the divisors of `number`, all of them up to 40, else the 40 smallest and "…".
 std::string divisors(std::int64_t number);
 
-/// The mistakes found so far; keys as in a scenario file.
+/// The errors found so far; keys as in a scenario file.
 class PlanCheck {
  public:
   void fault(std::string key, std::string value, std::string message);

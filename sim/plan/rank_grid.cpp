@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<const char*, kAxes> kAxisNames{"tp", "cp", "dp", "pp"};
 constexpr const char* kDefaultOrder = "tp-cp-ep-dp-pp";
 
-/// kAxes for "ep", which takes no stride of its own; -1 for a word that is no axis.
+/// kAxes for "ep", which has no stride; -1 for an unknown word.
 int axis_index(const std::string& name) {
   if (name == "ep") return kAxes;
   const auto found = std::find(kAxisNames.begin(), kAxisNames.end(), name);
@@ -91,9 +91,9 @@ Result<std::array<Axis, kAxes>> parse_rank_order(const std::string& order) {
   std::vector<int> named;
   for (const std::string& word : words(order)) {
     const int index = axis_index(word);
-    if (index < 0) return bad_order(order, fmt::format("'{}' is no axis", word));
+    if (index < 0) return bad_order(order, fmt::format("unknown axis '{}'", word));
     if (std::find(named.begin(), named.end(), index) != named.end()) {
-      return bad_order(order, fmt::format("'{}' stands there twice", word));
+      return bad_order(order, fmt::format("'{}' appears twice", word));
     }
     named.push_back(index);
   }

@@ -100,10 +100,11 @@ void check_sharding(PlanCheck& check, const Parallel& p) {
   if (p.zero_stage != 3) {
     check.fault("parallel.reshard_after_forward", fmt::to_string(p.reshard_group), "needs parallel.zero_stage 3");
   } else if (p.reshard_group < 2 || p.reshard_group >= group || group % p.reshard_group != 0) {
-    check.fault("parallel.reshard_after_forward", fmt::to_string(p.reshard_group),
-                fmt::format("is no smaller group of the {} ranks that share a copy (allowed: true, false, or a divisor "
-                            "of {} between 2 and {})",
-                            group, group, group / 2));
+    check.fault(
+        "parallel.reshard_after_forward", fmt::to_string(p.reshard_group),
+        fmt::format("must be a smaller group of the {} ranks that share a copy (allowed: true, false, or a divisor "
+                    "of {} between 2 and {})",
+                    group, group, group / 2));
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 using NodeId = std::size_t;
 constexpr NodeId kNone = static_cast<NodeId>(-1);
 
-/// Begins when all it waits for has ended. A step of communication is two nodes, its beginning and its end; a message
+/// Starts when all nodes that it waits for have ended. A send or receive is two nodes, its start and its end; a message
 /// between two ranks is one.
 struct Node {
   std::int64_t duration = 0;
@@ -57,7 +57,7 @@ class WaitGraphBuilder {
     NodeId receive_begin = kNone, receive_end = kNone;
   };
   /// A rank's streams: 0 is that of computation.
-  std::size_t stream_of(std::size_t rank, const PipelineStep& step) const {
+  std::size_t stream_of(std::size_t rank, const PipelineOp& step) const {
     const std::size_t receives = is_receive(step.kind) ? 1 : 0;
     switch (rules_.streams) {
       case MessageStreams::compute:
@@ -90,8 +90,8 @@ class WaitGraphBuilder {
   void add_rank(std::size_t rank) {
     std::vector<NodeId> last(2 * program_.size() + 3, kNone);  // [stream] what its next operation comes after
     graph_.computes.emplace_back();
-    std::vector<PipelineStep> batch;
-    for (const PipelineStep& step : program_[rank]) {
+    std::vector<PipelineOp> batch;
+    for (const PipelineOp& step : program_[rank]) {
       const bool moves = is_send(step.kind) || is_receive(step.kind);
       if (!moves && !is_compute(step.kind)) continue;  // parameters and gradients move in no time here
       if (moves) batch.push_back(step);
@@ -101,7 +101,7 @@ class WaitGraphBuilder {
     add_batch(rank, batch, last);
   }
 
-  void add_compute(std::size_t rank, const PipelineStep& step, NodeId& last) {
+  void add_compute(std::size_t rank, const PipelineOp& step, NodeId& last) {
     std::vector<NodeId>& computes = graph_.computes[rank];
     const int r = static_cast<int>(rank);
     const NodeId node = add({duration(schedule_, times_, r, schedule_.actions[rank][computes.size()]), r, {}});
@@ -119,9 +119,9 @@ class WaitGraphBuilder {
   };
 
   /// What of the batch is on one stream begins together and ends together.
-  void add_batch(std::size_t rank, std::vector<PipelineStep>& batch, std::vector<NodeId>& last) {
+  void add_batch(std::size_t rank, std::vector<PipelineOp>& batch, std::vector<NodeId>& last) {
     std::vector<Call> calls;
-    for (const PipelineStep& step : batch) {
+    for (const PipelineOp& step : batch) {
       const std::size_t stream = stream_of(rank, step);
       auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& c) { return c.stream == stream; });
       if (call == calls.end()) call = calls.insert(calls.end(), begin_call(rank, stream, last[stream]));
@@ -197,8 +197,8 @@ std::vector<std::optional<std::int64_t>> starts_of(const Graph& graph) {
   return starts;
 }
 
-/// Nodes that wait for each other in a circle, each for the one after it. Requires that some node has no start.
-std::vector<NodeId> circle_of(const Graph& graph, const std::vector<std::optional<std::int64_t>>& starts) {
+/// Nodes that wait for each other in a cycle, each for the one after it. Requires that some node has no start.
+std::vector<NodeId> cycle_of(const Graph& graph, const std::vector<std::optional<std::int64_t>>& starts) {
   std::vector<NodeId> waits_for(graph.nodes.size(), kNone);
   for (const auto& [who, for_whom] : graph.waits) {
     if (!starts[who] && !starts[for_whom]) waits_for[who] = for_whom;
@@ -209,19 +209,19 @@ std::vector<NodeId> circle_of(const Graph& graph, const std::vector<std::optiona
     seen[node] = true;
     node = waits_for[node];
   }
-  std::vector<NodeId> circle{node};
-  for (NodeId n = waits_for[node]; n != node; n = waits_for[n]) circle.push_back(n);
-  return circle;
+  std::vector<NodeId> cycle{node};
+  for (NodeId n = waits_for[node]; n != node; n = waits_for[n]) cycle.push_back(n);
+  return cycle;
 }
 
-/// One sentence part per message of the circle that leads from a rank to another.
-std::string describe(const Graph& graph, const std::vector<NodeId>& circle, const StageHolders& holders) {
+/// One sentence part per message of the cycle that leads from a rank to another.
+std::string describe(const Graph& graph, const std::vector<NodeId>& cycle, const StageHolders& holders) {
   std::string text;
-  for (std::size_t i = 0; i < circle.size(); ++i) {
-    const Node& node = graph.nodes[circle[i]];
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const Node& node = graph.nodes[cycle[i]];
     if (node.rank >= 0) continue;
-    const int from = graph.nodes[circle[(i + circle.size() - 1) % circle.size()]].rank;
-    const int to = graph.nodes[circle[(i + 1) % circle.size()]].rank;
+    const int from = graph.nodes[cycle[(i + cycle.size() - 1) % cycle.size()]].rank;
+    const int to = graph.nodes[cycle[(i + 1) % cycle.size()]].rank;
     if (from == to) continue;
     const bool sends = holders.rank_of(node.message.stage, node.message.microbatch) == static_cast<std::size_t>(from);
     const std::string send = to_string(send_of(node.message));
@@ -239,7 +239,7 @@ Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelinePro
   const Graph graph = WaitGraphBuilder(schedule, program, times, rules).build();
   const auto starts = starts_of(graph);
   if (std::find(starts.begin(), starts.end(), std::nullopt) != starts.end()) {
-    return fail("deadlock: " + describe(graph, circle_of(graph, starts), StageHolders(schedule)));
+    return fail("deadlock: " + describe(graph, cycle_of(graph, starts), StageHolders(schedule)));
   }
   PipelineRun run;
   for (const std::vector<NodeId>& computes : graph.computes) {

@@ -1,5 +1,5 @@
 /// \file
-/// A program with its communication, under rules about who waits for whom.
+/// A program with its communication, run under rules about what a send or receive waits for.
 ///
 /// Each rank has a compute stream and streams for communication; a stream runs its operations in program order.
 ///
@@ -41,7 +41,7 @@ struct BlockingRules {
 };
 
 /// Runs `program`, whose compute steps are the actions of `schedule` in order and whose communication is complete.
-/// Errors: a deadlock, as the circle of waits.
+/// Errors: a deadlock, as the cycle of waits.
 Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
                                      const PipelineTimes& times, const BlockingRules& rules);
 

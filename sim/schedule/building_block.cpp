@@ -48,14 +48,14 @@ bool fits(int ranks, const Hops& hops, const Turns& turns) {
 Turns find_turns(int ranks, const Hops& hops) {
   std::optional<Turns> best;
   int best_delay = 0;
-  const int way = ranks - 1;
+  const int hops_between_ends = ranks - 1;
   for (int d1 = 0; d1 < kPeriod; ++d1) {
     for (int d2 = 0; d2 < kPeriod; ++d2) {
       for (int d3 = 0; d3 < kPeriod; ++d3) {
         Turns turns;
-        turns.forward1 = way * hops.forward0 + 1 + d1;
-        turns.input1 = turns.forward1 + way * hops.forward1 + 1 + d2;
-        turns.input0 = turns.input1 + way * hops.input1 + 1 + d3;
+        turns.forward1 = hops_between_ends * hops.forward0 + 1 + d1;
+        turns.input1 = turns.forward1 + hops_between_ends * hops.forward1 + 1 + d2;
+        turns.input0 = turns.input1 + hops_between_ends * hops.input1 + 1 + d3;
         if ((best && best_delay <= d1 + d2 + d3) || !fits(ranks, hops, turns)) continue;
         best = turns;
         best_delay = d1 + d2 + d3;

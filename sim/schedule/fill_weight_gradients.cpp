@@ -40,7 +40,7 @@ class Rank {
 
  private:
   Action next_weight() const {
-    TRACECAST_ASSERT(due_ < inputs_.size(), "the limit leaves room for the order itself");
+    TRACECAST_ASSERT(due_ < inputs_.size(), "the limit leaves space for the order itself");
     Action weight = inputs_[due_];
     weight.kind = ActionKind::backward_weight;
     return weight;

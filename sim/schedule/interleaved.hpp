@@ -11,15 +11,15 @@
 
 namespace tracecast {
 
-struct ChunkStep {
+struct ChunkPass {
   int chunk = 0;
   int microbatch = 0;
 };
 
 /// Forward order of M micro-batches in groups of `group` (the last may be short) over V chunks. Backwards take the same
 /// table with chunk V-1-c in place of c.
-inline std::vector<ChunkStep> interleaved_table(int microbatches, int chunks, int group) {
-  std::vector<ChunkStep> table;
+inline std::vector<ChunkPass> interleaved_table(int microbatches, int chunks, int group) {
+  std::vector<ChunkPass> table;
   table.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
   for (int first = 0; first < microbatches; first += group) {
     const int last = std::min(first + group, microbatches);

@@ -8,14 +8,14 @@ namespace tracecast {
 
 namespace {
 
-/// Sweeps over the ranks, as with_early_receives says.
+/// Sweeps over the ranks (program.hpp, with_early_receives).
 class Sweeps {
  public:
   Sweeps(const Schedule& schedule, const PipelineProgram& program)
       : schedule_(schedule),
         program_(program),
         holders_(schedule),
-        held_(program.size(), Held(schedule)),
+        available_(program.size(), AvailableOutputs(schedule)),
         next_(program.size(), 0),
         lowered_(program.size()) {}
 
@@ -33,21 +33,21 @@ class Sweeps {
  private:
   bool visit(std::size_t rank) {
     std::size_t& at = next_[rank];
-    const std::vector<PipelineStep>& list = program_[rank];
-    while (at < list.size() && list[at].kind == StepKind::idle) ++at;
+    const std::vector<PipelineOp>& list = program_[rank];
+    while (at < list.size() && list[at].kind == PipelineOpKind::idle) ++at;
     if (at == list.size()) return false;
-    const PipelineStep& step = list[at];
+    const PipelineOp& step = list[at];
     for (const Output& input : inputs_of(schedule_, step)) {
-      if (!held_[rank].has(input)) return false;
+      if (!available_[rank].has(input)) return false;
     }
     ++at;
     lowered_[rank].push_back(step);
     for (const Output& output : results_of(step)) {
-      held_[rank].add(output);
+      available_[rank].add(output);
       if (const auto peer = holders_.receiver(rank, output)) {
         lowered_[rank].push_back(send_of(output));
         lowered_[*peer].push_back(receive_of(output));
-        held_[*peer].add(output);
+        available_[*peer].add(output);
       }
     }
     return true;
@@ -56,7 +56,7 @@ class Sweeps {
   const Schedule& schedule_;
   const PipelineProgram& program_;
   StageHolders holders_;
-  std::vector<Held> held_;
+  std::vector<AvailableOutputs> available_;
   std::vector<std::size_t> next_;
   PipelineProgram lowered_;
 };
@@ -71,8 +71,8 @@ PipelineProgram with_receives_at_use(const Schedule& schedule, const PipelinePro
   const StageHolders holders(schedule);
   PipelineProgram result(program.size());
   for (std::size_t rank = 0; rank < program.size(); ++rank) {
-    for (const PipelineStep& step : program[rank]) {
-      if (step.kind == StepKind::idle) continue;
+    for (const PipelineOp& step : program[rank]) {
+      if (step.kind == PipelineOpKind::idle) continue;
       for (const Output& input : inputs_of(schedule, step)) {
         if (holders.rank_of(input.stage, input.microbatch) != rank) result[rank].push_back(receive_of(input));
       }

@@ -1,5 +1,5 @@
 /// \file
-/// When the outputs of forwards and input gradients were made, and when they are there for whoever needs them.
+/// When the outputs of forwards and input gradients were made, and when they arrive at the rank that needs them.
 #pragma once
 
 #include <algorithm>

@@ -91,7 +91,7 @@ Result<PipelineRun> simulate_pipeline(const Schedule& schedule, const PipelineTi
     outputs.record(rank, d, free_at[r]);
   });
   for (std::size_t rank = 0; rank < reached.size(); ++rank) {
-    if (reached[rank] < schedule.actions[rank].size()) return fail("deadlock: " + describe_circle(schedule, reached));
+    if (reached[rank] < schedule.actions[rank].size()) return fail("deadlock: " + describe_cycle(schedule, reached));
   }
   summarise(schedule, times, run);
   return run;

@@ -64,8 +64,7 @@ struct PipelineRun {
 /// Duration of one action.
 std::int64_t duration(const Schedule& schedule, const PipelineTimes& times, int rank, const Action& action);
 
-/// Requires a schedule that `check` accepts (a wrong one that is merely stuck is told, as a circle of waits) and a time
-/// per stage.
+/// Requires a schedule that `check` accepts and a time per stage.   Errors: a deadlock, as the cycle of waits.
 Result<PipelineRun> simulate_pipeline(const Schedule& schedule, const PipelineTimes& times);
 
 /// Fills in what follows from `actions`: makespan, ideal, spans and peaks.

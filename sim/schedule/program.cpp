@@ -10,58 +10,60 @@ namespace tracecast {
 
 namespace {
 
-const char* letters(StepKind kind) {
+const char* letters(PipelineOpKind kind) {
   switch (kind) {
-    case StepKind::idle:
+    case PipelineOpKind::idle:
       return "";
-    case StepKind::forward:
+    case PipelineOpKind::forward:
       return "F";
-    case StepKind::backward:
+    case PipelineOpKind::backward:
       return "B";
-    case StepKind::backward_input:
+    case PipelineOpKind::backward_input:
       return "I";
-    case StepKind::backward_weight:
+    case PipelineOpKind::backward_weight:
       return "W";
-    case StepKind::overlapped:
+    case PipelineOpKind::overlapped:
       return "OVERLAP_F_B";
-    case StepKind::send_forward:
+    case PipelineOpKind::send_forward:
       return "SEND_F";
-    case StepKind::receive_forward:
+    case PipelineOpKind::receive_forward:
       return "RECV_F";
-    case StepKind::send_backward:
+    case PipelineOpKind::send_backward:
       return "SEND_B";
-    case StepKind::receive_backward:
+    case PipelineOpKind::receive_backward:
       return "RECV_B";
-    case StepKind::unshard:
+    case PipelineOpKind::unshard:
       return "UNSHARD";
-    case StepKind::reshard:
+    case PipelineOpKind::reshard:
       return "RESHARD";
-    case StepKind::reduce_grad:
+    case PipelineOpKind::reduce_grad:
       return "REDUCE_GRAD";
   }
   return "";
 }
 
-PipelineStep step_of(const Schedule& schedule, std::size_t rank, const Action& action) {
+PipelineOp step_of(const Schedule& schedule, std::size_t rank, const Action& action) {
   const auto stage = [&](int chunk) { return schedule.stage_of[rank][static_cast<std::size_t>(chunk)]; };
-  const auto simple = [&](StepKind kind) { return PipelineStep{kind, stage(action.chunk), action.microbatch, -1, -1}; };
+  const auto simple = [&](PipelineOpKind kind) {
+    return PipelineOp{kind, stage(action.chunk), action.microbatch, -1, -1};
+  };
   switch (action.kind) {
     case ActionKind::forward:
-      return simple(StepKind::forward);
+      return simple(PipelineOpKind::forward);
     case ActionKind::backward:
-      return simple(StepKind::backward);
+      return simple(PipelineOpKind::backward);
     case ActionKind::backward_input:
-      return simple(StepKind::backward_input);
+      return simple(PipelineOpKind::backward_input);
     case ActionKind::backward_weight:
-      return simple(StepKind::backward_weight);
+      return simple(PipelineOpKind::backward_weight);
     case ActionKind::forward_backward:
       break;
   }
-  return {StepKind::overlapped, stage(action.chunk), action.microbatch, stage(action.chunk2), action.microbatch2};
+  return {PipelineOpKind::overlapped, stage(action.chunk), action.microbatch, stage(action.chunk2), action.microbatch2};
 }
 
 /// The next distinct stages from `from` on, at most three.
-std::vector<int> next_stages(const std::vector<PipelineStep>& list, std::size_t from) {
+std::vector<int> next_stages(const std::vector<PipelineOp>& list, std::size_t from) {
   constexpr std::size_t kActiveStages = 3;
   std::vector<int> stages;
   for (std::size_t i = from; i < list.size() && stages.size() < kActiveStages; ++i) {
@@ -75,13 +77,17 @@ std::vector<int> next_stages(const std::vector<PipelineStep>& list, std::size_t 
 
 }  // namespace
 
-bool is_compute(StepKind kind) { return kind >= StepKind::forward && kind <= StepKind::overlapped; }
-bool is_send(StepKind kind) { return kind == StepKind::send_forward || kind == StepKind::send_backward; }
-bool is_receive(StepKind kind) { return kind == StepKind::receive_forward || kind == StepKind::receive_backward; }
+bool is_compute(PipelineOpKind kind) { return kind >= PipelineOpKind::forward && kind <= PipelineOpKind::overlapped; }
+bool is_send(PipelineOpKind kind) {
+  return kind == PipelineOpKind::send_forward || kind == PipelineOpKind::send_backward;
+}
+bool is_receive(PipelineOpKind kind) {
+  return kind == PipelineOpKind::receive_forward || kind == PipelineOpKind::receive_backward;
+}
 
-std::string to_string(const PipelineStep& step) {
-  if (step.kind == StepKind::idle) return "";
-  if (step.kind == StepKind::overlapped) {
+std::string to_string(const PipelineOp& step) {
+  if (step.kind == PipelineOpKind::idle) return "";
+  if (step.kind == PipelineOpKind::overlapped) {
     return fmt::format("({}F{};{}B{})OVERLAP_F_B", step.stage, step.microbatch, step.stage2, step.microbatch2);
   }
   std::string text = fmt::format("{}{}", step.stage, letters(step.kind));
@@ -89,9 +95,9 @@ std::string to_string(const PipelineStep& step) {
   return text;
 }
 
-std::vector<int> stages_of(const PipelineStep& step) {
+std::vector<int> stages_of(const PipelineOp& step) {
   if (!is_compute(step.kind)) return {};
-  if (step.kind == StepKind::overlapped) return {step.stage, step.stage2};
+  if (step.kind == PipelineOpKind::overlapped) return {step.stage, step.stage2};
   return {step.stage};
 }
 
@@ -108,19 +114,19 @@ PipelineProgram with_parameter_gathering(const PipelineProgram& program) {
   for (std::size_t rank = 0; rank < program.size(); ++rank) {
     std::set<int> resident;
     for (std::size_t i = 0; i < program[rank].size(); ++i) {
-      const PipelineStep& step = program[rank][i];
-      if (step.kind == StepKind::idle) continue;
+      const PipelineOp& step = program[rank][i];
+      if (step.kind == PipelineOpKind::idle) continue;
       const std::vector<int> next = next_stages(program[rank], i);
       for (auto stage = resident.begin(); stage != resident.end();) {
         if (std::find(next.begin(), next.end(), *stage) != next.end()) {
           ++stage;
           continue;
         }
-        result[rank].push_back({StepKind::reshard, *stage, -1, -1, -1});
+        result[rank].push_back({PipelineOpKind::reshard, *stage, -1, -1, -1});
         stage = resident.erase(stage);
       }
       for (int stage : next) {
-        if (resident.insert(stage).second) result[rank].push_back({StepKind::unshard, stage, -1, -1, -1});
+        if (resident.insert(stage).second) result[rank].push_back({PipelineOpKind::unshard, stage, -1, -1, -1});
       }
       result[rank].push_back(step);
     }

@@ -14,7 +14,7 @@
 
 namespace tracecast {
 
-enum class StepKind : std::uint8_t {
+enum class PipelineOpKind : std::uint8_t {
   idle,  ///< an empty slot of a compute-only file
   forward,
   backward,
@@ -30,30 +30,30 @@ enum class StepKind : std::uint8_t {
   reduce_grad,  ///< reduce the stage's gradients
 };
 
-struct PipelineStep {
-  StepKind kind = StepKind::idle;
+struct PipelineOp {
+  PipelineOpKind kind = PipelineOpKind::idle;
   int stage = -1;
   int microbatch = -1;  ///< -1: of none (unshard, reshard, reduce_grad, idle)
   int stage2 = -1;
   int microbatch2 = -1;
-  bool operator==(const PipelineStep&) const = default;
+  bool operator==(const PipelineOp&) const = default;
 };
 
 /// [rank], in order.
-using PipelineProgram = std::vector<std::vector<PipelineStep>>;
+using PipelineProgram = std::vector<std::vector<PipelineOp>>;
 
-bool is_compute(StepKind kind);
-bool is_send(StepKind kind);
-bool is_receive(StepKind kind);
+bool is_compute(PipelineOpKind kind);
+bool is_send(PipelineOpKind kind);
+bool is_receive(PipelineOpKind kind);
 
 /// PyTorch's token: "0F3", "2SEND_B1", "4UNSHARD", "(0F7;7B3)OVERLAP_F_B", "" for an idle slot.
-std::string to_string(const PipelineStep& step);
+std::string to_string(const PipelineOp& step);
 
 /// The actions of a schedule, without communication.
 PipelineProgram program_of(const Schedule& schedule);
 
 /// Stages that a compute step works on: the forward's first.
-std::vector<int> stages_of(const PipelineStep& step);
+std::vector<int> stages_of(const PipelineOp& step);
 
 /// Keeps parameters of at most three stages of a rank gathered: before each step, stages that are not among the next
 /// three distinct ones are resharded (ascending) and those of them that are missing are unsharded. Idle slots go.

@@ -2,21 +2,21 @@
 
 namespace tracecast {
 
-std::vector<Output> results_of(const PipelineStep& step) {
+std::vector<Output> results_of(const PipelineOp& step) {
   switch (step.kind) {
-    case StepKind::forward:
+    case PipelineOpKind::forward:
       return {{false, step.stage, step.microbatch}};
-    case StepKind::backward:
-    case StepKind::backward_input:
+    case PipelineOpKind::backward:
+    case PipelineOpKind::backward_input:
       return {{true, step.stage, step.microbatch}};
-    case StepKind::overlapped:
+    case PipelineOpKind::overlapped:
       return {{false, step.stage, step.microbatch}, {true, step.stage2, step.microbatch2}};
     default:
       return {};
   }
 }
 
-std::vector<Output> inputs_of(const Schedule& schedule, const PipelineStep& step) {
+std::vector<Output> inputs_of(const Schedule& schedule, const PipelineOp& step) {
   std::vector<Output> inputs;
   for (Output output : results_of(step)) {
     output.stage += output.backward ? 1 : -1;
@@ -25,22 +25,23 @@ std::vector<Output> inputs_of(const Schedule& schedule, const PipelineStep& step
   return inputs;
 }
 
-PipelineStep send_of(const Output& output) {
-  return {output.backward ? StepKind::send_backward : StepKind::send_forward, output.stage, output.microbatch, -1, -1};
+PipelineOp send_of(const Output& output) {
+  return {output.backward ? PipelineOpKind::send_backward : PipelineOpKind::send_forward, output.stage,
+          output.microbatch, -1, -1};
 }
 
-PipelineStep receive_of(const Output& output) {
-  return {output.backward ? StepKind::receive_backward : StepKind::receive_forward,
+PipelineOp receive_of(const Output& output) {
+  return {output.backward ? PipelineOpKind::receive_backward : PipelineOpKind::receive_forward,
           output.stage + (output.backward ? -1 : 1), output.microbatch, -1, -1};
 }
 
-Output moved_by(const PipelineStep& step) {
+Output moved_by(const PipelineOp& step) {
   switch (step.kind) {
-    case StepKind::send_forward:
+    case PipelineOpKind::send_forward:
       return {false, step.stage, step.microbatch};
-    case StepKind::send_backward:
+    case PipelineOpKind::send_backward:
       return {true, step.stage, step.microbatch};
-    case StepKind::receive_forward:
+    case PipelineOpKind::receive_forward:
       return {false, step.stage - 1, step.microbatch};
     default:
       return {true, step.stage + 1, step.microbatch};

@@ -13,19 +13,19 @@
 namespace tracecast {
 
 /// The (one or two) outputs of a compute step; none of a weight gradient.
-std::vector<Output> results_of(const PipelineStep& step);
+std::vector<Output> results_of(const PipelineOp& step);
 /// What neighbouring stages must deliver before a compute step can run.
-std::vector<Output> inputs_of(const Schedule& schedule, const PipelineStep& step);
+std::vector<Output> inputs_of(const Schedule& schedule, const PipelineOp& step);
 /// The output that a send or receive moves.
-Output moved_by(const PipelineStep& step);
-PipelineStep send_of(const Output& output);
+Output moved_by(const PipelineOp& step);
+PipelineOp send_of(const Output& output);
 /// A receive is named after the stage that gets the input.
-PipelineStep receive_of(const Output& output);
+PipelineOp receive_of(const Output& output);
 
 /// The outputs that one rank has, made or received.
-class Held {
+class AvailableOutputs {
  public:
-  explicit Held(const Schedule& schedule) : schedule_(schedule), has_(output_count(schedule)) {}
+  explicit AvailableOutputs(const Schedule& schedule) : schedule_(schedule), has_(output_count(schedule)) {}
   void add(const Output& output) { has_[output_index(schedule_, output)] = true; }
   bool has(const Output& output) const { return has_[output_index(schedule_, output)]; }
 

@@ -99,7 +99,7 @@ std::vector<std::vector<int>> rank_of_stage(const Schedule& schedule) {
   return holder;
 }
 
-std::string describe_circle(const Schedule& schedule, const std::vector<std::size_t>& stuck_at) {
+std::string describe_cycle(const Schedule& schedule, const std::vector<std::size_t>& stuck_at) {
   int rank = 0;
   while (stuck_at[static_cast<std::size_t>(rank)] == schedule.actions[static_cast<std::size_t>(rank)].size()) ++rank;
   std::vector<Wait> path;

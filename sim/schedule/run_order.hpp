@@ -43,8 +43,8 @@ inline std::size_t output_count(const Schedule& schedule) {
 /// [replica][stage] -> rank.
 std::vector<std::vector<int>> rank_of_stage(const Schedule& schedule);
 
-/// Calls visit(rank, index of the action, its Dependencies) in an order in which all needs come first. Gives how many
-/// actions of each rank could run: all of them, unless the ranks wait for each other in a circle.
+/// Calls visit(rank, index of the action, its Dependencies) in an order in which all needs come first. Returns how many
+/// actions of each rank could run: all of them, unless the ranks deadlock.
 /// Requires every stage and micro-batch number to be in range.
 template <class Visit>
 std::vector<std::size_t> run_order(const Schedule& schedule, Visit visit) {
@@ -77,7 +77,7 @@ std::vector<std::size_t> run_order(const Schedule& schedule, Visit visit) {
   return next;
 }
 
-/// The circle of waits, for positions at which run_order got stuck: "rank 0 waits at 0B0 for 1B0 of rank 1; rank 1 …".
-std::string describe_circle(const Schedule& schedule, const std::vector<std::size_t>& stuck_at);
+/// The cycle of waits, for positions at which run_order got stuck: "rank 0 waits at 0B0 for 1B0 of rank 1; rank 1 …".
+std::string describe_cycle(const Schedule& schedule, const std::vector<std::size_t>& stuck_at);
 
 }  // namespace tracecast

@@ -102,15 +102,15 @@ struct ScheduleVariant {
 /// All schedules, in the order of the documentation.
 std::span<const ScheduleVariant> schedule_variants();
 
-/// By name or alias, upper or lower case, '_' as good as '-'. Errors: unknown name (lists what is allowed), or the
-/// sentence of the variant about P, M, V; keys are schedule, stages, microbatches, virtual.
+/// By name or alias; upper or lower case, '_' or '-'.   Errors: unknown name (lists what is allowed); P, M or V that the
+/// schedule cannot do. Keys are schedule, stages, microbatches, virtual.
 Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& request);
 
 /// The row of that name or alias; nullptr when there is none.
 const ScheduleVariant* find_schedule(const std::string& name);
 
 /// Every forward and backward of every (stage, micro-batch) is there once, on the rank that holds the stage, and the
-/// order can be executed (no cycle of waits). The error names the first thing that is wrong.
+/// order can be executed (no cycle of waits).   Errors: the first violation, key schedule.
 Result<void> check(const Schedule& schedule);
 
 }  // namespace tracecast

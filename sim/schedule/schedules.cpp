@@ -1,4 +1,4 @@
-/// The table of schedules, and lookup in it.
+/// The table of schedules, and its lookup.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,7 +12,7 @@ namespace tracecast {
 
 namespace {
 
-/// More actions than this are a typing mistake, not a schedule (a step has seldom more than 10^6).
+/// More actions than this are a typing error (a step seldom has more than 10^6).
 constexpr std::int64_t kMaxChunkForwards = 1 << 26;
 
 /// Lower case, '_' and ' ' as '-'.
@@ -39,7 +39,7 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
     candidates.emplace_back(variant.name);
     for (std::string_view alias : variant.aliases) candidates.push_back(plain(alias));
   }
-  const std::string near = closest(plain(name), candidates);
+  const std::string near = nearest_match(plain(name), candidates);
   const std::string hint = near.empty() ? "" : "did you mean '" + near + "'? ";
   return fail({.file = {},
                .line = 0,

@@ -17,8 +17,8 @@ class UnitSteps {
       : schedule_(schedule),
         program_(program),
         holders_(schedule),
-        held_(program.size(), Held(schedule)),
-        sent_(program.size(), Held(schedule)),
+        available_(program.size(), AvailableOutputs(schedule)),
+        sent_(program.size(), AvailableOutputs(schedule)),
         next_(program.size(), 0) {}
 
   Result<int> count() {
@@ -46,24 +46,24 @@ class UnitSteps {
     return true;
   }
 
-  bool ready(std::size_t rank, const PipelineStep& step) const {
+  bool ready(std::size_t rank, const PipelineOp& step) const {
     if (is_receive(step.kind)) {
       const Output output = moved_by(step);
       return sent_[holders_.rank_of(output.stage, output.microbatch)].has(output);
     }
-    if (is_send(step.kind)) return held_[rank].has(moved_by(step));
+    if (is_send(step.kind)) return available_[rank].has(moved_by(step));
     const std::vector<Output> inputs = inputs_of(schedule_, step);
-    return std::all_of(inputs.begin(), inputs.end(), [&](const Output& o) { return held_[rank].has(o); });
+    return std::all_of(inputs.begin(), inputs.end(), [&](const Output& o) { return available_[rank].has(o); });
   }
 
   bool execute(std::size_t rank) {
     if (next_[rank] == program_[rank].size()) return false;
-    const PipelineStep& step = program_[rank][next_[rank]];
+    const PipelineOp& step = program_[rank][next_[rank]];
     if (!ready(rank, step)) return false;
     ++next_[rank];
     if (is_send(step.kind)) sent_[rank].add(moved_by(step));
-    if (is_receive(step.kind)) held_[rank].add(moved_by(step));
-    for (const Output& output : results_of(step)) held_[rank].add(output);
+    if (is_receive(step.kind)) available_[rank].add(moved_by(step));
+    for (const Output& output : results_of(step)) available_[rank].add(output);
     return true;
   }
 
@@ -80,8 +80,8 @@ class UnitSteps {
   const Schedule& schedule_;
   const PipelineProgram& program_;
   StageHolders holders_;
-  std::vector<Held> held_;
-  std::vector<Held> sent_;
+  std::vector<AvailableOutputs> available_;
+  std::vector<AvailableOutputs> sent_;
   std::vector<std::size_t> next_;
 };
 

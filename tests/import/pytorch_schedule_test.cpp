@@ -45,7 +45,7 @@ std::string judgement(const std::string& text, ScheduleDialect dialect = Schedul
 std::size_t cells(const PytorchSchedule& s, bool idle) {
   std::size_t count = 0;
   for (const auto& row : s.rows) {
-    for (const PipelineStep& step : row) count += (step.kind == StepKind::idle) == idle ? 1 : 0;
+    for (const PipelineOp& step : row) count += (step.kind == PipelineOpKind::idle) == idle ? 1 : 0;
   }
   return count;
 }
@@ -213,7 +213,7 @@ TEST_CASE("our orders are PyTorch's", "[io][schedule][oracle]") {
   for (const Twin& twin : twins) {
     INFO(twin.file);
     PytorchSchedule file = *read_pytorch_schedule(kSamples / twin.file);
-    for (auto& row : file.rows) std::erase(row, PipelineStep{});
+    for (auto& row : file.rows) std::erase(row, PipelineOp{});
     CHECK(*to_pytorch_csv(*make_schedule(twin.schedule, twin.request)) == to_pytorch_csv(file.rows));
   }
 }
@@ -280,10 +280,11 @@ TEST_CASE("damaged schedule files are refused or read, never worse", "[io][sched
 
 TEST_CASE("the old dialect is recognised, asked for, or refused", "[io][schedule]") {
   CHECK(parse_pytorch_schedule("0F0,0B0,0W0", "s")->was_legacy);
-  CHECK(parse_pytorch_schedule("0F0,0B0,0W0", "s")->rows[0][1].kind == StepKind::backward_input);
-  CHECK(parse_pytorch_schedule("0F0,0BW0", "s")->rows[0][1].kind == StepKind::backward);
+  CHECK(parse_pytorch_schedule("0F0,0B0,0W0", "s")->rows[0][1].kind == PipelineOpKind::backward_input);
+  CHECK(parse_pytorch_schedule("0F0,0BW0", "s")->rows[0][1].kind == PipelineOpKind::backward);
   CHECK_FALSE(parse_pytorch_schedule("0F0,0B0", "s")->was_legacy);
-  CHECK(parse_pytorch_schedule("0F0,0B0", "s", ScheduleDialect::legacy)->rows[0][1].kind == StepKind::backward_input);
+  CHECK(parse_pytorch_schedule("0F0,0B0", "s", ScheduleDialect::legacy)->rows[0][1].kind ==
+        PipelineOpKind::backward_input);
   CHECK(judgement("0F0,0B0,0W0", ScheduleDialect::current) ==
         "s.csv:1: rank 0, column 3 = 0W0: repeats a full backward; a micro-batch has B, or I and W");
   CHECK(judgement("0F0,0BW0", ScheduleDialect::current) ==

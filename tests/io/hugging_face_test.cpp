@@ -137,7 +137,7 @@ TEST_CASE("hugging face: what cannot be read is told, word for word", "[io][mode
   CHECK(complaint(config("qwen3", R"("use_sliding_window": true)")) ==
         "config.json:2: use_sliding_window = true: is not supported (allowed: false)");
   const std::string experts = R"("num_experts": 8, "num_experts_per_tok": 9, "moe_intermediate_size": 32)";
-  CHECK(complaint(config("qwen3_moe", experts)) == "config.json:2: num_experts_per_tok = 9: is not between 1 and 8");
+  CHECK(complaint(config("qwen3_moe", experts)) == "config.json:2: num_experts_per_tok = 9: must be between 1 and 8");
   CHECK(complaint(config("qwen3_moe", experts + ", \"mlp_only_layers\": [0]")) ==
         "config.json:2: mlp_only_layers = [1 item]: is not supported (allowed: [])");
   const std::string latent = R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,

@@ -127,5 +127,5 @@ TEST_CASE("models: what is wrong is told, word for word", "[io][model][error]") 
         "m.json:5: activation = \"silu\": is unknown (allowed: gelu relu swiglu geglu)");
   CHECK(complaint("{" + sizes +
                   ",\n\"num_attention_heads\": 4,\n\"moe\": {\"experts\": 8,\n\"topk\": 9,\n\"ffn_hidden\": 8}}") ==
-        "m.json:6: moe.topk = 9: is not between 1 and 8");
+        "m.json:6: moe.topk = 9: must be between 1 and 8");
 }

@@ -184,7 +184,7 @@ TEST_CASE("impossible models are refused, all mistakes together", "[error][model
   model.num_layers = 0;
   model.hidden_size = -4;
   CHECK(message(model) ==
-        "model.num_layers = 0: is not between 1 and 4096\nmodel.hidden_size = -4: is not between 1 and 262144");
+        "model.num_layers = 0: must be between 1 and 4096\nmodel.hidden_size = -4: must be between 1 and 262144");
   model = llama3_8b();
   model.head_dim = 0;
   model.num_attention_heads = 30;
@@ -193,10 +193,10 @@ TEST_CASE("impossible models are refused, all mistakes together", "[error][model
         "model.num_attention_heads = 30: does not divide model.hidden_size = 4096, and model.head_dim is not given");
   model = llama3_8b();
   model.dropout = 1.5;
-  CHECK(message(model) == "model.dropout = 1.5: is not between 0 and 1");
+  CHECK(message(model) == "model.dropout = 1.5: must be between 0 and 1");
   model = mixtral_8x7b();
   model.moe->topk = 9;
-  CHECK(message(model) == "model.moe.topk = 9: is not between 1 and 8");
+  CHECK(message(model) == "model.moe.topk = 9: must be between 1 and 8");
   model = mixtral_8x7b();
   model.ffn_hidden_size = 0;
   CHECK(message(model) == "valid");
@@ -207,10 +207,10 @@ TEST_CASE("impossible models are refused, all mistakes together", "[error][model
   CHECK(message(model) == "model.moe.routing_groups = 7: does not divide model.moe.experts = 256");
   model = deepseek_v3();
   model.latent_attention->kv_rank = 0;
-  CHECK(message(model) == "model.latent_attention.kv_rank = 0: is not between 1 and 262144");
+  CHECK(message(model) == "model.latent_attention.kv_rank = 0: must be between 1 and 262144");
   model = mixtral_8x7b();
   model.encoder_layers = 2;
   CHECK(message(model) == "model.moe: cannot be combined with model.encoder_layers");
   model = gpt(12, 768, 12, 50257, 0);
-  CHECK(message(model) == "model.max_position_embeddings = 0: is not between 1 and 1073741824");
+  CHECK(message(model) == "model.max_position_embeddings = 0: must be between 1 and 1073741824");
 }

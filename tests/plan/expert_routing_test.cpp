@@ -72,7 +72,7 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
   const auto plan = make_plan(llama(32, 4096, 11008, 32, 32, 32000), parallel, training, 1);
   REQUIRE(!plan);
   CHECK(to_string(plan.error()) ==
-        "training.expert_imbalance = 0.5: is not at least 1\n"
+        "training.expert_imbalance = 0.5: must be at least 1\n"
         "parallel.moe_dispatcher = deepep: needs a model with experts\n"
         "parallel.moe_chunks = 2: needs a model with experts\n"
         "parallel.moe_shared_overlap = true: needs a model with experts\n"

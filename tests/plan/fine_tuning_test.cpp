@@ -117,5 +117,5 @@ TEST_CASE("lora: settings that mean nothing", "[error][plan][lora]") {
   CHECK(mistakes(model, training) ==
         "training.lora_targets = router: is unknown (allowed: qkv proj fc1 fc2)\n"
         "training.lora_rank = 5000: must be at most 4096\n"
-        "training.frozen_fraction = 1: is not at least 0 and below 1");
+        "training.frozen_fraction = 1: must be at least 0 and below 1");
 }

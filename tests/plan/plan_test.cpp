@@ -279,10 +279,10 @@ TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan
   parallel.sharding_strategy = ShardingStrategy::by_zero_stage;
   for (const int group : {1, 3, 8, 16}) {
     parallel.reshard_group = group;
-    CHECK(sharding_message(parallel) ==
-          "parallel.reshard_after_forward = " + std::to_string(group) +
-              ": is no smaller group of the 8 ranks that share a copy (allowed: true, false, or a divisor of 8 between "
-              "2 and 4)");
+    CHECK(sharding_message(parallel) == "parallel.reshard_after_forward = " + std::to_string(group) +
+                                            ": must be a smaller group of the 8 ranks that share a copy (allowed: "
+                                            "true, false, or a divisor of 8 between "
+                                            "2 and 4)");
   }
   parallel.reshard_group = 4;
   CHECK(sharding_message(parallel) == "valid");
@@ -346,7 +346,7 @@ TEST_CASE("training settings are checked", "[error][plan]") {
         "training.micro_batch_size = 0: must be at least 1\n"
         "training.global_batch_size = 0: must be at least 1\n"
         "training.recompute_num_layers = -1: must be at least 0\n"
-        "training.loss_mask_fraction = 0: is not above 0 and at most 1");
+        "training.loss_mask_fraction = 0: must be above 0 and at most 1");
   settings = training(131072, 4096);
   settings.micro_batch_size = 4096;
   CHECK(message(llama3_8b(), Parallel{}, settings, 1) ==

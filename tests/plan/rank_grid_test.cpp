@@ -68,10 +68,10 @@ TEST_CASE("rank orders are read, and refused with what is allowed", "[error][pla
   CHECK(parse_rank_order("tp-cp-ep-dp-pp") == kDefault);
   CHECK(parse_rank_order("tp-cp-ep-pp-dp") == std::array<Axis, kAxes>{Axis::tp, Axis::cp, Axis::pp, Axis::dp});
   CHECK(message("tp-xx") ==
-        "parallel.rank_order = tp-xx: 'xx' is no axis "
+        "parallel.rank_order = tp-xx: unknown axis 'xx' "
         "(allowed: the axes tp cp ep dp pp in any order, fastest first, as in tp-cp-ep-dp-pp)");
   CHECK(message("tp-dp-tp") ==
-        "parallel.rank_order = tp-dp-tp: 'tp' stands there twice "
+        "parallel.rank_order = tp-dp-tp: 'tp' appears twice "
         "(allowed: the axes tp cp ep dp pp in any order, fastest first, as in tp-cp-ep-dp-pp)");
   CHECK(message("") != "valid");
 }

@@ -56,7 +56,7 @@ TEST_CASE("check names the first thing that is missing, repeated or out of place
   }
 }
 
-TEST_CASE("check tells a deadlock as the circle of waits", "[schedule]") {
+TEST_CASE("check reports a deadlock as the cycle of waits", "[schedule]") {
   Schedule s = two_ranks();
   SECTION("a rank that waits for itself") {
     std::swap(s.actions[1][0], s.actions[1][1]);

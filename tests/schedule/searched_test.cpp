@@ -55,7 +55,7 @@ TEST_CASE("zb-auto with room for one micro-batch works one at a time", "[schedul
   CHECK(run.makespan == 3 * (2 * (2 + 3) + 1));
   request.memory_limit = 0.5;
   CHECK(to_string(make_schedule("zb-auto", request).error()) ==
-        "memory_limit: zb-auto needs room for at least 1 micro-batch");
+        "memory_limit: zb-auto needs memory for at least 1 micro-batch");
 }
 
 TEST_CASE("v-half and v-min have the published memory and bubble", "[schedule][oracle]") {

@@ -90,8 +90,8 @@ bool empty_word(const std::string& word) {
 
 /// "80GB" and, before "GB", "80".
 double memory_of(std::string_view word, std::string_view next) {
-  if (word.size() > 2 && word.ends_with("GB")) return number_of<double>(word.substr(0, word.size() - 2)).value_or(0);
-  return next == "GB" ? number_of<double>(word).value_or(0) : 0;
+  if (word.size() > 2 && word.ends_with("GB")) return parse_number<double>(word.substr(0, word.size() - 2)).value_or(0);
+  return next == "GB" ? parse_number<double>(word).value_or(0) : 0;
 }
 
 /// The number that ends before `end`, with blanks between. Negative: none.
@@ -100,7 +100,7 @@ double number_before(std::string_view text, std::size_t end) {
   std::size_t begin = end;
   while (begin > 0 && (std::isdigit(static_cast<unsigned char>(text[begin - 1])) != 0 || text[begin - 1] == '.'))
     --begin;
-  return number_of<double>(text.substr(begin, end - begin)).value_or(-1);
+  return parse_number<double>(text.substr(begin, end - begin)).value_or(-1);
 }
 
 /// Gb/s of the first rate in a text in small letters; `text` as it was printed tells bits from bytes. 0: none.
@@ -185,7 +185,7 @@ void fit_network(Cluster& cluster, const PrintedNetwork& network) {
 GpuName gpu_name(std::string_view printed) {
   std::string capitals;
   for (const char c : printed) capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const std::vector<std::string_view> words = words_of(capitals, " \t\r-_(),/");
+  const std::vector<std::string_view> words = split_words(capitals, " \t\r-_(),/");
   GpuName name;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const double memory = memory_of(words[i], i + 1 < words.size() ? words[i + 1] : std::string_view{});

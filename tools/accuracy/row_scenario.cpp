@@ -203,7 +203,7 @@ class RowReader {
 
   /// Of a name with a word that begins with a year and a month, "NeMo 26.02.01": the middle of the month; 0: none.
   static double year_of_release(const std::string& framework) {
-    for (const std::string_view word : words_of(framework, " ()/:,")) {
+    for (const std::string_view word : split_words(framework, " ()/:,")) {
       const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
       if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) continue;
       const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';

@@ -34,11 +34,11 @@ JsonNode plain_scalar(const std::string& text, int line, bool yaml_words) {
     node.kind = JsonNode::Kind::boolean;
   } else if (is_one_of(text, {"null", "None"}) || (yaml_words && is_one_of(text, {"", "~", "Null", "NULL"}))) {
     node.kind = JsonNode::Kind::null;
-  } else if (const auto integer = number_of<std::int64_t>(digits)) {
+  } else if (const auto integer = parse_number<std::int64_t>(digits)) {
     node.kind = JsonNode::Kind::integer;
     node.integer = *integer;
     node.number = static_cast<double>(*integer);
-  } else if (const auto number = number_of<double>(digits)) {
+  } else if (const auto number = parse_number<double>(digits)) {
     node.kind = JsonNode::Kind::number;
     node.number = *number;
   } else {

@@ -90,7 +90,7 @@ std::optional<double> RunImport::number(std::string_view key) {
   if (node == nullptr) return std::nullopt;
   if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
   if (node->kind == JsonNode::Kind::string)
-    if (const auto value = number_of<double>(node->string)) return value;
+    if (const auto value = parse_number<double>(node->string)) return value;
   refuse(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
                   ? "is a variable that the file does not set (write the number)"
                   : "is not a number");

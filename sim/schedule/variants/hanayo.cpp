@@ -3,7 +3,7 @@
 ///
 ///   a backward that is ready: lowest micro-batch, then highest chunk;
 ///   else a forward that is ready: highest stage, then lowest micro-batch;
-///   everything that ends at one instant has ended before anything begins at it. Nothing limits the forwards in flight.
+///   at one instant, all ends come before all starts. The number of forwards in flight has no limit.
 ///
 /// Source: Liu et al. 2023; the order of choices is ours, docs/references.md#hanayo
 #include <queue>

@@ -21,7 +21,7 @@ Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
   const int ranks = request.ranks;
   const int chunks = request.chunks;
   Schedule schedule = start_schedule(request, loop_placement(ranks, chunks));
-  const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, group);
+  const std::vector<ChunkPass> table = interleaved_table(request.microbatches, chunks, group);
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
     list.reserve(2 * table.size());
@@ -30,7 +30,7 @@ Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
     for (std::size_t i = 0; i < table.size() + warmup; ++i) {
       if (i < table.size()) list.push_back(forward(table[i].chunk, table[i].microbatch));
       if (i >= warmup) {
-        const ChunkStep& step = table[i - warmup];
+        const ChunkPass& step = table[i - warmup];
         list.push_back(backward(chunks - 1 - step.chunk, step.microbatch));
       }
     }

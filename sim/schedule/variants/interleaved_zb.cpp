@@ -24,7 +24,7 @@ Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
   const int ranks = request.ranks;
   const int chunks = request.chunks;
   Schedule schedule = start_schedule(request, loop_placement(ranks, chunks));
-  const std::vector<ChunkStep> table = interleaved_table(request.microbatches, chunks, *group);
+  const std::vector<ChunkPass> table = interleaved_table(request.microbatches, chunks, *group);
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
     list.reserve(3 * table.size());

@@ -1,4 +1,4 @@
-/// V-Min: two chunks per rank in a V with hops of one slot: activations live as short as they can. About a third of 1F1B's
+/// V-Min: two chunks per rank in a V with hops of one slot: activations live as short as possible. About a third of 1F1B's
 /// memory for about two thirds of its bubble.
 /// Source: Qi et al. 2024 (bubble 2B/3 + O(n), memory 1/3), docs/references.md#controllable-memory
 #include "sim/schedule/building_block.hpp"

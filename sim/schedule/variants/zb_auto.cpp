@@ -87,7 +87,7 @@ Result<Schedule> search(const char* name, const ScheduleRequest& request, double
                  .line = 0,
                  .key = "memory_limit",
                  .value = {},
-                 .message = std::string(name) + " needs room for at least 1 micro-batch"});
+                 .message = std::string(name) + " needs memory for at least 1 micro-batch"});
   }
   const int limit = static_cast<int>(std::min<double>(request.microbatches, std::floor(microbatches_in_flight)));
   Best best(request, limit);

@@ -1,5 +1,5 @@
 /// ZB-H2: up to 2P-1 micro-batches in flight close the bubble of the first half of the step; the ranks then end one after
-/// the other, and the next step may begin as early on each (its bubble is counted within each rank's span).
+/// the other, and the next step may begin that much earlier on each (its bubble is counted within each rank's span).
 /// Source: Qi et al. 2023, docs/references.md#zero-bubble
 #include <algorithm>
 

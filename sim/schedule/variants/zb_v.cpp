@@ -1,7 +1,7 @@
 /// ZB-V: two chunks per rank in a V (rank r holds stages r and 2P-1-r), so that the last stage meets the first on rank 0.
 /// No bubble within a rank's span when F, I and W take equally long, at the memory of 1F1B's rank 0.
 ///
-/// The order is made for n = max(2P-1, M) micro-batches and then loses those that are not there, as in PyTorch.
+/// The order is built for n = max(2P-1, M) micro-batches; those above M are then dropped, as in PyTorch.
 ///
 /// Source: Qi et al. 2024, docs/references.md#controllable-memory; torch.distributed.pipelining's ScheduleZBVZeroBubble
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kAliases{"ZBVZeroBubble", "ScheduleZBVZeroBubble", "zbv"};
 
-/// Appends the next action of a kind for chunk 0 or 1, unless its micro-batch is not there.
+/// Appends the next action of a kind for chunk 0 or 1, unless its micro-batch is above M.
 class Writer {
  public:
   Writer(std::vector<Action>& list, int microbatches) : list_(list), microbatches_(microbatches) {}

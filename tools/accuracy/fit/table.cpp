@@ -49,7 +49,7 @@ Result<Table> Table::read(const std::filesystem::path& path) {
   Table table;
   table.name_ = path.filename().string();
   int line = 0;
-  for (const std::string_view row : lines_of(*text)) {
+  for (const std::string_view row : split_lines(*text)) {
     ++line;
     std::vector<std::string> fields = split_line(row);
     if (table.header_.empty()) {
@@ -76,7 +76,7 @@ std::size_t Table::column(const std::string& column) const {
 }
 
 double Table::number(std::size_t row, std::size_t column) const {
-  return number_of<double>(text(row, column)).value_or(std::numeric_limits<double>::quiet_NaN());
+  return parse_number<double>(text(row, column)).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 std::int64_t Table::integer(std::size_t row, std::size_t column) const {
