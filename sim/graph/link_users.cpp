@@ -44,7 +44,7 @@ bool loads_links(const CollectiveCall& call, const CollectiveCost& cost, std::si
   return ranks >= 2 && cost.duration > cost.latency && call.size > kLoadsNothing;
 }
 
-std::int32_t LinkUsers::parse_number(const Weights& weights) {
+std::int32_t LinkUsers::number_of(const Weights& weights) {
   const auto [found, added] = known_.try_emplace(weights, static_cast<std::int32_t>(weights_.size()));
   if (added) weights_.push_back(weights);
   return found->second;
@@ -90,8 +90,7 @@ std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, 
     const std::int32_t link = all[i].link;
     std::fill(weights.begin(), weights.end(), 0);
     for (; i < all.size() && all[i].link == link; ++i) weights[all[i].transfer] = all[i].weight;
-    if (last_number < 0 || weights != last)
-      std::tie(last, last_number) = std::pair(weights, users.parse_number(weights));
+    if (last_number < 0 || weights != last) std::tie(last, last_number) = std::pair(weights, users.number_of(weights));
     loads.push_back({link, last_number});
   }
   return loads;

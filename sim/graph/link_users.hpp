@@ -43,7 +43,7 @@ class LinkUsers {
   const Load* end(std::int32_t user) const { return loads_.data() + first_[static_cast<std::size_t>(user) + 1]; }
   const Weights& weights(std::int32_t number) const { return weights_[static_cast<std::size_t>(number)]; }
 
-  std::int32_t parse_number(const Weights& weights);
+  std::int32_t number_of(const Weights& weights);
   void reserve(std::size_t users, std::size_t loads) {
     first_.reserve(users + 1);
     loads_.reserve(loads);

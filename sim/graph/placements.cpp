@@ -40,7 +40,7 @@ Placements::Placements(const Plan& plan, const Cluster& cluster, const Groups& g
   }
 }
 
-std::int32_t Placements::parse_number(const GroupPlacement& placement) {
+std::int32_t Placements::number_of(const GroupPlacement& placement) {
   const auto found = std::find(known_.begin(), known_.end(), placement);
   if (found != known_.end()) return static_cast<std::int32_t>(found - known_.begin());
   known_.push_back(placement);
@@ -58,14 +58,13 @@ GroupPlacement Placements::place_group(const std::vector<int>& members) const {
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // placed where such blocks come first
-  if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : parse_number(place_group(ranks))};
+  if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
   std::vector<std::vector<int>> parts(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i)
     parts[static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)))].push_back(ranks[i]);
   std::vector<std::int32_t> numbers(parts.size(), -1);
   for (std::size_t part = 0; part < parts.size(); ++part)
-    if (!parts[part].empty())
-      numbers[part] = parts[part].size() == 1 ? alone() : parse_number(place_group(parts[part]));
+    if (!parts[part].empty()) numbers[part] = parts[part].size() == 1 ? alone() : number_of(place_group(parts[part]));
   return numbers;
 }
 
@@ -119,7 +118,7 @@ int Placements::leave_same_tiers_until(int lower, int distance) const {
 
 std::int32_t Placements::boundary_at(std::map<int, std::int32_t>& known, int lower, int distance) {
   const auto [found, added] = known.try_emplace(boundary_lies_as(lower, distance));
-  if (added) found->second = parse_number(place_boundary(lower, lower + distance));
+  if (added) found->second = number_of(place_boundary(lower, lower + distance));
   return found->second;
 }
 

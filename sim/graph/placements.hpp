@@ -34,7 +34,7 @@ class Placements {
   std::int32_t boundary(int rank, int other);
 
   /// How a rank lies that has nobody to communicate with.
-  std::int32_t alone() { return parse_number(GroupPlacement{}); }
+  std::int32_t alone() { return number_of(GroupPlacement{}); }
   /// The boundaries of all ranks of pipeline rank `pp` with pipeline rank `other`, if they lie alike.
   std::optional<std::int32_t> common_boundary(int pp, int other);
 
@@ -47,7 +47,7 @@ class Placements {
   std::vector<int> distinct_ranks(int pp) const;
 
  private:
-  std::int32_t parse_number(const GroupPlacement& placement);
+  std::int32_t number_of(const GroupPlacement& placement);
   /// Two ranks so far apart of equal numbers lie alike.
   int boundary_lies_as(int lower, int distance) const;
   int leave_same_tiers_until(int lower, int distance) const;

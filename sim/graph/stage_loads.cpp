@@ -167,7 +167,7 @@ class StageLoads {
       if (!added) return found->second;
       LinkUsers::Weights list;
       for (const FoldedTransfer& each : transfers) list.push_back(lone_flow_weight({capacity}, each.shape.limit));
-      return found->second = users_.parse_number(list);
+      return found->second = users_.number_of(list);
     };
     const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
     std::vector<int> ranks{pp * plan_.grid.stride(Axis::pp)};

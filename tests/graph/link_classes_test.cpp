@@ -18,12 +18,12 @@ struct Example {
   std::vector<std::int64_t> capacities{100, 200, 100, 200};
 
   explicit Example(std::int64_t last_weight = 7) {
-    const std::int32_t light = users.parse_number({5, 0});
-    const std::int32_t heavy = users.parse_number({5, 7});
+    const std::int32_t light = users.number_of({5, 0});
+    const std::int32_t heavy = users.number_of({5, 7});
     users.add({{0, light}, {1, heavy}});
     users.add({{0, light}});
     users.add({{3, heavy}, {2, light}});
-    users.add({{2, users.parse_number({5, last_weight - 7})}});
+    users.add({{2, users.number_of({5, last_weight - 7})}});
   }
 };
 
@@ -56,7 +56,7 @@ TEST_CASE("A partition that is not stable is refused", "[graph][folding]") {
 
 TEST_CASE("A folded link bears what all copies of a transfer put on one link", "[graph][folding]") {
   LinkUsers users;
-  const std::int32_t weights = users.parse_number({3, 4});
+  const std::int32_t weights = users.number_of({3, 4});
   for (int user = 0; user < 3; ++user) users.add({{0, weights}, {1, weights}});
   const FoldedWeights folded = folded_weights(users, {0, 0, 1}, 2, {0, 0}, 1);
   REQUIRE(folded.size() == 2);
@@ -66,7 +66,7 @@ TEST_CASE("A folded link bears what all copies of a transfer put on one link", "
 
 TEST_CASE("Links that one transfer at a time loads are left out", "[graph][folding]") {
   LinkUsers users;
-  const std::int32_t weights = users.parse_number({1});
+  const std::int32_t weights = users.number_of({1});
   users.add({{0, weights}, {1, weights}});
   users.add({{1, weights}, {2, weights}});
   users.add({{3, weights}});
