@@ -44,16 +44,11 @@ Profile full_profile() {
                  0.22,
                  2.3,
                  2.4e-7,
-                 2.5e7,
-                 2.6,
                  1.25,
                  false,
                  {{64, 32, 16, 2, 2.7e-8}, {0, 48, 24, 4, 2.8e-8}},
                  1.27,
-                 1.28,
-                 2.9e-6,
-                 0.29,
-                 std::vector<int>(180, -30),
+                 {2.5e7, 2.6, 1.28, 2.9e-6, 0.29, std::vector<int>(180, -30)},
                  {"gemms", 24, 0.25}};
   profile.gemm = {{Precision::bf16, gemm}};
   gemm.t0 = 2e-6;

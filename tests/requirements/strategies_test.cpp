@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/report/strategies_text.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
