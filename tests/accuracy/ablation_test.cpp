@@ -31,7 +31,7 @@ CsvTable table() {
 
 }  // namespace
 
-TEST_CASE("ablation: every effect moves forecasts the way it must", "[validation]") {
+TEST_CASE("ablation: every effect moves forecasts the way it must", "[accuracy]") {
   const std::vector<Ablation> lines = ablate(table(), RowLibrary::open(kData).value(), {}).value();
   REQUIRE(lines.size() == effects().size());
   std::set<std::string> names;
@@ -53,7 +53,7 @@ TEST_CASE("ablation: every effect moves forecasts the way it must", "[validation
 }
 
 TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",
-          "[validation][docs]") {
+          "[accuracy][docs]") {
   const auto page = [](const char* name) {
     std::ifstream file(source_dir() / "docs/validation" / name);
     return std::string{std::istreambuf_iterator<char>(file), {}};

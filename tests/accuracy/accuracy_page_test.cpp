@@ -46,7 +46,7 @@ double printed(const std::string& page, const std::string& source) {
 
 }  // namespace
 
-TEST_CASE("the page of accuracies has not drifted from what the program forecasts", "[validation][docs]") {
+TEST_CASE("the page of accuracies has not drifted from what the program forecasts", "[accuracy][docs]") {
   const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
   std::ifstream file(kRoot / "docs/validation/accuracy.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -104,7 +104,7 @@ std::string rows_of_any_cells(int rows) {
 
 }  // namespace
 
-TEST_CASE("rows: whatever a cell says, the row is forecast or says why not", "[validation]") {
+TEST_CASE("rows: whatever a cell says, the row is forecast or says why not", "[accuracy]") {
   const CsvTable table = CsvTable::parse(rows_of_any_cells(300), "any.csv").value();
   const std::vector<RowForecast> rows =
       validate(table, RowLibrary::open(shipped_data()).value(), {.threads = 2}).value();

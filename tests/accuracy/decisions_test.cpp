@@ -32,7 +32,7 @@ Sample sample(const std::string& text, const std::vector<std::pair<double, doubl
 
 }  // namespace
 
-TEST_CASE("scaling and schedules: ratios, in which a common bias cancels", "[oracle][validation]") {
+TEST_CASE("scaling and schedules: ratios, in which a common bias cancels", "[oracle][accuracy]") {
   const Sample scaling = sample("source,model_name,gpu,gpu_count\na,m,A100,8\na,m,A100,16\n", {{12, 10}, {6.6, 5}});
   CHECK(scaling_ratios(scaling.table, scored(scaling.rows)).pairs == 1);
   CHECK(scaling_ratios(scaling.table, scored(scaling.rows)).mean == Approx(1 - 1.2 / 1.32));
@@ -41,7 +41,7 @@ TEST_CASE("scaling and schedules: ratios, in which a common bias cancels", "[ora
   CHECK(schedule_ratios(schedules.table, scored(schedules.rows)).mean == Approx(0.1));
 }
 
-TEST_CASE("order of pairs and the cost of choosing the forecast's best", "[oracle][validation]") {
+TEST_CASE("order of pairs and the cost of choosing the forecast's best", "[oracle][accuracy]") {
   const Sample s =
       sample("source,model_name,gpu,gpu_count\na,m,A100,8\na,m,A100,8\na,m,A100,8\n", {{10, 10}, {9, 12}, {20, 20}});
   const OrderOfPairs order = order_of_pairs(s.table, scored(s.rows), 0.15);
@@ -53,7 +53,7 @@ TEST_CASE("order of pairs and the cost of choosing the forecast's best", "[oracl
   CHECK(cost.mean == Approx(0.2));
 }
 
-TEST_CASE("own cluster: a scale from three runs alike, refused where there are not three", "[oracle][validation]") {
+TEST_CASE("own cluster: a scale from three runs alike, refused where there are not three", "[oracle][accuracy]") {
   std::string text = "source,gpu,params_b,gpu_count,precision\n";
   std::vector<std::pair<double, double>> times;
   for (int i = 0; i < 9; ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("own cluster: a scale from three runs alike, refused where there are n
   CHECK(own.after == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("the fit finds the factors that made the data", "[oracle][validation]") {
+TEST_CASE("the fit finds the factors that made the data", "[oracle][accuracy]") {
   // 60 runs of six sources on one architecture: gemm 6 % slower, attention 8 % faster than forecast.
   RandomStream random(3, 0, 0);
   std::vector<RowForecast> rows;

@@ -35,9 +35,9 @@ double printed(const std::string& text, const std::string& group, int cell) {
 
 }  // namespace
 
-TEST_CASE("the page of operators has not drifted from what the profiles say", "[validation][docs]") {
+TEST_CASE("the page of operators has not drifted from what the profiles say", "[accuracy][docs]") {
   if (!std::filesystem::exists(kShared)) {
-    WARN("skipped: no measurements at " + kShared.string());
+    WARN("skipped: " << kShared << " is absent");
     return;
   }
   const std::string text = page("kernels.md");
@@ -56,9 +56,9 @@ TEST_CASE("the page of operators has not drifted from what the profiles say", "[
   }
 }
 
-TEST_CASE("the page of collectives has not drifted from what the topologies say", "[validation][docs]") {
+TEST_CASE("the page of collectives has not drifted from what the topologies say", "[accuracy][docs]") {
   if (!std::filesystem::exists(kShared)) {
-    WARN("skipped: no measurements at " + kShared.string());
+    WARN("skipped: " << kShared << " is absent");
     return;
   }
   const std::string text = page("collectives.md");

@@ -7,6 +7,7 @@
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
+#include "tools/accuracy/validation_report.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
@@ -17,7 +18,7 @@ const DataPaths kData = shipped_data();
 
 }  // namespace
 
-TEST_CASE("operators of a table: isolated, so without the in-training factor", "[validation]") {
+TEST_CASE("operators of a table: isolated, so without the in-training factor", "[accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const CsvTable table = CsvTable::parse(
                              "profile,op,m,n,k,precision,seq,heads,head_dim,time_us\n"
@@ -45,7 +46,16 @@ TEST_CASE("operators of a table: isolated, so without the in-training factor", "
   CHECK_FALSE(errors[2].with_factor);
 }
 
-TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, vLLM's zeros apart", "[validation]") {
+TEST_CASE("operators of a table: the page names its columns", "[report][accuracy]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const CsvTable table =
+      CsvTable::parse("profile,op,m,n,k,precision,time_us\nh100,gemm,8192,8192,8192,bf16,1400\n", "k.csv").value();
+  const std::string page = samples_page(validate_kernels(table, library).value(), false, {});
+  CHECK(page.find("\n  percent                           samples   mean median   bias held out  large\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, vLLM's zeros apart", "[accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   std::string text = "gpu,src,dtype,m,n,k,latency_us\n";
   for (int n = 1024; n <= 16384; n += 1024) text += fmt::format("H100-SXM,trtllm-1,bfloat16,4096,{},4096,200\n", n);
@@ -81,7 +91,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   CHECK(errors.back().aside == "operands of zeros");
 }
 
-TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[oracle][validation]") {
+TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[oracle][accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const char* text =
       "gpu,src,dtype,m,n,k,latency_us\nRTX-PRO-6000-Server,sglang-0.5,bfloat16,64,2048,2048,8\n"
@@ -99,8 +109,7 @@ TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[ora
   CHECK(samples[0].predicted_s < 0.9 * samples[2].predicted_s);
 }
 
-TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside training steps",
-          "[oracle][validation]") {
+TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside training steps", "[oracle][accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const auto read = [](const char* text) { return read_kernels(CsvTable::parse(text, "a.csv").value()).value(); };
   const std::vector<MeasuredKernel> cudnn = read(
@@ -140,7 +149,7 @@ TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside t
   CHECK(step[0].group == "a100-pcie gemm bf16 wgrad");
 }
 
-TEST_CASE("Vidur's layers are four GEMMs, norms are bytes", "[oracle][validation]") {
+TEST_CASE("Vidur's layers are four GEMMs, norms are bytes", "[oracle][accuracy]") {
   const auto read = [](const char* text) { return read_kernels(CsvTable::parse(text, "v.csv").value()).value(); };
   const std::vector<MeasuredKernel> layer = read(
       "gpu,n_head,n_kv_head,n_embd,n_expanded_embd,use_gated_mlp,num_tokens,num_tensor_parallel_workers,"
@@ -158,7 +167,7 @@ TEST_CASE("Vidur's layers are four GEMMs, norms are bytes", "[oracle][validation
 }
 
 TEST_CASE("nccl-tests' collection: known machines, unknown ones by their GPU, settings called bad apart",
-          "[validation]") {
+          "[accuracy]") {
   const CsvTable table =
       CsvTable::parse(
           "source,system,gpu,nranks,collective,size_bytes,time_us_oop,time_us_ip,settings,recommended\n"
@@ -183,7 +192,7 @@ TEST_CASE("nccl-tests' collection: known machines, unknown ones by their GPU, se
   CHECK(scored[0].group == "polaris all_reduce");
 }
 
-TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[validation]") {
+TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[accuracy]") {
   const CsvTable table = CsvTable::parse(
                              "topology,collective,ranks,bytes,time_us\n"
                              "dgx-h100,all_reduce,8,536870912,2111\n"
@@ -198,7 +207,7 @@ TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[validatio
   CHECK(sample_errors(samples, false)[0].samples == 2);
 }
 
-TEST_CASE("mistakes in tables of measurements are told with line and column", "[error][validation]") {
+TEST_CASE("mistakes in tables of measurements are told with line and column", "[error][accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const auto kernels = [&](const char* text) {
     return to_string(validate_kernels(CsvTable::parse(text, "k.csv").value(), library).error());

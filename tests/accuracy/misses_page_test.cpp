@@ -91,7 +91,7 @@ CsvTable with(CsvTable table, const std::string& changed) {
 
 }  // namespace
 
-TEST_CASE("no run that is missed by more than 25 % is without an explanation", "[validation][docs]") {
+TEST_CASE("no run that is missed by more than 25 % is without an explanation", "[accuracy][docs]") {
   const std::string text = page("misses.md");
   int far_off = 0;
   for (const std::vector<std::string>& row : lines_of(page("accuracy.md"), "## Worst rows")) {
@@ -105,7 +105,7 @@ TEST_CASE("no run that is missed by more than 25 % is without an explanation", "
   CHECK(far_off > 10);
 }
 
-TEST_CASE("what the page of misses says of changed runs is so", "[validation][docs]") {
+TEST_CASE("what the page of misses says of changed runs is so", "[accuracy][docs]") {
   const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
   const CsvTable table = CsvTable::read(runs).value();
   const RowLibrary library = RowLibrary::open(kData).value();

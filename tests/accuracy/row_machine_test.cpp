@@ -49,7 +49,7 @@ std::string fitted(Cluster cluster, int gpus, const char* words) {
 
 }  // namespace
 
-TEST_CASE("row machine: a GPU's name without maker, board and memory", "[validation]") {
+TEST_CASE("row machine: a GPU's name without maker, board and memory", "[accuracy]") {
   CHECK(part("A100") == "A100 0");
   CHECK(part("NVIDIA A100-SXM4-80GB") == "A100 80");
   CHECK(part("NVIDIA H100 80GB HBM3") == "H100 80");
@@ -62,7 +62,7 @@ TEST_CASE("row machine: a GPU's name without maker, board and memory", "[validat
   CHECK(part("") == " 0");
 }
 
-TEST_CASE("row machine: the network between nodes, as sources print it", "[validation]") {
+TEST_CASE("row machine: the network between nodes, as sources print it", "[accuracy]") {
   CHECK(network("8x NDR InfiniBand 400Gb/s per node") == "8 x 400 node");
   CHECK(network("4x HDR 200Gb/s per node (repo config: 800 Gb/s total)") == "4 x 200 node");
   CHECK(network("8 x 200 Gbps RoCE") == "8 x 200 nic");
@@ -80,7 +80,7 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[valid
     CHECK(network(unsure) == "nothing");
 }
 
-TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its share of them", "[validation]") {
+TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its share of them", "[accuracy]") {
   CHECK(fitted(eight(), 8, "8x NDR InfiniBand 400Gb/s per node") == "8/8 8 x 400");
   CHECK(fitted(eight(), 0, "") == "8/8 8 x 400");
   CHECK(fitted(eight(), 4, "") == "4/4 4 x 400 told");
@@ -106,7 +106,7 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its sh
   CHECK(fitted(alone, 8, "200Gb/s per node") == "8/8 1 x 200 told");
 }
 
-TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[validation]") {
+TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[accuracy]") {
   Cluster cluster = eight();
   PrintedMachine printed;
   printed.gpus_per_node = 4;
@@ -115,7 +115,7 @@ TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[v
   CHECK_FALSE(cluster.node.nvls);
 }
 
-TEST_CASE("row machine: by GPU, network, framework and node", "[validation]") {
+TEST_CASE("row machine: by GPU, network, framework and node", "[accuracy]") {
   CHECK(machine({"NVIDIA A100-SXM4-40GB", 0, 0, "", "", ""}) == "dgx-a100 a100-40gb");
   CHECK(machine({"A100", 80, 8, "NVLink3 600GB/s", "4x Omni-Path 100Gb/s per node (Jean Zay)", ""}) == "jean-zay ");
   CHECK(machine({"A100", 80, 8, "PCIe Gen4", "", ""}) == "rtx-pro-6000-pcie a100-pcie");
@@ -126,7 +126,7 @@ TEST_CASE("row machine: by GPU, network, framework and node", "[validation]") {
   CHECK(machine({"TPU v5p", 0, 4, "", "", ""}) == "none");
 }
 
-TEST_CASE("row machine: PCIe boards copy at their generation's rate", "[validation]") {
+TEST_CASE("row machine: PCIe boards copy at their generation's rate", "[accuracy]") {
   Profile gen4;
   gen4.host_bandwidth = 31.5e9;
   NodeSpec node;

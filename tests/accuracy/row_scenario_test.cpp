@@ -31,7 +31,7 @@ bool assumes(const RowScenario& row, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("row: what is printed is taken", "[validation]") {
+TEST_CASE("row: what is printed is taken", "[accuracy]") {
   const RowScenario r = row(",framework,tp,pp,vp,micro_batch,precision,recompute,schedule,seq_parallel,zero_stage,id",
                             ",NeMo,2,4,2,2,fp8,full,interleaved_1f1b,1,1,mine")
                             .value();
@@ -57,7 +57,7 @@ TEST_CASE("row: what is printed is taken", "[validation]") {
   CHECK_FALSE(r.guess_recompute);
 }
 
-TEST_CASE("row: what is not printed is filled in and told", "[validation]") {
+TEST_CASE("row: what is not printed is filled in and told", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());
   CHECK(r.scenario.training.micro_batch_size == 1);
@@ -70,7 +70,7 @@ TEST_CASE("row: what is not printed is filled in and told", "[validation]") {
   CHECK(row(",num_microbatches", ",4").value().scenario.training.micro_batch_size == 2);  // 128 / (4 x 16)
 }
 
-TEST_CASE("row: layers that do not divide", "[validation]") {
+TEST_CASE("row: layers that do not divide", "[accuracy]") {
   const auto cut = [](const char* layers_pp, const char* split) {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,gated_mlp,pp,pipeline_split\n" +
@@ -90,7 +90,7 @@ TEST_CASE("row: layers that do not divide", "[validation]") {
   CHECK(cut("27,1024,16,1024,64,A100,8,0,8", "uneven").pp_layout == std::vector<int>{3, 4, 4, 4, 3, 3, 3, 3});
 }
 
-TEST_CASE("row: fabrics by GPU, memory and words", "[validation]") {
+TEST_CASE("row: fabrics by GPU, memory and words", "[accuracy]") {
   const auto machine = [](const std::string& gpu, const std::string& more) {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu_count,gpu,gpu_mem_gb,inter_node_link,framework\n"
@@ -107,7 +107,7 @@ TEST_CASE("row: fabrics by GPU, memory and words", "[validation]") {
   CHECK(machine("GB200", "186,,NeMo") == "gb200-nvl72 gb200");
 }
 
-TEST_CASE("row: what cannot be forecast says why, with line and column", "[error][validation]") {
+TEST_CASE("row: what cannot be forecast says why, with line and column", "[error][accuracy]") {
   const auto message = [](const std::string& columns, const std::string& values) {
     return to_string(row(columns, values).error());
   };
@@ -119,7 +119,7 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
         "t.csv:2: hidden: is not printed");
 }
 
-TEST_CASE("row: machines that lack something say what", "[error][validation]") {
+TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
   const auto message = [](const std::string& gpu_and_count, const std::string& more) {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,intra_node_link,inter_node_link\n32,4096,32,4096,"
@@ -134,7 +134,7 @@ TEST_CASE("row: machines that lack something say what", "[error][validation]") {
   CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
 }
 
-TEST_CASE("row: a node as printed, and told", "[validation]") {
+TEST_CASE("row: a node as printed, and told", "[accuracy]") {
   const RowScenario r =
       row(",gpus_per_node,inter_node_link,framework", ",4,4x NDR200 per node,NVIDIA NeMo (25.02)").value();
   CHECK(r.scenario.cluster.node.gpus == 4);
@@ -144,7 +144,7 @@ TEST_CASE("row: a node as printed, and told", "[validation]") {
   CHECK(r.stack == "megatron-core");
 }
 
-TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[validation]") {
+TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[accuracy]") {
   const std::string text =
       "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"
       "2,5,BF16\n";
@@ -154,7 +154,7 @@ TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[v
   CHECK(r.scenario.training.dtype == Precision::bf16);
 }
 
-TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[validation]") {
+TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[accuracy]") {
   const auto gpus_of_rack = [](const char* gpu, const char* count) {
     const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count\n4,1024,16,1024,512," +
                              std::string(gpu) + "," + count + "\n";
@@ -169,13 +169,13 @@ TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[
   CHECK(gpus_of_rack("H100", "12") == 8);
 }
 
-TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "[validation]") {
+TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "[accuracy]") {
   CHECK(row(",framework,gated_mlp", ",Megatron-LM,0").value().scenario.model.dropout == 0.1);
   CHECK(row(",framework,gated_mlp", ",Megatron-LM,1").value().scenario.model.dropout == 0);
   CHECK(row(",framework,gated_mlp", ",NeMo,0").value().scenario.model.dropout == 0);
 }
 
-TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validation]") {
+TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accuracy]") {
   CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher ==
         MoeDispatcher::alltoall);
   CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
@@ -184,7 +184,7 @@ TEST_CASE("row: the dispatcher of a stack is for models with experts", "[validat
 }
 
 TEST_CASE("row: a pipeline of which only the depth is printed is interleaved where the stack overlaps messages",
-          "[validation]") {
+          "[accuracy]") {
   const RowScenario core = row(",framework,pp,micro_batch", ",NeMo,4,1").value();
   CHECK(core.scenario.parallel.pp_schedule == "interleaved-1f1b");
   CHECK(core.scenario.parallel.vpp == 8);  // 32 layers, one each
@@ -194,7 +194,7 @@ TEST_CASE("row: a pipeline of which only the depth is printed is interleaved whe
   CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // printed
 }
 
-TEST_CASE("row: what a note says of dispatcher and launches goes before the stack", "[validation]") {
+TEST_CASE("row: what a note says of dispatcher and launches goes before the stack", "[accuracy]") {
   const auto said = [](const std::string& stack, const std::string& note) {
     return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
         .value()
@@ -208,7 +208,7 @@ TEST_CASE("row: what a note says of dispatcher and launches goes before the stac
         MoeDispatcher::alltoall);  // no experts
 }
 
-TEST_CASE("row: modules that are recomputed alone", "[validation]") {
+TEST_CASE("row: modules that are recomputed alone", "[accuracy]") {
   const auto modules = [](const char* detail) {
     return row(",recompute,recompute_detail", std::string(",selective_other,") + detail)
         .value()
@@ -221,7 +221,7 @@ TEST_CASE("row: modules that are recomputed alone", "[validation]") {
   CHECK(modules("mlp").empty());
 }
 
-TEST_CASE("row: experts are cut as printed, else as the stack does, else as all layers", "[validation]") {
+TEST_CASE("row: experts are cut as printed, else as the stack does, else as all layers", "[accuracy]") {
   const auto cut = [](const char* framework, const char* ep, const char* etp) {
     return row(",framework,tp,ep,etp,moe_experts,moe_topk,moe_ffn_hidden",
                fmt::format(",{},4,{},{},8,2,1024", framework, ep, etp))
@@ -234,7 +234,7 @@ TEST_CASE("row: experts are cut as printed, else as the stack does, else as all 
   CHECK(cut("torchtitan", "2", "") == 0);
 }
 
-TEST_CASE("row: quantised parameters are 8-bit recipes'", "[validation]") {
+TEST_CASE("row: quantised parameters are 8-bit recipes'", "[accuracy]") {
   const auto quantised = [](const char* precision) {
     return row(",framework,precision", std::string(",Megatron-Bridge,") + precision)
         .value()
@@ -246,7 +246,7 @@ TEST_CASE("row: quantised parameters are 8-bit recipes'", "[validation]") {
   CHECK_FALSE(quantised("bf16"));
 }
 
-TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[validation]") {
+TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[accuracy]") {
   const auto vocabulary = [](const char* source) {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,source\n"
@@ -260,7 +260,7 @@ TEST_CASE("row: a vocabulary that is not printed is the stack's, else the genera
   CHECK(vocabulary("somebody") == 51200);
 }
 
-TEST_CASE("row: scales by row cost multiplications in fp8", "[validation]") {
+TEST_CASE("row: scales by row cost multiplications in fp8", "[accuracy]") {
   const auto factors = [](const char* detail) {
     return row(",precision,precision_detail", std::string(",fp8,") + detail).value().scenario.profile.in_training;
   };
@@ -268,7 +268,7 @@ TEST_CASE("row: scales by row cost multiplications in fp8", "[validation]") {
   CHECK(factors("rowwise").gemm == factors("tensorwise").gemm);
 }
 
-TEST_CASE("row: a release in the framework's name is the age of its libraries", "[oracle][validation]") {
+TEST_CASE("row: a release in the framework's name is the age of its libraries", "[oracle][accuracy]") {
   const auto gemm = [](const char* framework) {
     return row(",framework", std::string(",") + framework).value().scenario.profile.in_training.gemm;
   };

@@ -26,7 +26,7 @@ std::string line_of(const std::string& page, const std::string& scenario) {
 
 }  // namespace
 
-TEST_CASE("the page of published runs has not drifted from what they are forecast to", "[validation][docs]") {
+TEST_CASE("the page of published runs has not drifted from what they are forecast to", "[accuracy][docs]") {
   const std::filesystem::path root = source_dir();
   std::ifstream file(root / "docs/validation/runs.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -61,7 +61,7 @@ CsvTable rows_where(const CsvTable& table, const std::function<bool(std::size_t)
 
 }  // namespace
 
-TEST_CASE("the measure: median per source, mean over sources, small sources pooled", "[oracle][validation]") {
+TEST_CASE("the measure: median per source, mean over sources, small sources pooled", "[oracle][accuracy]") {
   const std::vector<RowForecast> rows{row("a", 1.10, 1), row("a", 1.20, 1), row("a", 0.70, 1),   // median 0.2
                                       row("b", 1.05, 1), row("c", 0.85, 1), row("c", 1.25, 1)};  // pool: 0.15
   const Measure m = measure(pointers(rows));
@@ -71,7 +71,7 @@ TEST_CASE("the measure: median per source, mean over sources, small sources pool
   CHECK(m.scatter == Approx(1.2 / 1.1 - 1));
 }
 
-TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][validation]") {
+TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][accuracy]") {
   const std::vector<RowForecast> rows{row("a", 1.3, 1), row("a", 1.02, 1), row("a", 0.95, 1)};
   const ErrorSummary s = summarise(pointers(rows));
   CHECK(s.mean == Approx((0.3 + 0.02 + 0.05) / 3));
@@ -82,7 +82,7 @@ TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][validation]"
   CHECK(s.coverage == Approx(2.0 / 3));  // exp(1.6449 x 0.1) = 1.179: 1.3 lies outside
 }
 
-TEST_CASE("every row of a shipped table is forecast, with the same result for any number of threads", "[validation]") {
+TEST_CASE("every row of a shipped table is forecast, with the same result for any number of threads", "[accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const CsvTable table = korthikanti();
   const std::vector<RowForecast> three = validate(table, library, {.threads = 3}).value();
@@ -99,7 +99,7 @@ TEST_CASE("every row of a shipped table is forecast, with the same result for an
   for (std::size_t i = 0; i < one.size(); ++i) CHECK(one[i].predicted_s == three[i].predicted_s);
 }
 
-TEST_CASE("factors and changes reach the forecasts", "[validation]") {
+TEST_CASE("factors and changes reach the forecasts", "[accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const CsvTable table = korthikanti_22b();
   const FactorsOf slow = [](const RowScenario&) {
@@ -120,7 +120,7 @@ TEST_CASE("factors and changes reach the forecasts", "[validation]") {
   }
 }
 
-TEST_CASE("a band takes in what a slower host would do to a step that computes just ahead of it", "[validation]") {
+TEST_CASE("a band takes in what a slower host would do to a step that computes just ahead of it", "[accuracy]") {
   const CsvTable table =
       CsvTable::parse(
           "layers,hidden,heads,gated_mlp,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,micro_batch,precision,"
@@ -152,7 +152,7 @@ TEST_CASE("a band takes in what a slower host would do to a step that computes j
   CHECK(host_shares[2] > 0.8);
 }
 
-TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest rank", "[validation]") {
+TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest rank", "[accuracy]") {
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,source,pp,schedule,"
       "micro_batch,precision,step_time_s,gated_mlp\n";
@@ -171,7 +171,7 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
 }
 
-TEST_CASE("a micro-batch that is not printed is the fastest of those that fit and divide the batch", "[validation]") {
+TEST_CASE("a micro-batch that is not printed is the fastest of those that fit and divide the batch", "[accuracy]") {
   // 16 layers of 6144, four samples per replica: 8 do not divide them. One sample at a time is the slowest: small multiplications.
   const std::string header =
       "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,recompute,flash_attention,step_time_s,"
@@ -196,7 +196,7 @@ TEST_CASE("a micro-batch that is not printed is the fastest of those that fit an
   CHECK(f[4].fits);
 }
 
-TEST_CASE("recomputation that is not printed is the least that fits", "[validation]") {
+TEST_CASE("recomputation that is not printed is the least that fits", "[accuracy]") {
   // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
@@ -212,7 +212,7 @@ TEST_CASE("recomputation that is not printed is the least that fits", "[validati
   CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
 }
 
-TEST_CASE("where nothing would make a run fit, memory says nothing of its recomputation: none", "[validation]") {
+TEST_CASE("where nothing would make a run fit, memory says nothing of its recomputation: none", "[accuracy]") {
   // 70 billion parameters on 16 GPUs of 80 GB: states of 2 + 4 + 12 bytes over two replicas of eight are more than that.
   const CsvTable table =
       CsvTable::parse(
@@ -230,7 +230,7 @@ TEST_CASE("where nothing would make a run fit, memory says nothing of its recomp
   CHECK(rows[0].predicted_memory_gib > rows[1].predicted_memory_gib);
 }
 
-TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is no peak", "[validation]") {
+TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is no peak", "[accuracy]") {
   const auto forecast = [](const std::string& framework, const std::string& kind) {
     const CsvTable table = CsvTable::parse(
                                "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,"
@@ -258,8 +258,7 @@ TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is
   CHECK(summarise_memory({held}).rows == 1);
 }
 
-TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so",
-          "[validation][docs]") {
+TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so", "[accuracy][docs]") {
   const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
   const CsvTable table = CsvTable::read(runs).value();
   // The rows that print a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
@@ -300,7 +299,7 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
   CHECK(runs_told >= 94);
 }
 
-TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[validation]") {
+TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[accuracy]") {
   const CsvTable table = CsvTable::parse(
                              "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,step_time_s,row_class\n"
                              "4,1024,16,1024,8,A100,8,0.1,partial\n"
@@ -323,13 +322,13 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(page.find("heads is not printed (line 4)") != std::string::npos);
 }
 
-TEST_CASE("a table that is none of runs is refused", "[error][validation]") {
+TEST_CASE("a table that is none of runs is refused", "[error][accuracy]") {
   const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
   CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==
         "t.csv:1: heads: is no column of the table; runs cannot be forecast without it");
 }
 
-TEST_CASE("page, JSON and pictures of a validation", "[report][validation]") {
+TEST_CASE("page, JSON and pictures of a validation", "[report][accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const CsvTable table = korthikanti();
   const std::vector<RowForecast> rows = validate(table, library).value();
@@ -345,6 +344,8 @@ TEST_CASE("page, JSON and pictures of a validation", "[report][validation]") {
   const std::string page = validation_page(table, rows, "recompute", {.width = 100, .unicode = true});
   for (const char* words : {"korthikanti-175b-full", "selective_attention", "Memory", "measure"})
     CHECK(page.find(words) != std::string::npos);
+  CHECK(page.find("\n  percent                        rows measure   mean  worst   bias inside +-band\n  all  ") !=
+        std::string::npos);
   const std::string svg = scatter_svg(rows);
   CHECK(svg.starts_with("<svg"));
   CHECK(svg.find("nan") == std::string::npos);

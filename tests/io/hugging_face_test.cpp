@@ -41,7 +41,7 @@ std::string config(const std::string& model_type, const std::string& more = "") 
 
 TEST_CASE("hugging face: the published configs have their exact parameter counts", "[io][model][oracle]") {
   if (!fs::exists(kSamples)) {
-    WARN("skipped: " << kSamples << " is not there");
+    WARN("skipped: " << kSamples << " is absent");
     return;
   }
   // Parameters of the published checkpoints.

@@ -1,5 +1,5 @@
 /// \file
-/// One row of a table of measurements, read field by field; the first mistake is kept.
+/// One row of a table of measurements, read field by field. The first error is kept.
 #pragma once
 
 #include <cmath>
@@ -19,6 +19,13 @@ class TableFields {
 
   std::size_t row() const { return row_; }
   const std::string& text(const char* column) const { return table_->text(row_, column); }
+  /// 0 for an empty field, without an error.   Requires the column.
+  double number_or_zero(const char* column) const {
+    TRACECAST_ASSERT(table_->has(column), column);
+    return table_->number(row_, column).value_or(0);
+  }
+  /// The same, rounded.
+  std::int64_t integer_or_zero(const char* column) const { return std::llround(number_or_zero(column)); }
   /// A whole number of at least 1, also where it is written as 1024.0; `otherwise` for an empty field, unless it is 0.
   std::int64_t size(const char* column, std::int64_t otherwise = 0) {
     if (text(column).empty() && otherwise > 0) return otherwise;

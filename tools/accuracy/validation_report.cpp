@@ -50,7 +50,7 @@ std::string group_line(const std::string& name, const std::vector<const RowForec
 }
 
 std::string group_header() {
-  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("signed_share", kGroupName), pad_left("rows", 4),
+  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("percent", kGroupName), pad_left("rows", 4),
                      pad_left("measure", 7), pad_left("mean", 6), pad_left("worst", 6), pad_left("bias", 6),
                      pad_left("inside", 6), pad_left("+-band", 6));
 }
@@ -293,7 +293,7 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
   const int width = collectives ? 40 : 33;  // of a group's name
   std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
-  text += sample_line(width, {"signed_share", "samples", "mean", "median", "bias", collectives ? "" : "held out",
+  text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
                               collectives ? "" : "large"});
   std::string aside;
   std::map<std::string, std::string> factors;

@@ -1,21 +1,18 @@
 #include "tools/accuracy/fit/fit.hpp"
 
 #include <cmath>
-#include <fstream>
 
 #include <catch2/catch.hpp>
 
-#include "tests/io/temporary_folder.hpp"
 #include "tools/accuracy/fit/attention_fit.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
 #include "tools/accuracy/fit/memory_fit.hpp"
-#include "tools/accuracy/fit/table.hpp"
 #include "tools/accuracy/held_out.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
 
-TEST_CASE("calibrate: the minimum of a valley is found inside the box, the same every time", "[calibrate]") {
+TEST_CASE("fit: the minimum of a valley is found inside the box, the same every time", "[accuracy][fit]") {
   // Rosenbrock's valley: minimum 0 at (1, 1).
   const auto valley = [](const std::vector<double>& x) {
     return std::pow(1 - x[0], 2) + 100 * std::pow(x[1] - x[0] * x[0], 2);
@@ -30,7 +27,7 @@ TEST_CASE("calibrate: the minimum of a valley is found inside the box, the same 
             {{0, -1, 0.5}}, [](const std::vector<double>& x) { return std::abs(x[0] - 3); }, 300)[0] == Approx(0.5));
 }
 
-TEST_CASE("calibrate: log error is symmetric in too fast and too slow", "[oracle][calibrate]") {
+TEST_CASE("fit: log error is symmetric in too fast and too slow", "[oracle][accuracy][fit]") {
   LogError error;
   error.add(2, 1);
   error.add(1, 2);
@@ -41,34 +38,14 @@ TEST_CASE("calibrate: log error is symmetric in too fast and too slow", "[oracle
   CHECK(error.samples() == 3);
 }
 
-TEST_CASE("calibrate: about one key in five is held out", "[calibrate]") {
+TEST_CASE("fit: about one key in five is held out", "[accuracy][fit]") {
   int held = 0;
   for (std::int64_t key = 0; key < 10'000; ++key) held += held_out(key) ? 1 : 0;
   CHECK(held > 1900);
   CHECK(held < 2100);
 }
 
-TEST_CASE("calibrate: tables are read with quotes, and refused when rows do not fit", "[calibrate][error]") {
-  const TemporaryFolder folder;
-  const auto table = [&](const std::string& text) {
-    std::ofstream(folder.path() / "t.csv") << text;
-    return Table::read(folder.path() / "t.csv");
-  };
-  const Result<Table> good = table("name,n\n\"a, b\",12\nc,\n");
-  REQUIRE(good);
-  CHECK(good->rows() == 2);
-  CHECK(good->text(0, good->column("name")) == "a, b");
-  CHECK(good->integer(0, good->column("n")) == 12);
-  CHECK(std::isnan(good->number(1, good->column("n"))));
-  const Result<Table> ragged = table("a,b\n1,2\n3\n");
-  REQUIRE_FALSE(ragged);
-  CHECK(ragged.error().diagnostics.front().line == 3);
-  CHECK(ragged.error().diagnostics.front().message == "has 1 fields, the header has 2");
-  CHECK_FALSE(table(""));
-  CHECK_FALSE(Table::read(folder.path() / "absent.csv"));
-}
-
-TEST_CASE("calibrate: parameters that made the measurements are found again", "[property][calibrate]") {
+TEST_CASE("fit: parameters that made the measurements are found again", "[property][accuracy][fit]") {
   std::vector<MemorySample> samples;
   for (std::int64_t i = 1; i <= 40; ++i) {
     const Bytes traffic{i * i * 1'000'000};
@@ -116,8 +93,7 @@ TEST_CASE("calibrate: parameters that made the measurements are found again", "[
   CHECK(given.efficiency > 0.5);
 }
 
-TEST_CASE("calibrate: a library's choices are found where there are samples, and nowhere else",
-          "[property][calibrate]") {
+TEST_CASE("fit: a library's choices are found where there are samples, and nowhere else", "[property][accuracy][fit]") {
   GemmModel truth;
   truth.benchmark.choices.assign(kChoiceNodes, 0);
   for (std::size_t i = 0; i < kChoiceNodes; ++i) truth.benchmark.choices[i] = static_cast<int>(i * 37 % 401) - 200;
@@ -150,7 +126,7 @@ TEST_CASE("calibrate: a library's choices are found where there are samples, and
   CHECK(error < before / 10);
 }
 
-TEST_CASE("calibrate: the clock that long kernels lose is found from their lengths", "[property][calibrate]") {
+TEST_CASE("fit: the clock that long kernels lose is found from their lengths", "[property][accuracy][fit]") {
   const GpuPeak gpu{2500e12, 8e12, 148};
   AttentionModel truth;
   truth.t0 = 4e-6;

@@ -1,4 +1,4 @@
-// The shipped profiles are what the calibration finds in the public measurements, where those are.
+// The shipped profiles are what the fits find in the public measurements, where those are.
 
 #include <filesystem>
 
@@ -34,7 +34,7 @@ double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<
 
 }  // namespace
 
-TEST_CASE("calibrate: every GPU of the catalogue has a profile of its kind", "[calibrate]") {
+TEST_CASE("fit: every GPU of the catalogue has a profile of its kind", "[accuracy][fit]") {
   for (const Gpu& gpu : catalogue()) {
     INFO(gpu.name);
     const Profile profile = shipped(gpu.name);
@@ -48,7 +48,7 @@ TEST_CASE("calibrate: every GPU of the catalogue has a profile of its kind", "[c
   }
 }
 
-TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less certain", "[calibrate]") {
+TEST_CASE("fit: factors that no run decided are borrowed, and are the less certain", "[accuracy][fit]") {
   const InTraining ampere = shipped("a100").in_training;
   CHECK(ampere.fit.samples > 0);
   CHECK(ampere.fit.residual >= 0.05);
@@ -62,8 +62,8 @@ TEST_CASE("calibrate: factors that no run decided are borrowed, and are the less
   }
 }
 
-TEST_CASE("calibrate: a GPU that runs another's kernels has its factors, and is the less certain at other peaks",
-          "[calibrate]") {
+TEST_CASE("fit: a GPU that runs another's kernels has its factors, and is the less certain at other peaks",
+          "[accuracy][fit]") {
   int borrowing = 0;
   for (const Gpu& gpu : catalogue()) {
     if (*gpu.based_on == '\0') continue;
@@ -81,15 +81,15 @@ TEST_CASE("calibrate: a GPU that runs another's kernels has its factors, and is 
   CHECK(borrowing >= 9);
 }
 
-TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and no neighbour is better",
-          "[calibrate]") {
+TEST_CASE("fit: shipped GEMM parameters have the residual they state, and no neighbour is better", "[accuracy][fit]") {
   if (!std::filesystem::exists(kData)) {
-    WARN("skipped: " << kData << " is not there");
+    WARN("skipped: " << kData << " is absent");
     return;
   }
   const std::string name = GENERATE("h100", "a100");
   const Profile profile = shipped(name);
-  const Result<Table> table = Table::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
+  const Result<CsvTable> table =
+      CsvTable::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
   REQUIRE(table);
   const GemmSamples samples = read_gemm_samples(*table, "bfloat16");
   const GemmModel model = profile.gemm.at(Precision::bf16);
@@ -99,7 +99,7 @@ TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and 
   // docs/references.md#gemm-fit: 4.5 and 4.6 % over shapes with all sides >= 1024. What two frameworks differ by is 5
   // %.
   CHECK(model.fit.residual < 0.055);
-  // Issue 'Validation': at most 8 % over everything that was held out, single rows and launch-bound kernels included.
+  // At most 8 % over everything that was held out, single rows and launch-bound kernels included.
   CHECK(mean_error(model, gpu, samples.held_out, false) < 0.08);
   // Moving a parameter that matters by 5 % makes the fit worse on what it was fitted to.
   const double best = mean_error(model, gpu, samples.fitted, true);
@@ -116,15 +116,15 @@ TEST_CASE("calibrate: shipped GEMM parameters have the residual they state, and 
 }
 
 // Takes a minute: tracecast_tests "[refit]".
-TEST_CASE("calibrate: fitting H100's GEMMs again gives the shipped parameters", "[.][refit]") {
+TEST_CASE("fit: fitting H100's GEMMs again gives the shipped parameters", "[.][refit]") {
   if (!std::filesystem::exists(kData)) {
-    WARN("skipped: " << kData << " is not there");
+    WARN("skipped: " << kData << " is absent");
     return;
   }
   const Profile profile = shipped("h100");
-  const Result<Table> table = Table::read(kData / "kernels/aiconfigurator/gemm_h100_sxm.csv.gz");
+  const Result<CsvTable> table = CsvTable::read(kData / "kernels/aiconfigurator/gemm_h100_sxm.csv.gz");
   REQUIRE(table);
-  const Result<Table> specifications = Table::read(kData / "gpu-specs/gpu_specs.csv");
+  const Result<CsvTable> specifications = CsvTable::read(kData / "gpu-specs/gpu_specs.csv");
   REQUIRE(specifications);
   const GemmFit fit = fit_gemm(read_gemm_samples(*table, "bfloat16"), peak_of(profile, Precision::bf16),
                                {.l2_bytes = l2_cache(*specifications, "H100-SXM-80GB")}, {}, "");

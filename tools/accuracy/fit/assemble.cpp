@@ -122,7 +122,7 @@ HostModel host_model(const std::string& architecture) {
 
 }  // namespace
 
-const Table& Assembler::table(const std::string& relative) {
+const CsvTable& Assembler::table(const std::string& relative) {
   const auto found = tables_.find(relative);
   TRACECAST_ASSERT(found != tables_.end(), "tables are loaded before they are used");
   return found->second;
@@ -145,7 +145,7 @@ Result<void> Assembler::load(const Gpu& gpu) {
   }
   for (const std::string& relative : wanted) {
     if (tables_.contains(relative)) continue;
-    Result<Table> read = Table::read(data_ / relative);
+    Result<CsvTable> read = CsvTable::read(data_ / relative);
     if (!read) return tl::unexpected(read.error());
     tables_.emplace(relative, std::move(*read));
   }
@@ -261,7 +261,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
 
 void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
   const std::string name = fmt::format("gemm_{}", gpu.gemm_table);
-  const Table& gemms = table(fmt::format("kernels/aiconfigurator/{}.csv.gz", name));
+  const CsvTable& gemms = table(fmt::format("kernels/aiconfigurator/{}.csv.gz", name));
   const double l2 = l2_cache(table("gpu-specs/gpu_specs.csv"), gpu.row);
   for (const auto& [precision, dtype] : kFormats) {
     const GemmSamples samples = read_gemm_samples(gemms, dtype);
@@ -320,7 +320,8 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   // Vidur's layers: A100 and H100; later GPUs take H100's shares of bandwidth.
   const bool ampere = architecture == "Ampere";
   const bool own_layers = ampere || profile.name == "h100";
-  const Table& layers = table(fmt::format("kernels/vidur/layer_ops_{}.csv.gz", ampere ? "a100" : "h100"));
+  const std::string layers_file = fmt::format("layer_ops_{}.csv.gz", ampere ? "a100" : "h100");
+  const CsvTable& layers = table("kernels/vidur/" + layers_file);
   const double layers_bandwidth = ampere ? 2.039e12 : 3.35e12;
   const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"},
                                                           {OperatorKind::activation, "mlp_act_ms"},
@@ -329,11 +330,11 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   for (const auto& [kind, column] : columns)
     put(kind, Pass::forward,
         fit_memory(read_vidur_samples(layers, column), layers_bandwidth,
-                   fmt::format("Vidur {} {}", layers.name(), column)),
+                   fmt::format("Vidur {} {}", layers_file, column)),
         own_layers);
   // cuDNN's norms: H200 and GB200.
   const bool blackwell = architecture == "Blackwell";
-  const Table& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
+  const CsvTable& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
   const std::string norm_gpu = blackwell ? "NVIDIA GB200" : "NVIDIA H200";
   for (const bool backward : {false, true})
     put(OperatorKind::norm, backward ? Pass::backward : Pass::forward,

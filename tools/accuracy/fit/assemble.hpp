@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "sim/cost/profile.hpp"
+#include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
 #include "tools/accuracy/fit/fit.hpp"
-#include "tools/accuracy/fit/table.hpp"
 
 namespace tracecast::accuracy {
 
@@ -35,7 +35,7 @@ class Assembler {
 
  private:
   Result<void> load(const Gpu& gpu);
-  const Table& table(const std::string& relative);
+  const CsvTable& table(const std::string& relative);
   void fit(const Gpu& gpu, Profile& profile);
   void borrow(const Gpu& gpu, const Profile& base, Profile& profile);
   void specify(const Gpu& gpu, Profile& profile);
@@ -46,7 +46,7 @@ class Assembler {
   void note_fit(const Profile& profile, const std::string& group, const Fit& fit);
 
   std::filesystem::path data_;
-  std::map<std::string, Table> tables_;
+  std::map<std::string, CsvTable> tables_;
   std::map<std::string, Profile> done_;
   std::vector<FitLine> fits_;
 };

@@ -4,6 +4,8 @@
 #include <set>
 #include <tuple>
 
+#include "tools/accuracy/table_fields.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -83,29 +85,28 @@ double cross_validated(const Samples& samples, const GpuPeak& gpu, const Given& 
 
 }  // namespace
 
-Samples read_cudnn_samples(const Table& table, const std::string& gpu) {
+Samples read_cudnn_samples(const CsvTable& table, const std::string& gpu) {
   Samples samples;
   Samples deterministic;
-  const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("data_type")) != "bfloat16") continue;
-    if (!table.text(row, column("sliding_window_size")).empty()) continue;
-    const auto size = [&](const char* name) { return table.integer(row, column(name)); };
-    const AttentionShape shape{.batch = size("batch_size"),
-                               .q_len = size("q_seqlen"),
-                               .kv_len = size("kv_seqlen"),
-                               .heads = size("num_q_heads"),
-                               .kv_heads = size("num_kv_heads"),
-                               .qk_dim = size("head_dim_qk"),
-                               .v_dim = size("head_dim_vo"),
-                               .causal = table.text(row, column("attn_mask")) == "top_left",
+    const TableFields fields(table, row);
+    if (fields.text("gpu_name") != gpu || fields.text("data_type") != "bfloat16") continue;
+    if (!fields.text("sliding_window_size").empty()) continue;
+    const AttentionShape shape{.batch = fields.integer_or_zero("batch_size"),
+                               .q_len = fields.integer_or_zero("q_seqlen"),
+                               .kv_len = fields.integer_or_zero("kv_seqlen"),
+                               .heads = fields.integer_or_zero("num_q_heads"),
+                               .kv_heads = fields.integer_or_zero("num_kv_heads"),
+                               .qk_dim = fields.integer_or_zero("head_dim_qk"),
+                               .v_dim = fields.integer_or_zero("head_dim_vo"),
+                               .causal = fields.text("attn_mask") == "top_left",
                                .window = 0};
     if (shape.q_len != shape.kv_len) continue;
-    const bool backward = table.text(row, column("pass")) == "bwd";
-    const bool slow_kernel = backward && table.text(row, column("deterministic_bwd")) == "True";
-    (slow_kernel ? deterministic : samples).push_back({shape, backward, table.number(row, column("time_ms")) * 1e-3});
+    const bool backward = fields.text("pass") == "bwd";
+    const bool slow_kernel = backward && fields.text("deterministic_bwd") == "True";
+    (slow_kernel ? deterministic : samples).push_back({shape, backward, fields.number_or_zero("time_ms") * 1e-3});
   }
-  // The deterministic backward is another kernel; it stands in where nothing else was measured (192/128 on H200).
+  // The deterministic backward is another kernel. It is used where nothing else was measured (192/128 on H200).
   for (const AttentionSample& sample : deterministic) {
     const auto same = [&](const AttentionSample& s) { return s.backward && s.shape == sample.shape; };
     if (std::none_of(samples.begin(), samples.end(), same)) samples.push_back(sample);
@@ -113,36 +114,37 @@ Samples read_cudnn_samples(const Table& table, const std::string& gpu) {
   return samples;
 }
 
-Samples read_published_samples(const Table& table, const std::string& gpu, const std::string& implementation) {
+Samples read_published_samples(const CsvTable& table, const std::string& gpu, const std::string& implementation) {
   Samples samples;
-  const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, column("gpu")) != gpu || table.text(row, column("impl")) != implementation) continue;
-    const bool backward = table.text(row, column("pass")) == "bwd";
-    // Only the backward pass has another kernel where it is to be deterministic: of the forward one this is a second measurement.
-    if (backward && table.text(row, column("deterministic")) == "True") continue;
-    const std::int64_t s = table.integer(row, column("seqlen"));
-    const std::int64_t d = table.integer(row, column("head_dim"));
-    const std::int64_t stated = table.integer(row, column("heads"));
+    const TableFields fields(table, row);
+    if (fields.text("gpu") != gpu || fields.text("impl") != implementation) continue;
+    const bool backward = fields.text("pass") == "bwd";
+    // Only the backward pass has a separate deterministic kernel. Forward rows with the flag are repeated measurements.
+    if (backward && fields.text("deterministic") == "True") continue;
+    const std::int64_t s = fields.integer_or_zero("seqlen");
+    const std::int64_t d = fields.integer_or_zero("head_dim");
+    const std::int64_t stated = fields.integer_or_zero("heads");
     const std::int64_t heads = stated > 0 ? stated : 2048 / d;
-    const AttentionShape shape{table.integer(row, column("batch")),         s, s, heads, heads, d, d,
-                               table.text(row, column("causal")) == "True", 0};
-    samples.push_back(
-        {shape, backward, attention_flops(shape, backward) / (table.number(row, column("tflops")) * 1e12)});
+    const bool causal = fields.text("causal") == "True";
+    const AttentionShape shape{fields.integer_or_zero("batch"), s, s, heads, heads, d, d, causal, 0};
+    const double flops_per_second = fields.number_or_zero("tflops") * 1e12;
+    samples.push_back({shape, backward, attention_flops(shape, backward) / flops_per_second});
   }
   return samples;
 }
 
-Samples read_serving_samples(const Table& table, const std::string& framework, bool causal) {
+Samples read_serving_samples(const CsvTable& table, const std::string& framework, bool causal) {
   Samples samples;
-  const std::size_t source = table.column("src");
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (!table.text(row, source).starts_with(framework)) continue;
-    const auto size = [&](const char* name) { return table.integer(row, table.column(name)); };
-    if (size("s") < 256) continue;
-    const std::int64_t kv_heads = size("kvh") > 0 ? size("kvh") : size("h");
-    const AttentionShape shape{size("b"), size("s"), size("s"), size("h"), kv_heads, size("d"), size("d"), causal, 0};
-    samples.push_back({shape, false, table.number(row, table.column("latency_us")) * 1e-6});
+    const TableFields fields(table, row);
+    if (!fields.text("src").starts_with(framework)) continue;
+    const std::int64_t s = fields.integer_or_zero("s"), heads = fields.integer_or_zero("h"),
+                       kv_heads = fields.integer_or_zero("kvh"), d = fields.integer_or_zero("d");
+    if (s < 256) continue;
+    const AttentionShape shape{
+        fields.integer_or_zero("b"), s, s, heads, kv_heads > 0 ? kv_heads : heads, d, d, causal, 0};
+    samples.push_back({shape, false, fields.number_or_zero("latency_us") * 1e-6});
   }
   return samples;
 }

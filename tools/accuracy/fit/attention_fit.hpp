@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/cost/attention.hpp"
+#include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/fit.hpp"
-#include "tools/accuracy/fit/table.hpp"
 
 namespace tracecast::accuracy {
 
@@ -21,16 +21,16 @@ struct AttentionSample {
 };
 
 /// Training kernels of cuDNN in bf16 on one GPU ("NVIDIA H200"), without sliding windows.
-std::vector<AttentionSample> read_cudnn_samples(const Table& table, const std::string& gpu);
+std::vector<AttentionSample> read_cudnn_samples(const CsvTable& table, const std::string& gpu);
 
 /// Rows of the published FlashAttention tables of one implementation ("FA2", "FA3", "FA4"), without the deterministic
 /// backward kernels.
 /// Where the number of heads is not stated it is 2048 / head size, as in FlashAttention's own benchmark.
-std::vector<AttentionSample> read_published_samples(const Table& table, const std::string& gpu,
+std::vector<AttentionSample> read_published_samples(const CsvTable& table, const std::string& gpu,
                                                     const std::string& implementation);
 
 /// Serving kernels (prefill) of one framework ("vllm"): forward only, s >= 256.
-std::vector<AttentionSample> read_serving_samples(const Table& table, const std::string& framework, bool causal);
+std::vector<AttentionSample> read_serving_samples(const CsvTable& table, const std::string& framework, bool causal);
 
 /// The samples of one head size and mask.
 std::vector<AttentionSample> select(const std::vector<AttentionSample>& samples, std::int64_t head_dim, bool causal);

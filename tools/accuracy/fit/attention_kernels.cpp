@@ -45,7 +45,7 @@ AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::
 
 /// FlashAttention 2 on Hopper, without mask. With head size 128 there are three lengths, and one kernel measured twice differs by
 /// 4 %: what it loses per row is taken from the five lengths of head size 64.
-AttentionModel fa2_on_hopper(const Table& published, std::int64_t head_dim) {
+AttentionModel fa2_on_hopper(const CsvTable& published, std::int64_t head_dim) {
   const Samples samples = read_published_samples(published, "H100-class(Hopper)", "FA2");
   const std::string data = "published-tables flash_attention_tflops, Hopper, FA2";
   const AttentionModel narrow = fit_both("fa2", samples, 64, false, kH100, data);
@@ -74,7 +74,7 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
 }
 
 /// Forward curve of a server's prefill, whose fixed cost and work on each token are fitted along.
-AttentionCurve serving_curve(const Table& table, const std::string& framework, std::int64_t head_dim,
+AttentionCurve serving_curve(const CsvTable& table, const std::string& framework, std::int64_t head_dim,
                              const GpuPeak& gpu) {
   return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, {-1});
 }

@@ -12,12 +12,13 @@ namespace tracecast::accuracy {
 
 /// The tables that attention is fitted to.
 struct AttentionTables {
-  const Table* cudnn = nullptr;         ///< cudnn-frontend/sdpa_training_fwd_bwd.csv
-  const Table* published = nullptr;     ///< published-tables/flash_attention_tflops.csv
-  const Table* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
-  const Table* serving_h100 = nullptr;
-  const Table* serving_b200 = nullptr;
-  const Table* serving_rtx_pro = nullptr;  ///< when the GPU is an RTX PRO 6000, whose kernels are not the data centre's
+  const CsvTable* cudnn = nullptr;         ///< cudnn-frontend/sdpa_training_fwd_bwd.csv
+  const CsvTable* published = nullptr;     ///< published-tables/flash_attention_tflops.csv
+  const CsvTable* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
+  const CsvTable* serving_h100 = nullptr;
+  const CsvTable* serving_b200 = nullptr;
+  const CsvTable* serving_rtx_pro =
+      nullptr;  ///< when the GPU is an RTX PRO 6000, whose kernels are not the data centre's
 };
 
 /// Time of an attention kernel that is not its work. A guess until traces are recorded

@@ -23,12 +23,12 @@ struct Gpu {
   const char* row;  ///< in the table of data sheets
   const char* architecture;
   double usable_gib;            ///< what a program can allocate at most
-  const char* gemm_table;       ///< aiconfigurator's name, "" when its GEMMs were not measured
-  const char* based_on;         ///< profile whose kernels this one borrows, "" for none
+  const char* gemm_table = "";  ///< aiconfigurator's name, "" when its GEMMs were not measured
+  const char* based_on = "";    ///< profile whose kernels this one borrows, "" for none
   double efficiency = 1;        ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
-  int dies = 1;                 ///< rows of the table of data sheets that make up this GPU
+  int dies = 1;                 ///< how many times the row of the table of data sheets makes up this GPU
   double in_training_gemm = 1;  ///< further factor on GEMM time in training
-  const char* note;             ///< what was assumed
+  const char* note = "";        ///< what was assumed
 };
 
 std::span<const Gpu> catalogue();

@@ -1,12 +1,10 @@
+/// \file
 /// Fits the corrections of NCCL's model to measured collectives and prints how well the forecasts then agree.
 ///
-///   fit_collectives DATA TOPOLOGIES            the table, with the tunings as they are
-///   fit_collectives DATA TOPOLOGIES --fit      fits, writes the tunings into TOPOLOGIES/*.json, then the table
-///   … --held-out                                     also by tunings that have not seen the source, fitted for this only
-///   … --document FILE                                puts the table behind the last heading of a Markdown file
+///   fit_collectives --data DIR --topologies topologies         the table, with the tunings as they are
+///   fit_collectives --data DIR --topologies topologies --fit   fits, writes the tunings, then the table
 ///
-/// DATA holds collectives/ (the public benchmarks; not part of this repository).
-#include <cstdio>
+/// DIR holds collectives/, public benchmarks that are not shipped with the project.
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -14,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/io/files.hpp"
@@ -23,8 +22,6 @@
 
 namespace tracecast::accuracy {
 namespace {
-
-constexpr const char* kUsage = "usage: fit_collectives DATA TOPOLOGIES [--fit] [--held-out] [--document FILE]\n";
 
 struct Options {
   std::filesystem::path data;
@@ -151,37 +148,25 @@ Result<void> run(const Options& options) {
   return options.document.empty() ? Result<void>{} : write_document(options.document, table);
 }
 
-/// False for a wrong command line.
-bool parse(int argc, char** argv, Options& options) {
-  if (argc < 3) return false;
-  options.data = argv[1];
-  options.topologies = argv[2];
-  for (int i = 3; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--fit")
-      options.fit = true;
-    else if (argument == "--held-out")
-      options.held_out = true;
-    else if (argument == "--document" && i + 1 < argc)
-      options.document = argv[++i];
-    else
-      return false;
-  }
-  return true;
-}
-
 }  // namespace
 }  // namespace tracecast::accuracy
 
 int main(int argc, char** argv) {
   using namespace tracecast::accuracy;
+  CLI::App app("Compares forecasts of collectives with public measurements, and fits the corrections of NCCL's model.");
   Options options;
-  if (!parse(argc, argv, options)) {
-    std::fputs(kUsage, stderr);
-    return 2;
-  }
-  const tracecast::Result<void> result = run(options);
-  if (result) return 0;
-  fmt::print(stderr, "{}\n", tracecast::to_string(result.error()));
-  return 2;
+  app.add_option("--data", options.data, "the folder with collectives/")->required()->check(CLI::ExistingDirectory);
+  app.add_option("--topologies", options.topologies, "the folder of topology files")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_flag("--fit", options.fit, "fit first, and write the tunings into the topology files");
+  app.add_flag("--held-out", options.held_out,
+               "add errors by tunings that have not seen the source, fitted for this only");
+  app.add_option("--document", options.document, "also put the table behind the last heading of this Markdown file");
+  CLI11_PARSE(app, argc, argv);
+  const tracecast::Result<void> done = run(options);
+  if (done) return 0;
+  fmt::print(stderr, "{}\n", tracecast::to_string(done.error()));
+  constexpr int kBadInput = 2;
+  return kBadInput;
 }

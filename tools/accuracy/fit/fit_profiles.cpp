@@ -1,5 +1,9 @@
-/// Fits profiles to the public measurements (docs/references.md) and writes them:
-/// `fit_profiles --data DIR --all --out kernels/profiles`.
+/// \file
+/// Fits GPU profiles to public measurements (docs/references.md) and writes them:
+///
+///   fit_profiles --data DIR --all --out kernels/profiles
+///
+/// DIR holds kernels/ and gpu-specs/, measurements of others that are not shipped with the project.
 #include <filesystem>
 #include <string>
 
@@ -47,7 +51,7 @@ std::string names() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Fits GPU profiles to public measurements. Held-out mean |log error| per group is printed.");
+  CLI::App app("Fits GPU profiles to public measurements and prints the held-out mean |log error| of each group.");
   Options options;
   app.add_option("--data", options.data, "the folder with kernels/ and gpu-specs/")->required();
   app.add_option("--gpu", options.gpu, "one of: " + names());
@@ -56,7 +60,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   constexpr int kBadInput = 2;
   if (!options.all && find_gpu(options.gpu) == nullptr) {
-    fmt::print(stderr, "--gpu = '{}': is unknown (allowed: {}, or --all)\n", options.gpu, names());
+    fmt::print(stderr, "--gpu = '{}': unknown GPU (allowed: {}, or --all)\n", options.gpu, names());
     return kBadInput;
   }
   const Result<void> done = write_profiles(options);

@@ -1,7 +1,10 @@
-/// Fits the in-training factors of the shipped profiles to the published runs of scenarios/published, one GPU architecture at
-/// a time, and writes them into the profiles: `fit_training --root .`, after `fit_profiles --all`. Prints every run.
-/// Architectures that no run is known of borrow.
-/// `fit_training --root . --document FILE` fits nothing and writes the table of all published runs as they are forecast.
+/// \file
+/// Fits the in-training factors of the shipped profiles to the runs of scenarios/published, one GPU architecture at a time:
+///
+///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints every run
+///   fit_training --root . --document FILE   fits nothing; writes the table of all published runs as they are forecast
+///
+/// An architecture without a run borrows its factors.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -45,15 +48,9 @@ Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& r
   return runs;
 }
 
-void apply(const TrainingFit& fit, Profile& profile) {
-  InTraining& factors = profile.in_training;
-  factors.gemm *= fit.gemm;
-  factors.gemm_fp8 *= fit.gemm;
-  factors.gemm_fp8_block *= fit.gemm;
-  factors.gemm_fp4 *= fit.gemm;
-  factors.attention *= fit.attention;
-  factors.memory *= fit.memory;
-  factors.softmax *= fit.memory;
+/// The factors of a fit, and where they come from.
+void record(const TrainingFit& fit, InTraining& factors) {
+  apply(fit, factors);
   factors.fit.data = fmt::format(
       "docs/references.md#in-training-factors, then {} runs of scenarios/published on this architecture (fit_training)",
       fit.runs.size());
@@ -125,7 +122,7 @@ Result<void> fit_all(const fs::path& root) {
       Result<Profile> profile = read_profile(file);
       if (!profile) return tl::unexpected(profile.error());
       if (profile->architecture != architecture) continue;
-      apply(fit, *profile);
+      record(fit, profile->in_training);
       if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
     }
   }

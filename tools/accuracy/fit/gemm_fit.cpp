@@ -6,6 +6,7 @@
 #include <future>
 
 #include "tools/accuracy/held_out.hpp"
+#include "tools/accuracy/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -93,19 +94,15 @@ std::vector<GemmSample> thinned(const std::vector<GemmSample>& samples) {
 
 bool is_large(const GemmShape& shape) { return std::min({shape.m, shape.n, shape.k}) >= 1024; }
 
-GemmSamples read_gemm_samples(const Table& table, const std::string& dtype) {
-  const std::size_t source = table.column("src");
-  const std::size_t type = table.column("dtype");
-  const std::size_t m = table.column("m");
-  const std::size_t n = table.column("n");
-  const std::size_t k = table.column("k");
-  const std::size_t latency = table.column("latency_us");
+GemmSamples read_gemm_samples(const CsvTable& table, const std::string& dtype) {
   GemmSamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, type) != dtype || table.text(row, source).starts_with("vllm")) continue;
-    const GemmShape shape{table.integer(row, m), table.integer(row, n), table.integer(row, k)};
+    const TableFields fields(table, row);
+    const std::string& source = fields.text("src");
+    if (fields.text("dtype") != dtype || source.starts_with("vllm")) continue;
+    const GemmShape shape{fields.integer_or_zero("m"), fields.integer_or_zero("n"), fields.integer_or_zero("k")};
     auto& part = held_out_weight(shape.n, shape.k) ? samples.held_out : samples.fitted;
-    part.push_back({shape, table.number(row, latency) * 1e-6, aiconfigurator_loop(table.text(row, source))});
+    part.push_back({shape, fields.number_or_zero("latency_us") * 1e-6, aiconfigurator_loop(source)});
   }
   return samples;
 }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "sim/cost/gemm.hpp"
+#include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/fit.hpp"
-#include "tools/accuracy/fit/table.hpp"
 #include "tools/accuracy/gemm_benchmark.hpp"
 
 namespace tracecast::accuracy {
@@ -25,7 +25,7 @@ struct GemmSamples {
 
 /// Rows of an aiconfigurator GEMM table of one data type ("bfloat16", "fp8", "fp8_block", "nvfp4"), split by (n, k) pair.
 /// Only sources with random operands: vLLM's rows ran on zeros, which draw less power and are 5-12 % too fast.
-GemmSamples read_gemm_samples(const Table& table, const std::string& dtype);
+GemmSamples read_gemm_samples(const CsvTable& table, const std::string& dtype);
 
 /// True when m, n and k are at least 1024: the multiplications that a training step is made of.
 bool is_large(const GemmShape& shape);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tools/accuracy/table_fields.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -13,20 +15,20 @@ struct Row {
 };
 
 /// The rows of one operator and direction: layout of a matmul ("TN", "NN", "NT") or stage of a group_matmul.
-std::vector<Row> read_rows(const Table& table, const std::string& op, const std::string& direction) {
+std::vector<Row> read_rows(const CsvTable& table, const std::string& op, const std::string& direction) {
   const bool grouped = op == "group_matmul";
   std::vector<Row> rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    const auto text = [&](const char* name) { return table.text(row, table.column(name)); };
-    const auto size = [&](const char* name) { return table.integer(row, table.column(name)); };
-    if (text("op") != op || text(grouped ? "stage" : "layout") != direction) continue;
-    if (grouped && text("dtype") != "bf16") continue;
+    const TableFields fields(table, row);
+    const auto size = [&](const char* column) { return fields.integer_or_zero(column); };
+    if (fields.text("op") != op || fields.text(grouped ? "stage" : "layout") != direction) continue;
+    if (grouped && fields.text("dtype") != "bf16") continue;
     GemmShape shape = grouped ? GemmShape{size("M"), size("N"), size("K"), size("ng"), false}
                               : GemmShape{size("m"), size("n"), size("k"), std::max<std::int64_t>(size("b"), 1), false};
-    shape.accumulate_fp32 = text("accumulate") == "True";
+    shape.accumulate_fp32 = fields.text("accumulate") == "True";
     const double flops = 2.0 * static_cast<double>(shape.batch * shape.m * shape.n) * static_cast<double>(shape.k);
-    const double peak = table.number(row, table.column("peak_tflops")) * 1e12;
-    rows.push_back({shape, flops / (peak * table.number(row, table.column("efficiency")))});
+    const double peak = fields.number_or_zero("peak_tflops") * 1e12;
+    rows.push_back({shape, flops / (peak * fields.number_or_zero("efficiency"))});
   }
   return rows;
 }
@@ -40,7 +42,7 @@ LogError ratio(const std::vector<Row>& rows, const GemmModel& model, const GpuPe
 
 }  // namespace
 
-Layouts read_layouts(const Table& simumax, const GemmModel& model, const GpuPeak& gpu) {
+Layouts read_layouts(const CsvTable& simumax, const GemmModel& model, const GpuPeak& gpu) {
   const double forward = std::exp(ratio(read_rows(simumax, "matmul", "TN"), model, gpu).bias());
   const auto relative = [&](const std::string& op, const std::string& direction) {
     return std::exp(ratio(read_rows(simumax, op, direction), model, gpu).bias()) / forward;

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "sim/cost/gemm.hpp"
+#include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/fit.hpp"
-#include "tools/accuracy/fit/table.hpp"
 
 namespace tracecast::accuracy {
 
@@ -17,7 +17,7 @@ struct Layouts {
   int samples = 0;           ///< grouped multiplications
   double residual = 0;       ///< of the grouped ones
 };
-Layouts read_layouts(const Table& simumax, const GemmModel& model, const GpuPeak& gpu);
+Layouts read_layouts(const CsvTable& simumax, const GemmModel& model, const GpuPeak& gpu);
 
 /// Geometric mean of the factors.
 Layouts mean(const Layouts& a, const Layouts& b);

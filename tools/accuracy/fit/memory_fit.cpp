@@ -1,6 +1,7 @@
 #include "tools/accuracy/fit/memory_fit.hpp"
 
 #include "sim/base/result.hpp"
+#include "tools/accuracy/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -18,15 +19,15 @@ MemoryModel best_model(const MemorySamples& samples, double bandwidth) {
 }
 
 /// Bytes of one operator over `tokens` tokens, in 16 bit.
-std::int64_t vidur_traffic(const Table& table, std::size_t row, const std::string& column) {
-  const auto size = [&](const char* name) { return table.integer(row, table.column(name)); };
+std::int64_t vidur_traffic(const TableFields& fields, const std::string& column) {
+  const auto size = [&](const char* name) { return fields.integer_or_zero(name); };
   const std::int64_t tokens = size("num_tokens");
   const std::int64_t hidden = size("n_embd");
   const std::int64_t tp = size("num_tensor_parallel_workers");
   if (column == "add_ms") return 3 * 2 * tokens * hidden;
   if (column == "emb_ms") return 2 * 2 * tokens * hidden;
   if (column == "mlp_act_ms") {
-    const bool gated = table.text(row, table.column("use_gated_mlp")) == "True";
+    const bool gated = fields.text("use_gated_mlp") == "True";
     return (gated ? 3 : 2) * 2 * tokens * size("n_expanded_embd") / tp;
   }
   TRACECAST_ASSERT(column == "attn_rope_ms", "a column that is read has its traffic");
@@ -35,39 +36,39 @@ std::int64_t vidur_traffic(const Table& table, std::size_t row, const std::strin
 
 }  // namespace
 
-MemorySamples read_vidur_samples(const Table& table, const std::string& column) {
+MemorySamples read_vidur_samples(const CsvTable& table, const std::string& column) {
   constexpr double kTimerLimit = 20e-6;
-  const std::size_t time = table.column(column);
   MemorySamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    const double seconds = table.number(row, time) * 1e-3;
-    if (!(seconds >= kTimerLimit)) continue;
-    samples.push_back({Bytes{vidur_traffic(table, row, column)}, seconds, table.integer(row, table.column("n_embd"))});
+    const TableFields fields(table, row);
+    const double seconds = fields.number_or_zero(column.c_str()) * 1e-3;
+    if (seconds < kTimerLimit) continue;
+    samples.push_back({Bytes{vidur_traffic(fields, column)}, seconds, fields.integer_or_zero("n_embd")});
   }
   return samples;
 }
 
-MemorySamples read_norm_samples(const Table& table, const std::string& gpu, bool backward) {
+MemorySamples read_norm_samples(const CsvTable& table, const std::string& gpu, bool backward) {
   MemorySamples samples;
-  const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, column("gpu_name")) != gpu || table.text(row, column("backend")) != "cudnn") continue;
-    const double seconds = table.number(row, column(backward ? "bwd_time_ms" : "fwd_time_ms")) * 1e-3;
-    const std::int64_t elements = table.integer(row, column("N")) * table.integer(row, column("C"));
+    const TableFields fields(table, row);
+    if (fields.text("gpu_name") != gpu || fields.text("backend") != "cudnn") continue;
+    const double seconds = fields.number_or_zero(backward ? "bwd_time_ms" : "fwd_time_ms") * 1e-3;
+    const std::int64_t width = fields.integer_or_zero("C");
     if (seconds > 0)
-      samples.push_back({Bytes{(backward ? 6 : 4) * elements}, seconds, table.integer(row, column("C"))});
+      samples.push_back({Bytes{(backward ? 6 : 4) * fields.integer_or_zero("N") * width}, seconds, width});
   }
   return samples;
 }
 
-MemorySamples read_quantise_samples(const Table& table, const std::string& gpu) {
+MemorySamples read_quantise_samples(const CsvTable& table, const std::string& gpu) {
   MemorySamples samples;
-  const auto column = [&](const char* name) { return table.column(name); };
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    if (table.text(row, column("gpu")) != gpu || table.text(row, column("kernel_source")) == "sglang") continue;
-    const std::int64_t m = table.integer(row, column("m"));
-    const std::int64_t k = table.integer(row, column("k"));
-    samples.push_back({Bytes{3 * m * k}, table.number(row, column("latency_us")) * 1e-6, k});
+    const TableFields fields(table, row);
+    if (fields.text("gpu") != gpu || fields.text("kernel_source") == "sglang") continue;
+    const std::int64_t k = fields.integer_or_zero("k");
+    const Bytes traffic{3 * fields.integer_or_zero("m") * k};
+    samples.push_back({traffic, fields.number_or_zero("latency_us") * 1e-6, k});
   }
   return samples;
 }

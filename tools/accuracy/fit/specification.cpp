@@ -5,19 +5,20 @@
 #include <optional>
 #include <utility>
 
+#include "tools/accuracy/table_fields.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
-std::optional<std::size_t> row_of(const Table& table, const std::string& name) {
-  const std::size_t column = table.column("name");
+std::optional<std::size_t> row_of(const CsvTable& table, const std::string& name) {
   for (std::size_t row = 0; row < table.rows(); ++row)
-    if (table.text(row, column) == name) return row;
+    if (table.text(row, "name") == name) return row;
   return std::nullopt;
 }
 
 }  // namespace
 
-Result<Profile> read_specification(const Table& table, const std::string& row_name, const std::string& architecture,
+Result<Profile> read_specification(const CsvTable& table, const std::string& row_name, const std::string& architecture,
                                    double usable_gib) {
   // The columns of dense peaks in TFLOP/s, and the precisions that run at them.
   constexpr std::array<std::pair<const char*, Precision>, 7> kPeaks{{{"fp32", Precision::fp32},
@@ -28,7 +29,8 @@ Result<Profile> read_specification(const Table& table, const std::string& row_na
                                                                      {"fp8", Precision::mxfp8},
                                                                      {"fp4", Precision::nvfp4}}};
   if (const std::optional<std::size_t> row = row_of(table, row_name)) {
-    const auto number = [&](const char* column) { return table.number(*row, table.column(column)); };
+    const TableFields fields(table, *row);
+    const auto number = [&](const char* column) { return fields.number_or_zero(column); };
     Profile profile;
     profile.gpu = row_name;
     profile.kind = "specification";
@@ -42,13 +44,13 @@ Result<Profile> read_specification(const Table& table, const std::string& row_na
     if (number("pcie_GBps_dir") > 0) profile.host_bandwidth = number("pcie_GBps_dir") * 1e9;
     return profile;
   }
-  return fail({table.name(), 0, "", row_name, "is not a row of the table"});
+  return fail({table.file(), 0, "", row_name, "is not a row of the table"});
 }
 
-double l2_cache(const Table& table, const std::string& row_name) {
+double l2_cache(const CsvTable& table, const std::string& row_name) {
   const std::optional<std::size_t> row = row_of(table, row_name);
   TRACECAST_ASSERT(row, "the row was read before");
-  return table.number(*row, table.column("l2_MB")) * 1e6;
+  return TableFields(table, *row).number_or_zero("l2_MB") * 1e6;
 }
 
 GpuPeak peak_of(const Profile& profile, Precision precision) {

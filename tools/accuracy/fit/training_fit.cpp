@@ -28,14 +28,7 @@ TrainingFit from_logarithms(const std::vector<double>& x) {
 }
 
 double step_time(Scenario scenario, const TrainingFit& fit) {
-  InTraining& factors = scenario.profile.in_training;
-  factors.gemm *= fit.gemm;
-  factors.gemm_fp8 *= fit.gemm;
-  factors.gemm_fp8_block *= fit.gemm;
-  factors.gemm_fp4 *= fit.gemm;
-  factors.attention *= fit.attention;
-  factors.memory *= fit.memory;
-  factors.softmax *= fit.memory;
+  apply(fit, scenario.profile.in_training);
   const Result<ForecastRun> run = forecast(scenario);
   TRACECAST_ASSERT(run.has_value(), "runs to be fitted can be forecast");
   return run->forecast.step_time_s;
@@ -55,15 +48,16 @@ TrainingFit minimise(const std::vector<Scenario>& runs) {
 
 }  // namespace
 
-std::vector<RunLine> forecast_runs(const std::vector<Scenario>& runs, const TrainingFit& fit) {
-  std::vector<RunLine> lines;
-  for (const Scenario& run : runs) lines.push_back({run.name, step_time(run, fit), run.measured->step_time_s});
-  return lines;
+void apply(const TrainingFit& fit, InTraining& factors) {
+  for (double* gemm : {&factors.gemm, &factors.gemm_fp8, &factors.gemm_fp8_block, &factors.gemm_fp4}) *gemm *= fit.gemm;
+  factors.attention *= fit.attention;
+  factors.memory *= fit.memory;
+  factors.softmax *= fit.memory;
 }
 
 TrainingFit fit_training(const std::vector<Scenario>& runs) {
   TrainingFit fit = minimise(runs);
-  fit.runs = forecast_runs(runs, fit);
+  for (const Scenario& run : runs) fit.runs.push_back({run.name, step_time(run, fit), run.measured->step_time_s});
   for (const RunLine& run : fit.runs)
     fit.residual += std::abs(std::log(run.predicted_s / run.measured_s)) / static_cast<double>(runs.size());
   return fit;

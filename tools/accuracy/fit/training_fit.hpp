@@ -26,8 +26,8 @@ struct TrainingFit {
   std::vector<RunLine> runs;
 };
 
-/// Forecasts of `runs` with the factors of `fit` on top of their profiles.
-std::vector<RunLine> forecast_runs(const std::vector<Scenario>& runs, const TrainingFit& fit);
+/// Multiplies the factors of a profile by those of a fit.
+void apply(const TrainingFit& fit, InTraining& factors);
 
 /// Minimises the log errors (squared, linear for outliers) of all runs of one GPU family together, held near 1 by log-normal priors (10 % on
 /// GEMM, 20 % on attention, 40 % on memory-bound work: bootstrap ranges and spread between GPUs of
