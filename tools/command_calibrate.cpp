@@ -1,4 +1,5 @@
-/// tracecast calibrate: fit factors to published runs with cross-validation, or a scale to one's own runs.
+/// \file
+/// tracecast calibrate: fits factors to published runs with cross-validation, or a scale to the user's own runs.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -32,17 +33,10 @@ struct Options {
   int threads = 1;
 };
 
-/// A file, or the name of a shipped table.
-Result<CsvTable> read_table(const DataPaths& data, const std::string& name) {
-  std::error_code code;
-  const fs::path shipped = data.scenarios / "runs" / (name + ".csv");
-  return CsvTable::read(!fs::exists(name, code) && fs::exists(shipped, code) ? shipped : fs::path(name));
-}
-
 Result<ExitCode> fit_published(const Options& options, const DataPaths& data, const Context& context) {
   const Result<RowLibrary> library = RowLibrary::open(data);
   if (!library) return tl::unexpected(library.error());
-  const Result<CsvTable> table = read_table(data, options.published);
+  const Result<CsvTable> table = read_run_table(data, options.published);
   if (!table) return tl::unexpected(table.error());
   Progress progress("forecasting", context.show_progress);
   const ValidateOptions how{.threads = options.threads,
@@ -57,8 +51,8 @@ Result<ExitCode> fit_published(const Options& options, const DataPaths& data, co
   return ExitCode::done;
 }
 
-/// The runs that are asked about: the row of this id, or all whose step time is empty.
-std::vector<const RowForecast*> asked(const std::vector<RowForecast>& rows, const std::string& id) {
+/// The row of this id, or all rows without a step time.
+std::vector<const RowForecast*> requested(const std::vector<RowForecast>& rows, const std::string& id) {
   std::vector<const RowForecast*> found;
   for (const RowForecast& row : rows)
     if (id.empty() ? row.forecast_made() && !row.out_of_memory && row.measured_s <= 0 : row.id == id)
@@ -82,14 +76,14 @@ Result<void> write_profile(const Options& options, const DataPaths& data, const 
   return write_file(options.out, to_json(*profile));
 }
 
-/// One sentence about a run that is asked about; the factor on its forecast, when there is one.
-std::optional<double> tell(const CsvTable& table, const RowForecast& row,
-                           const std::vector<const RowForecast*>& known) {
+/// Prints one sentence about a requested run. Returns the factor on its forecast, when there is one.
+std::optional<double> print_scale(const CsvTable& table, const RowForecast& row,
+                                  const std::vector<const RowForecast*>& known) {
   const std::optional<double> scale = own_scale(table, row, known);
   if (!scale) {
     fmt::print(
-        "{}: fewer than three measured runs are like it (same GPU, similar model, layout and batch);\n"
-        "a scale from others would do harm. Its forecast stays {:.4g} s.\n",
+        "{}: fewer than three measured runs are similar (same GPU, similar model, layout and batch);\n"
+        "a scale from other runs would do harm. The forecast stays {:.4g} s.\n",
         row.id, row.predicted_s);
     return scale;
   }
@@ -103,21 +97,21 @@ std::optional<double> tell(const CsvTable& table, const RowForecast& row,
 Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
   const Result<RowLibrary> library = RowLibrary::open(data);
   if (!library) return tl::unexpected(library.error());
-  const Result<CsvTable> table = read_table(data, options.runs);
+  const Result<CsvTable> table = read_run_table(data, options.runs);
   if (!table) return tl::unexpected(table.error());
   const Result<std::vector<RowForecast>> rows = validate(*table, *library, {.threads = options.threads});
   if (!rows) return tl::unexpected(rows.error());
-  const std::vector<const RowForecast*> runs = asked(*rows, options.like);
+  const std::vector<const RowForecast*> runs = requested(*rows, options.like);
   if (runs.empty() && options.like.empty())
-    return wrong("--like", "", "is needed: the id of the run that is asked about, since every run has a step time");
-  if (runs.empty()) return wrong("--like", options.like, "is no id of a run in the table");
+    return wrong("--like", "", "is required: the id of a run, since every run has a step time");
+  if (runs.empty()) return wrong("--like", options.like, "not an id of a run in the table");
   if (!runs.front()->forecast_made())
     return wrong("--like", options.like, "cannot be forecast: " + runs.front()->skipped);
   if (runs.size() > 1 && !options.out.empty()) return wrong("--out", options.out, "needs --like: one run of several");
   const std::vector<const RowForecast*> known = scored(*rows);
   ExitCode code = ExitCode::done;
   for (const RowForecast* row : runs) {
-    const std::optional<double> scale = tell(*table, *row, known);
+    const std::optional<double> scale = print_scale(*table, *row, known);
     if (!scale) code = ExitCode::no;
     if (!scale || options.out.empty()) continue;
     const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
@@ -147,11 +141,10 @@ Run add_calibrate(CLI::App& app) {
              "fit factors to a table of runs, cross-validated by leaving out whole sources; --out: also as a page")
           ->type_name("RUNS");
   CLI::Option* runs =
-      app.add_option("--runs", options->runs, "your own runs: scale the forecast of one to three that are like it")
+      app.add_option("--runs", options->runs, "your own runs: scale the forecast of one by three similar ones")
           ->type_name("RUNS")
           ->excludes(published);
-  app.add_option("--like", options->like,
-                 "with --runs: id of the run that is asked about; else all without a step time")
+  app.add_option("--like", options->like, "with --runs: id of the run to forecast; else all without a step time")
       ->type_name("ID")
       ->needs(runs);
   app.add_option("--out", options->out, "with --runs: write a profile with that scale there, for cluster.profile")

@@ -1,4 +1,5 @@
-/// tracecast validate: forecast every run of a table of measurements, and score the forecasts.
+/// \file
+/// tracecast validate: forecasts every run of a table of measurements, and scores the forecasts.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -47,9 +48,7 @@ struct Options {
 Result<void> check_column(const CsvTable& table, const std::string& by) {
   if (by.empty() || by == "architecture" || by == "stack" || table.has(by)) return {};
   const std::string meant = nearest_match(by, table.header());
-  return fail(Diagnostic{
-      "", 0, "--by", by,
-      meant.empty() ? "is no column of the table" : "is no column of the table (did you mean '" + meant + "'?)"});
+  return wrong("--by", by, "not a column of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
 }
 
 Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows,
@@ -83,7 +82,7 @@ std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
   return files;
 }
 
-/// Tables of operators or collectives. Of a folder, tables of other things are left out, and said to be.
+/// Tables of operators or collectives. Other tables in a folder are not read, and listed.
 Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
   const bool collectives = options.kernels.empty();
   const std::vector<std::string>& names = collectives ? options.collectives : options.kernels;
@@ -91,7 +90,7 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
   std::vector<std::string> files;
   std::vector<std::string> others;
   std::vector<MeasuredSample> samples;
-  Progress progress("pricing", context.show_progress);
+  Progress progress("forecasting", context.show_progress);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     progress.update(static_cast<int>(i), static_cast<int>(paths.size()));
     const Result<CsvTable> table = CsvTable::read(paths[i]);
@@ -111,29 +110,29 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
     files.push_back(paths[i].string());
   }
   if (files.empty())
-    return wrong(collectives ? "--collectives" : "--kernels", names.front(), "has no table that is known");
+    return wrong(collectives ? "--collectives" : "--kernels", names.front(), "contains no known table");
   fmt::print("{}", options.json       ? samples_json(files, samples)
                    : options.markdown ? samples_markdown(samples, collectives)
                                       : samples_page(samples, collectives, context.style));
   if (!others.empty() && !options.json && !options.markdown)
-    fmt::print("{}", paragraph("  Not read, tables of other things: ", fmt::format("{}", fmt::join(others, ", ")),
-                               context.style));
+    fmt::print("{}",
+               paragraph("  Not read, other tables: ", fmt::format("{}", fmt::join(others, ", ")), context.style));
   return ExitCode::done;
 }
 
-/// The table with only the rows asked for, and with the values that it is to be forecast with instead.
+/// The table with only the requested rows, and with the changed columns.
 Result<CsvTable> narrowed(CsvTable table, const Options& options) {
   for (const std::string& id : options.only) {
     if (table.only("id", {id}).rows() > 0) continue;
     std::vector<std::string> ids;
     for (std::size_t row = 0; row < table.rows(); ++row) ids.push_back(table.text(row, "id"));
     const std::string meant = nearest_match(id, ids);
-    return wrong("--only", id, "is no id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
+    return wrong("--only", id, "not an id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
   }
   if (!options.only.empty()) table = table.only("id", options.only);
   for (const std::string& change : options.set) {
     const std::size_t equals = change.find('=');
-    if (equals == std::string::npos || equals == 0) return wrong("--set", change, "is not COLUMN=VALUE");
+    if (equals == std::string::npos || equals == 0) return wrong("--set", change, "expected COLUMN=VALUE");
     table = table.with(change.substr(0, equals), change.substr(equals + 1));
   }
   return table;
@@ -146,11 +145,8 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   if (!library) return tl::unexpected(library.error());
   if (!options.kernels.empty() || !options.collectives.empty()) return validate_samples(options, *library, context);
   if (options.table.empty())
-    return fail(Diagnostic{"", 0, "RUNS", "", "is missing: a table of runs (or --kernels or --collectives)"});
-  std::error_code code;
-  const fs::path shipped = data->scenarios / "runs" / (options.table + ".csv");
-  Result<CsvTable> table =
-      CsvTable::read(!fs::exists(options.table, code) && fs::exists(shipped, code) ? shipped : fs::path(options.table));
+    return fail(Diagnostic{"", 0, "RUNS", "", "is required: a table of runs (or --kernels or --collectives)"});
+  Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
   table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
@@ -199,7 +195,7 @@ Run add_validate(CLI::App& app) {
       ->type_name("ID")
       ->excludes(kernels)
       ->excludes(collectives);
-  app.add_option("--set", options->set, "forecast the runs as if this column of the table said that")
+  app.add_option("--set", options->set, "forecast the runs with another value in a column of the table")
       ->type_name("COLUMN=VALUE")
       ->excludes(kernels)
       ->excludes(collectives);

@@ -48,7 +48,7 @@ TEST_CASE("the page of operators has not drifted from what the profiles say", "[
     const std::vector<MeasuredSample> samples = validate_kernels(table, library).value();
     REQUIRE(samples.size() > 50);
     for (const SampleErrors& e : sample_errors(samples, false)) {
-      if (e.group == "all" || !e.aside.empty()) continue;
+      if (e.group == "all" || !e.excluded.empty()) continue;
       CAPTURE(file, e.group);
       CHECK(printed(text, e.group, 0) >= e.samples);  // other tables have samples of the same group
       if (printed(text, e.group, 0) == e.samples) CHECK(printed(text, e.group, 1) == Approx(100 * e.mean).margin(0.3));
@@ -67,7 +67,7 @@ TEST_CASE("the page of collectives has not drifted from what the topologies say"
   const std::vector<SampleErrors> errors = sample_errors(samples, true);
   REQUIRE(errors.size() > 10);
   for (const SampleErrors& e : errors) {
-    if (e.group == "all" || !e.aside.empty()) continue;
+    if (e.group == "all" || !e.excluded.empty()) continue;
     CAPTURE(e.group);
     CHECK(printed(text, e.group, 0) == e.samples);
     CHECK(printed(text, e.group, 1) == Approx(100 * e.mean).margin(0.3));

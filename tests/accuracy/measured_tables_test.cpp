@@ -68,7 +68,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   for (int i = 0; i < 16; ++i) held += samples[static_cast<std::size_t>(i)].held_out ? 1 : 0;
   CHECK(held > 0);
   CHECK(held < 16);
-  CHECK(samples[16].aside == "operands of zeros");
+  CHECK(samples[16].excluded == "operands of zeros");
   CHECK(samples[18].skipped == "no profile of L40S");
   const Profile h100 = library.profile("h100").value();
   Profile isolated = h100;
@@ -88,7 +88,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   REQUIRE(errors.size() == 4);
   CHECK(errors[0].samples == 17);  // without zeros and without L40S
   CHECK(errors[1].held_out.samples == held);
-  CHECK(errors.back().aside == "operands of zeros");
+  CHECK(errors.back().excluded == "operands of zeros");
 }
 
 TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[oracle][accuracy]") {
@@ -122,8 +122,8 @@ TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside t
   CHECK(shape.causal);
   CHECK(shape.kv_heads == 8);
   CHECK(cudnn[0].op.pass == Pass::backward);
-  CHECK(cudnn[0].aside.empty());
-  CHECK(cudnn[1].aside == "deterministic");
+  CHECK(cudnn[0].excluded.empty());
+  CHECK(cudnn[1].excluded == "deterministic");
   // 4 b h s^2 d FLOPs at 400 TFLOP/s; 16 heads of 128 where none are stated.
   const std::vector<MeasuredKernel> flash = read(
       "gpu,impl,pass,batch,seqlen,heads,head_dim,causal,deterministic,tflops\n"
@@ -131,8 +131,8 @@ TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside t
       "400\n"
       "H100-class(Hopper),FA2,bwd,2,8192,0,128,False,True,300\n");
   REQUIRE(flash.size() == 3);
-  CHECK(flash[1].aside.empty());  // only the backward pass has a deterministic kernel of its own
-  CHECK(flash[2].aside == "deterministic");
+  CHECK(flash[1].excluded.empty());  // only the backward pass has a deterministic kernel of its own
+  CHECK(flash[2].excluded == "deterministic");
   CHECK(flash[0].kernel == "fa2");
   CHECK(flash[0].seconds == Approx(4.0 * 2 * 16 * 8192 * 8192 * 128 / 400e12));
   // 2 m n k over peak x efficiency, with the factor since it was measured in training.
@@ -183,7 +183,7 @@ TEST_CASE("nccl-tests' collection: known machines, unknown ones by their GPU, se
   CHECK(samples[0].seconds == Approx(400e-6));
   CHECK(samples[1].topology == "dgx-h100");
   CHECK(samples[1].guessed);
-  CHECK_FALSE(samples[1].aside.empty());
+  CHECK_FALSE(samples[1].excluded.empty());
   CHECK(samples[2].ranks == 2);
   CHECK(samples[0].call.algorithm == Algorithm::ring);
   CHECK(samples[2].call.algorithm == Algorithm::automatic);
@@ -216,16 +216,15 @@ TEST_CASE("mistakes in tables of measurements are told with line and column", "[
         "k.csv:2: m = 0: is not a whole number of at least 1");
   CHECK(kernels("profile,op,m,n,k,time_us\nh100,gem,1,1,1,5\n") ==
         "k.csv:2: op = gem: is unknown (allowed: gemm attention)");
-  CHECK(kernels("profile,op,m,n,k,time_us\nnone,gemm,1,1,1,5\n") ==
-        "k.csv:2: profile = none: is no profile that can be read");
+  CHECK(kernels("profile,op,m,n,k,time_us\nnone,gemm,1,1,1,5\n") == "k.csv:2: profile = none: unknown profile");
   CHECK(kernels("profile,op,seq,heads,kernel,time_us\nh100,attention,128,8,fa9,5\n") ==
-        "k.csv:2: kernel = fa9: is no attention kernel of the profile");
-  CHECK(kernels("a,b\n1,2\n").starts_with("k.csv:1: has the columns of no table of operators that is known"));
+        "k.csv:2: kernel = fa9: unknown attention kernel of the profile");
+  CHECK(kernels("a,b\n1,2\n").starts_with("k.csv:1: unknown columns of a table of operators"));
   const CsvTable table =
       CsvTable::parse("topology,collective,ranks,bytes,time_us\ndgx-h100,all_reduce,8,0,1\n", "c.csv").value();
   CHECK(to_string(validate_collectives(table, library).error()) ==
         "c.csv:2: bytes = 0: is not a whole number of at least 1");
   const CsvTable other = CsvTable::parse("a,b\n1,2\n", "c.csv").value();
   CHECK(to_string(validate_collectives(other, library).error())
-            .starts_with("c.csv:1: has the columns of no table of collectives that is known"));
+            .starts_with("c.csv:1: unknown columns of a table of collectives"));
 }

@@ -7,24 +7,24 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-std::string part(const char* printed) {
-  const GpuName name = gpu_name(printed);
+std::string part(const char* reported) {
+  const GpuName name = gpu_name(reported);
   return name.part + " " + std::to_string(static_cast<int>(name.memory_gb));
 }
 
 /// "8 x 400 nic"
 std::string network(const char* words) {
-  const auto printed = printed_network(words);
-  if (!printed) return "nothing";
-  const char* of = printed->of == PrintedNetwork::Rate::nic   ? "nic"
-                   : printed->of == PrintedNetwork::Rate::gpu ? "gpu"
-                                                              : "node";
-  return std::to_string(printed->nics) + " x " + std::to_string(printed->rate.bytes_per_second / 125'000'000) + " " +
+  const auto reported = reported_network(words);
+  if (!reported) return "nothing";
+  const char* of = reported->of == ReportedNetwork::Rate::nic   ? "nic"
+                   : reported->of == ReportedNetwork::Rate::gpu ? "gpu"
+                                                                : "node";
+  return std::to_string(reported->nics) + " x " + std::to_string(reported->rate.bytes_per_second / 125'000'000) + " " +
          of;
 }
 
-std::string machine(PrintedMachine printed) {
-  const MachineClass* found = find_machine(printed);
+std::string machine(ReportedMachine reported) {
+  const MachineClass* found = find_machine(reported);
   return found == nullptr ? "none" : std::string(found->topology) + " " + found->profile;
 }
 
@@ -38,10 +38,10 @@ Cluster eight() {
 }
 
 std::string fitted(Cluster cluster, int gpus, const char* words) {
-  PrintedMachine printed;
-  printed.gpus_per_node = gpus;
-  printed.links_between_nodes = words;
-  const bool told = !fit_node(cluster, printed).empty();
+  ReportedMachine reported;
+  reported.gpus_per_node = gpus;
+  reported.links_between_nodes = words;
+  const bool told = !adapt_node(cluster, reported).empty();
   return std::to_string(cluster.node.gpus) + "/" + std::to_string(cluster.node.gpus_per_host) + " " +
          std::to_string(cluster.node.nics) + " x " +
          std::to_string(cluster.node.nic_rate.bytes_per_second / 125'000'000) + (told ? " told" : "");
@@ -80,7 +80,7 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[accur
     CHECK(network(unsure) == "nothing");
 }
 
-TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its share of them", "[accuracy]") {
+TEST_CASE("row machine: a node has the GPUs and NICs that are reported, or its share of them", "[accuracy]") {
   CHECK(fitted(eight(), 8, "8x NDR InfiniBand 400Gb/s per node") == "8/8 8 x 400");
   CHECK(fitted(eight(), 0, "") == "8/8 8 x 400");
   CHECK(fitted(eight(), 4, "") == "4/4 4 x 400 told");
@@ -108,9 +108,9 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are printed, or its sh
 
 TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[accuracy]") {
   Cluster cluster = eight();
-  PrintedMachine printed;
-  printed.gpus_per_node = 4;
-  fit_node(cluster, printed);
+  ReportedMachine reported;
+  reported.gpus_per_node = 4;
+  adapt_node(cluster, reported);
   CHECK(cluster.node.link == IntraLink::nvlink_mesh);
   CHECK_FALSE(cluster.node.nvls);
 }
@@ -131,9 +131,9 @@ TEST_CASE("row machine: PCIe boards copy at their generation's rate", "[accuracy
   gen4.host_bandwidth = 31.5e9;
   NodeSpec node;
   node.link = IntraLink::pcie;
-  plug_in(node, gen4);
+  set_pcie_rate(node, gen4);
   CHECK(node.pcie == Bandwidth{26'460'000'000});
   node = NodeSpec{};
-  plug_in(node, gen4);
+  set_pcie_rate(node, gen4);
   CHECK(node.pcie == Bandwidth{});  // NVSwitch
 }

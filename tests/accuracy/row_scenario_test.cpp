@@ -31,7 +31,7 @@ bool assumes(const RowScenario& row, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("row: what is printed is taken", "[accuracy]") {
+TEST_CASE("row: what is reported is used", "[accuracy]") {
   const RowScenario r = row(",framework,tp,pp,vp,micro_batch,precision,recompute,schedule,seq_parallel,zero_stage,id",
                             ",NeMo,2,4,2,2,fp8,full,interleaved_1f1b,1,1,mine")
                             .value();
@@ -57,16 +57,16 @@ TEST_CASE("row: what is printed is taken", "[accuracy]") {
   CHECK_FALSE(r.guess_recompute);
 }
 
-TEST_CASE("row: what is not printed is filled in and told", "[accuracy]") {
+TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());
   CHECK(r.scenario.training.micro_batch_size == 1);
   CHECK(r.guessed_layout);
   CHECK(r.guess_micro_batch);
   CHECK(r.guess_recompute);
-  CHECK(assumes(r, "micro-batch not printed"));
-  CHECK(assumes(r, "no software stack"));
-  CHECK(assumes(r, "network between nodes not printed: dgx-h100"));
+  CHECK(assumes(r, "micro-batch not reported"));
+  CHECK(assumes(r, "unknown software stack"));
+  CHECK(assumes(r, "network between nodes not reported: dgx-h100"));
   CHECK(row(",num_microbatches", ",4").value().scenario.training.micro_batch_size == 2);  // 128 / (4 x 16)
 }
 
@@ -112,11 +112,11 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
     return to_string(row(columns, values).error());
   };
   CHECK(message(",tp", ",3") == "t.csv:2: gpu_count = 16: is not a multiple of tp x pp x cp = 3");
-  CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: is no precision that is known");
-  CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: is not a number of at least 0");
+  CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: unknown precision");
+  CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: must be a number of at least 0");
   const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
   CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(kData).value()).error()) ==
-        "t.csv:2: hidden: is not printed");
+        "t.csv:2: hidden: is not reported");
 }
 
 TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
@@ -128,13 +128,13 @@ TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
     const auto read = scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value());
     return read ? read->scenario.topology : to_string(read.error());
   };
-  CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not printed");
-  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: is no GPU that a machine is known for");
-  CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: does not say how nodes of 8 GPUs are connected");
+  CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not reported");
+  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: unknown GPU: no machine has it");
+  CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: must say how nodes of 8 GPUs are connected");
   CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
 }
 
-TEST_CASE("row: a node as printed, and told", "[accuracy]") {
+TEST_CASE("row: a node as reported, and listed", "[accuracy]") {
   const RowScenario r =
       row(",gpus_per_node,inter_node_link,framework", ",4,4x NDR200 per node,NVIDIA NeMo (25.02)").value();
   CHECK(r.scenario.cluster.node.gpus == 4);
@@ -144,7 +144,7 @@ TEST_CASE("row: a node as printed, and told", "[accuracy]") {
   CHECK(r.stack == "megatron-core");
 }
 
-TEST_CASE("row: a batch that is not printed is what its micro-batches make", "[accuracy]") {
+TEST_CASE("row: a batch that is not reported is what its micro-batches make", "[accuracy]") {
   const std::string text =
       "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"
       "2,5,BF16\n";
@@ -183,7 +183,7 @@ TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accurac
             .scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
 }
 
-TEST_CASE("row: a pipeline of which only the depth is printed is interleaved where the stack overlaps messages",
+TEST_CASE("row: a pipeline of which only the depth is reported is interleaved where the stack overlaps messages",
           "[accuracy]") {
   const RowScenario core = row(",framework,pp,micro_batch", ",NeMo,4,1").value();
   CHECK(core.scenario.parallel.pp_schedule == "interleaved-1f1b");
@@ -191,10 +191,10 @@ TEST_CASE("row: a pipeline of which only the depth is printed is interleaved whe
   CHECK(core.guessed_layout);
   CHECK(row(",framework,pp", ",Megatron-LM,4").value().scenario.parallel.pp_schedule !=
         "interleaved-1f1b");  // nothing overlaps
-  CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // printed
+  CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // reported
 }
 
-TEST_CASE("row: what a note says of dispatcher and launches goes before the stack", "[accuracy]") {
+TEST_CASE("row: what a note says about dispatcher and launches takes precedence over the stack", "[accuracy]") {
   const auto said = [](const std::string& stack, const std::string& note) {
     return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
         .value()
@@ -221,7 +221,7 @@ TEST_CASE("row: modules that are recomputed alone", "[accuracy]") {
   CHECK(modules("mlp").empty());
 }
 
-TEST_CASE("row: experts are cut as printed, else as the stack does, else as all layers", "[accuracy]") {
+TEST_CASE("row: experts are split as reported, else as the stack does, else as all layers", "[accuracy]") {
   const auto cut = [](const char* framework, const char* ep, const char* etp) {
     return row(",framework,tp,ep,etp,moe_experts,moe_topk,moe_ffn_hidden",
                fmt::format(",{},4,{},{},8,2,1024", framework, ep, etp))
@@ -246,7 +246,7 @@ TEST_CASE("row: quantised parameters are 8-bit recipes'", "[accuracy]") {
   CHECK_FALSE(quantised("bf16"));
 }
 
-TEST_CASE("row: a vocabulary that is not printed is the stack's, else the general one", "[accuracy]") {
+TEST_CASE("row: a vocabulary that is not reported is the stack's, else the general one", "[accuracy]") {
   const auto vocabulary = [](const char* source) {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,source\n"

@@ -23,7 +23,7 @@ namespace {
 const std::filesystem::path kRoot = source_dir();
 const DataPaths kData = shipped_data();
 
-/// A row as if it had been forecast.
+/// A row with a made-up forecast.
 RowForecast row(const std::string& source, double predicted, double measured, double deviation = 0.1) {
   RowForecast r;
   r.source = source;
@@ -171,7 +171,7 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
 }
 
-TEST_CASE("a micro-batch that is not printed is the fastest of those that fit and divide the batch", "[accuracy]") {
+TEST_CASE("a micro-batch that is not reported is the fastest of those that fit and divide the batch", "[accuracy]") {
   // 16 layers of 6144, four samples per replica: 8 do not divide them. One sample at a time is the slowest: small multiplications.
   const std::string header =
       "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,recompute,flash_attention,step_time_s,"
@@ -186,9 +186,9 @@ TEST_CASE("a micro-batch that is not printed is the fastest of those that fit an
   for (const RowForecast& row : f) REQUIRE(row.scored());
   CHECK(f[0].predicted_s == std::min({f[1].predicted_s, f[2].predicted_s, f[3].predicted_s}));
   CHECK(f[0].predicted_s < f[1].predicted_s);
-  CHECK(f[0].assumptions.back() == "micro-batch taken: 4");
+  CHECK(f[0].assumptions.back() == "micro-batch chosen: 4");
   CHECK(f[0].layout_spread > 0);
-  // More samples keep more activations: the fastest is told, or what fits.
+  // More samples keep more activations: the fastest of those that fit is chosen.
   double fastest = f[5].predicted_s;
   for (std::size_t i = 5; i < f.size(); ++i)
     if (f[i].fits) fastest = std::min(fastest, f[i].predicted_s);
@@ -196,7 +196,7 @@ TEST_CASE("a micro-batch that is not printed is the fastest of those that fit an
   CHECK(f[4].fits);
 }
 
-TEST_CASE("recomputation that is not printed is the least that fits", "[accuracy]") {
+TEST_CASE("recomputation that is not reported is the least that fits", "[accuracy]") {
   // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
@@ -204,9 +204,9 @@ TEST_CASE("recomputation that is not printed is the least that fits", "[accuracy
   const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,torchtitan,3,1,1,";
   const CsvTable table = CsvTable::parse(header + model + "1\n" + model + "8\n", "t.csv").value();
   const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
-  CHECK(rows[0].assumptions.back() == "recomputation not printed: none fits");
-  const std::string& told = rows[1].assumptions.back();
-  CHECK(told.find(" of the 32 layers of a virtual stage, the least that fits") != std::string::npos);
+  CHECK(rows[0].assumptions.back() == "recomputation not reported: none fits");
+  const std::string& assumed = rows[1].assumptions.back();
+  CHECK(assumed.find(" of the 32 layers of a virtual stage, the least that fits") != std::string::npos);
   CHECK(rows[1].fits);
   // With a layer less it would not: what is left over is less than a layer's share of the activations.
   CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
@@ -223,14 +223,15 @@ TEST_CASE("where nothing would make a run fit, memory says nothing of its recomp
           "t.csv")
           .value();
   const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
-  CHECK(rows[0].assumptions.back() == "recomputation not printed: none, since not even everything would make it fit");
+  CHECK(rows[0].assumptions.back() ==
+        "recomputation not reported: none, since full recomputation does not make it fit");
   CHECK_FALSE(rows[0].fits);
   CHECK_FALSE(rows[1].fits);
   CHECK(rows[0].predicted_s < 0.85 * rows[1].predicted_s);
   CHECK(rows[0].predicted_memory_gib > rows[1].predicted_memory_gib);
 }
 
-TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is no peak", "[accuracy]") {
+TEST_CASE("reported memory: allocated, reserved, or the whole device; a sample is not a peak", "[accuracy]") {
   const auto forecast = [](const std::string& framework, const std::string& kind) {
     const CsvTable table = CsvTable::parse(
                                "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,"
@@ -244,7 +245,7 @@ TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is
   const RowForecast allocated = forecast("Composer/FSDP", "peak GB");
   CHECK(allocated.measured_memory_gib == Approx(20e9 / (1LL << 30)));
   CHECK(allocated.memory_error() == Approx(allocated.comparable_memory_gib / allocated.measured_memory_gib - 1));
-  // Context, communicators and fragmentation are the driver's to see.
+  // Context, communicators and fragmentation are seen by the driver only.
   CHECK(allocated.comparable_memory_gib < allocated.predicted_memory_gib - 1.5);
   const RowForecast device = forecast("Composer/FSDP", "max GPU memory GiB");
   CHECK(device.measured_memory_gib == 20);
@@ -261,7 +262,7 @@ TEST_CASE("printed memory: allocated, reserved, or the whole device; a sample is
 TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so", "[accuracy][docs]") {
   const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
   const CsvTable table = CsvTable::read(runs).value();
-  // The rows that print a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
+  // The rows that report a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
   const std::set<std::string> by_recipe{"dgxc-dbfdc513", "nemo2407-a26d705b"};
   const CsvTable printed = rows_where(table, [&](std::size_t row) {
     return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom" ||
@@ -288,15 +289,15 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
   std::ifstream file(kRoot / "docs/validation/memory.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   std::istringstream lines(memory_page(printed, rows));
-  int runs_told = 0;
+  int runs_listed = 0;
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("| bloom-") && !line.starts_with("| zerobubble-") && !line.starts_with("| torchtitan-"))
       continue;
-    ++runs_told;
+    ++runs_listed;
     INFO(line);
     CHECK(page.find(line + "\n") != std::string::npos);
   }
-  CHECK(runs_told >= 94);
+  CHECK(runs_listed >= 94);
 }
 
 TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[accuracy]") {
@@ -314,18 +315,18 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(rows[0].skipped == "row_class = partial: context only");
   CHECK(rows[1].predicted_s == rows[4].predicted_s);  // nothing to score it by
   CHECK_FALSE(rows[1].scored());
-  CHECK(rows[2].skipped == "heads is not printed");
-  CHECK(rows[3].skipped == "gpu is no GPU that a machine is known for");
+  CHECK(rows[2].skipped == "heads: is not reported");
+  CHECK(rows[3].skipped == "gpu: unknown GPU: no machine has it");
   CHECK(rows[4].scored());
-  CHECK(rows[5].skipped == "step_time_s is not a positive number");
+  CHECK(rows[5].skipped == "step_time_s: must be a positive number");
   const std::string page = validation_page(table, rows, "", {.width = 80});
-  CHECK(page.find("heads is not printed (line 4)") != std::string::npos);
+  CHECK(page.find("heads: is not reported (line 4)") != std::string::npos);
 }
 
-TEST_CASE("a table that is none of runs is refused", "[error][accuracy]") {
+TEST_CASE("a table without the columns of runs is an error", "[error][accuracy]") {
   const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
   CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==
-        "t.csv:1: heads: is no column of the table; runs cannot be forecast without it");
+        "t.csv:1: heads: not a column of the table; runs cannot be forecast without it");
 }
 
 TEST_CASE("page, JSON and pictures of a validation", "[report][accuracy]") {

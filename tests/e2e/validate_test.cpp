@@ -29,7 +29,7 @@ const std::string kHeader =
 
 }  // namespace
 
-TEST_CASE("validate: pages fit 80 columns, one run at a time, the keys that are promised", "[e2e]") {
+TEST_CASE("validate: pages fit 80 columns, single runs, the documented JSON keys", "[e2e]") {
   const Sandbox sandbox;
   for (const char* by : {"gpu", "source"}) {
     const Outcome page = sandbox.run(fmt::format("tracecast validate korthikanti --by {}", by));
@@ -50,15 +50,15 @@ TEST_CASE("validate: pages fit 80 columns, one run at a time, the keys that are 
   for (const char* key : {"p5_s", "p50_s", "p95_s"}) CHECK(plain["rows"][0]["band"].contains(key));
   CHECK(plain.contains("summary"));
   CHECK(changed["rows"][0]["predicted_step_time_s"] < plain["rows"][0]["predicted_step_time_s"]);
-  const auto complaint = [&](const char* arguments) {
-    const Outcome told = sandbox.run(std::string("tracecast validate korthikanti ") + arguments);
-    CHECK(told.code == 2);
-    return told.err;
+  const auto error = [&](const char* arguments) {
+    const Outcome failed = sandbox.run(std::string("tracecast validate korthikanti ") + arguments);
+    CHECK(failed.code == 2);
+    return failed.err;
   };
-  CHECK(complaint("--only korthikanti-22b-ful") ==
-        "--only = korthikanti-22b-ful: is no id of the table (did you mean 'korthikanti-22b-full'?)\n");
-  CHECK(complaint("--set tp") == "--set = tp: is not COLUMN=VALUE\n");
-  CHECK(complaint("--by gpus") == "--by = gpus: is no column of the table (did you mean 'gpu'?)\n");
+  CHECK(error("--only korthikanti-22b-ful") ==
+        "--only = korthikanti-22b-ful: not an id of the table (did you mean 'korthikanti-22b-full'?)\n");
+  CHECK(error("--set tp") == "--set = tp: expected COLUMN=VALUE\n");
+  CHECK(error("--by gpus") == "--by = gpus: not a column of the table (did you mean 'gpu'?)\n");
 }
 
 TEST_CASE("validate: tables of kernels and collectives, several or a folder of them", "[e2e]") {
@@ -74,8 +74,7 @@ TEST_CASE("validate: tables of kernels and collectives, several or a folder of t
   CAPTURE(page.out, page.err);
   CHECK(page.code == 0);
   CHECK(widest(page.out) <= 80);
-  for (const char* words :
-       {"h100 gemm bf16", "a100 gemm bf16", "gemm 1.", "Not read, tables of other things: notes.csv"})
+  for (const char* words : {"h100 gemm bf16", "a100 gemm bf16", "gemm 1.", "Not read, other tables: notes.csv"})
     CHECK(page.out.find(words) != std::string::npos);
   const Json json = Json::parse(sandbox.run("tracecast validate --kernels tables/a.csv tables/b.csv --json").out);
   CHECK(json["rows"].size() == 2);
@@ -83,12 +82,12 @@ TEST_CASE("validate: tables of kernels and collectives, several or a folder of t
   CHECK(json["groups"][0]["group"] == "all");
   const Outcome other = sandbox.run("tracecast validate --kernels tables/notes.csv");
   CHECK(other.code == 2);
-  CHECK(other.err.starts_with("tables/notes.csv:1: has the columns of no table of operators that is known"));
+  CHECK(other.err.starts_with("tables/notes.csv:1: unknown columns of a table of operators"));
   const Outcome swapped = sandbox.run("tracecast validate --collectives tables/a.csv");
-  CHECK(swapped.err.starts_with("tables/a.csv:1: has the columns of no table of collectives that is known"));
+  CHECK(swapped.err.starts_with("tables/a.csv:1: unknown columns of a table of collectives"));
 }
 
-TEST_CASE("calibrate: three runs like the one that is asked about, and runs that are not", "[e2e]") {
+TEST_CASE("calibrate: a run with three similar measured runs, and one without", "[e2e]") {
   const Sandbox sandbox;
   std::ofstream(sandbox.path() / "plain.csv")
       << kHeader << csv_row("a", 1, "1") << csv_row("b", 2, "1") << csv_row("c", 4, "1") << csv_row("d", 8, "1");
@@ -108,8 +107,8 @@ TEST_CASE("calibrate: three runs like the one that is asked about, and runs that
   CHECK(std::filesystem::exists(sandbox.path() / "mine.json"));
   std::ofstream(sandbox.path() / "unlike.csv") << kHeader << csv_row("a", 1, slower(0)) << csv_row("b", 2, "1", "H100")
                                                << csv_row("c", 4, "1", "B200") << csv_row("d", 8, "");
-  const Outcome refused = sandbox.run("tracecast calibrate --runs unlike.csv --like d");
-  CHECK(refused.code == 1);
-  CHECK(refused.out.find("fewer than three measured runs are like it") != std::string::npos);
-  CHECK(sandbox.run("tracecast calibrate --runs plain.csv").err.starts_with("--like: is needed"));
+  const Outcome unlike = sandbox.run("tracecast calibrate --runs unlike.csv --like d");
+  CHECK(unlike.code == 1);
+  CHECK(unlike.out.find("fewer than three measured runs are similar") != std::string::npos);
+  CHECK(sandbox.run("tracecast calibrate --runs plain.csv").err.starts_with("--like: is required"));
 }

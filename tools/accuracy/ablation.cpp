@@ -110,11 +110,11 @@ const std::vector<LeftOut>& effects() {
       {"recompute", "nothing is recomputed", no_recompute},
       {"roofline", "peak rates, no host: a plain roofline", plain_roofline},
       {"slowdown",
-       "put in: transfers take SMs and memory bandwidth from what computes beside them",
+       "added: transfers take SMs and memory bandwidth from concurrent kernels",
        keep_all,
        {.transfers_slow_compute = true}},
       {"contention",
-       "put in: all transfers in flight share links, as max-min fair flows",
+       "added: all transfers in flight share links, as max-min fair flows",
        keep_all,
        {.network = NetworkKind::fluid}},
   };

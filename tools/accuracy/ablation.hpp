@@ -1,5 +1,5 @@
 /// \file
-/// What each model earns: the measure of a table of runs with one effect left out of every forecast, nothing fitted anew.
+/// The contribution of each effect: the errors of a table of runs with one effect left out of every forecast, without a new fit.
 ///
 /// Fitting again would hide a missing effect in another parameter (docs/references.md#effect-sizes), so that the
 /// scatter inside the sources says more than the level.
@@ -8,19 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/validate.hpp"
 
 namespace tracecast::accuracy {
 
 struct LeftOut {
   const char* name;
-  const char* left_out;  ///< what the forecast does without it
+  const char* left_out;  ///< what the forecasts do without it
   void (*change)(RowScenario&);
-  /// Effects that tables of runs are forecast without, put in. No spans: bands are no part of an ablation.
+  /// Options that add an effect. No spans are recorded, since an ablation has no prediction intervals.
   ForecastOptions forecast{};
 };
 
-/// All effects that can be left out, the whole model ("none") first; then those that can be put in.
+/// The whole model ("none"), then all effects that can be left out, then those that can be added.
 const std::vector<LeftOut>& effects();
 
 struct Ablation {
@@ -30,8 +31,8 @@ struct Ablation {
   int dense_rows = 0;
   int all_rows = 0;
   double within_10 = 0;      ///< share of dense rows
-  double shift = 0;          ///< median change of the dense rows' step times against the whole model, signed
-  double largest_shift = 0;  ///< largest such change of the median of one source
+  double shift = 0;          ///< median relative change of the step times of dense rows, signed
+  double largest_shift = 0;  ///< the largest median of one source
 };
 
 /// One line per effect.

@@ -34,23 +34,23 @@ constexpr Priors kPriors{
     0.200,  // data_parallel
 };
 
-/// How much is believed before a fit.
-struct Belief {
+/// Assumptions of a fit.
+struct Assumptions {
   Priors priors;               ///< deviations of the logarithms of the factors
   double noise = 0.05;         ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
   double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
 
-/// What MoE runs decide once dense ones have decided the rest: their own kinds of work, and hardly anything else. Releases
-/// of one configuration differ by a factor of two (A3), so that single runs tell little.
-Belief belief_of_experts() {
+/// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration differ by a
+/// factor of two, so that single runs carry little weight.
+Assumptions assumptions_of_experts() {
   constexpr double kSettled = 0.02;
   constexpr double kRelease = 0.25;
-  Belief belief{.priors = {}, .noise = kRelease, .source_prior = kRelease};
-  belief.priors.fill(kSettled);
-  belief.priors[static_cast<std::size_t>(CostParameter::grouped_gemm)] = 0.15;
-  belief.priors[static_cast<std::size_t>(CostParameter::expert_parallel)] = 0.30;
-  return belief;
+  Assumptions assumed{.priors = {}, .noise = kRelease, .source_prior = kRelease};
+  assumed.priors.fill(kSettled);
+  assumed.priors[static_cast<std::size_t>(CostParameter::grouped_gemm)] = 0.15;
+  assumed.priors[static_cast<std::size_t>(CostParameter::expert_parallel)] = 0.30;
+  return assumed;
 }
 
 /// A symmetric positive definite system, solved by Cholesky's decomposition in place.
@@ -89,10 +89,10 @@ class NormalEquations {
   std::vector<double> b_;
 };
 
-/// Numbers of the unknowns: kinds of each architecture first, then the sources.
+/// Indices of the unknowns: the kinds of work of each architecture, then the sources.
 class Unknowns {
  public:
-  Unknowns(const std::vector<const RowForecast*>& rows, const Belief& belief) : belief_(belief) {
+  Unknowns(const std::vector<const RowForecast*>& rows, const Assumptions& assumed) : assumed_(assumed) {
     for (const RowForecast* row : rows) {
       architectures_.emplace(row->architecture, 0);
       ++rows_of_[row->source];
@@ -113,21 +113,21 @@ class Unknowns {
   int rows_of(const std::string& source) const { return rows_of_.at(source); }
   const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
   const std::map<std::string, std::size_t>& sources() const { return sources_; }
-  double noise() const { return belief_.noise; }
+  double noise() const { return assumed_.noise; }
   double prior(std::size_t unknown) const {
-    return unknown < architectures_.size() * kCostParameters ? belief_.priors[unknown % kCostParameters]
-                                                             : belief_.source_prior;
+    return unknown < architectures_.size() * kCostParameters ? assumed_.priors[unknown % kCostParameters]
+                                                             : assumed_.source_prior;
   }
 
  private:
-  Belief belief_;
+  Assumptions assumed_;
   std::map<std::string, std::size_t> architectures_;
   std::map<std::string, std::size_t> sources_;
   std::map<std::string, int> rows_of_;
   std::size_t size_ = 0;
 };
 
-/// `settled`: factors that the path's times are multiplied by before the unknown ones.
+/// `settled`: factors on the times of the critical path before the unknown ones.
 void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
              const CostScales& settled, const RowForecast& row) {
   double time = 0;
@@ -148,24 +148,24 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
   equations.add(gradient, residual, weight);
 }
 
-/// How wide a stack's spread is so that, beside the rest of each run's band, this share of its runs lies inside:
-/// below the 90 % of the band, since small stacks are drawn to a prior that is wider than most ask for.
+/// The share of a stack's runs that its spread must bring inside their intervals. It is below 90 %, since small stacks are drawn
+/// to a prior that is wider than most need.
 constexpr double kInside = 0.85;
-/// No stack is known better than sites differ that run it: repeats of one configuration by 1 to 3 %, the levels of held-out
+/// The smallest spread is that of sites with the same stack: repeats of one configuration by 1 to 3 %, the levels of held-out
 /// sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
 constexpr double kLeastSpread = 0.035;
 
 double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
   constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  std::vector<double> asked;                 // variance that just takes the run in
+  std::vector<double> needed_variance;       // with which the run is just inside
   for (const RowForecast* row : rows) {
     const double needed = std::log(row->predicted_s / row->measured_s) / kNinetyPercent;
     const double rest = std::hypot(row->kernel_spread, row->layout_spread);
-    asked.push_back(std::max(0.0, needed * needed - rest * rest));
+    needed_variance.push_back(std::max(0.0, needed * needed - rest * rest));
   }
   const auto count = static_cast<double>(rows.size());
   const double variance =
-      (count * quantile(std::move(asked), kInside) + prior_rows * prior * prior) / (count + prior_rows);
+      (count * quantile(std::move(needed_variance), kInside) + prior_rows * prior * prior) / (count + prior_rows);
   return std::max(kLeastSpread, std::sqrt(variance));
 }
 
@@ -174,9 +174,9 @@ CostScales of_architecture(const ArchitectureFactors& factors, const std::string
   return found == factors.end() ? unit_scales() : found->second;
 }
 
-CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& belief,
+CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumptions& assumed,
                    const ArchitectureFactors& settled) {
-  const Unknowns unknowns(rows, belief);
+  const Unknowns unknowns(rows, assumed);
   std::vector<double> x(unknowns.size(), 0);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     NormalEquations equations(unknowns.size());
@@ -202,9 +202,9 @@ CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Belief& be
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
   std::vector<const RowForecast*> dense, experts;
   for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
-  CalibrationFit result = fit(dense, Belief{.priors = kPriors}, {});
+  CalibrationFit result = fit(dense, Assumptions{.priors = kPriors}, {});
   if (experts.empty()) return result;
-  CalibrationFit own = fit(experts, belief_of_experts(), result.factors);
+  CalibrationFit own = fit(experts, assumptions_of_experts(), result.factors);
   result.rows += own.rows;
   result.factors = on_top(result.factors, own.factors);
   result.source_offset.merge(own.source_offset);  // of a source with both, the dense runs' stays

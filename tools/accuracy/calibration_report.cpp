@@ -8,6 +8,7 @@
 
 #include "sim/base/binomial.hpp"
 #include "tools/accuracy/decisions.hpp"
+#include "tools/accuracy/errors.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -39,7 +40,7 @@ std::string family_of(const RowForecast& row) {
   return row.architecture;
 }
 
-/// The rows that a line of a table is about.
+/// The rows of one line of a table.
 struct Subset {
   std::string name;
   Rows rows;
@@ -103,8 +104,8 @@ std::string decision_table(const CsvTable& table, const std::vector<RowForecast>
   text += fmt::format("| cost of choosing the forecast's best layout | {} groups | {} %; the best in {} |\n",
                       choice.groups, percent(choice.mean), choice.best);
   text += fmt::format(
-      "| own cluster: scale from three runs alike | {} rows of {} sources, {} refused | {} % before, {} % after |\n",
-      own.rows, own.sources, own.refused, percent(own.before), percent(own.after));
+      "| own cluster: scale from three similar runs | {} rows of {} sources, {} without | {} % before, {} % after |\n",
+      own.rows, own.sources, own.without_scale, percent(own.before), percent(own.after));
   return text;
 }
 
@@ -118,7 +119,7 @@ Rows rows_of(const CsvTable& table, const std::vector<RowForecast>& rows, const 
   return out;
 }
 
-/// The tables that peers publish errors on.
+/// Runs on which other simulators publish their errors.
 std::string peers_table(const CsvTable& table, const std::vector<RowForecast>& plain,
                         const std::vector<RowForecast>& held_out) {
   struct Peer {
@@ -145,7 +146,8 @@ std::string peers_table(const CsvTable& table, const std::vector<RowForecast>& p
 std::string memory_lines(const std::vector<RowForecast>& rows) {
   const MemorySummary m = summarise_memory(rows);
   return fmt::format(
-      "{} rows print a peak: mean absolute error {} %, bias {:+.1f} %. {} of {} completed runs are forecast to fit; {} "
+      "{} rows report a peak: mean absolute error {} %, bias {:+.1f} %. {} of {} completed runs are forecast to fit; "
+      "{} "
       "of {} "
       "that ended out of memory are forecast not to.\n",
       m.rows, percent(m.mean), 100 * m.bias, m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory);
@@ -191,7 +193,7 @@ std::string source_table(const std::vector<RowForecast>& rows) {
   return text;
 }
 
-/// Bands of every source, and whether chance explains those that hold less than is asked of all.
+/// Coverage of the prediction intervals by source, and whether chance explains the low ones.
 std::string band_table(const std::vector<RowForecast>& rows) {
   constexpr double kAsked = 0.85;
   constexpr double kSignificant = 0.05;

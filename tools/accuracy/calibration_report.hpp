@@ -1,5 +1,5 @@
 /// \file
-/// What `tracecast calibrate` prints, and the pages of docs/validation that it writes: Markdown.
+/// The page of `tracecast calibrate --published`, in Markdown; docs/validation/accuracy.md is written with it.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 
 using Samples = std::vector<CollectiveSample>;
 
-/// nccl-tests' systems and the topologies that stand for them.
+/// Systems of the nccl-tests table, and their topologies.
 const std::map<std::string, std::string>& topology_of_system() {
   static const std::map<std::string, std::string> kSystems{{"abci-a", "abci-a"},
                                                            {"polaris", "polaris"},
@@ -75,10 +75,10 @@ std::string look_up(const std::map<std::string, std::string>& map, const std::st
 }
 
 int ranks_of(TableFields& fields, const char* column) {
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMaxRanks = 1 << 20;
   const std::int64_t ranks = fields.size(column);
-  if (ranks > kMost) fields.refuse(column, "is more than 1048576");
-  return static_cast<int>(std::min(ranks, kMost));
+  if (ranks > kMaxRanks) fields.add_error(column, "must be at most 1048576");
+  return static_cast<int>(std::min(ranks, kMaxRanks));
 }
 
 void read_own(TableFields& fields, const CsvTable&, Samples& out) {
@@ -91,7 +91,7 @@ void read_own(TableFields& fields, const CsvTable&, Samples& out) {
   out.push_back(std::move(sample));
 }
 
-/// The smaller of both times, in microseconds; 0: neither was printed.
+/// The smaller of both times, in microseconds; 0: neither is reported.
 double best_us(const TableFields& fields, const CsvTable& table) {
   double best = 0;
   for (const char* column : {"time_us_oop", "time_us_ip"})
@@ -100,7 +100,7 @@ double best_us(const TableFields& fields, const CsvTable& table) {
   return best;
 }
 
-/// Collectives that no model is asked for (reduce, gather) and rows without a time are no samples.
+/// False for collectives that the network models do not have (reduce, gather).
 bool is_modelled(const std::string& collective) {
   return std::any_of(kCollectives.begin(), kCollectives.end(),
                      [&](const auto& known) { return known.first == collective; });
@@ -123,9 +123,9 @@ void read_nccl_tests(TableFields& fields, const CsvTable& table, Samples& out) {
   }
   if (fields.text("settings").find("ALGO=Ring") != std::string::npos) sample.call.algorithm = Algorithm::ring;
   if (sample.topology == "aws-p5" && sample.ranks <= 8) sample.topology = "dgx-h100";  // the same board, no NIC in use
-  // Each rank sends to its neighbour, all at once.
+  // All ranks send to the next rank at the same time.
   if (sample.call.collective == Collective::send_recv) sample.ranks = 2;
-  if (fields.text("recommended") != "True") sample.aside = "settings that the source itself calls bad";
+  if (fields.text("recommended") != "True") sample.excluded = "settings that the source itself calls bad";
   out.push_back(std::move(sample));
 }
 
@@ -139,7 +139,7 @@ void read_aiconfigurator(TableFields& fields, const CsvTable&, Samples& out) {
   sample.ranks = ranks_of(fields, "nranks");
   sample.call = {fields.word("collective", kCollectives, Collective::all_reduce), {fields.size("size_bytes")}};
   sample.seconds = fields.positive("time_us") * 1e-6;
-  if (fields.text("dtype") != "half") sample.aside = "integers, which cannot use NVLS";
+  if (fields.text("dtype") != "half") sample.excluded = "integers, which cannot use NVLS";
   out.push_back(std::move(sample));
 }
 
@@ -155,9 +155,9 @@ void read_vidur(TableFields& fields, const CsvTable&, Samples& out) {
   sample.call = {fields.word("collective", kCollectives, Collective::all_reduce), {fields.size("size")}};
   sample.seconds = fields.positive("time_ms_median") * 1e-3;
   if (fields.size("devices_per_node") != sample.ranks)
-    sample.aside = "two nodes behind one slow NIC";
+    sample.excluded = "two nodes behind one slow NIC";
   else if (sample.call.size.count < kTimerLimit)
-    sample.aside = "below what a timer of 1 us resolves";
+    sample.excluded = "below what a timer of 1 us resolves";
   out.push_back(std::move(sample));
 }
 
@@ -186,7 +186,7 @@ void read_simai(TableFields& fields, const CsvTable& table, Samples& out) {
 
 struct Format {
   std::vector<const char*> columns;
-  const char* file;  ///< part of its name, where tables of other things have the same columns
+  const char* file;  ///< part of its name, where other tables have the same columns
   void (*read)(TableFields&, const CsvTable&, Samples&);
 };
 
@@ -213,7 +213,7 @@ Result<Samples> read_collectives(const CsvTable& table) {
   const Format* format = format_of(table);
   if (format == nullptr)
     return fail({table.file(), 1, "", "",
-                 "has the columns of no table of collectives that is known (allowed: "
+                 "unknown columns of a table of collectives (allowed: "
                  "topology,collective,ranks,bytes,time_us and the tables of docs/formats/runs.md)"});
   Samples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {

@@ -1,7 +1,7 @@
 /// \file
-/// Published tables of measured collectives, each row with the shipped topology that stands for the machine.
+/// Published tables of measured collectives, each row with the shipped topology of its machine.
 ///
-/// A table is recognised by its columns (docs/formats/runs.md): our own, and those of nccl-tests as collected here,
+/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of nccl-tests,
 /// aiconfigurator's nccl_intranode, Vidur's network profiles and SimAI's ratios of the NIC rate.
 #pragma once
 
@@ -19,19 +19,19 @@ struct CollectiveSample {
   std::size_t row = 0;
   std::string source;  ///< as the data's README names it
   std::string system;
-  std::string topology;  ///< file stem in topologies/; "" none stands for the machine
+  std::string topology;  ///< file stem in topologies/; "": there is none for the machine
   int ranks = 0;
   CollectiveCall call;  ///< with the algorithm that was forced, if one was
   double seconds = 0;
-  bool guessed = false;  ///< the machine is not known by name: the reference system of its GPU stands for it
-  std::string aside;     ///< why it does not count ("its source calls the settings bad"); "" it does
+  bool guessed = false;  ///< unknown machine: the reference system of its GPU is used
+  std::string excluded;  ///< why it does not count ("its source calls the settings bad"); "": it counts
 };
 
-/// Has it the columns of one of them?
+/// True if the table has the columns of one of them.
 bool is_collective_table(const CsvTable& table);
 
-/// Out-of-place times begin with warm-up: the smaller of both counts.
-/// Errors: a table with other columns; a field that is no number; an unknown word.
+/// Of in-place and out-of-place times the smaller one counts, since the latter include warm-up.
+/// Errors: a table with other columns; a field that is not a number; an unknown word.
 Result<std::vector<CollectiveSample>> read_collectives(const CsvTable& table);
 
 }  // namespace tracecast::accuracy

@@ -30,7 +30,7 @@ double number(const CsvTable& table, const RowForecast& row, const char* column)
   return table.number(row.row, column).value_or(1);
 }
 
-RatioErrors summed(std::vector<double> errors) {
+RatioErrors summary_of(std::vector<double> errors) {
   RatioErrors out;
   out.pairs = static_cast<int>(errors.size());
   if (errors.empty()) return out;
@@ -79,7 +79,7 @@ RatioErrors scaling_ratios(const CsvTable& table, const Rows& rows) {
     for (auto next = by_count.begin(); next != by_count.end(); ++next)
       if (next != by_count.begin()) errors.push_back(ratio_error(*std::prev(next)->second, *next->second));
   }
-  return summed(std::move(errors));
+  return summary_of(std::move(errors));
 }
 
 RatioErrors schedule_ratios(const CsvTable& table, const Rows& rows) {
@@ -91,7 +91,7 @@ RatioErrors schedule_ratios(const CsvTable& table, const Rows& rows) {
       for (std::size_t j = i + 1; j < group.size(); ++j)
         if (key_of(table, *group[i], {"schedule", "vp"}) != key_of(table, *group[j], {"schedule", "vp"}))
           errors.push_back(ratio_error(*group[i], *group[j]));
-  return summed(std::move(errors));
+  return summary_of(std::move(errors));
 }
 
 OrderOfPairs order_of_pairs(const CsvTable& table, const Rows& rows, double threshold) {
@@ -140,15 +140,15 @@ double distance(const CsvTable& table, const RowForecast& a, const RowForecast& 
 }
 
 std::optional<double> own_scale(const CsvTable& table, const RowForecast& row, const Rows& known) {
-  std::vector<std::pair<double, double>> alike;  // distance, log(measured / forecast)
+  std::vector<std::pair<double, double>> similar;  // distance, log(measured / forecast)
   for (const RowForecast* other : known) {
     if (other == &row) continue;
     const double d = distance(table, row, *other);
-    if (d <= kAlike) alike.emplace_back(d, std::log(other->measured_s / other->predicted_s));
+    if (d <= kMaxDistance) similar.emplace_back(d, std::log(other->measured_s / other->predicted_s));
   }
-  if (alike.size() < 3) return std::nullopt;
-  std::sort(alike.begin(), alike.end());
-  return std::exp((alike[0].second + alike[1].second + alike[2].second) / 3);
+  if (similar.size() < 3) return std::nullopt;
+  std::sort(similar.begin(), similar.end());
+  return std::exp((similar[0].second + similar[1].second + similar[2].second) / 3);
 }
 
 OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
@@ -159,7 +159,7 @@ OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
     for (const RowForecast* row : group) {
       const std::optional<double> scale = own_scale(table, *row, group);
       if (!scale) {
-        ++out.refused;
+        ++out.without_scale;
         continue;
       }
       before.push_back(std::abs(row->error()));

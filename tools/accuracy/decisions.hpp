@@ -1,17 +1,16 @@
 /// \file
-/// How well forecasts decide what people decide by: ratios and orders of runs of one source, which the source's own bias leaves
-/// alone.
+/// How well forecasts support decisions: ratios and orders of runs of one source, in which the bias of the source cancels.
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "tools/accuracy/validate.hpp"
+#include "sim/io/csv_table.hpp"
+#include "tools/accuracy/row_forecast.hpp"
 
 namespace tracecast::accuracy {
 
-/// Errors of the ratio of two runs' times, |forecast ratio / measured ratio - 1|.
+/// Errors of ratios of the times of two runs, |forecast ratio / measured ratio - 1|.
 struct RatioErrors {
   int pairs = 0;
   double mean = 0;
@@ -19,10 +18,10 @@ struct RatioErrors {
   double worst = 0;
 };
 
-/// Pairs of one source, model, GPU and layout whose GPU counts follow each other: ratio of time per token and GPU.
+/// Pairs of one source, model, GPU and layout with consecutive GPU counts: ratio of the step times.
 RatioErrors scaling_ratios(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
-/// Pairs of one source, model, GPU count, batch and micro-batch that differ in the schedule or its chunks only.
+/// Pairs of one source, model, GPU count, batch and micro-batch that differ only in the schedule or its virtual stages.
 RatioErrors schedule_ratios(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
 struct OrderOfPairs {
@@ -32,31 +31,33 @@ struct OrderOfPairs {
 };
 OrderOfPairs order_of_pairs(const CsvTable& table, const std::vector<const RowForecast*>& rows, double threshold);
 
-/// What choosing the forecast's fastest layout costs against the measured fastest, mean over groups of at least three runs of
-/// one source, model, GPU, count and batch.
+/// Time lost by choosing the layout that is forecast to be fastest instead of the fastest one: mean over groups of at least three
+/// runs of one source, model, GPU, count and batch.
 struct CostOfChoice {
   int groups = 0;
-  int best = 0;  ///< groups whose forecast best is the best
+  int best = 0;  ///< groups where the choice is the fastest
   double mean = 0;
 };
 CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
-/// A run's likeness to another: 0 the same, infinite on another GPU. Doublings of size, length, micro-batch and degrees count,
-/// so do another precision, recomputation or stack.
+/// How much two runs differ: 0 the same, infinite on different GPUs. Each doubling of size, length, micro-batch or degrees adds
+/// to it, and so does a different precision, recomputation or stack.
 double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
 
-/// Of runs farther than this one cannot learn a scale: docs/references.md#one-scale, unlike rows harm.
-inline constexpr double kAlike = 3.0;
+/// Runs at a larger distance give no scale: unlike rows harm (docs/references.md#one-scale).
+inline constexpr double kMaxDistance = 3.0;
 
-/// The factor measured / forecast of the three most similar of `known` (geometric mean), when three are alike.
+/// The factor measured / forecast, geometric mean over the three closest of `known`. Empty: fewer than three are within
+/// kMaxDistance.
 std::optional<double> own_scale(const CsvTable& table, const RowForecast& row,
                                 const std::vector<const RowForecast*>& known);
 
-/// Error of every run when three runs like it are known, by source of at least eight: median per source, mean over sources.
+/// Errors of runs before and after own_scale() by the other runs of their source: median per source of at least eight runs, mean
+/// over sources.
 struct OwnCluster {
   int sources = 0;
   int rows = 0;
-  int refused = 0;  ///< rows without three that are alike
+  int without_scale = 0;  ///< rows without a scale
   double before = 0;
   double after = 0;
 };

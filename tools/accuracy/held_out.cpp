@@ -3,7 +3,7 @@
 namespace tracecast::accuracy {
 
 bool held_out(std::int64_t key) {
-  // The finaliser of splitmix64 (Steele et al. 2014) spreads neighbouring keys.
+  // The finaliser of splitmix64 (Steele et al. 2014) spreads adjacent keys.
   auto x = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;

@@ -1,5 +1,5 @@
 /// \file
-/// Which measured shapes no fit of a shipped profile has ever seen.
+/// Which measured shapes are never used to fit a profile.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tracecast::accuracy {
 
-/// True for one in five keys, the same ones on every machine: measurements with such keys are never fitted to.
+/// True for one in five keys, the same on every machine.
 bool held_out(std::int64_t key);
 
-/// How aiconfigurator's collectors repeat a multiplication, by the framework in `src`: sglang's on six sets of operands,
-/// TensorRT-LLM's on up to five weights and one activation (collect_gemm.py of each; fewer only where L2 cannot hold them). Each ran
-/// on a node of its own.
+/// The loop in which aiconfigurator timed a GEMM, by the framework in `src`: sglang's collector uses six sets of operands,
+/// TensorRT-LLM's up to five weights and one activation (collect_gemm.py of each; fewer only where L2 cannot hold them). Each
+/// framework ran on a different node.
 GemmLoop aiconfigurator_loop(const std::string& src);
 
 /// GEMMs are held out by their weight, (n, k), with all m.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "sim/base/words.hpp"
 #include "tools/accuracy/held_out.hpp"
 #include "tools/accuracy/table_fields.hpp"
 
@@ -62,14 +63,13 @@ void read_aiconfigurator_gemm(TableFields& fields, Kernels& out) {
   kernel.seconds = fields.positive("latency_us") * 1e-6;
   kernel.quantises = is_narrow(precision);
   kernel.held_out = held_out_weight(shape.n, shape.k);
-  // Its bf16 weights were never written to, and zeros draw less power: 5 to 12 % faster
-  // (docs/references.md#gemm-zeros).
-  if (fields.text("src").starts_with("vllm")) kernel.aside = "operands of zeros";
+  // vLLM never writes to its bf16 weights, and zeros draw less power: 5 to 12 % faster (docs/references.md#gemm-zeros).
+  if (fields.text("src").starts_with("vllm")) kernel.excluded = "operands of zeros";
   kernel.loop = aiconfigurator_loop(fields.text("src"));
   out.push_back(std::move(kernel));
 }
 
-/// Serving frameworks run FlashAttention (2 on Ampere, 3 on Hopper), TensorRT-LLM its own kernels, akin to cuDNN's.
+/// Serving frameworks run FlashAttention (2 on Ampere, 3 on Hopper); TensorRT-LLM runs its own kernels, similar to cuDNN's.
 std::string serving_kernel(const std::string& framework, const std::string& profile) {
   if (framework.starts_with("trtllm")) return "cudnn";
   return profile == "h100" || profile == "h200" ? "fa3" : "fa2";
@@ -84,9 +84,9 @@ void read_aiconfigurator_attention(TableFields& fields, Kernels& out) {
   kernel.op.shape = AttentionShape{fields.size("b"), length, length, heads, kv_heads, width, width, causal, 0};
   kernel.seconds = fields.positive("latency_us") * 1e-6;
   kernel.kernel = serving_kernel(fields.text("src"), profile_of_gpu(kernel.gpu));
-  // Prefill of a server: what writes the cache and rotates the keys is in the time, 10 to 16 us
+  // Prefill of a server: the time includes writing the cache and rotating the keys, 10 to 16 us
   // (docs/references.md#attention-fit).
-  kernel.aside = "prefill of " + fields.text("src").substr(0, fields.text("src").find('-'));
+  kernel.excluded = "prefill of " + fields.text("src").substr(0, fields.text("src").find('-'));
   out.push_back(std::move(kernel));
 }
 
@@ -104,13 +104,13 @@ void read_cudnn_attention(TableFields& fields, Kernels& out) {
                        0};
   if (!fields.text("sliding_window_size").empty()) {
     shape.window = fields.size("sliding_window_size");
-    kernel.aside = "sliding window";
+    kernel.excluded = "sliding window";
   }
   kernel.op.shape = shape;
   kernel.seconds = fields.positive("time_ms") * 1e-3;
   kernel.kernel = "cudnn";
-  if (kernel.op.pass == Pass::backward && fields.text("deterministic_bwd") == "True") kernel.aside = "deterministic";
-  if (fields.text("data_type") != "bfloat16") kernel.aside = "8 bits";
+  if (kernel.op.pass == Pass::backward && fields.text("deterministic_bwd") == "True") kernel.excluded = "deterministic";
+  if (fields.text("data_type") != "bfloat16") kernel.excluded = "8 bits";
   out.push_back(std::move(kernel));
 }
 
@@ -132,8 +132,8 @@ void read_flash_rates(TableFields& fields, Kernels& out) {
   if (known != names.end())
     kernel.kernel = known->second;
   else
-    kernel.aside = "no model of " + implementation;
-  if (kernel.op.pass == Pass::backward && fields.text("deterministic") == "True") kernel.aside = "deterministic";
+    kernel.excluded = "no model of " + implementation;
+  if (kernel.op.pass == Pass::backward && fields.text("deterministic") == "True") kernel.excluded = "deterministic";
   out.push_back(std::move(kernel));
 }
 
@@ -165,7 +165,7 @@ void read_simumax(TableFields& fields, Kernels& out) {
     shape.causal = true;
     kernel.op.shape = shape;
   } else {
-    return;  // other operators have no efficiency of this kind
+    return;  // other operators have no such efficiency
   }
   kernel.seconds = work / (fields.positive("peak_tflops") * 1e12 * fields.positive("efficiency"));
   out.push_back(std::move(kernel));
@@ -188,7 +188,7 @@ void read_vidur(TableFields& fields, Kernels& out) {
                                        {"attn_post_proj_ms", hidden, hidden / tp},
                                        {"mlp_up_proj_ms", gates * inner / tp, hidden},
                                        {"mlp_down_proj_ms", hidden, inner / tp}}};
-  constexpr double kTimerLimit = 20e-6;  // its timer counts microseconds
+  constexpr double kTimerLimit = 20e-6;  // the timer counts microseconds
   for (const Column& column : columns) {
     MeasuredKernel kernel = begin(fields, "gpu", Precision::fp16, OperatorKind::gemm);
     if (fields.text(column.name).empty()) continue;
@@ -222,7 +222,7 @@ void read_norms(TableFields& fields, Kernels& out) {
     kernel.op.pass = backward ? Pass::backward : Pass::forward;
     kernel.op.shape = ElementwiseShape{elements, Bytes{(backward ? 6 : 4) * elements}};
     kernel.seconds = fields.positive(column) * 1e-3;
-    if (fields.text("backend") != "cudnn") kernel.aside = "by " + fields.text("backend");
+    if (fields.text("backend") != "cudnn") kernel.excluded = "by " + fields.text("backend");
     out.push_back(std::move(kernel));
   }
 }
@@ -251,11 +251,6 @@ const Format* format_of(const CsvTable& table) {
   return format == formats().end() ? nullptr : &*format;
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
-
 }  // namespace
 
 bool is_kernel_table(const CsvTable& table) { return format_of(table) != nullptr; }
@@ -264,8 +259,8 @@ Result<Kernels> read_kernels(const CsvTable& table) {
   const Format* format = format_of(table);
   if (format == nullptr)
     return fail({table.file(), 1, "", "",
-                 "has the columns of no table of operators that is known (allowed: profile,op,time_us,… and the tables "
-                 "of docs/formats/runs.md)"});
+                 "unknown columns of a table of operators (allowed: profile,op,time_us,… and the tables of "
+                 "docs/formats/runs.md)"});
   Kernels kernels;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     TableFields fields(table, row);

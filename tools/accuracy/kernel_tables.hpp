@@ -1,7 +1,7 @@
 /// \file
-/// Published tables of measured operators, row by row as operators of ours.
+/// Published tables of measured operators, each row as an Operator of the simulator.
 ///
-/// A table is recognised by its columns (docs/formats/runs.md): our own, and those of aiconfigurator (GEMM, attention),
+/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of aiconfigurator (GEMM, attention),
 /// cudnn-frontend (attention, norms), FlashAttention's rates, SimuMax, Vidur's layers and DeepGEMM.
 #pragma once
 
@@ -24,18 +24,18 @@ struct MeasuredKernel {
   double seconds = 0;
   bool quantises = false;    ///< the time includes quantising the left operand from 16 bit
   bool in_training = false;  ///< measured inside a training step
-  GemmLoop loop;             ///< of a multiplication that was timed by repeating it
-  bool held_out = false;     ///< of a table that profiles were fitted to, but never fitted to
-  std::string aside;         ///< why it is shown apart and does not count ("operands of zeros"); "" it counts
+  GemmLoop loop;             ///< of a GEMM that was timed in a loop
+  bool held_out = false;     ///< no fit has seen it, though profiles were fitted to its table
+  std::string excluded;      ///< why it is listed apart and does not count ("operands of zeros"); "": it counts
 };
 
-/// Has it the columns of one of them?
+/// True if the table has the columns of one of them.
 bool is_kernel_table(const CsvTable& table);
 
-/// A row may hold several operators.   Errors: a table with other columns; a field that is no number; an unknown word.
+/// A row may hold several operators.   Errors: a table with other columns; a field that is not a number; an unknown word.
 Result<std::vector<MeasuredKernel>> read_kernels(const CsvTable& table);
 
-/// The profile for a GPU as such tables name it ("NVIDIA H200", "A100-SXM-80GB"); the name itself where none is known.
+/// The profile for a GPU as these tables name it ("NVIDIA H200", "A100-SXM-80GB"); the name itself for other GPUs.
 std::string profile_of_gpu(const std::string& gpu);
 
 }  // namespace tracecast::accuracy

@@ -28,7 +28,7 @@ bool is_large(const Operator& op) {
   return true;
 }
 
-/// The name of an operator's in-training factor in a profile, as docs/formats/profile.md has it.
+/// The name of an operator's in-training factor in a profile (docs/formats/profile.md).
 std::string factor_of(const Operator& op) {
   if (op.kind == OperatorKind::attention) return "attention";
   if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::grouped_gemm) return "memory";
@@ -46,18 +46,18 @@ std::string factor_of(const Operator& op) {
   }
 }
 
-/// What a table's rows are scored with: costs with and without in-training factors, by profile and attention kernel.
-class Pricing {
+/// Costs with and without in-training factors, by profile and attention kernel.
+class CostsByProfile {
  public:
-  explicit Pricing(const RowLibrary& library) : library_(&library) {}
+  explicit CostsByProfile(const RowLibrary& library) : library_(&library) {}
 
   struct Pair {
     Costs isolated;
     Costs in_training;
-    std::string kernel;                ///< of attention: the one that is meant
-    std::map<GemmLoop, Costs> looped;  ///< `isolated` in the loops that were asked for
+    std::string kernel;                ///< the attention kernel that is used
+    std::map<GemmLoop, Costs> looped;  ///< `isolated` in the loops that were used so far
   };
-  /// nullptr: no such profile. A kernel that the profile lacks is its first one.
+  /// nullptr: unknown profile. For an unknown attention kernel the first of the profile is used.
   Pair* find(const std::string& profile_name, const std::string& kernel) {
     const std::string key = profile_name + " " + kernel;
     if (const auto found = pairs_.find(key); found != pairs_.end()) return &found->second;
@@ -69,12 +69,12 @@ class Pricing {
     }
     const std::vector<std::string> kernels = attention_kernels(*profile);
     const bool known = std::find(kernels.begin(), kernels.end(), kernel) != kernels.end();
-    const std::string meant = known || kernels.empty() ? kernel : kernels.front();
+    const std::string used = known || kernels.empty() ? kernel : kernels.front();
     Profile isolated = *profile;
     isolated.in_training = InTraining{};
     isolated.in_training.fit = profile->in_training.fit;
     Pair pair{
-        Costs(std::move(isolated), known ? kernel : ""), Costs(std::move(*profile), known ? kernel : ""), meant, {}};
+        Costs(std::move(isolated), known ? kernel : ""), Costs(std::move(*profile), known ? kernel : ""), used, {}};
     return &pairs_.emplace(key, std::move(pair)).first->second;
   }
 
@@ -84,9 +84,9 @@ class Pricing {
   std::set<std::string> missing_;
 };
 
-/// Seconds of a benchmark's multiplication that takes `kernel_s` by itself: with the quantisation of its left operand where the
-/// time includes it, by the library that the profile's parameters were fitted to.
-double benchmarked(const Profile& profile, const MeasuredKernel& measured, double kernel_s) {
+/// Seconds of a GEMM in a benchmark, whose kernel alone takes `kernel_s`: with the quantisation of the left operand where the
+/// measurement includes it, and the kernel choices of the library that the profile was fitted to.
+double benchmark_seconds(const Profile& profile, const MeasuredKernel& measured, double kernel_s) {
   const auto model = profile.gemm.find(measured.op.precision);
   if (measured.loop.right == 0 || model == profile.gemm.end()) return kernel_s;
   const GemmShape& shape = std::get<GemmShape>(measured.op.shape);
@@ -106,35 +106,36 @@ std::string group_of(const MeasuredKernel& measured, const std::string& profile,
   return group;
 }
 
-/// Isolated, in the loop that it was timed in.
-const Costs& looped(Pricing::Pair& costs, GemmLoop loop) {
+/// Costs of an isolated operator in the loop that timed it.
+const Costs& looped(CostsByProfile::Pair& costs, GemmLoop loop) {
   if (loop == GemmLoop{}) return costs.isolated;
   const auto known = costs.looped.find(loop);
   if (known != costs.looped.end()) return known->second;
   return costs.looped.emplace(loop, looped_costs(costs.isolated.profile(), "", loop)).first->second;
 }
 
-MeasuredSample priced(const MeasuredKernel& measured, const std::string& profile, Pricing::Pair& costs) {
+MeasuredSample forecast_sample(const MeasuredKernel& measured, const std::string& profile,
+                               CostsByProfile::Pair& costs) {
   MeasuredSample sample;
   sample.group = group_of(measured, profile, costs.kernel);
   const Costs& used = measured.in_training ? costs.in_training : looped(costs, measured.loop);
   sample.predicted_s = seconds(used.of(measured.op).duration);
-  sample.predicted_s = benchmarked(used.profile(), measured, sample.predicted_s);
+  sample.predicted_s = benchmark_seconds(used.profile(), measured, sample.predicted_s);
   sample.factor = factor_of(measured.op);
   sample.in_training =
       seconds(costs.in_training.of(measured.op).duration) / seconds(costs.isolated.of(measured.op).duration);
   sample.with_factor = measured.in_training;
   sample.large = is_large(measured.op);
   sample.held_out = measured.held_out;
-  sample.aside = measured.aside;
+  sample.excluded = measured.excluded;
   return sample;
 }
 
-/// A kernel that somebody names in a table of our own form must be there.
+/// An attention kernel that is named in a table in the project's own form must exist.
 std::optional<Diagnostic> missing_kernel(const CsvTable& table, const MeasuredKernel& measured,
-                                         const Pricing::Pair& costs) {
+                                         const CostsByProfile::Pair& costs) {
   if (measured.kernel.empty() || measured.kernel == costs.kernel) return std::nullopt;
-  return table.wrong(measured.row, "kernel", "is no attention kernel of the profile");
+  return table.wrong(measured.row, "kernel", "unknown attention kernel of the profile");
 }
 
 /// The networks of the machines in a table, each made once.
@@ -147,8 +148,8 @@ class Machines {
     std::string architecture;
     GroupPlacement group;  ///< of all ranks
     std::unique_ptr<NetworkModel> network;
-    std::string problem;  ///< what is wrong with it
-    std::string column;   ///< and where
+    std::string problem;  ///< why it cannot be used; "": it can
+    std::string column;   ///< of the field that the problem is in
   };
   const Machine& find(const std::string& topology, int ranks) {
     const auto [found, is_new] = machines_.try_emplace({topology, ranks});
@@ -158,18 +159,18 @@ class Machines {
 
  private:
   void make(Machine& machine, const std::string& topology, int ranks) const {
-    const auto refuse = [&machine](const char* column, const char* why) {
+    const auto set_problem = [&machine](const char* column, const char* why) {
       machine.column = column;
       machine.problem = why;
     };
     Result<Cluster> cluster = library_->topology(topology);
-    if (!cluster) return refuse("topology", "is no topology that can be read");
+    if (!cluster) return set_problem("topology", "unknown topology");
     const std::int64_t most =
         cluster->max_nodes > 0 ? std::int64_t{cluster->max_nodes} * cluster->node.gpus : std::int64_t{1} << 20;
-    if (ranks > most) return refuse("ranks", "is more than the machine has");
+    if (ranks > most) return set_problem("ranks", "is more than the machine has");
     cluster->world_size = ranks;
     const Result<Profile> profile = library_->profile(cluster->gpu);
-    if (!profile) return refuse("topology", "has a GPU without a profile");
+    if (!profile) return set_problem("topology", "has a GPU without a profile");
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
     machine.group = place(*cluster, members, 1);
@@ -205,11 +206,11 @@ MeanError mean_of(const std::vector<const MeasuredSample*>& samples, bool held_o
   return error;
 }
 
-SampleErrors errors_of(const std::string& group, const std::string& aside,
+SampleErrors errors_of(const std::string& group, const std::string& excluded,
                        const std::vector<const MeasuredSample*>& samples) {
   SampleErrors errors;
   errors.group = group;
-  errors.aside = aside;
+  errors.excluded = excluded;
   std::vector<double> absolute;
   for (const MeasuredSample* sample : samples) add_to(errors, *sample, absolute);
   errors.bias /= errors.samples;
@@ -227,17 +228,17 @@ Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, cons
   const Result<std::vector<MeasuredKernel>> measured = read_kernels(table);
   if (!measured) return tl::unexpected(measured.error());
   const bool own_form = table.has("profile");
-  Pricing pricing(library);
+  CostsByProfile costs_by_profile(library);
   std::vector<MeasuredSample> samples;
   for (const MeasuredKernel& kernel : *measured) {
     const std::string profile = profile_of_gpu(kernel.gpu);
-    Pricing::Pair* costs = pricing.find(profile, kernel.kernel);
-    if (own_form && costs == nullptr) return fail(table.wrong(kernel.row, "profile", "is no profile that can be read"));
+    CostsByProfile::Pair* costs = costs_by_profile.find(profile, kernel.kernel);
+    if (own_form && costs == nullptr) return fail(table.wrong(kernel.row, "profile", "unknown profile"));
     MeasuredSample sample;
     if (costs == nullptr)
       sample.skipped = "no profile of " + kernel.gpu;
     else
-      sample = priced(kernel, profile, *costs);
+      sample = forecast_sample(kernel, profile, *costs);
     if (own_form)
       if (const std::optional<Diagnostic> problem = missing_kernel(table, kernel, *costs)) return fail(*problem);
     sample.line = table.line(kernel.row);
@@ -259,8 +260,8 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
     sample.measured_s = curve.seconds;
     sample.large = curve.call.size.count > kLargeMessage;
     sample.group = fmt::format("{} {}", curve.system, to_string(curve.call.collective));
-    sample.aside = curve.aside;
-    if (sample.aside.empty() && curve.guessed) sample.aside = "machines of which only the GPU is known";
+    sample.excluded = curve.excluded;
+    if (sample.excluded.empty() && curve.guessed) sample.excluded = "machines of which only the GPU is known";
     samples.push_back(std::move(sample));
     if (curve.topology.empty()) {
       samples.back().skipped = fmt::format("no topology for {}", curve.system);
@@ -270,7 +271,7 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
     if (own_form && !machine.problem.empty()) return fail(table.wrong(curve.row, machine.column, machine.problem));
     samples.back().skipped = machine.problem.empty()
                                  ? refusal(machine.cluster, machine.architecture, curve.call, machine.group)
-                                 : machine.column + " " + machine.problem;
+                                 : machine.column + ": " + machine.problem;
     if (samples.back().skipped.empty())
       samples.back().predicted_s = seconds(machine.network->cost(curve.call, machine.group).duration);
   }
@@ -278,11 +279,11 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
 }
 
 std::vector<SampleErrors> sample_errors(const std::vector<MeasuredSample>& samples, bool large_only) {
-  std::map<std::pair<std::string, std::string>, std::vector<const MeasuredSample*>> groups;  // by aside and name
+  std::map<std::pair<std::string, std::string>, std::vector<const MeasuredSample*>> groups;  // by excluded and name
   for (const MeasuredSample& sample : samples) {
     if (!sample.skipped.empty() || (large_only && !sample.large)) continue;
-    if (sample.aside.empty()) groups[{"", ""}].push_back(&sample);
-    groups[{sample.aside, sample.group}].push_back(&sample);
+    if (sample.excluded.empty()) groups[{"", ""}].push_back(&sample);
+    groups[{sample.excluded, sample.group}].push_back(&sample);
   }
   std::vector<SampleErrors> out;
   for (const auto& [key, members] : groups)

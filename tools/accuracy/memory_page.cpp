@@ -4,16 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "tools/accuracy/errors.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
 std::string signed_figure(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
-bool prints_peak(const RowForecast& row) {
+bool reports_peak(const RowForecast& row) {
   return row.forecast_made() && !row.out_of_memory && row.measured_memory_gib > 0;
 }
 
-/// Where a row's ranks are and what each step does, in the table's own words.
+/// The layout of a row, in the words of the table.
 std::string layout(const CsvTable& table, std::size_t row) {
   std::string text;
   for (const char* column : {"tp", "pp", "dp", "cp", "ep"})
@@ -34,7 +36,7 @@ std::string sources_table(const std::vector<RowForecast>& rows) {
   std::string text = "| source | rows | mean error | bias | worst |\n| --- | ---: | ---: | ---: | ---: |\n";
   std::set<std::string> sources{""};
   for (const RowForecast& row : rows)
-    if (prints_peak(row)) sources.insert(row.source);
+    if (reports_peak(row)) sources.insert(row.source);
   for (const std::string& source : sources) {
     const MemorySummary m = summarise_memory(rows, source);
     text += fmt::format("| {} | {} | {:.1f} | {} | {:.1f} |\n", source.empty() ? "all" : source, m.rows, 100 * m.mean,
@@ -44,15 +46,15 @@ std::string sources_table(const std::vector<RowForecast>& rows) {
 }
 
 std::string peaks_table(const CsvTable& table, const std::vector<RowForecast>& rows) {
-  std::string text = "| run | forecast, GiB | printed, GiB | error, % |\n| --- | ---: | ---: | ---: |\n";
+  std::string text = "| run | forecast, GiB | reported, GiB | error, % |\n| --- | ---: | ---: | ---: |\n";
   for (const RowForecast& row : rows)
-    if (prints_peak(row))
+    if (reports_peak(row))
       text += fmt::format("| {} | {:.1f} | {:.1f} | {} |\n", described(table, row), row.comparable_memory_gib,
                           row.measured_memory_gib, signed_figure(row.memory_error()));
   return text;
 }
 
-/// Runs that ended out of memory, or those that completed and are told not to fit.
+/// Runs that ended out of memory, or those that completed and are forecast not to fit.
 std::string limits_table(const CsvTable& table, const std::vector<RowForecast>& rows, bool out_of_memory) {
   std::string text = "| run | forecast, GiB | GPU, GiB |\n| --- | ---: | ---: |\n";
   for (const RowForecast& row : rows)
@@ -67,9 +69,9 @@ std::string limits_table(const CsvTable& table, const std::vector<RowForecast>& 
 std::string memory_page(const CsvTable& table, const std::vector<RowForecast>& rows) {
   const MemorySummary m = summarise_memory(rows);
   return fmt::format(
-      "## Errors\n\nPercent of the printed peak; the mean is that of absolute errors.\n\n{}\n"
+      "## Errors\n\nPercent of the reported peak; the mean is that of absolute errors.\n\n{}\n"
       "{} of {} completed runs are forecast to fit, {} of {} that ran out of memory are forecast not to.\n\n"
-      "## Completed, and told not to fit\n\n{}\n## Ran out of memory\n\n{}\n## Every run that prints a peak\n\n{}",
+      "## Completed, but forecast not to fit\n\n{}\n## Ran out of memory\n\n{}\n## Every run that reports a peak\n\n{}",
       sources_table(rows), m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory,
       limits_table(table, rows, false), limits_table(table, rows, true), peaks_table(table, rows));
 }

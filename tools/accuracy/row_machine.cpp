@@ -12,7 +12,7 @@
 namespace tracecast::accuracy {
 namespace {
 
-/// The machine of a row: the first line whose GPU is the row's and whose words are all in its network and framework.
+/// The machine of a row is the first entry that has its GPU and whose other fields match.
 struct Fabric {
   const char* gpu;
   const char* network;    ///< part of inter_node_link; "" any
@@ -60,7 +60,7 @@ constexpr std::array kFabrics{
     Fabric{"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
 };
 
-/// Rates of one port, Gb/s, by what vendors call the generation; a longer name before its beginning.
+/// Rates of one port in Gb/s by the name of the generation. A name stands before its own prefixes.
 struct Generation {
   const char* name;
   int gigabits;
@@ -70,17 +70,17 @@ constexpr std::array kGenerations{
     Generation{"hdr", 200},       Generation{"edr", 100},      Generation{"fdr", 56},  Generation{"slingshot-10", 100},
     Generation{"slingshot", 200}, Generation{"omni-path", 100}};
 
-/// What a copy reaches of PCIe's rate: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
+/// The share of PCIe's rate that a copy reaches: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
 constexpr double kOfPcie = 0.84;
 
-/// More of either in one host is a misprint.
-constexpr int kMostNics = 64;
-constexpr int kMostGpus = 64;
+/// Larger numbers in one host are misprints.
+constexpr int kMaxNics = 64;
+constexpr int kMaxGpus = 64;
 
 bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
 
-/// What says nothing of which part it is.
-bool empty_word(const std::string& word) {
+/// True for words of a GPU's name that do not identify the part.
+bool is_filler(const std::string& word) {
   static constexpr std::array kWords{"NVIDIA", "AMD",    "INTEL", "INSTINCT", "TESLA",     "GPU",      "SXM",
                                      "SXM2",   "SXM3",   "SXM4",  "SXM5",     "SXM6",      "HBM2",     "HBM2E",
                                      "HBM3",   "HBM3E",  "OAM",   "SERVER",   "BLACKWELL", "EDITION",  "DGX",
@@ -94,7 +94,7 @@ double memory_of(std::string_view word, std::string_view next) {
   return next == "GB" ? parse_number<double>(word).value_or(0) : 0;
 }
 
-/// The number that ends before `end`, with blanks between. Negative: none.
+/// The number that ends before `end` and blanks. Negative: none.
 double number_before(std::string_view text, std::size_t end) {
   while (end > 0 && text[end - 1] == ' ') --end;
   std::size_t begin = end;
@@ -103,7 +103,7 @@ double number_before(std::string_view text, std::size_t end) {
   return parse_number<double>(text.substr(begin, end - begin)).value_or(-1);
 }
 
-/// Gb/s of the first rate in a text in small letters; `text` as it was printed tells bits from bytes. 0: none.
+/// The first rate in a text, Gb/s; 0: none. `small` is the text in small letters, the case of `text` distinguishes bits from bytes.
 double first_rate(std::string_view text, std::string_view small) {
   struct Unit {
     const char* name;
@@ -128,46 +128,46 @@ int first_count(std::string_view small) {
     const bool apart = at > 0 && small[at - 1] == ' ';  // "8 x 400", but not "Gen4 x16"
     const bool counts = next == ' ' || (!apart && std::isdigit(static_cast<unsigned char>(next)) != 0);
     const double count = counts ? number_before(small, at) : -1;
-    if (count >= 1 && count <= kMostNics && count == std::trunc(count)) return static_cast<int>(count);
+    if (count >= 1 && count <= kMaxNics && count == std::trunc(count)) return static_cast<int>(count);
   }
   return 0;
 }
 
-bool only_pcie(const PrintedMachine& printed) {
-  const std::string links = lower_case(printed.links_in_node);
+bool only_pcie(const ReportedMachine& reported) {
+  const std::string links = lower_case(reported.links_in_node);
   return has(links, "pcie") && !has(links, "nvlink") && !has(links, "xgmi") && !has(links, "infinity");
 }
 
-/// GPUs of one host, when a row says that they are others than the reference system's.
-void fit_gpus(NodeSpec& node, int gpus) {
+/// Sets the GPUs of one host, with their share of NICs.
+void adapt_gpus(NodeSpec& node, int gpus) {
   const int before = node.gpus_per_host;
   const bool rack = node.gpus > before;
-  if (gpus < 1 || gpus > kMostGpus || gpus == before || rack) return;
+  if (gpus < 1 || gpus > kMaxGpus || gpus == before || rack) return;
   node.nics =
       node.nics == 0 ? 0 : std::max(1, static_cast<int>(std::lround(static_cast<double>(node.nics) * gpus / before)));
   node.gpus = node.gpus_per_host = gpus;
   if (gpus > 4 || node.link != IntraLink::nvswitch) return;
-  node.link = IntraLink::nvlink_mesh;  // up to four GPUs are cabled to each other
+  node.link = IntraLink::nvlink_mesh;  // up to four GPUs are connected without a switch
   node.nvls = false;
   node.nvswitches = 1;
 }
 
-/// A machine of one node gets a network without a narrow place, and the latency that topologies take for InfiniBand.
+/// Gives a machine without NICs a non-blocking network, with the latency of InfiniBand in the shipped topologies.
 void connect_nodes(Cluster& cluster) {
   cluster.fabric = "fat-tree";
   cluster.tiers = {FabricTier{"fabric", 0, 1, {}}};
   cluster.node.nic_latency = Duration{1'500'000};
 }
 
-/// A rate above a NIC's, of which nobody says what it is of, is the node's: "EFA 3200Gb/s".
-bool of_whole_node(const PrintedNetwork& network, const NodeSpec& node) {
-  if (network.nics > 0 || network.of == PrintedNetwork::Rate::gpu) return false;
-  return network.of == PrintedNetwork::Rate::node || (node.nics > 0 && network.rate > node.nic_rate);
+/// True if the rate is that of the node: reported so, or higher than a NIC of the reference system ("EFA 3200Gb/s").
+bool of_whole_node(const ReportedNetwork& network, const NodeSpec& node) {
+  if (network.nics > 0 || network.of == ReportedNetwork::Rate::gpu) return false;
+  return network.of == ReportedNetwork::Rate::node || (node.nics > 0 && network.rate > node.nic_rate);
 }
 
-void fit_network(Cluster& cluster, const PrintedNetwork& network) {
+void adapt_network(Cluster& cluster, const ReportedNetwork& network) {
   NodeSpec& node = cluster.node;
-  const bool of_gpu = network.of == PrintedNetwork::Rate::gpu;
+  const bool of_gpu = network.of == ReportedNetwork::Rate::gpu;
   const int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
   std::int64_t rate = network.rate.bytes_per_second;
   if (of_whole_node(network, node)) rate /= nics;
@@ -182,32 +182,32 @@ void fit_network(Cluster& cluster, const PrintedNetwork& network) {
 
 }  // namespace
 
-GpuName gpu_name(std::string_view printed) {
+GpuName gpu_name(std::string_view reported) {
   std::string capitals;
-  for (const char c : printed) capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char c : reported) capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const std::vector<std::string_view> words = split_words(capitals, " \t\r-_(),/");
   GpuName name;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const double memory = memory_of(words[i], i + 1 < words.size() ? words[i + 1] : std::string_view{});
     if (memory > 0) name.memory_gb = memory;
-    if (memory > 0 || empty_word(std::string(words[i]))) continue;
+    if (memory > 0 || is_filler(std::string(words[i]))) continue;
     name.part += (name.part.empty() ? "" : "-") + std::string(words[i]);
   }
   return name;
 }
 
-std::optional<PrintedNetwork> printed_network(std::string_view words) {
+std::optional<ReportedNetwork> reported_network(std::string_view words) {
   const std::string small = lower_case(words);
   for (const char* unsure : {"not printed", "about", "assumed", "none"})
     if (has(small, unsure)) return std::nullopt;
-  PrintedNetwork network;
+  ReportedNetwork network;
   network.nics = first_count(small);
   double gigabits = first_rate(words, small);
   if (gigabits > 0) {
     if (has(small, "per gpu"))
-      network.of = PrintedNetwork::Rate::gpu;
+      network.of = ReportedNetwork::Rate::gpu;
     else if (has(small, "per node") || has(small, "total") || has(small, "aggregate"))
-      network.of = PrintedNetwork::Rate::node;
+      network.of = ReportedNetwork::Rate::node;
   } else {
     const auto known =
         std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return has(small, g.name); });
@@ -219,37 +219,37 @@ std::optional<PrintedNetwork> printed_network(std::string_view words) {
   return network;
 }
 
-const MachineClass* find_machine(const PrintedMachine& printed) {
-  GpuName gpu = gpu_name(printed.gpu);
-  if (only_pcie(printed) && !gpu.part.ends_with("-PCIE")) {
+const MachineClass* find_machine(const ReportedMachine& reported) {
+  GpuName gpu = gpu_name(reported.gpu);
+  if (only_pcie(reported) && !gpu.part.ends_with("-PCIE")) {
     const std::string board = gpu.part + "-PCIE";
     if (std::any_of(kFabrics.begin(), kFabrics.end(), [&](const Fabric& f) { return board == f.gpu; }))
       gpu.part = board;
   }
-  const double memory = printed.memory_gb > 0 ? printed.memory_gb : gpu.memory_gb;
+  const double memory = reported.memory_gb > 0 ? reported.memory_gb : gpu.memory_gb;
   const auto fits = [&](const Fabric& f) {
-    return gpu.part == f.gpu && has(printed.links_between_nodes, f.network) &&
-           std::string_view(printed.framework).starts_with(f.framework) &&
+    return gpu.part == f.gpu && has(reported.links_between_nodes, f.network) &&
+           std::string_view(reported.framework).starts_with(f.framework) &&
            (f.memory_gb == 0 || f.memory_gb == memory) &&
-           (f.gpus_per_node == 0 || printed.gpus_per_node == 0 || f.gpus_per_node == printed.gpus_per_node);
+           (f.gpus_per_node == 0 || reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node);
   };
   const auto found = std::find_if(kFabrics.begin(), kFabrics.end(), fits);
   return found == kFabrics.end() ? nullptr : &found->machine;
 }
 
-void plug_in(NodeSpec& node, const Profile& profile) {
+void set_pcie_rate(NodeSpec& node, const Profile& profile) {
   if (node.link != IntraLink::pcie || profile.host_bandwidth <= 0) return;
   node.pcie.bytes_per_second = std::llround(kOfPcie * profile.host_bandwidth);
 }
 
-std::string fit_node(Cluster& cluster, const PrintedMachine& printed) {
+std::string adapt_node(Cluster& cluster, const ReportedMachine& reported) {
   const NodeSpec before = cluster.node;
-  fit_gpus(cluster.node, printed.gpus_per_node);
-  if (const auto network = printed_network(printed.links_between_nodes)) fit_network(cluster, *network);
+  adapt_gpus(cluster.node, reported.gpus_per_node);
+  if (const auto network = reported_network(reported.links_between_nodes)) adapt_network(cluster, *network);
   const NodeSpec& node = cluster.node;
   if (node.gpus_per_host == before.gpus_per_host && node.nics == before.nics && node.nic_rate == before.nic_rate)
     return "";
-  return fmt::format("nodes of {} GPUs and {} NICs of {:.0f} Gb/s, as printed or in proportion; all else as {}",
+  return fmt::format("nodes of {} GPUs and {} NICs of {:.0f} Gb/s, as reported or in proportion; otherwise {}",
                      node.gpus_per_host, node.nics, static_cast<double>(node.nic_rate.bytes_per_second) / 125e6,
                      cluster.name);
 }

@@ -1,16 +1,16 @@
 /// \file
-/// The machine of a published run, from what a table of runs prints of it: GPU, memory, GPUs per node, and words for the links.
+/// The machine of a published run, from what its row reports: GPU, memory, GPUs per node, and a description of the links.
 ///
-/// The rule, which holds for every row alike:
+/// The same rule holds for every row:
 ///
-///   GPU        its part number without maker, board and memory: "NVIDIA A100-SXM4-80GB" is the A100 of 80 GB; a part whose
-///              node has no link but PCIe is the PCIe board
-///   machine    the one that GPU, network and framework name, else the vendor's reference system
-///   node       as many GPUs as printed, with their share of the reference system's NICs; a rack stays one
-///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR": what it says; a
-///              bare rate is each NIC's, the node's where no NIC of the reference system is as fast ("EFA 3200Gb/s")
+///   GPU        its part number without maker, board and memory: "NVIDIA A100-SXM4-80GB" is the A100 of 80 GB; where PCIe is
+///              the only link in the node, it is the PCIe board
+///   machine    found by GPU, network and framework, else the vendor's reference system
+///   node       as many GPUs as reported, with their share of the reference system's NICs; racks are not changed
+///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR". A
+///              rate alone is that of each NIC, or of the node if the NICs of the reference system are slower ("EFA 3200Gb/s")
 ///
-/// Figures that a source calls "not printed", "about" or "assumed" are not taken.
+/// Figures that the table calls "not printed", "about" or "assumed" are not used.
 #pragma once
 
 #include <optional>
@@ -23,25 +23,25 @@
 
 namespace tracecast::accuracy {
 
-/// A GPU by its part number in capitals ("A100", "H100-PCIE", "MI250X-GCD"); memory as its name prints it, 0 when it does not.
+/// A GPU by its part number in capitals ("A100", "H100-PCIE", "MI250X-GCD"), and the memory in its name; 0: none is.
 struct GpuName {
   std::string part;
   double memory_gb = 0;
 };
-GpuName gpu_name(std::string_view printed);
+GpuName gpu_name(std::string_view reported);
 
-/// What leaves a node. `nics`: 0 when not printed. `rate`: 0 when not printed; of each NIC, or of the whole node.
-struct PrintedNetwork {
+/// The network of a node. `nics`, `rate`: 0 when not reported. `of`: what the rate belongs to.
+struct ReportedNetwork {
   enum class Rate { nic, gpu, node };
   int nics = 0;
   Bandwidth rate;
   Rate of = Rate::nic;
 };
-/// Empty when nothing is printed that means a number.
-std::optional<PrintedNetwork> printed_network(std::string_view words);
+/// Empty when the description has no rate.
+std::optional<ReportedNetwork> reported_network(std::string_view words);
 
-/// What a row prints of its machine; 0 and "" for what it does not.
-struct PrintedMachine {
+/// What a row reports about its machine; 0 and "" for the rest.
+struct ReportedMachine {
   std::string gpu;
   double memory_gb = 0;
   int gpus_per_node = 0;
@@ -53,16 +53,16 @@ struct PrintedMachine {
 /// The data files of a machine.
 struct MachineClass {
   const char* topology;
-  const char* profile;  ///< "" the topology's
-  bool by_network;      ///< the words for its network chose it
+  const char* profile;  ///< "": that of the topology
+  bool by_network;      ///< it was found by its network
 };
-/// Nothing for a GPU that no machine is known for.
-const MachineClass* find_machine(const PrintedMachine& printed);
+/// nullptr for an unknown GPU.
+const MachineClass* find_machine(const ReportedMachine& reported);
 
-/// PCIe of a board's generation, where PCIe is what connects the GPUs of a node.
-void plug_in(NodeSpec& node, const Profile& profile);
+/// Where PCIe connects the GPUs of a node: sets its rate by the generation of the GPU's board.
+void set_pcie_rate(NodeSpec& node, const Profile& profile);
 
-/// Makes the reference system's node the row's. Returns what was changed, one sentence, or "".
-std::string fit_node(Cluster& cluster, const PrintedMachine& printed);
+/// Changes the node of the reference system to the reported one. Returns what was changed, one sentence, or "".
+std::string adapt_node(Cluster& cluster, const ReportedMachine& reported);
 
 }  // namespace tracecast::accuracy

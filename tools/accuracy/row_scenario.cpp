@@ -12,22 +12,24 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "tools/accuracy/row_machine.hpp"
+#include "tools/accuracy/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
-constexpr std::int64_t kUsualVocabulary = 51'200;
-constexpr std::int64_t kPackedSpan = 400;  ///< tokens that one attends to, docs/references.md#packed-sequences
+constexpr std::int64_t kDefaultVocabulary = 51'200;
+constexpr std::int64_t kPackedSpan =
+    400;  ///< tokens that a packed token attends to, docs/references.md#packed-sequences
 
-/// Multiplications in fp8 with a scale for each row, in PyTorch, relative to one scale for the tensor: Llama 3 8B on 8 H100 runs
-/// 6,420 tokens/s with the one and 7,190 with the other (torchtitan, commit 7a04053), 12 % of a step of which these
-/// multiplications are 40 %.
+/// Time of fp8 GEMMs with a scale for each row, in PyTorch, relative to one scale for the tensor. Llama 3 8B on 8 H100 reaches
+/// 6,420 tokens/s with row scales and 7,190 with one scale (torchtitan, commit 7a04053): 12 % of a step, of which these GEMMs
+/// are 40 %.
 constexpr double kScalesByRow = 1.3;
 
-/// A word of a table and ours.
+/// A word of a table and the name used here.
 struct Word {
   const char* in_table;
-  const char* ours;
+  const char* name;
 };
 constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
                                 Word{"zb_1p", "zb-h1"},        Word{"zb_2p", "zb-h2"},
@@ -35,7 +37,7 @@ constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved
                                 Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
                                 Word{"dualpipe", "dualpipe"},  Word{"gpipe", "gpipe"}};
 
-/// "moe" is in "layernorm, moe" and not in "moe_act".
+/// True if `word` is in the text as a whole word: "moe" is in "layernorm, moe" and not in "moe_act".
 bool has_word(const std::string& text, const std::string& word) {
   const auto ends = [&](std::size_t at) {
     return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
@@ -48,77 +50,50 @@ bool has_word(const std::string& text, const std::string& word) {
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row, const RowLibrary& library)
-      : table_(&table), row_(row), library_(&library) {}
+      : fields_(table, row), library_(&library) {}
 
   Result<RowScenario> read() {
     stack_ = find_stack(library_->stacks(), text("framework"), text("source"),
-                        [this](const std::string& column) { return text(column); });
+                        [this](const std::string& column) { return text(column.c_str()); });
     result_.stack = stack_ != nullptr ? stack_->name : "";
     if (stack_ != nullptr) result_.stack_spread = stack_->spread;
     if (stack_ != nullptr) result_.memory_report = stack_->memory_report;
-    if (stack_ == nullptr) assume("no software stack is known by this name: general defaults");
+    if (stack_ == nullptr) assume("unknown software stack: general defaults");
     read_model();
     read_machine();
-    if (!problem_) read_parallel();
-    if (!problem_) read_training();
-    if (!problem_) pad_vocabulary();
-    if (!problem_) validate_model();
-    if (problem_) return fail(*problem_);
+    if (!failed()) read_parallel();
+    if (!failed()) read_training();
+    if (!failed()) pad_vocabulary();
+    if (!failed()) validate_model();
+    if (failed()) return fail(*fields_.problem());
     Scenario& s = result_.scenario;
-    s.name = text("id").empty() ? fmt::format("row {}", table_->line(row_)) : text("id");
+    s.name = text("id").empty() ? fmt::format("row {}", fields_.line()) : text("id");
     s.source = text("source");
-    if (const double time = number("step_time_s", 0); time > 0) s.measured = Measured{time, text("source")};
+    if (const double time = fields_.number("step_time_s", 0); time > 0) s.measured = Measured{time, text("source")};
     return std::move(result_);
   }
 
  private:
-  const std::string& text(const std::string& column) const { return table_->text(row_, column); }
-  bool printed(const std::string& column) const { return !text(column).empty(); }
+  const std::string& text(const char* column) const { return fields_.text(column); }
+  bool reported(const char* column) const { return fields_.reported(column); }
+  bool flag(const char* column, bool otherwise) const { return fields_.flag(column, otherwise); }
+  bool failed() const { return fields_.problem().has_value(); }
+  void add_error(const char* column, std::string message) { fields_.add_error(column, std::move(message)); }
   void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
-  void refuse(const std::string& column, std::string message) {
-    if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
-  }
-
-  double number(const std::string& column, double otherwise) {
-    if (!printed(column)) return otherwise;
-    const std::optional<double> value = table_->number(row_, column);
-    if (!value || *value < 0) refuse(column, "is not a number of at least 0");
-    return value.value_or(otherwise);
-  }
-  std::int64_t count(const std::string& column, std::int64_t otherwise) {
-    const double value = number(column, static_cast<double>(otherwise));
-    if (value != std::trunc(value) || value > 1e15) {
-      refuse(column, "is not a whole number");
-      return otherwise;
-    }
-    return static_cast<std::int64_t>(value);
-  }
-  int small(const std::string& column, int otherwise) {
-    const std::int64_t value = count(column, otherwise);
-    if (value > 16'777'216) refuse(column, "is too large");
-    return value > 16'777'216 ? otherwise : static_cast<int>(value);
-  }
-  std::int64_t needed(const std::string& column) {
-    if (!printed(column)) refuse(column, "is not printed");
-    const std::int64_t value = count(column, 0);
-    if (value < 1) refuse(column, "is not at least 1");
-    return value;
-  }
-  bool flag(const std::string& column, bool otherwise) { return printed(column) ? text(column) == "1" : otherwise; }
 
   void read_model() {
     Model& m = result_.scenario.model;
     m.name = text("model_name");
-    m.num_layers = static_cast<int>(std::min<std::int64_t>(needed("layers"), 100'000));
-    m.hidden_size = needed("hidden");
-    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(needed("heads"), 1'000'000));
-    m.num_query_groups = small("kv_heads", m.num_attention_heads);
-    m.head_dim = count("head_dim", 0);
-    m.ffn_hidden_size = count("ffn_hidden", 4 * m.hidden_size);
-    m.vocab_size = count("vocab", 0);
+    m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
+    m.hidden_size = fields_.required_size("hidden");
+    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
+    m.num_query_groups = fields_.small_count("kv_heads", m.num_attention_heads);
+    m.head_dim = fields_.count("head_dim", 0);
+    m.ffn_hidden_size = fields_.count("ffn_hidden", 4 * m.hidden_size);
+    m.vocab_size = fields_.count("vocab", 0);
     if (m.vocab_size == 0) {
-      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kUsualVocabulary;
-      assume(fmt::format("vocabulary not printed: {}", m.vocab_size));
+      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
+      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
     }
     m.tied_embeddings = flag("tied_embeddings", false);
     set_family(m);
@@ -128,14 +103,14 @@ class RowReader {
       m.num_query_groups = 0;
       assume("latent attention with DeepSeek-V3's ranks and head sizes");
     }
-    if (text("arch") == "moe" || printed("moe_experts")) read_experts(m);
+    if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
     if (text("task") == "sft") {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
   }
 
-  /// Two kinds of block: gated ones as Llama's, others as GPT's; MPT has neither biases nor a table of positions.
+  /// Blocks with a gated MLP are Llama's, others GPT's. MPT has neither biases nor a table of positions.
   void set_family(Model& m) {
     if (flag("gated_mlp", true)) return;
     const bool mpt = text("framework").starts_with("Composer");
@@ -143,55 +118,55 @@ class RowReader {
     m.norm = Norm::layer_norm;
     m.position = mpt ? Position::alibi : Position::learned;
     m.qkv_bias = m.attention_output_bias = m.mlp_bias = m.norm_bias = !mpt;
-    m.max_position_embeddings = mpt ? 0 : count("seq_len", 2048);
+    m.max_position_embeddings = mpt ? 0 : fields_.count("seq_len", 2048);
     if (stack_ != nullptr) m.dropout = stack_->dropout;
   }
 
   void read_experts(Model& m) {
     MixtureOfExperts moe;
-    moe.experts = static_cast<int>(std::min<std::int64_t>(needed("moe_experts"), 1'000'000));
-    moe.topk = static_cast<int>(std::min<std::int64_t>(needed("moe_topk"), 1'000'000));
-    moe.ffn_hidden = needed("moe_ffn_hidden");
-    moe.shared_ffn_hidden = count("moe_shared_ffn_hidden", 0);
-    moe.leading_dense_layers = small("moe_dense_layers", 0);
+    moe.experts = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_experts"), 1'000'000));
+    moe.topk = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_topk"), 1'000'000));
+    moe.ffn_hidden = fields_.required_size("moe_ffn_hidden");
+    moe.shared_ffn_hidden = fields_.count("moe_shared_ffn_hidden", 0);
+    moe.leading_dense_layers = fields_.small_count("moe_dense_layers", 0);
     m.moe = moe;
   }
 
   void read_machine() {
     Scenario& s = result_.scenario;
-    const PrintedMachine printed{text("gpu"),
-                                 number("gpu_mem_gb", 0),
-                                 small("gpus_per_node", 0),
-                                 text("intra_node_link"),
-                                 text("inter_node_link"),
-                                 text("framework")};
-    const std::int64_t ranks = needed("gpu_count");
-    const MachineClass* machine = find_machine(printed);
-    if (machine == nullptr) refuse("gpu", "is no GPU that a machine is known for");
-    if (problem_) return;
+    const ReportedMachine reported_machine{text("gpu"),
+                                           fields_.number("gpu_mem_gb", 0),
+                                           fields_.small_count("gpus_per_node", 0),
+                                           text("intra_node_link"),
+                                           text("inter_node_link"),
+                                           text("framework")};
+    const std::int64_t ranks = fields_.required_size("gpu_count");
+    const MachineClass* machine = find_machine(reported_machine);
+    if (machine == nullptr) add_error("gpu", "unknown GPU: no machine has it");
+    if (failed()) return;
     Result<Cluster> cluster = library_->topology(machine->topology);
-    if (!cluster) return refuse("gpu", "names a machine whose topology cannot be read");
+    if (!cluster) return add_error("gpu", "the topology of its machine cannot be read");
     s.topology = machine->topology;
     s.cluster = std::move(*cluster);
     s.profile_name = machine->profile;
     Result<Profile> profile = library_->profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
-    if (!profile) return refuse("gpu", "names a GPU whose profile cannot be read");
+    if (!profile) return add_error("gpu", "its profile cannot be read");
     s.profile = std::move(*profile);
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
-    s.cluster.max_nodes = 0;  // the machine's class, not its size
-    plug_in(s.cluster.node, s.profile);
-    if (std::string changed = fit_node(s.cluster, printed); !changed.empty()) assume(std::move(changed));
+    s.cluster.max_nodes = 0;  // a machine of this kind, of any size
+    set_pcie_rate(s.cluster.node, s.profile);
+    if (std::string changed = adapt_node(s.cluster, reported_machine); !changed.empty()) assume(std::move(changed));
     if (s.cluster.node.nics == 0 && s.cluster.world_size > s.cluster.node.gpus)
-      return refuse("inter_node_link",
-                    fmt::format("does not say how nodes of {} GPUs are connected", s.cluster.node.gpus));
-    leave_idle(s.cluster);
+      return add_error("inter_node_link",
+                       fmt::format("must say how nodes of {} GPUs are connected", s.cluster.node.gpus));
+    drop_idle_trays(s.cluster);
     const std::string& network = text("inter_node_link");
     if (!machine->by_network && (network.empty() || network.find("not printed") != std::string::npos))
-      assume(fmt::format("network between nodes not printed: {}", machine->topology));
+      assume(fmt::format("network between nodes not reported: {}", machine->topology));
     prepare(s);
   }
 
-  /// The stack's age is that of its release where the framework is called by one: "NeMo 24.07".
+  /// The release in a framework's name, "NeMo 24.07", dates the stack.
   void prepare(Scenario& s) {
     s.gpu_spread = kGpuSpread;
     std::optional<Stack> stack;
@@ -201,7 +176,7 @@ class RowReader {
                     s.gpu_spread);
   }
 
-  /// Of a name with a word that begins with a year and a month, "NeMo 26.02.01": the middle of the month; 0: none.
+  /// The middle of the month in a name with a word that begins with year and month, "NeMo 26.02.01"; 0: it has none.
   static double year_of_release(const std::string& framework) {
     for (const std::string_view word : split_words(framework, " ()/:,")) {
       const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
@@ -212,8 +187,8 @@ class RowReader {
     return 0;
   }
 
-  /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs: jobs leave the trays idle that do not divide.
-  static void leave_idle(Cluster& cluster) {
+  /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs. Such jobs use as many trays of each rack as divide them.
+  static void drop_idle_trays(Cluster& cluster) {
     const int host = cluster.node.gpus_per_host;
     for (int gpus = cluster.node.gpus; 2 * gpus > cluster.node.gpus && gpus >= host; gpus -= host)
       if (cluster.world_size >= gpus && cluster.world_size % gpus == 0) {
@@ -227,24 +202,24 @@ class RowReader {
     if (stack_ != nullptr) p = stack_->parallel;
     read_dispatcher(p);
     const int world = result_.scenario.cluster.world_size;
-    p.tp = std::max(1, small("tp", 1));
-    p.pp = std::max(1, small("pp", 1));
-    p.cp = std::max(1, small("cp", 1));
-    p.ep = std::max(1, small("ep", 1));
-    // Every run of Megatron-Core's stacks that prints it leaves experts uncut.
-    const bool uncut = stack_ != nullptr && (stack_->name == "megatron-core" || stack_->name == "megatron-bridge");
-    p.etp = result_.scenario.model.moe ? small("etp", uncut && p.ep > 1 ? 1 : 0) : 0;
-    p.vpp = std::max(1, small("vp", 1));
+    p.tp = std::max(1, fields_.small_count("tp", 1));
+    p.pp = std::max(1, fields_.small_count("pp", 1));
+    p.cp = std::max(1, fields_.small_count("cp", 1));
+    p.ep = std::max(1, fields_.small_count("ep", 1));
+    // All runs of Megatron-Core's stacks that report it do not split experts.
+    const bool unsplit = stack_ != nullptr && (stack_->name == "megatron-core" || stack_->name == "megatron-bridge");
+    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
+    p.vpp = std::max(1, fields_.small_count("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
-      return refuse("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
-    p.dp = small("dp", 0);
+      return add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
+    p.dp = fields_.small_count("dp", 0);
     p.sequence_parallel = p.tp > 1 && flag("seq_parallel", p.sequence_parallel);
-    if (printed("zero_stage"))
-      p.zero_stage = small("zero_stage", 0);
-    else if (printed("distributed_optimizer"))
+    if (reported("zero_stage"))
+      p.zero_stage = fields_.small_count("zero_stage", 0);
+    else if (reported("distributed_optimizer"))
       p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
-    if (p.zero_stage > 3) return refuse("zero_stage", "is no stage of ZeRO (allowed: 0 to 3)");
-    p.shard_group = small("fsdp_shard_size", 0);
+    if (p.zero_stage > 3) return add_error("zero_stage", "unknown ZeRO stage (allowed: 0 to 3)");
+    p.shard_group = fields_.small_count("fsdp_shard_size", 0);
     const int ranks = world / (p.tp * p.pp);
     if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
       p.shard_group = 0;
@@ -254,24 +229,24 @@ class RowReader {
     read_stages(p);
     if (stack_ != nullptr && p.zero_stage >= 1) {
       const int group = p.shard_group > 0 ? p.shard_group : ranks;
-      // The profile's overhead is per rank of the job, the stack's per rank of the shard group.
+      // The profile counts its overhead per rank of the job, the stack per rank of the shard group.
       if (group > 1)
         result_.scenario.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / world;
     }
   }
 
-  /// Did the source say so, in what it calls the run or in a note?
-  bool says(const char* words) const {
+  /// True if the name of the run or a note has these words.
+  bool mentions(const char* words) const {
     return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
   }
 
-  /// The dispatcher of experts, by its name: DeepEP and HybridEP send a token once to each rank or node.
+  /// The dispatcher of experts. DeepEP and HybridEP send a token once to each rank or node.
   void read_dispatcher(Parallel& p) {
     if (!result_.scenario.model.moe) {
       p.moe_dispatcher = Parallel{}.moe_dispatcher;
-    } else if (says("DeepEP") || says("HybridEP")) {
+    } else if (mentions("DeepEP") || mentions("HybridEP")) {
       p.moe_dispatcher = MoeDispatcher::deepep;
-    } else if (says("all-to-all")) {
+    } else if (mentions("all-to-all")) {
       p.moe_dispatcher = MoeDispatcher::alltoall;
     }
   }
@@ -284,27 +259,27 @@ class RowReader {
     const std::string& schedule = text("schedule");
     const auto word =
         std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
-    if (word != kSchedules.end()) p.pp_schedule = word->ours;
+    if (word != kSchedules.end()) p.pp_schedule = word->name;
     // Megatron-Core overlaps pipeline messages only where it interleaves.
-    if (schedule.empty() && !printed("vp") && stack_ != nullptr && p.overlap_p2p) p.pp_schedule = "interleaved-1f1b";
+    if (schedule.empty() && !reported("vp") && stack_ != nullptr && p.overlap_p2p) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
     for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
-    cut_layers(p);
+    divide_layers(p);
   }
 
-  /// Interleaved, and nobody says how finely: as many virtual stages as there are layers for.
+  /// Interleaved with an unknown number of virtual stages: one layer each.
   void guess_chunks(Parallel& p) {
     const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
     const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
     p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
     if (p.vpp == 1) p.pp_schedule = default_schedule(1);
     result_.guessed_layout = true;
-    assume("virtual stages not printed: one layer each where layers divide, else none");
+    assume("virtual stages not reported: one layer each where layers divide, else none");
   }
 
-  void cut_layers(Parallel& p) {
+  void divide_layers(Parallel& p) {
     const int layers = result_.scenario.model.num_layers;
     const int stages = p.pp * p.vpp;
     const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
@@ -325,7 +300,7 @@ class RowReader {
     Scenario& s = result_.scenario;
     Training& t = s.training;
     if (stack_ != nullptr) t = stack_->training;
-    t.seq_length = needed("seq_len");
+    t.seq_length = fields_.required_size("seq_len");
     t.global_batch_size = global_batch();
     read_precision(t);
     const int dp =
@@ -338,43 +313,44 @@ class RowReader {
       t.compiled = true;
       t.unfused_elementwise = false;
     }
-    if (compiled == "cuda_graph" || says("CUDA graphs")) t.cuda_graphs = true;
-    if (says("activation offload")) t.offload_activations = true;
+    if (compiled == "cuda_graph" || mentions("CUDA graphs")) t.cuda_graphs = true;
+    if (mentions("activation offload")) t.offload_activations = true;
     read_recompute(t);
   }
 
-  /// As printed, else what the micro-batches make.
+  /// As reported, else micro-batch x micro-batches x dp.
   std::int64_t global_batch() {
-    const std::int64_t size = small("micro_batch", 0), rounds = small("num_microbatches", 0);
-    if (printed("global_batch_seqs") || size == 0 || rounds == 0) return needed("global_batch_seqs");
+    const std::int64_t size = fields_.small_count("micro_batch", 0),
+                       rounds = fields_.small_count("num_microbatches", 0);
+    if (reported("global_batch_seqs") || size == 0 || rounds == 0) return fields_.required_size("global_batch_seqs");
     const Scenario& s = result_.scenario;
     const int dp =
         s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
-    assume("global batch not printed: micro-batch x micro-batches x dp");
+    assume("global batch not reported: micro-batch x micro-batches x dp");
     return size * rounds * dp;
   }
 
   void read_precision(Training& t) {
     const std::string name = lower_case(text("precision"));
     const std::optional<Precision> precision = name.empty() ? Precision::bf16 : parse_enum<Precision>(name);
-    if (!precision) return refuse("precision", "is no precision that is known");
+    if (!precision) return add_error("precision", "unknown precision");
     t.dtype = *precision;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
     if (text("precision_detail").find("rowwise") != std::string::npos)
       result_.scenario.profile.in_training.gemm_fp8 *= kScalesByRow;
-    if (!printed("precision")) assume("precision not printed: bf16");
+    if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
   }
 
   void read_micro_batch(Training& t, int dp) {
-    t.micro_batch_size = count("micro_batch", 0);
+    t.micro_batch_size = fields_.count("micro_batch", 0);
     if (t.micro_batch_size > 0) return;
-    const std::int64_t rounds = count("num_microbatches", 0);
+    const std::int64_t rounds = fields_.count("num_microbatches", 0);
     t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
     if (rounds > 0) return;
     result_.guessed_layout = result_.guess_micro_batch = true;
-    assume("micro-batch not printed: of 1, 2, 4 and 8 the one that is forecast to be fastest, of those that fit");
+    assume("micro-batch not reported: of 1, 2, 4 and 8 the one that is forecast to be fastest, of those that fit");
   }
 
   void read_recompute(Training& t) {
@@ -400,7 +376,7 @@ class RowReader {
     }
   }
 
-  /// Megatron-Core's --recompute-modules, as far as they are cheap work; true when there are some.
+  /// Megatron-Core's --recompute-modules that are modelled. False: there is none.
   bool read_modules(Training& t, const std::string& detail) {
     for (const auto& [word, module] : {Word{"norm", "norm"}, Word{"act", "activation"}, Word{"up_proj", "mla_up"}})
       if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
@@ -423,42 +399,18 @@ class RowReader {
 
   void validate_model() {
     Result<Model> model = validated(result_.scenario.model);
-    if (!model) return refuse("layers", "gives no possible model: " + to_string(model.error().diagnostics.front()));
+    if (!model)
+      return add_error("layers", "describes an invalid model: " + to_string(model.error().diagnostics.front()));
     result_.scenario.model = std::move(*model);
   }
 
-  const CsvTable* table_;
-  std::size_t row_;
+  TableFields fields_;
   const RowLibrary* library_;
   const Stack* stack_ = nullptr;
-  std::optional<Diagnostic> problem_;
   RowScenario result_;
 };
 
 }  // namespace
-
-Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
-  Result<std::vector<Stack>> stacks = read_stacks(data.scenarios / "stacks");
-  if (!stacks) return tl::unexpected(stacks.error());
-  RowLibrary library;
-  library.data_ = data;
-  library.stacks_ = std::move(*stacks);
-  return library;
-}
-
-Result<Cluster> RowLibrary::topology(const std::string& name) const {
-  const std::lock_guard lock(cache_->mutex);
-  const auto found = cache_->topologies.find(name);
-  if (found != cache_->topologies.end()) return found->second;
-  return cache_->topologies.emplace(name, read_topology(data_.topologies / (name + ".json"))).first->second;
-}
-
-Result<Profile> RowLibrary::profile(const std::string& name) const {
-  const std::lock_guard lock(cache_->mutex);
-  const auto found = cache_->profiles.find(name);
-  if (found != cache_->profiles.end()) return found->second;
-  return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
-}
 
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library) {
   return RowReader(table, row, library).read();

@@ -2,7 +2,6 @@
 /// One row of a table of measurements, read field by field. The first error is kept.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,47 +12,49 @@
 
 namespace tracecast::accuracy {
 
+/// Readers return a value that is safe to go on with after an error; problem() says whether there was one.
 class TableFields {
  public:
   TableFields(const CsvTable& table, std::size_t row) : table_(&table), row_(row) {}
 
   std::size_t row() const { return row_; }
+  /// Line of the file.
+  int line() const { return table_->line(row_); }
   const std::string& text(const char* column) const { return table_->text(row_, column); }
-  /// 0 for an empty field, without an error.   Requires the column.
-  double number_or_zero(const char* column) const {
-    TRACECAST_ASSERT(table_->has(column), column);
-    return table_->number(row_, column).value_or(0);
-  }
-  /// The same, rounded.
-  std::int64_t integer_or_zero(const char* column) const { return std::llround(number_or_zero(column)); }
+  bool reported(const char* column) const { return !text(column).empty(); }
+  /// True for "1"; `otherwise` for an empty field.
+  bool flag(const char* column, bool otherwise) const { return reported(column) ? text(column) == "1" : otherwise; }
+
+  /// A number of at least 0; `otherwise` for an empty field.
+  double number(const char* column, double otherwise);
+  /// A whole number of at least 0; `otherwise` for an empty field.
+  std::int64_t count(const char* column, std::int64_t otherwise);
+  /// The same, at most 2^24.
+  int small_count(const char* column, int otherwise);
   /// A whole number of at least 1, also where it is written as 1024.0; `otherwise` for an empty field, unless it is 0.
-  std::int64_t size(const char* column, std::int64_t otherwise = 0) {
-    if (text(column).empty() && otherwise > 0) return otherwise;
-    const std::optional<double> value = table_->number(row_, column);
-    if (value && *value >= 1 && *value <= 1e15 && *value == std::trunc(*value))
-      return static_cast<std::int64_t>(*value);
-    refuse(column, "is not a whole number of at least 1");
-    return 1;
-  }
-  double positive(const char* column) {
-    const std::optional<double> value = table_->number(row_, column);
-    if (value && *value > 0) return *value;
-    refuse(column, "is not a positive number");
-    return 1;
-  }
+  std::int64_t size(const char* column, std::int64_t otherwise = 0);
+  /// A whole number of at least 1 in a field that must not be empty.
+  std::int64_t required_size(const char* column);
+  double positive(const char* column);
+  /// The value whose name is in the field; `otherwise` for an empty field.
   template <class T>
   T word(const char* column, const std::vector<std::pair<std::string, T>>& words, T otherwise) {
-    if (text(column).empty()) return otherwise;
-    for (const auto& [name, value] : words)
-      if (text(column) == name) return value;
+    if (!reported(column)) return otherwise;
     std::string allowed;
-    for (const auto& [name, value] : words) allowed += " " + name;
-    refuse(column, "is unknown (allowed:" + allowed + ")");
+    for (const auto& [name, value] : words) {
+      if (text(column) == name) return value;
+      allowed += " " + name;
+    }
+    add_error(column, "is unknown (allowed:" + allowed + ")");
     return otherwise;
   }
-  void refuse(const char* column, std::string message) {
-    if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
-  }
+
+  /// 0 for an empty field, without an error.   Requires the column.
+  double number_or_zero(const char* column) const;
+  /// The same, rounded.
+  std::int64_t integer_or_zero(const char* column) const;
+
+  void add_error(const char* column, std::string message);
   const std::optional<Diagnostic>& problem() const { return problem_; }
 
  private:
@@ -62,11 +63,7 @@ class TableFields {
   std::optional<Diagnostic> problem_;
 };
 
-/// Has the table all of these columns?
-inline bool has_all(const CsvTable& table, const std::vector<const char*>& columns) {
-  for (const char* column : columns)
-    if (!table.has(column)) return false;
-  return true;
-}
+/// True if the table has all of these columns.
+bool has_all(const CsvTable& table, const std::vector<const char*>& columns);
 
 }  // namespace tracecast::accuracy

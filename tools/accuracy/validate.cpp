@@ -6,24 +6,20 @@
 #include <set>
 #include <thread>
 
-#include "sim/base/parallel_for.hpp"
-#include "sim/base/quantile.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr int kSmallSource = 3;  ///< sources with fewer rows are pooled
-/// What is not printed: relative standard deviations. Micro-batch and virtual stages move a step by 10 to 15 %
-/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %;
-/// the dispatcher of experts by a factor of two from release to release (17.3, 12.9 and 8.8 s of one
-/// configuration).
+/// Relative standard deviations for what is not reported. Micro-batch and virtual stages change a step by 10 to 15 %
+/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %, the
+/// dispatcher of experts by a factor of two between releases (17.3, 12.9 and 8.8 s of one configuration).
 constexpr double kUnknownLayout = 0.10;
 constexpr double kUnknownRecompute = 0.06;
 constexpr double kUnknownDispatcher = 0.25;
 
-/// Why a row is not to be scored, "" when it is. Columns that a table lacks ask nothing.
+/// Why a row is not scored; "": it is. Columns that the table does not have are not checked.
 std::string out_of_scope(const CsvTable& table, std::size_t row) {
   const auto among = [&](const char* column, const std::set<std::string>& allowed) {
     const std::string& value = table.text(row, column);
@@ -40,7 +36,7 @@ std::string out_of_scope(const CsvTable& table, std::size_t row) {
   return "";
 }
 
-/// Would the step of `run` fit with this recomputation? Its schedule stays.
+/// True if the step of `run` fits with this recomputation and the same schedule.
 bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& training) {
   Plan plan = run.plan;
   plan.training = training;
@@ -49,16 +45,16 @@ bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& t
                      [&](const MemoryByKind& peak) { return peak.total() <= run.forecast.memory_capacity; });
 }
 
-void settle_recompute(RowScenario& row, const std::string& what) {
-  row.assumptions.emplace_back("recomputation not printed: " + what);
+void assume_recompute(RowScenario& row, const std::string& what) {
+  row.assumptions.emplace_back("recomputation not reported: " + what);
 }
 
-/// The least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
-/// False: it does not fit with all of it.
+/// Chooses the least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
+/// False: the run does not fit even with full recomputation.
 bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   Training& training = row.scenario.training;
   const auto settle = [&row](const std::string& what) {
-    settle_recompute(row, what);
+    assume_recompute(row, what);
     return true;
   };
   if (run.forecast.fits) {
@@ -82,33 +78,33 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   return false;
 }
 
-/// A run that completed held its parameters: where they were whole, they were divided, too (Megatron-FSDP, in tables that
-/// print the sharding of the optimizer alone).
-bool divide_parameters(RowScenario& row) {
+/// A run that completed must have fitted. If it does not with whole parameters, they were sharded too. Runs of
+/// Megatron-FSDP are such: their tables report the sharding of the optimizer only.
+bool shard_parameters(RowScenario& row) {
   Parallel& parallel = row.scenario.parallel;
   if (parallel.pp > 1 || parallel.zero_stage == 3) return false;
   parallel.zero_stage = 3;
-  row.assumptions.emplace_back("would not fit with its parameters whole: ZeRO stage 3");
+  row.assumptions.emplace_back("does not fit with whole parameters: ZeRO stage 3");
   return true;
 }
 
-/// Where nothing makes a run fit it had other means, so that memory says nothing about recomputation: none.
+/// A run that does not fit with any recomputation saved memory by other means. Then no recomputation is assumed.
 Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
   bool chosen = choose_recompute(row, *run);
-  if (!chosen && completed && divide_parameters(row)) {
+  if (!chosen && completed && shard_parameters(row)) {
     run = forecast(row.scenario, how);
     if (!run) return run;
     chosen = choose_recompute(row, *run);
   }
-  if (!chosen) settle_recompute(row, "none, since not even everything would make it fit");
+  if (!chosen) assume_recompute(row, "none, since full recomputation does not make it fit");
   if (row.scenario.training.recompute == Recompute::none) return run;
   return forecast(row.scenario, how);
 }
 
-/// Published runs are tuned: of the micro-batches that a row does not print, the one that is forecast to be fastest. A larger
-/// one that does not divide the batch, or needs more memory than there is, is none.
+/// Published runs are tuned. If a row does not report its micro-batch, the one that is forecast to be fastest is used, of those
+/// that divide the batch and fit.
 Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, const ForecastOptions& how) {
   const RowScenario asked = row;
   Result<ForecastRun> best = with_least_recompute(row, completed, how);
@@ -121,17 +117,16 @@ Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, cons
     row = std::move(other);
     best = std::move(run);
   }
-  row.assumptions.push_back("micro-batch taken: " + std::to_string(row.scenario.training.micro_batch_size));
+  row.assumptions.push_back("micro-batch chosen: " + std::to_string(row.scenario.training.micro_batch_size));
   return best;
 }
 
 constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
 
-/// The relative deviation whose 90 % reach as far as the step goes if its host is slower by kHostSpread. A step that computes
-/// just ahead of its host has none of the host's time on its critical path, and yet waits for a slower one: the derivative
-/// of a maximum says nothing of where it bends. Bands by derivatives alone held 60 % of the 40 runs with 2 to 10 % of host
-/// time (docs/validation/accuracy.md).
-double host_reach(const StepGraph& graph, Duration step) {
+/// The relative deviation whose 90 % interval ends where the step ends if its host is slower by kHostSpread. A step that computes
+/// just ahead of its host has no host time on its critical path, but waits for a slower host. Derivatives do not show that:
+/// intervals by derivatives alone contained 60 % of the 40 runs with 2 to 10 % of host time (docs/validation/accuracy.md).
+double host_deviation(const StepGraph& graph, Duration step) {
   CostScales slower = unit_scales();
   slower[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
   const Result<Timeline> timeline = simulate(scaled(graph, slower));
@@ -150,8 +145,8 @@ void set_band(RowForecast& out, const RowScenario& row, double host) {
   out.band = band_around(out.predicted_s, out.deviation);
 }
 
-/// What the row says of itself, before it is forecast.
-RowForecast labelled(const CsvTable& table, std::size_t index) {
+/// What the row itself reports, before it is forecast.
+RowForecast read_reported(const CsvTable& table, std::size_t index) {
   RowForecast out;
   out.row = index;
   out.id = table.text(index, "id");
@@ -161,32 +156,32 @@ RowForecast labelled(const CsvTable& table, std::size_t index) {
   const double memory = table.number(index, "mem_gb_reported").value_or(0);
   out.measured_memory_gib =
       table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
-  if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // no peak
+  if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // not a peak
   out.skipped = out_of_scope(table, index);
   if (out.skipped.empty() && out.measured_s <= 0 && !table.text(index, "step_time_s").empty())
-    out.skipped = "step_time_s is not a positive number";
+    out.skipped = "step_time_s: must be a positive number";
   return out;
 }
 
-/// Frameworks print tensors, or what their allocator holds for them; the CUDA context and NCCL's buffers are beside it. The
-/// driver counts all.
-Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport printed) {
+/// Frameworks report the memory of tensors, or what their allocator has reserved; neither includes the CUDA context and NCCL's
+/// buffers. The driver reports the whole device.
+Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport report) {
   if (whole_device) return memory.total();
-  return printed == MemoryReport::reserved ? memory.reserved() : memory.allocated();
+  return report == MemoryReport::reserved ? memory.reserved() : memory.allocated();
 }
 
-void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, MemoryReport printed) {
+void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, MemoryReport report) {
   const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.count) / kGiB; };
   for (const MemoryByKind& memory : forecast.memory) {
     out.predicted_memory_gib = std::max(out.predicted_memory_gib, gib(memory.total()));
-    out.comparable_memory_gib = std::max(out.comparable_memory_gib, gib(comparable(memory, whole_device, printed)));
+    out.comparable_memory_gib = std::max(out.comparable_memory_gib, gib(comparable(memory, whole_device, report)));
   }
   out.capacity_gib = static_cast<double>(forecast.memory_capacity.count) / kGiB;
   out.fits = forecast.fits;
 }
 
-/// The time from step to step where a rank begins the next one while others still finish this one: of the rank whose own
-/// work, from its first kernel to its last and its optimizer, takes longest. Nothing waits for all ranks.
+/// The time from step to step where a rank begins the next step while others still finish this one: the longest time that a
+/// rank works, from its first kernel to its last and its optimizer. No barrier waits for all ranks.
 /// Source: Zero Bubble (Qi et al. 2401.10241), 4 (optimizer validated afterwards), 5.3 (cost: the longest time of a stage)
 Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timeline) {
   struct Own {
@@ -222,19 +217,19 @@ void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, 
   }
   out.sensitivities.step_s = out.predicted_s;
   const bool steps = !timeline.spans.empty() && timeline.step_time > Duration{};
-  set_band(out, row, steps ? host_reach(graph, timeline.step_time) : 0);
+  set_band(out, row, steps ? host_deviation(graph, timeline.step_time) : 0);
 }
 
 /// One forecast for each set of factors; the step is built once.
 std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
                                       const ValidateOptions& options, const std::vector<FactorsOf>& sets) {
-  RowForecast out = labelled(table, index);
+  RowForecast out = read_reported(table, index);
   const auto for_all = [&] { return std::vector<RowForecast>(sets.size(), out); };
   if (!out.skipped.empty()) return for_all();
   Result<RowScenario> row = scenario_of_row(table, index, library);
   if (!row) {
     const Diagnostic& why = row.error().diagnostics.front();
-    out.skipped = why.key + " " + why.message;
+    out.skipped = why.key + ": " + why.message;
     return for_all();
   }
   if (options.change) options.change(*row);
@@ -290,103 +285,8 @@ Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrar
                                           const ValidateOptions& options) {
   for (const char* column : {"layers", "hidden", "heads", "seq_len", "global_batch_seqs", "gpu", "gpu_count"})
     if (!table.has(column))
-      return fail({table.file(), 1, column, "", "is no column of the table; runs cannot be forecast without it"});
+      return fail({table.file(), 1, column, "", "not a column of the table; runs cannot be forecast without it"});
   return std::move(validate_each(table, library, {options.factors}, options).front());
-}
-
-ErrorSummary summarise(const std::vector<const RowForecast*>& rows) {
-  ErrorSummary s;
-  s.rows = static_cast<int>(rows.size());
-  if (rows.empty()) return s;
-  std::vector<double> absolute, own, widths;
-  for (const RowForecast* row : rows) {
-    absolute.push_back(std::abs(row->error()));
-    own.push_back(row->error());
-    widths.push_back((row->band.p95_s - row->band.p5_s) / 2 / row->band.p50_s);
-    s.mean += absolute.back() / s.rows;
-    s.within_10 += (absolute.back() <= 0.1 ? 1.0 : 0.0) / s.rows;
-    s.coverage += (row->inside_band() ? 1.0 : 0.0) / s.rows;
-  }
-  s.worst = *std::max_element(absolute.begin(), absolute.end());
-  s.median = median(absolute);
-  s.bias = median(own);
-  s.half_width = median(widths);
-  return s;
-}
-
-Measure measure(const std::vector<const RowForecast*>& rows) {
-  std::map<std::string, std::vector<double>> by_source;
-  for (const RowForecast* row : rows) by_source[row->source].push_back(row->error());
-  std::vector<double> pool;
-  Measure m;
-  int scattered = 0;
-  const auto add = [&m](const std::vector<double>& errors) {
-    std::vector<double> absolute;
-    for (const double e : errors) absolute.push_back(std::abs(e));
-    m.mean_of_medians += median(absolute);
-    ++m.sources;
-  };
-  for (const auto& [source, errors] : by_source) {
-    if (errors.size() < kSmallSource) {
-      pool.insert(pool.end(), errors.begin(), errors.end());
-      continue;
-    }
-    add(errors);
-    const double middle = median(errors);
-    std::vector<double> away;
-    for (const double e : errors) away.push_back(std::abs((1 + e) / (1 + middle) - 1));
-    m.scatter += median(away);
-    ++scattered;
-  }
-  if (!pool.empty()) add(pool);
-  if (m.sources > 0) m.mean_of_medians /= m.sources;
-  if (scattered > 0) m.scatter /= scattered;
-  return m;
-}
-
-std::vector<const RowForecast*> scored(const std::vector<RowForecast>& rows) {
-  std::vector<const RowForecast*> out;
-  for (const RowForecast& row : rows)
-    if (row.scored()) out.push_back(&row);
-  return out;
-}
-
-std::map<std::string, std::vector<const RowForecast*>> grouped(const CsvTable& table,
-                                                               const std::vector<RowForecast>& rows,
-                                                               const std::string& column) {
-  std::map<std::string, std::vector<const RowForecast*>> groups;
-  for (const RowForecast* row : scored(rows)) {
-    const std::string& name = column == "architecture" ? row->architecture
-                              : column == "stack"      ? row->stack
-                                                       : table.text(row->row, column);
-    groups[name.empty() ? "not printed" : name].push_back(row);
-  }
-  return groups;
-}
-
-MemorySummary summarise_memory(const std::vector<RowForecast>& rows, const std::string& source) {
-  MemorySummary m;
-  for (const RowForecast& row : rows) {
-    if (!row.forecast_made() || (!source.empty() && row.source != source)) continue;
-    if (row.out_of_memory) {
-      ++m.out_of_memory;
-      m.out_of_memory_seen += row.fits ? 0 : 1;
-      continue;
-    }
-    ++m.completed;
-    m.completed_fit += row.fits ? 1 : 0;
-    if (row.measured_memory_gib <= 0) continue;
-    const double error = row.memory_error();
-    ++m.rows;
-    m.mean += std::abs(error);
-    m.worst = std::max(m.worst, std::abs(error));
-    m.bias += error;
-  }
-  if (m.rows > 0) {
-    m.mean /= m.rows;
-    m.bias /= m.rows;
-  }
-  return m;
 }
 
 }  // namespace tracecast::accuracy

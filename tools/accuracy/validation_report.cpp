@@ -10,6 +10,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/report/page_parts.hpp"
+#include "tools/accuracy/errors.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -74,14 +75,14 @@ std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& s
   const MemorySummary m = summarise_memory(rows);
   return paragraph(
       "  ",
-      fmt::format("{} rows print a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
+      fmt::format("{} rows report a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
                   "fit, {} of {} that ran out of memory are forecast not to",
                   m.rows, plain(m.mean), signed_share(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
                   m.out_of_memory),
       style);
 }
 
-/// Name, five or six numbers; empty ones at the end are left out.
+/// A name and up to six numbers; empty ones at the end are left out.
 std::string sample_line(int name, const std::array<std::string, 7>& cells) {
   std::string line = "  " + pad_right(cells[0], name);
   for (std::size_t i = 1; i < cells.size(); ++i) line += " " + pad_left(cells[i], i == 5 ? 8 : i == 1 ? 7 : 6);
@@ -90,7 +91,7 @@ std::string sample_line(int name, const std::array<std::string, 7>& cells) {
 
 std::string plain(const MeanError& error) { return error.samples > 0 ? plain(error.mean) : ""; }
 
-/// "gemm 1.29", and whether the forecasts hold it.
+/// "gemm 1.29, included"
 std::string factor_text(const SampleErrors& e) {
   return e.factor.empty()
              ? ""
@@ -150,7 +151,7 @@ Json row_json(const RowForecast& r) {
 
 constexpr double kWide = 640, kHigh = 640, kMargin = 56;
 
-/// The source's colour: hues by the golden angle, so that neighbours in the list differ.
+/// The colour of a source: hues by the golden angle, so that adjacent sources in the list differ.
 std::string colour_of(std::size_t index) {
   return fmt::format("hsl({:.0f} 65% 45%)", std::fmod(137.508 * static_cast<double>(index), 360));
 }
@@ -225,7 +226,7 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
                             m.sources, plain(m.scatter)),
                 style);
   text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
-  if (!assumed.empty()) text += "\n" + heading("Assumed where the source prints nothing", style) + "\n";
+  if (!assumed.empty()) text += "\n" + heading("Assumed where the source reports nothing", style) + "\n";
   for (const auto& [sentence, count] : assumed) text += paragraph(fmt::format("  {:4} rows  ", count), sentence, style);
   if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";
   for (const auto& [reason, ids] : skipped)
@@ -295,11 +296,11 @@ std::string samples_page(const std::vector<MeasuredSample>& samples, bool collec
   std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
   text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
                               collectives ? "" : "large"});
-  std::string aside;
+  std::string excluded;
   std::map<std::string, std::string> factors;
   for (const SampleErrors& e : sample_errors(samples, collectives)) {
-    if (e.aside != aside) text += paragraph("  Shown, not counted: ", e.aside, style);
-    aside = e.aside;
+    if (e.excluded != excluded) text += paragraph("  Shown, not counted: ", e.excluded, style);
+    excluded = e.excluded;
     text += sample_line(width, {e.group, std::to_string(e.samples), plain(e.mean), plain(e.median),
                                 fmt::format("{:+.1f}", 100 * e.bias), collectives ? "" : plain(e.held_out),
                                 collectives ? "" : plain(e.large)});
@@ -317,7 +318,7 @@ std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool co
                          : "| group | samples | mean | median | bias | held out | of those, large | in-training "
                            "factor |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
   for (const SampleErrors& e : sample_errors(samples, collectives)) {
-    const std::string name = e.aside.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.aside);
+    const std::string name = e.excluded.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.excluded);
     text +=
         fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, plain(e.mean), plain(e.median), 100 * e.bias);
     if (!collectives) text += fmt::format(" {} | {} | {} |", plain(e.held_out), plain(e.large), factor_text(e));
@@ -337,7 +338,7 @@ std::string samples_json(const std::vector<std::string>& files, const std::vecto
                     {"error", s.skipped.empty() ? Json(s.error()) : Json(nullptr)},
                     {"held_out", s.held_out},
                     {"large", s.large},
-                    {"not_counted", s.aside.empty() ? Json(nullptr) : Json(s.aside)},
+                    {"not_counted", s.excluded.empty() ? Json(nullptr) : Json(s.excluded)},
                     {"skipped", s.skipped.empty() ? Json(nullptr) : Json(s.skipped)}});
   Json groups = Json::array();
   for (const SampleErrors& e : sample_errors(samples, false))
@@ -351,7 +352,7 @@ std::string samples_json(const std::vector<std::string>& files, const std::vecto
                       {"in_training_factor", e.factor.empty() ? Json(nullptr) : Json(e.factor)},
                       {"in_training", e.in_training},
                       {"factor_included", e.with_factor},
-                      {"not_counted", e.aside.empty() ? Json(nullptr) : Json(e.aside)}});
+                      {"not_counted", e.excluded.empty() ? Json(nullptr) : Json(e.excluded)}});
   return Json{{"tables", files}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
                                                                           Json::error_handler_t::replace) +
          "\n";

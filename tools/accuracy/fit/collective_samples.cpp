@@ -6,7 +6,7 @@ namespace {
 constexpr std::size_t kVidurThinned = 16;
 
 bool is_fitted(const CollectiveSample& sample) {
-  return sample.aside.empty() && !sample.guessed && !sample.topology.empty() &&
+  return sample.excluded.empty() && !sample.guessed && !sample.topology.empty() &&
          (sample.source != "vidur" || sample.row % kVidurThinned == 0);
 }
 

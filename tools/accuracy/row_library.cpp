@@ -1,0 +1,35 @@
+#include "tools/accuracy/row_library.hpp"
+
+namespace tracecast::accuracy {
+
+Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
+  Result<std::vector<Stack>> stacks = read_stacks(data.scenarios / "stacks");
+  if (!stacks) return tl::unexpected(stacks.error());
+  RowLibrary library;
+  library.data_ = data;
+  library.stacks_ = std::move(*stacks);
+  return library;
+}
+
+Result<Cluster> RowLibrary::topology(const std::string& name) const {
+  const std::lock_guard lock(cache_->mutex);
+  const auto found = cache_->topologies.find(name);
+  if (found != cache_->topologies.end()) return found->second;
+  return cache_->topologies.emplace(name, read_topology(data_.topologies / (name + ".json"))).first->second;
+}
+
+Result<Profile> RowLibrary::profile(const std::string& name) const {
+  const std::lock_guard lock(cache_->mutex);
+  const auto found = cache_->profiles.find(name);
+  if (found != cache_->profiles.end()) return found->second;
+  return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
+}
+
+Result<CsvTable> read_run_table(const DataPaths& data, const std::string& name) {
+  std::error_code code;
+  const std::filesystem::path shipped = data.scenarios / "runs" / (name + ".csv");
+  const bool is_shipped = !std::filesystem::exists(name, code) && std::filesystem::exists(shipped, code);
+  return CsvTable::read(is_shipped ? shipped : std::filesystem::path(name));
+}
+
+}  // namespace tracecast::accuracy

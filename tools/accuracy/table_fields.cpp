@@ -1,0 +1,72 @@
+#include "tools/accuracy/table_fields.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr double kMaxCount = 1e15;
+constexpr std::int64_t kMaxSmallCount = std::int64_t{1} << 24;
+
+bool is_count(double value) { return value >= 0 && value <= kMaxCount && value == std::trunc(value); }
+
+}  // namespace
+
+double TableFields::number(const char* column, double otherwise) {
+  if (!reported(column)) return otherwise;
+  const std::optional<double> value = table_->number(row_, column);
+  if (!value || *value < 0) add_error(column, "must be a number of at least 0");
+  return value.value_or(otherwise);
+}
+
+std::int64_t TableFields::count(const char* column, std::int64_t otherwise) {
+  const double value = number(column, static_cast<double>(otherwise));
+  if (is_count(value)) return static_cast<std::int64_t>(value);
+  add_error(column, "must be a whole number");
+  return otherwise;
+}
+
+int TableFields::small_count(const char* column, int otherwise) {
+  const std::int64_t value = count(column, otherwise);
+  if (value <= kMaxSmallCount) return static_cast<int>(value);
+  add_error(column, "is too large");
+  return otherwise;
+}
+
+std::int64_t TableFields::size(const char* column, std::int64_t otherwise) {
+  if (!reported(column) && otherwise > 0) return otherwise;
+  const std::optional<double> value = table_->number(row_, column);
+  if (value && *value >= 1 && is_count(*value)) return static_cast<std::int64_t>(*value);
+  add_error(column, "must be a whole number of at least 1");
+  return 1;
+}
+
+std::int64_t TableFields::required_size(const char* column) {
+  if (!reported(column)) add_error(column, "is not reported");
+  return size(column);
+}
+
+double TableFields::positive(const char* column) {
+  const std::optional<double> value = table_->number(row_, column);
+  if (value && *value > 0) return *value;
+  add_error(column, "must be a positive number");
+  return 1;
+}
+
+double TableFields::number_or_zero(const char* column) const {
+  TRACECAST_ASSERT(table_->has(column), column);
+  return table_->number(row_, column).value_or(0);
+}
+
+std::int64_t TableFields::integer_or_zero(const char* column) const { return std::llround(number_or_zero(column)); }
+
+void TableFields::add_error(const char* column, std::string message) {
+  if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
+}
+
+bool has_all(const CsvTable& table, const std::vector<const char*>& columns) {
+  return std::all_of(columns.begin(), columns.end(), [&](const char* column) { return table.has(column); });
+}
+
+}  // namespace tracecast::accuracy
