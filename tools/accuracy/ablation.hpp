@@ -1,5 +1,6 @@
 /// \file
-/// The contribution of each effect: the errors of a table of runs with one effect left out of every forecast, without a new fit.
+/// The contribution of each effect: the errors of a table of runs with one effect left out of every forecast, without
+/// a new fit.
 ///
 /// Fitting again would hide a missing effect in another parameter (docs/references.md#effect-sizes), so that the
 /// scatter inside the sources says more than the level.

@@ -41,8 +41,8 @@ struct Assumptions {
   double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
 
-/// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration differ by a
-/// factor of two, so that single runs carry little weight.
+/// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration
+/// differ by a factor of two, so that single runs carry little weight.
 Assumptions assumptions_of_experts() {
   constexpr double kSettled = 0.02;
   constexpr double kRelease = 0.25;
@@ -148,11 +148,11 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
   equations.add(gradient, residual, weight);
 }
 
-/// The share of a stack's runs that its spread must bring inside their intervals. It is below 90 %, since small stacks are drawn
-/// to a prior that is wider than most need.
+/// The share of a stack's runs that its spread must bring inside their intervals. It is below 90 %, since small
+/// stacks are drawn to a prior that is wider than most need.
 constexpr double kInside = 0.85;
-/// The smallest spread is that of sites with the same stack: repeats of one configuration by 1 to 3 %, the levels of held-out
-/// sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
+/// The smallest spread is that of sites with the same stack: repeats of one configuration by 1 to 3 %, the levels of
+/// held-out sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
 constexpr double kLeastSpread = 0.035;
 
 double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {

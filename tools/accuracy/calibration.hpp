@@ -1,16 +1,17 @@
 /// \file
-/// Factors on kinds of work, fitted to published runs for each GPU architecture, and how well they forecast sources that they
-/// were not fitted to.
+/// Factors on kinds of work, fitted to published runs for each GPU architecture, and how well they forecast sources
+/// that they were not fitted to.
 ///
-/// Model. The step time of a run is the sum over kinds of work of the seconds on the critical path times the factor of the kind,
-/// times a factor of the source (site and release), which is fitted too but not used for forecasts:
+/// Model. The step time of a run is the sum over kinds of work of the seconds on the critical path times the factor
+/// of the kind, times a factor of the source (site and release), which is fitted too but not used for forecasts:
 ///
 ///   log measured_i = log sum_k S_ik exp(theta_ak) + b_source + noise        a: architecture, k: kind (CostParameter)
 ///
-/// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on theta
-/// and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not dominate. S comes from
-/// the simulated steps, which are simulated again after the fit. Dense runs are fitted first. MoE runs then fit the grouped
-/// GEMMs and the exchange of experts; the other factors stay within 2 %, so that errors of MoE runs do not affect them.
+/// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on
+/// theta and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
+/// dominate. S comes from the simulated steps, which are simulated again after the fit. Dense runs are fitted first.
+/// MoE runs then fit the grouped GEMMs and the exchange of experts; the other factors stay within 2 %, so that errors
+/// of MoE runs do not affect them.
 /// Source: docs/references.md#noise-floor (offset, its deviation of 10 %, weights, robust loss),
 /// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
@@ -54,8 +55,8 @@ struct CrossValidation {
 Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
                                        const ValidateOptions& options);
 
-/// Spread of each software stack with which most of its held-out runs are inside their 90 % intervals, drawn towards `prior` with
-/// the weight of `prior_rows` rows.
+/// Spread of each software stack with which most of its held-out runs are inside their 90 % intervals, drawn towards
+/// `prior` with the weight of `prior_rows` rows.
 std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows);
 
 }  // namespace tracecast::accuracy

@@ -8,7 +8,8 @@
 
 namespace tracecast::accuracy {
 
-/// The factors by architecture; errors as the profiles are, fitted, and cross-validated, by model and GPU; bands; decisions.
+/// The factors by architecture; errors as the profiles are, fitted, and cross-validated, by model and GPU; bands;
+/// decisions.
 std::string calibration_page(const CsvTable& table, const CrossValidation& result);
 
 }  // namespace tracecast::accuracy

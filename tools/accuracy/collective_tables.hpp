@@ -1,8 +1,8 @@
 /// \file
 /// Published tables of measured collectives, each row with the shipped topology of its machine.
 ///
-/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of nccl-tests,
-/// aiconfigurator's nccl_intranode, Vidur's network profiles and SimAI's ratios of the NIC rate.
+/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of
+/// nccl-tests, aiconfigurator's nccl_intranode, Vidur's network profiles and SimAI's ratios of the NIC rate.
 #pragma once
 
 #include <string>

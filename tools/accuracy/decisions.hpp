@@ -1,5 +1,6 @@
 /// \file
-/// How well forecasts support decisions: ratios and orders of runs of one source, in which the bias of the source cancels.
+/// How well forecasts support decisions: ratios and orders of runs of one source, in which the bias of the source
+/// cancels.
 #pragma once
 
 #include <optional>
@@ -31,8 +32,8 @@ struct OrderOfPairs {
 };
 OrderOfPairs order_of_pairs(const CsvTable& table, const std::vector<const RowForecast*>& rows, double threshold);
 
-/// Time lost by choosing the layout that is forecast to be fastest instead of the fastest one: mean over groups of at least three
-/// runs of one source, model, GPU, count and batch.
+/// Time lost by choosing the layout that is forecast to be fastest instead of the fastest one: mean over groups of at
+/// least three runs of one source, model, GPU, count and batch.
 struct CostOfChoice {
   int groups = 0;
   int best = 0;  ///< groups where the choice is the fastest
@@ -40,8 +41,8 @@ struct CostOfChoice {
 };
 CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
-/// How much two runs differ: 0 the same, infinite on different GPUs. Each doubling of size, length, micro-batch or degrees adds
-/// to it, and so does a different precision, recomputation or stack.
+/// How much two runs differ: 0 the same, infinite on different GPUs. Each doubling of size, length, micro-batch or
+/// degrees adds to it, and so does a different precision, recomputation or stack.
 double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
 
 /// Runs at a larger distance give no scale: unlike rows harm (docs/references.md#one-scale).
@@ -52,8 +53,8 @@ inline constexpr double kMaxDistance = 3.0;
 std::optional<double> own_scale(const CsvTable& table, const RowForecast& row,
                                 const std::vector<const RowForecast*>& known);
 
-/// Errors of runs before and after own_scale() by the other runs of their source: median per source of at least eight runs, mean
-/// over sources.
+/// Errors of runs before and after own_scale() by the other runs of their source: median per source of at least eight
+/// runs, mean over sources.
 struct OwnCluster {
   int sources = 0;
   int rows = 0;

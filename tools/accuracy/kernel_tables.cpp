@@ -69,7 +69,8 @@ void read_aiconfigurator_gemm(TableFields& fields, Kernels& out) {
   out.push_back(std::move(kernel));
 }
 
-/// Serving frameworks run FlashAttention (2 on Ampere, 3 on Hopper); TensorRT-LLM runs its own kernels, similar to cuDNN's.
+/// Serving frameworks run FlashAttention (2 on Ampere, 3 on Hopper); TensorRT-LLM runs its own kernels, similar to
+/// cuDNN's.
 std::string serving_kernel(const std::string& framework, const std::string& profile) {
   if (framework.starts_with("trtllm")) return "cudnn";
   return profile == "h100" || profile == "h200" ? "fa3" : "fa2";

@@ -1,8 +1,9 @@
 /// \file
 /// Published tables of measured operators, each row as an Operator of the simulator.
 ///
-/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of aiconfigurator (GEMM, attention),
-/// cudnn-frontend (attention, norms), FlashAttention's rates, SimuMax, Vidur's layers and DeepGEMM.
+/// A table is recognised by its columns (docs/formats/runs.md): those of the project's own form, and those of
+/// aiconfigurator (GEMM, attention), cudnn-frontend (attention, norms), FlashAttention's rates, SimuMax, Vidur's
+/// layers and DeepGEMM.
 #pragma once
 
 #include <string>
@@ -32,7 +33,8 @@ struct MeasuredKernel {
 /// True if the table has the columns of one of them.
 bool is_kernel_table(const CsvTable& table);
 
-/// A row may hold several operators.   Errors: a table with other columns; a field that is not a number; an unknown word.
+/// A row may hold several operators.   Errors: a table with other columns; a field that is not a number; an unknown
+/// word.
 Result<std::vector<MeasuredKernel>> read_kernels(const CsvTable& table);
 
 /// The profile for a GPU as these tables name it ("NVIDIA H200", "A100-SXM-80GB"); the name itself for other GPUs.

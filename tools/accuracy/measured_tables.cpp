@@ -84,8 +84,8 @@ class CostsByProfile {
   std::set<std::string> missing_;
 };
 
-/// Seconds of a GEMM in a benchmark, whose kernel alone takes `kernel_s`: with the quantisation of the left operand where the
-/// measurement includes it, and the kernel choices of the library that the profile was fitted to.
+/// Seconds of a GEMM in a benchmark, whose kernel alone takes `kernel_s`: with the quantisation of the left operand
+/// where the measurement includes it, and the kernel choices of the library that the profile was fitted to.
 double benchmark_seconds(const Profile& profile, const MeasuredKernel& measured, double kernel_s) {
   const auto model = profile.gemm.find(measured.op.precision);
   if (measured.loop.right == 0 || model == profile.gemm.end()) return kernel_s;

@@ -1,8 +1,8 @@
 /// \file
 /// Measured operators and collectives of a table beside the forecasts of the cost models.
 ///
-/// Isolated measurements are compared without in-training factors, measurements inside a training step with them. The factor is
-/// named in both cases.   Tables: kernel_tables.hpp, collective_tables.hpp, docs/formats/runs.md
+/// Isolated measurements are compared without in-training factors, measurements inside a training step with them. The
+/// factor is named in both cases.   Tables: kernel_tables.hpp, collective_tables.hpp, docs/formats/runs.md
 #pragma once
 
 #include <string>
@@ -33,7 +33,8 @@ struct MeasuredSample {
 /// Rows of other tables on GPUs without a profile are skipped.
 Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, const RowLibrary& library);
 
-/// Errors: those of read_collectives; in a table in the project's own form an unknown topology, or more `ranks` than it has.
+/// Errors: those of read_collectives; in a table in the project's own form an unknown topology, or more `ranks` than
+/// it has.
 Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, const RowLibrary& library);
 
 /// Mean of absolute relative errors over some samples.

@@ -10,8 +10,8 @@
 
 namespace tracecast::accuracy {
 
-/// Markdown: errors per source, every run with a reported peak, completed runs that are forecast not to fit, and runs that ended
-/// out of memory. Skipped rows are left out.
+/// Markdown: errors per source, every run with a reported peak, completed runs that are forecast not to fit, and runs
+/// that ended out of memory. Skipped rows are left out.
 std::string memory_page(const CsvTable& table, const std::vector<RowForecast>& rows);
 
 }  // namespace tracecast::accuracy

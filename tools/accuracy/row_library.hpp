@@ -1,5 +1,6 @@
 /// \file
-/// The data files that tables of runs refer to: topologies, profiles and stacks, each read once, and the tables themselves.
+/// The data files that tables of runs refer to: topologies, profiles and stacks, each read once, and the tables
+/// themselves.
 #pragma once
 
 #include <map>

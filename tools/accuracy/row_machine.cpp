@@ -103,7 +103,8 @@ double number_before(std::string_view text, std::size_t end) {
   return parse_number<double>(text.substr(begin, end - begin)).value_or(-1);
 }
 
-/// The first rate in a text, Gb/s; 0: none. `small` is the text in small letters, the case of `text` distinguishes bits from bytes.
+/// The first rate in a text, Gb/s; 0: none. `small` is the text in small letters, the case of `text` distinguishes
+/// bits from bytes.
 double first_rate(std::string_view text, std::string_view small) {
   struct Unit {
     const char* name;

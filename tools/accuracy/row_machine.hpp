@@ -1,14 +1,16 @@
 /// \file
-/// The machine of a published run, from what its row reports: GPU, memory, GPUs per node, and a description of the links.
+/// The machine of a published run, from what its row reports: GPU, memory, GPUs per node, and a description of the
+/// links.
 ///
 /// The same rule holds for every row:
 ///
-///   GPU        its part number without maker, board and memory: "NVIDIA A100-SXM4-80GB" is the A100 of 80 GB; where PCIe is
-///              the only link in the node, it is the PCIe board
+///   GPU        its part number without maker, board and memory: "NVIDIA A100-SXM4-80GB" is the A100 of 80 GB; where
+///              PCIe is the only link in the node, it is the PCIe board
 ///   machine    found by GPU, network and framework, else the vendor's reference system
 ///   node       as many GPUs as reported, with their share of the reference system's NICs; racks are not changed
 ///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR". A
-///              rate alone is that of each NIC, or of the node if the NICs of the reference system are slower ("EFA 3200Gb/s")
+///              rate alone is that of each NIC, or of the node if it is above that of the reference system's NICs
+///              ("EFA 3200Gb/s")
 ///
 /// Figures that the table calls "not printed", "about" or "assumed" are not used.
 #pragma once

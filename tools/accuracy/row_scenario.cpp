@@ -21,9 +21,9 @@ constexpr std::int64_t kDefaultVocabulary = 51'200;
 constexpr std::int64_t kPackedSpan =
     400;  ///< tokens that a packed token attends to, docs/references.md#packed-sequences
 
-/// Time of fp8 GEMMs with a scale for each row, in PyTorch, relative to one scale for the tensor. Llama 3 8B on 8 H100 reaches
-/// 6,420 tokens/s with row scales and 7,190 with one scale (torchtitan, commit 7a04053): 12 % of a step, of which these GEMMs
-/// are 40 %.
+/// Time of fp8 GEMMs with a scale for each row, in PyTorch, relative to one scale for the tensor. Llama 3 8B on 8
+/// H100 reaches 6,420 tokens/s with row scales and 7,190 with one scale (torchtitan, commit 7a04053): 12 % of a step,
+/// of which these GEMMs are 40 %.
 constexpr double kScalesByRow = 1.3;
 
 /// A word of a table and the name used here.

@@ -4,8 +4,10 @@
 /// The columns are those of docs/formats/runs.md; a table may have fewer. The same rule holds for every row:
 ///
 ///   degrees             1; data parallelism from the GPU count; of experts spread over ranks the stack's tensor degree
-///   micro-batch         global batch / (micro-batches x dp) where those are reported, else chosen by time, with a wider interval
-///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack overlaps messages
+///   micro-batch         global batch / (micro-batches x dp) where those are reported, else chosen by time, with a
+///                       wider interval
+///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack overlaps
+///                       messages
 ///   virtual stages      of an interleaved schedule: one layer each if the stages divide the layers, else none
 ///   ZeRO stage          1 with a distributed optimizer, else the stack's; 3 regardless of the row if a completed run
 ///                       without a pipeline does not fit even with full recomputation
@@ -48,8 +50,8 @@ struct RowScenario {
   std::vector<std::string> assumptions;  ///< sentences
 };
 
-/// Errors: a required field that is absent (model shape, GPU, GPU count, sequence length, global batch) or out of range; an
-/// unknown GPU. The first error only; it names the column.
+/// Errors: a required field that is absent (model shape, GPU, GPU count, sequence length, global batch) or out of
+/// range; an unknown GPU. The first error only; it names the column.
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library);
 
 }  // namespace tracecast::accuracy

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 /// Relative standard deviations for what is not reported. Micro-batch and virtual stages change a step by 10 to 15 %
-/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %, the
-/// dispatcher of experts by a factor of two between releases (17.3, 12.9 and 8.8 s of one configuration).
+/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %,
+/// the dispatcher of experts by a factor of two between releases (17.3, 12.9 and 8.8 s of one configuration).
 constexpr double kUnknownLayout = 0.10;
 constexpr double kUnknownRecompute = 0.06;
 constexpr double kUnknownDispatcher = 0.25;
@@ -49,8 +49,8 @@ void assume_recompute(RowScenario& row, const std::string& what) {
   row.assumptions.emplace_back("recomputation not reported: " + what);
 }
 
-/// Chooses the least recomputation with which `run` fits: none, the attention scores, some layers of every virtual stage, all.
-/// False: the run does not fit even with full recomputation.
+/// Chooses the least recomputation with which `run` fits: none, the attention scores, some layers of every virtual
+/// stage, all. False: the run does not fit even with full recomputation.
 bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   Training& training = row.scenario.training;
   const auto settle = [&row](const std::string& what) {
@@ -103,8 +103,8 @@ Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, const
   return forecast(row.scenario, how);
 }
 
-/// Published runs are tuned. If a row does not report its micro-batch, the one that is forecast to be fastest is used, of those
-/// that divide the batch and fit.
+/// Published runs are tuned. If a row does not report its micro-batch, the one that is forecast to be fastest is
+/// used, of those that divide the batch and fit.
 Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, const ForecastOptions& how) {
   const RowScenario asked = row;
   Result<ForecastRun> best = with_least_recompute(row, completed, how);
@@ -123,9 +123,10 @@ Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, cons
 
 constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
 
-/// The relative deviation whose 90 % interval ends where the step ends if its host is slower by kHostSpread. A step that computes
-/// just ahead of its host has no host time on its critical path, but waits for a slower host. Derivatives do not show that:
-/// intervals by derivatives alone contained 60 % of the 40 runs with 2 to 10 % of host time (docs/validation/accuracy.md).
+/// The relative deviation whose 90 % interval ends where the step ends if its host is slower by kHostSpread. A step
+/// that computes just ahead of its host has no host time on its critical path, but waits for a slower host.
+/// Derivatives do not show that: intervals by derivatives alone contained 60 % of the 40 runs with 2 to 10 % of host
+/// time (docs/validation/accuracy.md).
 double host_deviation(const StepGraph& graph, Duration step) {
   CostScales slower = unit_scales();
   slower[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
@@ -163,8 +164,8 @@ RowForecast read_reported(const CsvTable& table, std::size_t index) {
   return out;
 }
 
-/// Frameworks report the memory of tensors, or what their allocator has reserved; neither includes the CUDA context and NCCL's
-/// buffers. The driver reports the whole device.
+/// Frameworks report the memory of tensors, or what their allocator has reserved; neither includes the CUDA context
+/// and NCCL's buffers. The driver reports the whole device.
 Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport report) {
   if (whole_device) return memory.total();
   return report == MemoryReport::reserved ? memory.reserved() : memory.allocated();
@@ -180,9 +181,10 @@ void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, M
   out.fits = forecast.fits;
 }
 
-/// The time from step to step where a rank begins the next step while others still finish this one: the longest time that a
-/// rank works, from its first kernel to its last and its optimizer. No barrier waits for all ranks.
-/// Source: Zero Bubble (Qi et al. 2401.10241), 4 (optimizer validated afterwards), 5.3 (cost: the longest time of a stage)
+/// The time from step to step where a rank begins the next step while others still finish this one: the longest time
+/// that a rank works, from its first kernel to its last and its optimizer. No barrier waits for all ranks.
+/// Source: Zero Bubble (Qi et al. 2401.10241), 4 (optimizer validated afterwards), 5.3 (cost: the longest time of a
+/// stage)
 Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timeline) {
   struct Own {
     Duration first = Duration{std::numeric_limits<std::int64_t>::max()}, last, optimizer;

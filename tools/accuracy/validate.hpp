@@ -26,8 +26,8 @@ struct ValidateOptions {
   std::function<void(int done, int of)> progress{};  ///< called from the calling thread, from time to time
 };
 
-/// One forecast per row of the table, in its order. A row without a forecast has the reason in `skipped`. The result does not
-/// depend on the number of threads.   Errors: a table without a column that every row needs.
+/// One forecast per row of the table, in its order. A row without a forecast has the reason in `skipped`. The result
+/// does not depend on the number of threads.   Errors: a table without a column that every row needs.
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options = {});
 

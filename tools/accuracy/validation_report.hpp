@@ -1,6 +1,6 @@
 /// \file
-/// Output of `tracecast validate`: a page, one JSON object, a picture and a web page for a table of runs; a page, a Markdown table
-/// and JSON for tables of operators and collectives.
+/// Output of `tracecast validate`: a page, one JSON object, a picture and a web page for a table of runs; a page, a
+/// Markdown table and JSON for tables of operators and collectives.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace tracecast::accuracy {
 
-/// For a terminal: every row with forecast, measurement, error and 90 % interval; a summary, also by groups of `by` (a column,
-/// "architecture" or "stack"; "" none); memory; assumptions and skipped rows.
+/// For a terminal: every row with forecast, measurement, error and 90 % interval; a summary, also by groups of `by`
+/// (a column, "architecture" or "stack"; "" none); memory; assumptions and skipped rows.
 std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
                             const TextStyle& style);
 

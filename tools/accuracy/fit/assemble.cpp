@@ -11,8 +11,8 @@
 namespace tracecast::accuracy {
 namespace {
 
-// What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit, B200
-// 14 % bias (docs/references.md#gemm-fit).
+// What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit,
+// B200 14 % bias (docs/references.md#gemm-fit).
 constexpr double kTransferResidual = 0.05;
 // Batched multiplications whose head size is no multiple of 8 (see GemmModel::unaligned_factor). BLOOM's four rows with
 // head size 108 take 20-30 % longer steps, of which the score matrices are about 5 %
@@ -106,7 +106,7 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   factors.fit = {kRuns, 657, 0.05};
 }
 
-/// The host side is the server's and the framework's more than the GPU's.
+/// Host times depend on the server and the framework more than on the GPU.
 HostModel host_model(const std::string& architecture) {
   HostModel host;
   // Megatron-Core: 13 us per launch, 26 launches per layer forward (docs/references.md#in-training-host); a layer has
@@ -223,7 +223,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
 }
 
-/// A GPU whose kernels nobody has published: the form of the GEMM model with A100's shape and this one's share of peak.
+/// A GPU without published kernels: the GEMM model of A100 with this GPU's share of the peak.
 void Assembler::specify(const Gpu& gpu, Profile& profile) {
   GemmModel model;
   model.t0 = 3e-6;

@@ -1,5 +1,7 @@
 /// \file
-/// Puts a whole profile together: specification, fits to measured kernels, factors found on published runs.
+/// Assembles a profile: specification, fits to measured kernels, in-training factors of published runs.
+///
+/// The kernels are fitted to measurements of others that are not shipped (docs/references.md).
 #pragma once
 
 #include <filesystem>
@@ -14,13 +16,13 @@
 
 namespace tracecast::accuracy {
 
-/// One fit, for the page that says how good the profiles are.
+/// The quality of one fit.
 struct FitLine {
   std::string profile;
   std::string group;  ///< "gemm bf16"
   int samples = 0;
   double all = 0;    ///< held-out mean |log error| over all shapes
-  double large = 0;  ///< over large shapes; equal to `all` where there is no such difference
+  double large = 0;  ///< over large shapes; `all` where sizes are not distinguished
   double bias = 0;
 };
 

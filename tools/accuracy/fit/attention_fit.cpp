@@ -11,7 +11,7 @@ namespace {
 
 using Samples = std::vector<AttentionSample>;
 
-/// What is fitted: the kernel and, where a server was measured, what it does with each token besides.
+/// The fitted parameters: the kernel and, for a server, its other work on each token.
 struct Candidate {
   AttentionModel model;
   double server_passes = 0;  ///< of the memory over queries, keys and values: rotation, writing of the cache
@@ -49,8 +49,8 @@ LogError error_of(const Candidate& candidate, const GpuPeak& gpu, const Samples&
 
 Candidate best_candidate(const Samples& samples, const GpuPeak& gpu, const Given& given) {
   const bool server = given.t0 < 0;
-  // Serving is causal: half of a tile on the diagonal, of 64 queries at the least, is computed in vain. What a server does
-  // with each token grows with the length as this does; without the bound the fit would take one for the other.
+  // Serving is causal: half of each tile on the diagonal, of at least 64 queries, is wasted. Both this and a server's
+  // work on each token grow linearly with the length. The bound keeps the fit from confusing the two.
   constexpr double kDiagonalTile = 64;
   std::vector<Parameter> parameters{{0.6, 0.05, 1}};
   if (given.s0 < 0) parameters.push_back({500, server ? kDiagonalTile : 0, 3000});
@@ -62,7 +62,7 @@ Candidate best_candidate(const Samples& samples, const GpuPeak& gpu, const Given
   return candidate_of(minimize(parameters, loss, 600), given);
 }
 
-/// Which part of the cross-validation a sample belongs to.
+/// The part of the cross-validation that a sample belongs to.
 std::int64_t fold(const AttentionSample& sample, std::size_t index, std::size_t count) {
   return count > 100 ? static_cast<std::int64_t>(index % 5) : sample.shape.q_len;
 }

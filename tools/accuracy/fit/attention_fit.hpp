@@ -1,5 +1,5 @@
 /// \file
-/// Fits eff(s) = e s / (s + s0) of sim/cost/attention.hpp to measured attention kernels.
+/// Fits eff(s) = e s / (s + s0) of sim/cost/attention.hpp to measured attention kernels, which are not shipped.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace tracecast::accuracy {
 
-/// FLOPs at which clocks start to fall, as those of multiplications do (gemm_fit.cpp).
+/// FLOPs at which the clock starts to fall, as for GEMMs (gemm_fit.cpp).
 inline constexpr double kAttentionPowerKnee = 1e12;
 
 struct AttentionSample {
@@ -35,17 +35,17 @@ std::vector<AttentionSample> read_serving_samples(const CsvTable& table, const s
 /// The samples of one head size and mask.
 std::vector<AttentionSample> select(const std::vector<AttentionSample>& samples, std::int64_t head_dim, bool causal);
 
-/// What is known of a curve before it is searched.
+/// Known parameters of a curve.
 struct AttentionGiven {
-  /// s. Below 0 the samples are a server's: it is fitted, and with it what the server does to each token (rotary embedding,
-  /// writing of the cache), in passes over queries, keys and values at the memory's rate.
+  /// s. Below 0: the samples are from a server. Then it is fitted, together with the server's work on each token
+  /// (rotary embedding, writing of the cache), in passes over queries, keys and values at the rate of the memory.
   double t0 = 0;
-  double power_exponent = 0;  ///< of the clock that kernels above kAttentionPowerKnee lose
-  double s0 = -1;             ///< of another head size of the same kernel; below 0: it is fitted
+  double power_exponent = 0;  ///< of the clock above kAttentionPowerKnee
+  double s0 = -1;             ///< from another head size of the same kernel; below 0: it is fitted
 };
 
-/// e and s0 of one direction. The residual is that of leaving out each sequence length in turn (each fifth sample when there
-/// are more than 100).
+/// e and s0 of one direction. The residual is that of leaving out each sequence length in turn (each fifth sample
+/// when there are more than 100).
 struct AttentionCurve {
   double t0 = 0;
   double efficiency = 0;
@@ -56,7 +56,7 @@ struct AttentionCurve {
 AttentionCurve fit_attention(const std::vector<AttentionSample>& samples, bool backward, const GpuPeak& gpu,
                              const AttentionGiven& given);
 
-/// The exponent that serves all curves (each direction, head size and mask of `samples`) best, by leaving out lengths.
+/// The exponent with the smallest error over all curves (each direction, head size and mask), by leaving out lengths.
 double fit_power_exponent(const std::vector<AttentionSample>& samples, const GpuPeak& gpu, double t0);
 
 }  // namespace tracecast::accuracy

@@ -15,7 +15,7 @@ constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
 
 using Samples = std::vector<AttentionSample>;
 
-/// What is known of both directions before they are searched.
+/// Known parameters of both directions.
 struct Known {
   double power_exponent = 0;
   double forward_s0 = -1;  ///< below 0: fitted
@@ -43,8 +43,8 @@ AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::
           known.power_exponent};
 }
 
-/// FlashAttention 2 on Hopper, without mask. With head size 128 there are three lengths, and one kernel measured twice differs by
-/// 4 %: what it loses per row is taken from the five lengths of head size 64.
+/// FlashAttention 2 on Hopper, without mask. Head size 128 has three lengths only, and repeated measurements of one
+/// kernel differ by 4 %, so that s0 is taken from the five lengths of head size 64.
 AttentionModel fa2_on_hopper(const CsvTable& published, std::int64_t head_dim) {
   const Samples samples = read_published_samples(published, "H100-class(Hopper)", "FA2");
   const std::string data = "published-tables flash_attention_tflops, Hopper, FA2";
@@ -64,7 +64,7 @@ AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const Attenti
   return model;
 }
 
-/// The other mask of the same kernel: the same asymptote, and the length that is lost to the diagonal.
+/// The same kernel with the other mask: same asymptote, s0 changed by the loss on the diagonal.
 AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel& from, const AttentionModel& to) {
   model.causal = causal;
   model.forward_s0 = std::max(0.0, model.forward_s0 + to.forward_s0 - from.forward_s0);
@@ -73,13 +73,13 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
   return model;
 }
 
-/// Forward curve of a server's prefill, whose fixed cost and work on each token are fitted along.
+/// Forward curve of a server's prefill, with its fixed cost and work on each token.
 AttentionCurve serving_curve(const CsvTable& table, const std::string& framework, std::int64_t head_dim,
                              const GpuPeak& gpu) {
   return fit_attention(select(read_serving_samples(table, framework, true), head_dim, true), false, gpu, {-1});
 }
 
-/// FlashAttention-2's backward from a forward curve, by what the two are to each other on Hopper.
+/// FlashAttention-2's backward from a forward curve, by their ratio on Hopper.
 AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables,
                                  const std::string& data) {
   const AttentionModel hopper = fa2_on_hopper(*tables.published, 128);
@@ -94,9 +94,9 @@ AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& fo
           {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
 }
 
-/// A slower kernel of the same shape, of which only whole runs are known.
+/// A slower kernel of the same shape, known from whole runs only.
 AttentionModel slower(AttentionModel model, const std::string& kernel, double factor, const std::string& data) {
-  constexpr double kResidual = 0.15;  // between the sources that it was read off
+  constexpr double kResidual = 0.15;  // between the sources of the factor
   model.kernel = kernel;
   model.forward_efficiency /= factor;
   model.backward_efficiency /= factor;
@@ -104,7 +104,7 @@ AttentionModel slower(AttentionModel model, const std::string& kernel, double fa
   return model;
 }
 
-/// `models` and, behind them, `kernel` for each that `of` has among the narrower heads.
+/// `models`, followed by models of `kernel` for those of kernel `of` with head sizes up to 128.
 std::vector<AttentionModel> with_slower(std::vector<AttentionModel> models, const std::string& of,
                                         const std::string& kernel, double factor, const std::string& data) {
   for (std::size_t i = 0, known = models.size(); i < known; ++i)
@@ -192,8 +192,9 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   for (const std::size_t i : {0U, 1U}) {
     const AttentionModel model = models[i];
     const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
-    const AttentionCurve usual = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
-    models.push_back(scaled(model, 64, narrow, usual, data + "; head size by the ratio of FA4 (published-tables)"));
+    const AttentionCurve wide_heads = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
+    models.push_back(
+        scaled(model, 64, narrow, wide_heads, data + "; head size by the ratio of FA4 (published-tables)"));
     models.push_back(scaled(model, 256, wide, reference,
                             data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
   }

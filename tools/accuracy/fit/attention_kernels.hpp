@@ -1,5 +1,5 @@
 /// \file
-/// Which attention kernels a GPU has, and the model of each, by the measurements that exist for its architecture.
+/// The attention kernels of a GPU and the model of each, from the measurements of its architecture.
 #pragma once
 
 #include <string>
@@ -17,11 +17,10 @@ struct AttentionTables {
   const CsvTable* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
   const CsvTable* serving_h100 = nullptr;
   const CsvTable* serving_b200 = nullptr;
-  const CsvTable* serving_rtx_pro =
-      nullptr;  ///< when the GPU is an RTX PRO 6000, whose kernels are not the data centre's
+  const CsvTable* serving_rtx_pro = nullptr;  ///< for RTX PRO 6000, whose kernels differ from those of data-centre GPUs
 };
 
-/// Time of an attention kernel that is not its work. A guess until traces are recorded
+/// Fixed time of an attention kernel. A guess until traces are recorded
 /// (docs/references.md#attention-fit).
 inline constexpr double kAttentionT0 = 4e-6;
 

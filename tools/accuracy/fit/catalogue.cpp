@@ -198,7 +198,7 @@ Achieved achieved(const std::string& architecture) {
   if (architecture == "Ampere") return {1.18, 0, 0, 0.47, 1.54};
   if (architecture == "Hopper") return {1.27, 0.673, 0, 0.54, 2.14};
   if (architecture == "Blackwell") return {1.25, 0.492, 0.437, 0.73, 2.02};
-  // Nothing is known of the others: Ampere's factors.
+  // Unknown for others: Ampere's factors.
   return {1.18, 0, 0, 0, 1.54};
 }
 

@@ -1,5 +1,5 @@
 /// \file
-/// The GPUs that profiles are shipped for: where their numbers come from.
+/// The GPUs with shipped profiles, and where their numbers come from.
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ struct Gpu {
 };
 
 std::span<const Gpu> catalogue();
-/// nullptr when there is none of that name.
+/// nullptr: unknown GPU.
 const Gpu* find_gpu(const std::string& name);
 Achieved achieved(const std::string& architecture);
 

@@ -1,5 +1,6 @@
 /// \file
-/// Fits the corrections of NCCL's model (CollectiveTuning) to measured collectives, one set for machines of a kind.
+/// Fits the corrections of NCCL's model (CollectiveTuning) to measured collectives, one set for each kind of machine.
+/// The measurements are not shipped.
 #pragma once
 
 #include <functional>
@@ -11,13 +12,13 @@
 
 namespace tracecast::accuracy {
 
-/// Machines that share one tuning. What a kind has no measurements of it takes from its parent.
+/// Machines that share one tuning. Parameters without measurements are those of the parent.
 struct FabricKind {
   std::string name;
   std::string parent;                   ///< "" for none
   std::vector<std::string> measured;    ///< topologies whose samples are fitted
-  std::vector<std::string> topologies;  ///< all that get the tuning; includes `measured`
-  /// What NCCL knows of the machine, before any fit: NIC plugin latency, LL128 over the network, SHARP.
+  std::vector<std::string> topologies;  ///< all with this tuning; includes `measured`
+  /// Known to NCCL without a fit: latency of the NIC plugin, LL128 over the network, SHARP.
   double net_latency_us = 0;
   bool ll128 = true;
   bool sharp = false;
@@ -28,7 +29,8 @@ const std::vector<FabricKind>& fabric_kinds();
 struct PreparedSample {
   const CollectiveSample* sample = nullptr;
   GroupPlacement group;
-  double weight = 1;  ///< each curve (system, collective, ranks, algorithm) counts alike, sizes above 1 MiB twice
+  /// Each curve (system, collective, ranks, algorithm) has the same total weight; in it, sizes above 1 MiB count twice.
+  double weight = 1;
 };
 
 /// `cluster` is the topology of all samples.
@@ -44,7 +46,7 @@ struct Machine {
 /// Weighted mean |log(predicted / measured)| under a tuning.
 double log_error(const std::vector<Machine>& machines, const CollectiveTuning& tuning);
 
-/// `start` gives what is not fitted: parameters of links that no sample uses. Sets `data` and `residual`.
+/// Parameters of links that no sample uses stay as in `start`. Sets `data` and `residual`.
 CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start,
                             int evaluations = 12000);
 

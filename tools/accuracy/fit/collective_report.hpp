@@ -1,5 +1,5 @@
 /// \file
-/// What the calibration of collectives hands on: the tuning inside a topology file, and the table of errors.
+/// Results of the fit of collectives: the tuning in a topology file, and the table of errors.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@ namespace tracecast::accuracy {
 /// The "collectives" object of a topology file, without what equals NCCL's own numbers.
 std::string to_json(const CollectiveTuning& tuning);
 
-/// `text` of a topology file with this tuning in the place of its own, and a source for it.
-/// Requires a file as they are shipped: one key of the top level begins each line of two blanks' indent.
+/// `text` of a topology file with its tuning and the source of it replaced.
+/// Requires the layout of shipped files: each key of the top level begins a line with an indent of two blanks.
 std::string with_tuning(const std::string& text, const CollectiveTuning& tuning);
 
 /// Errors of the forecast busbw of one curve or source, |predicted / measured - 1|.
@@ -43,8 +43,8 @@ struct SourceErrors {
 using Errors = std::map<std::string, SourceErrors>;
 Errors errors_of(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters);
 
-/// A Markdown table of the sources, the means over sources and over samples, and the worst curves. `held_out`: the same by
-/// tunings that have not seen the source; empty: a table without that column.
+/// A Markdown table of the sources, the means over sources and over samples, and the worst curves. `held_out`: the
+/// same by tunings that have not seen the source; empty: a table without that column.
 std::string to_markdown(const Errors& errors, const Errors& held_out = {});
 
 }  // namespace tracecast::accuracy

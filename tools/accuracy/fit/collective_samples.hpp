@@ -1,5 +1,5 @@
 /// \file
-/// Measured collectives of public benchmarks, each with the shipped topology that stands for the machine.
+/// Measured collectives of public benchmarks, each with the shipped topology of its machine.
 #pragma once
 
 #include <filesystem>
@@ -10,9 +10,9 @@
 
 namespace tracecast::accuracy {
 
-/// Reads `data`/collectives: nccl-tests (recommended settings), aiconfigurator's nccl_intranode (half precision: integers
-/// cannot use NVLS), Vidur (one row in 16, from 64 KiB, its timer has 1 us), SimAI's ratios of the NIC rate (rings). What is
-/// left out: machines that nobody named, and what read_collectives puts aside.
+/// Reads `data`/collectives: nccl-tests (recommended settings), aiconfigurator's nccl_intranode (half precision:
+/// integers cannot use NVLS), Vidur (one row in 16, from 64 KiB, its timer has 1 us), SimAI's ratios of the NIC rate
+/// (rings). Left out: unknown machines, and samples that read_collectives excludes.
 /// Errors: a file is missing or has another shape.
 Result<std::vector<CollectiveSample>> read_collective_samples(const std::filesystem::path& data);
 

@@ -1,5 +1,5 @@
 /// \file
-/// Fitting a few physical parameters to many measurements, and judging the fit on measurements it has not seen.
+/// Fits a few physical parameters to many measurements.
 #pragma once
 
 #include <functional>

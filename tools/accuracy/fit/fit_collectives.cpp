@@ -75,7 +75,8 @@ CollectiveTuning start_of(const FabricKind& kind, const std::map<std::string, Cl
   return with_facts(kind, {});
 }
 
-/// Each source by a tuning that was fitted to the other sources of its kind of machine, or where there are none, its parent's.
+/// Each source by a tuning that was fitted to the other sources of its kind of machine, or where there are none, its
+/// parent's.
 Errors held_out_errors(const std::vector<CollectiveSample>& samples, const std::map<std::string, Cluster>& clusters) {
   constexpr int kEvaluations = 3000;
   const auto name_of = [](const CollectiveSample& sample) { return sample.source + ", " + sample.system; };

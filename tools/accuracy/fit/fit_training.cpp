@@ -1,5 +1,6 @@
 /// \file
-/// Fits the in-training factors of the shipped profiles to the runs of scenarios/published, one GPU architecture at a time:
+/// Fits the in-training factors of the shipped profiles to the runs of scenarios/published, one GPU architecture at a
+/// time:
 ///
 ///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints every run
 ///   fit_training --root . --document FILE   fits nothing; writes the table of all published runs as they are forecast
@@ -33,8 +34,9 @@ std::vector<fs::path> json_files(const fs::path& folder) {
   return files;
 }
 
-/// Measured runs that can be forecast, by architecture. Left out: context parallelism, experts and fine-tuning, whose times
-/// depend on how a framework hides exchanges and on its dispatcher (docs/references.md#hard-rows), which no file says.
+/// Measured runs that can be forecast, by architecture. Left out: context parallelism, experts and fine-tuning, whose
+/// times depend on how a framework hides exchanges and on its dispatcher (docs/references.md#hard-rows), which no
+/// file says.
 Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& root) {
   const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
   std::map<std::string, std::vector<Scenario>> runs;
@@ -59,10 +61,10 @@ void record(const TrainingFit& fit, InTraining& factors) {
       std::max(0.05, fit.residual);  // never below what releases and sites differ by (docs/references.md#noise-floor)
 }
 
-/// What no scenario's run tells of an architecture. Volta's multiplications, of the same libraries, take Ampere's factor as it was
-/// fitted since calibrate gave both that of docs/references.md#in-training-factors. How far such factors may be off:
-/// those of Blackwell by 7 % (1.12 to 1.30 around 1.25, by bootstrap); all others by a tenth, since architectures
-/// differ by 4 % in multiplications and by 20 to 30 in attention and memory.
+/// What no scenario's run tells of an architecture. Volta's multiplications, of the same libraries, take Ampere's
+/// factor as it was fitted since calibrate gave both that of docs/references.md#in-training-factors. How far such
+/// factors may be off: those of Blackwell by 7 % (1.12 to 1.30 around 1.25, by bootstrap); all others by a tenth,
+/// since architectures differ by 4 % in multiplications and by 20 to 30 in attention and memory.
 void borrow(const InTraining& ampere, const Gpu& gpu, InTraining& factors) {
   constexpr double kFoundByA4 = 0.07;
   constexpr double kBorrowed = 0.10;
@@ -90,8 +92,8 @@ Result<void> borrow_all(const fs::path& folder, const std::map<std::string, std:
   return {};
 }
 
-/// A GPU that runs another's kernels well below the peaks that they were measured at (H20, H100 PCIe) keeps its power and clock in
-/// another way: its factors may be off by as much as borrowed ones.
+/// A GPU that runs another's kernels well below the peaks that they were measured at (H20, H100 PCIe) keeps its power
+/// and clock in another way: its factors may be off by as much as borrowed ones.
 Result<void> doubt_other_peaks(const fs::path& folder) {
   constexpr double kBorrowed = 0.10;
   for (const Gpu& gpu : catalogue()) {

@@ -16,14 +16,14 @@ namespace {
 constexpr double kPowerKnee = 1e11;
 constexpr int kEvaluations = 2400;
 
-/// Where a search begins: several valleys are known.
+/// Starts of the search, which has several local minima.
 struct Start {
   double latency_us;
   double l2_share;  ///< of the cache
 };
 constexpr Start kStarts[] = {{0.08, 1}, {0.25, 1}, {0.08, 0.6}, {0.25, 0.6}};
 
-/// One parameter: where it is searched, and what it is in the model.
+/// A searched parameter: its range, and how to set it in the model.
 struct Searched {
   Parameter range;
   std::function<void(GemmModel&, double)> set;
@@ -82,7 +82,7 @@ GemmModel model_of(const std::vector<Searched>& searched, const std::vector<doub
   return model;
 }
 
-/// Every seventh sample: 74 rows of m to a weight, so that each m is met in turn.
+/// Every seventh sample. Each weight has 74 rows of m, so that all m occur.
 std::vector<GemmSample> thinned(const std::vector<GemmSample>& samples) {
   constexpr std::size_t kEvery = 7;
   std::vector<GemmSample> kept;
@@ -111,8 +111,8 @@ GemmLibrary measured_library(const std::string& profile, const std::string& arch
   GemmLibrary library;
   library.splits = precision == Precision::bf16;
   if (precision == Precision::bf16 || precision == Precision::fp8_block) return library;
-  // RTX PRO 6000, k = 4096: 31 us for any m and n up to 188 tiles of 128 x 128, one per SM, and 63 from there on. H100 and B200,
-  // k = 65536 and 16384: steps of the time at 64, 128 and at 256 rows, and at 1024 rows of nvfp4.
+  // RTX PRO 6000, k = 4096: 31 us for any m and n up to 188 tiles of 128 x 128, one per SM, and 63 from there on.
+  // H100 and B200, k = 65536 and 16384: steps of the time at 64, 128 and at 256 rows, and at 1024 rows of nvfp4.
   if (profile == "rtx-pro-6000")
     library.tiles = {{0, 128, 128}};
   else if (precision == Precision::nvfp4)
@@ -126,7 +126,7 @@ GemmLibrary measured_library(const std::string& profile, const std::string& arch
 
 std::vector<int> fit_choices(const std::vector<ChoiceSample>& samples) {
   constexpr int kIterations = 60;
-  constexpr double kSmallest = 0.03;  // residuals below it weigh alike
+  constexpr double kSmallest = 0.03;  // residuals below it have the same weight
   constexpr double kHold = 20;        // as four samples at the node that are off by 20 %
   std::vector<double> values(kChoiceNodes, 0);
   for (int i = 0; i < kIterations; ++i) {

@@ -1,5 +1,5 @@
 /// \file
-/// Times of the backward layouts and of grouped multiplications relative to the forward one, from SimuMax's training kernels.
+/// Times of the backward layouts and of grouped GEMMs relative to the forward layout, from SimuMax's training kernels.
 #pragma once
 
 #include "sim/cost/gemm.hpp"

@@ -1,5 +1,5 @@
 /// \file
-/// Fits t0 + traffic / (efficiency x bandwidth) to measured memory-bound kernels.
+/// Fits t0 + traffic / (efficiency x bandwidth) to measured memory-bound kernels, which are not shipped.
 #pragma once
 
 #include <string>

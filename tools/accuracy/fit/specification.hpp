@@ -10,7 +10,8 @@
 
 namespace tracecast::accuracy {
 
-/// A profile with peaks, memory and names only. `row`: the row's name. `usable_gib`: what a program can allocate at most.
+/// A profile with peaks, memory and names only. `row`: the row's name. `usable_gib`: what a program can allocate at
+/// most.
 /// Errors: no such row.
 Result<Profile> read_specification(const CsvTable& table, const std::string& row, const std::string& architecture,
                                    double usable_gib);

@@ -19,8 +19,8 @@ constexpr double kRunError = 0.05;
 
 double square(double x) { return x * x; }
 
-/// Square near zero, linear beyond two standard errors: a run that the simulator does not understand pulls no more than one
-/// that it misses by 10 %.
+/// Square near zero, linear beyond two standard errors: a run that the simulator does not understand pulls no more
+/// than one that it misses by 10 %.
 double robust(double x) { return std::abs(x) <= 2 ? square(x) : 4 * std::abs(x) - 4; }
 
 TrainingFit from_logarithms(const std::vector<double>& x) {

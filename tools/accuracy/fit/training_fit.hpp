@@ -1,5 +1,5 @@
 /// \file
-/// In-training factors from published runs: the last step of a fit, after kernels and collectives.
+/// In-training factors from published runs, fitted after kernels and collectives.
 #pragma once
 
 #include <string>
@@ -29,9 +29,10 @@ struct TrainingFit {
 /// Multiplies the factors of a profile by those of a fit.
 void apply(const TrainingFit& fit, InTraining& factors);
 
-/// Minimises the log errors (squared, linear for outliers) of all runs of one GPU family together, held near 1 by log-normal priors (10 % on
-/// GEMM, 20 % on attention, 40 % on memory-bound work: bootstrap ranges and spread between GPUs of
-/// docs/references.md#in-training-factors). One set of factors for all runs: no parameter per run and none per model.
+/// Minimises the log errors (squared, linear for outliers) of all runs of one GPU family together, held near 1 by
+/// log-normal priors (10 % on GEMM, 20 % on attention, 40 % on memory-bound work: bootstrap ranges and spread between
+/// GPUs of docs/references.md#in-training-factors). One set of factors for all runs: no parameter per run and none
+/// per model.
 /// Requires runs with a measured step time that can be forecast.
 TrainingFit fit_training(const std::vector<Scenario>& runs);
 
