@@ -14,6 +14,7 @@
 #include "sim/io/files.hpp"
 #include "tools/accuracy/calibration_report.hpp"
 #include "tools/accuracy/decisions.hpp"
+#include "tools/accuracy/errors.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"

@@ -7,6 +7,7 @@
 
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/validate.hpp"
 
 using namespace tracecast;

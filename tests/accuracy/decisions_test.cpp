@@ -7,6 +7,7 @@
 
 #include "sim/base/random.hpp"
 #include "tools/accuracy/calibration.hpp"
+#include "tools/accuracy/errors.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
@@ -67,7 +68,7 @@ TEST_CASE("own cluster: a scale from three runs alike, refused where there are n
   CHECK(own_scale(s.table, s.rows[0], rows).value() == Approx(1.25));
   CHECK_FALSE(own_scale(s.table, s.rows[9], rows));
   const OwnCluster own = own_cluster(s.table, rows);
-  CHECK(own.refused == 1);
+  CHECK(own.without_scale == 1);
   CHECK(own.before == Approx(0.2));
   CHECK(own.after == Approx(0).margin(1e-12));
 }

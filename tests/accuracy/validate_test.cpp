@@ -12,6 +12,7 @@
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/memory_page.hpp"
 #include "tools/accuracy/validation_report.hpp"
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/base/quantile.hpp"
+#include "tools/accuracy/errors.hpp"
 
 namespace tracecast::accuracy {
 namespace {

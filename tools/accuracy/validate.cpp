@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace tracecast::accuracy {

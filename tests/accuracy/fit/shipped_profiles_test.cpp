@@ -88,8 +88,7 @@ TEST_CASE("fit: shipped GEMM parameters have the residual they state, and no nei
   }
   const std::string name = GENERATE("h100", "a100");
   const Profile profile = shipped(name);
-  const Result<CsvTable> table =
-      CsvTable::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
+  const Result<CsvTable> table = CsvTable::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
   REQUIRE(table);
   const GemmSamples samples = read_gemm_samples(*table, "bfloat16");
   const GemmModel model = profile.gemm.at(Precision::bf16);
