@@ -196,7 +196,7 @@ void Driver::run_optimizer(const Operator& op, std::int64_t elements, cudaStream
   sgd(elements, 1e-6F, first == nullptr ? 0.0F : 0.9F, gradient, weight, first, narrow, stream);
 }
 
-/// To 8 bits, and transposed beside it where the traffic has room for a second copy (LayerWriter::quantise).
+/// To 8 bits, and transposed beside it where the traffic has room for a second copy (quantise() of sim/graph/linear_layer.hpp).
 void Driver::run_cast(const Operator& op, std::int64_t elements, cudaStream_t stream) {
   const auto [rows, width] = rows_of(elements, widths_.hidden);
   const bool twice = std::get<ElementwiseShape>(op.shape).traffic.count > 7 * elements / 2;

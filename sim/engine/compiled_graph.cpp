@@ -223,11 +223,11 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
 }
 
 RunDuration slowed_run(const Template& source, const CompiledTemplate& used, std::span<const std::int32_t> members,
-                       std::int32_t slowness) {
+                       std::int32_t slowdown) {
   RunDuration run;
   for (const std::int32_t op : members) {
     const auto index = static_cast<std::size_t>(op);
-    const std::int64_t duration = slowed(source.ops[index].duration, slowness).picoseconds;
+    const std::int64_t duration = scale_duration(source.ops[index].duration, slowdown).picoseconds;
     run.total += duration;
     run.lag = std::max(run.lag, used.issue[index]) + duration;
   }
@@ -256,7 +256,7 @@ CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams) {
 }
 
 std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
-                                     const CompiledProgram& program, std::int32_t slowness) {
+                                     const CompiledProgram& program, std::int32_t slowdown) {
   std::vector<RunDuration> runs;
   runs.reserve(static_cast<std::size_t>(program.runs));
   for (const std::int32_t index : program.templates) {
@@ -266,7 +266,7 @@ std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph
     for (std::int32_t at = compiled.first_stream_op(index, kComputeStream); at < end; ++at) {
       const StreamOp& stream_op = compiled.stream_ops[static_cast<std::size_t>(at)];
       runs.push_back(stream_op.type == OpType::compute
-                         ? slowed_run(source, used, compiled.members_of(stream_op), slowness)
+                         ? slowed_run(source, used, compiled.members_of(stream_op), slowdown)
                          : RunDuration{});
     }
   }

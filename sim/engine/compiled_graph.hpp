@@ -94,9 +94,9 @@ struct CompiledGraph {
 /// `streams`: the streams whose operations are fused into runs of the compute stream; by default none.
 CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {});
 
-/// Durations of the compute StreamOps of every template that `program` uses, on a rank with this slowness. Those of an
+/// Durations of the compute StreamOps of every template that `program` uses, on a rank with this slowdown. Those of an
 /// item begin at CompiledItem::first_run. Entries of transfers are 0.
 std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
-                                     const CompiledProgram& program, std::int32_t slowness);
+                                     const CompiledProgram& program, std::int32_t slowdown);
 
 }  // namespace tracecast::engine

@@ -74,17 +74,17 @@ void State::assign_arrays() {
 }
 
 void State::compute_slowed_runs() {
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;  // (program, slowness) -> table
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;  // (program, slowdown) -> table
   std::vector<std::size_t> table(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = graph.ranks[r];
-    if (rank.slowness == kFullSpeed) continue;
-    const auto [found, added] = known.try_emplace({rank.program, rank.slowness}, slowed.size());
-    if (added) slowed.push_back(slowed_runs(graph, compiled, *ranks[r].program, rank.slowness));
+    if (rank.slowdown == kNoSlowdown) continue;
+    const auto [found, added] = known.try_emplace({rank.program, rank.slowdown}, slowed.size());
+    if (added) slowed.push_back(slowed_runs(graph, compiled, *ranks[r].program, rank.slowdown));
     table[r] = found->second;
   }
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (graph.ranks[r].slowness != kFullSpeed) ranks[r].slowed = slowed[table[r]].data();
+    if (graph.ranks[r].slowdown != kNoSlowdown) ranks[r].slowed = slowed[table[r]].data();
 }
 
 }  // namespace tracecast::engine

@@ -130,7 +130,7 @@ struct State {
   std::vector<std::int32_t> message_slots;       ///< [channel] its slot; -1: nothing is received on it
   ZeroedArray<Rendezvous> rendezvous;            ///< [communicator]
   std::vector<std::int64_t> issue_block_starts;  ///< [rank x blocks + block] ps
-  std::vector<std::vector<RunDuration>> slowed;  ///< one table for each pair of slowness and program
+  std::vector<std::vector<RunDuration>> slowed;  ///< one table for each pair of slowdown and program
 
   bool finished(const StreamState& s) const { return s.position == static_cast<std::int32_t>(items(s).size()); }
   const std::vector<std::int32_t>& items(const StreamState& s) const {

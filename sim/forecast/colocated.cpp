@@ -9,7 +9,7 @@
 
 #include "sim/engine/shared_links.hpp"
 #include "sim/graph/folded_step.hpp"
-#include "sim/graph/side_by_side.hpp"
+#include "sim/graph/merge_jobs.hpp"
 
 namespace tracecast {
 namespace {
@@ -85,7 +85,7 @@ Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const
   const Result<ForecastRun> run = forecast(other, {.unfold = true, .network = NetworkKind::fluid});
   if (!run) return tl::unexpected(run.error());
   const int steps = steps_of_other(graph, run->graph);
-  return side_by_side(on_machine(graph, job.cluster), on_machine(repeated(run->graph, steps), other.cluster));
+  return merge_jobs(on_machine(graph, job.cluster), on_machine(repeated(run->graph, steps), other.cluster));
 }
 
 template <class List>

@@ -72,7 +72,7 @@ MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
   for (const Rank& rank : graph.ranks) {
     const double share = static_cast<double>(rank.multiplicity) / total;
     program_share[static_cast<std::size_t>(rank.program)] += share;
-    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowness / kFullSpeed;
+    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowdown / kNoSlowdown;
   }
   MeanWork mean;
   for (std::size_t p = 0; p < graph.programs.size(); ++p)
@@ -306,7 +306,7 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
 
   ForecastRun run;
   const auto build = [&](bool unfold) {
-    StepGraph graph = build_step_graph(scenario.model, *plan, *schedule, scenario.cluster, costs, *network,
+    StepGraph graph = build_step_graph({scenario.model, *plan, *schedule, scenario.cluster, costs, *network},
                                        {unfold, &scenario.perturbation});
     return scenario.profile.overlap ? graph : without_overlap(std::move(graph));
   };

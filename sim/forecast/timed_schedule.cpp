@@ -36,7 +36,7 @@ Result<Schedule> schedule_of_plan(const Scenario& scenario, const Plan& plan, co
   const std::string& name = plan.parallel.pp_schedule;
   Result<Schedule> schedule = make_schedule(name, request);
   if (schedule && find_schedule(name)->uses_times) {
-    const PipelineTimes times = stage_times(scenario.model, plan, *schedule, scenario.cluster, costs, network);
+    const PipelineTimes times = stage_times({scenario.model, plan, *schedule, scenario.cluster, costs, network});
     request.times = mean_rank_times(*schedule, times);
     schedule = make_schedule(name, request);
   }
@@ -51,7 +51,7 @@ Result<TimedSchedule> timed_schedule(const Scenario& scenario) {
   const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
   Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
   if (!schedule) return place(std::move(schedule.error()));
-  PipelineTimes times = stage_times(scenario.model, *plan, *schedule, scenario.cluster, costs, *network);
+  PipelineTimes times = stage_times({scenario.model, *plan, *schedule, scenario.cluster, costs, *network});
   return TimedSchedule{std::move(*schedule), std::move(times)};
 }
 

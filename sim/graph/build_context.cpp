@@ -3,31 +3,41 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace tracecast {
+namespace {
+
+/// What a description is of: its first entry.
+enum Described : std::int32_t { kKind, kChunk, kChunks };
+
+std::vector<const Costs*> all_costs(const StepInputs& inputs, const std::vector<const Costs*>& others) {
+  std::vector<const Costs*> all{&inputs.costs};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+}  // namespace
 
 Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule) {
-  const PipelineSeats seats(schedule);
+  const StagePlacement stages(schedule);
   return {plan,
-          seats.first().rank,
-          seats.last().rank,
+          stages.first().rank,
+          stages.last().rank,
           {model.moe.has_value(), model.tied_embeddings || model.mtp_layers > 0, schedule.replicas > 1}};
 }
 
-BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Schedule& schedule_in,
-                           const Cluster& cluster_in, std::vector<const Costs*> costs, const NetworkModel& network_in)
-    : model(model_in),
-      plan(plan_in),
-      schedule(schedule_in),
-      cluster(cluster_in),
-      network(network_in),
+BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Costs*>& other_costs)
+    : model(inputs.model),
+      plan(inputs.plan),
+      schedule(inputs.schedule),
+      cluster(inputs.cluster),
+      network(inputs.network),
       work(model, plan, expert_nodes(plan, cluster)),
       units(model, plan, work),
-      seats(schedule),
+      stage_placement(schedule),
       groups(groups_of(model, plan, schedule)),
       placements(plan, cluster, groups),
-      table(graph, std::move(costs), network) {
+      table(graph, all_costs(inputs, other_costs), network) {
   graph.microbatches = schedule.microbatches;
   graph.rank_events = 4 * schedule.chunks * schedule.microbatches;  // the ends of the pipeline's channels
   std::map<std::string, std::int32_t> kinds;
@@ -37,7 +47,9 @@ BuildContext::BuildContext(const Model& model_in, const Plan& plan_in, const Sch
 
 void BuildContext::select(const RankKind& kind) {
   kind_ = kind;
-  kind_signature_ = fmt::format("{} {}", kind.gpu, fmt::join(kind.slots, " "));
+  std::vector<std::int32_t> description{kKind, kind.gpu};
+  description.insert(description.end(), kind.slots.begin(), kind.slots.end());
+  kind_number_ = number_of(std::move(description));
   std::vector<GroupPlacement> slots;
   slots.reserve(kind.slots.size());
   for (const std::int32_t number : kind.slots) slots.push_back(placements.of(number));
@@ -68,13 +80,70 @@ EventRef BuildContext::rank_event(const char* purpose, int chunk, int index, boo
   return {found->second, per_microbatch ? 1 : 0};
 }
 
-std::string BuildContext::signature(const char* kind, const Chunk& chunk, bool special) const {
-  std::string layers;
-  for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
-    layers += std::to_string(layer_kinds_[static_cast<std::size_t>(layer)]) + ' ';
-  return fmt::format("{} {} {} {} {}{}{} {} {} {} {}", kind_signature(), kind, chunk.index, layers,
-                     chunk.stage.embedding, chunk.stage.head, special, chunk.receive_forward, chunk.send_forward,
-                     chunk.receive_backward, chunk.send_backward);
+std::int32_t BuildContext::number_of(std::vector<std::int32_t> description) {
+  return numbers_.try_emplace(std::move(description), static_cast<std::int32_t>(numbers_.size())).first->second;
+}
+
+std::int32_t BuildContext::number_of(const Chunk& chunk) {
+  const Stage& stage = chunk.stage;
+  std::vector<std::int32_t> description{kChunk,
+                                        kind_number_,
+                                        chunk.index,
+                                        stage.embedding ? 1 : 0,
+                                        stage.head ? 1 : 0,
+                                        chunk.receive_forward,
+                                        chunk.send_forward,
+                                        chunk.receive_backward,
+                                        chunk.send_backward};
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
+    description.push_back(layer_kinds_[static_cast<std::size_t>(layer)]);
+  return number_of(std::move(description));
+}
+
+std::int32_t BuildContext::number_of(const std::vector<Chunk>& chunks) {
+  std::vector<std::int32_t> description{kChunks};
+  for (const Chunk& chunk : chunks) description.push_back(chunk.number);
+  return number_of(std::move(description));
+}
+
+Template BuildContext::empty_template(TemplateKind kind, int chunk) {
+  Template result;
+  result.chunk = static_cast<std::int16_t>(chunk);
+  const auto set = [&](std::string name, Phase phase) {
+    result.name = std::move(name);
+    result.phase = phase;
+  };
+  const auto pass = [chunk](const char* name) { return fmt::format("{} chunk {}", name, chunk); };
+  switch (kind) {
+    case TemplateKind::begin:
+      set("begin", Phase::forward);
+      break;
+    case TemplateKind::receive_forward:
+      set("receive", Phase::forward);
+      break;
+    case TemplateKind::receive_backward:
+      set("receive", Phase::backward);
+      break;
+    case TemplateKind::forward:
+      set(pass("forward"), Phase::forward);
+      break;
+    case TemplateKind::backward:
+      set(pass("backward"), Phase::backward);
+      break;
+    case TemplateKind::input_gradients:
+      set(pass("input gradient"), Phase::backward);
+      break;
+    case TemplateKind::weight_gradients:
+      set(pass("weight gradient"), Phase::weight_gradient);
+      break;
+    case TemplateKind::reduce:
+      set("gradient norm", Phase::optimizer);
+      break;
+    case TemplateKind::optimizer:
+      set("optimizer", Phase::optimizer);
+      break;
+  }
+  return result;
 }
 
 }  // namespace tracecast

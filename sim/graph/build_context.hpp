@@ -1,8 +1,9 @@
 /// \file
-/// What every part of the step-graph builder works with: the inputs, the graph in the making, and its names.
+/// What every part of the step-graph builder works with: the inputs, the graph under construction, and its templates
+/// and events by name.
 ///
 /// The parts: pipeline_messages (between stages), data_parallel (gradients and parameters), end_of_step (norm,
-/// optimizer), rank_connections (ranks, communicators, channels); builder.cpp puts them together.
+/// optimizer), rank_connections (ranks, communicators, channels); builder.cpp combines them.
 #pragma once
 
 #include <map>
@@ -14,22 +15,44 @@
 #include "sim/graph/groups.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/graph/parameter_units.hpp"
-#include "sim/graph/pipeline_seats.hpp"
 #include "sim/graph/placements.hpp"
 #include "sim/graph/rank_kinds.hpp"
+#include "sim/graph/stage_placement.hpp"
 #include "sim/graph/step_graph.hpp"
+#include "sim/graph/step_inputs.hpp"
 #include "sim/graph/template_writer.hpp"
 
 namespace tracecast {
 
-/// One chunk of one pipeline rank, with its neighbours.
+/// One chunk of one pipeline rank, with its messages.
 struct Chunk {
   int index = 0;
   Stage stage;
-  std::int32_t receive_forward = -1;  ///< messages; -1: the neighbour is on the same rank, or there is none
+  std::int32_t receive_forward = -1;  ///< messages; -1: the adjacent stage is on the same rank, or there is none
   std::int32_t send_forward = -1;
   std::int32_t receive_backward = -1;
   std::int32_t send_backward = -1;
+  std::int32_t number = -1;  ///< equal for chunks with equal templates: BuildContext::number_of
+};
+
+enum class TemplateKind {
+  begin,
+  receive_forward,
+  receive_backward,
+  forward,
+  backward,
+  input_gradients,
+  weight_gradients,
+  reduce,
+  optimizer
+};
+
+/// Equal keys, equal templates.
+struct TemplateKey {
+  TemplateKind kind;
+  std::int32_t work = 0;     ///< of passes the chunk's number
+  std::int32_t variant = 0;  ///< of passes 1 if they also wait for parameters (forward) or reduce gradients (backward)
+  auto operator<=>(const TemplateKey&) const = default;
 };
 
 /// The communicator groups of a plan under a schedule.
@@ -37,9 +60,8 @@ Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule)
 
 class BuildContext {
  public:
-  /// `costs`: of the cluster's own GPU, then of the others that some ranks have.
-  BuildContext(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-               std::vector<const Costs*> costs, const NetworkModel& network);
+  /// `other_costs`: of the GPUs of Perturbation::gpus, in this order.
+  explicit BuildContext(const StepInputs& inputs, const std::vector<const Costs*>& other_costs = {});
   BuildContext(const BuildContext&) = delete;
   BuildContext& operator=(const BuildContext&) = delete;
 
@@ -50,7 +72,7 @@ class BuildContext {
   const NetworkModel& network;
   const LayerWork work;
   const ParameterUnits units;
-  const PipelineSeats seats;
+  const StagePlacement stage_placement;
   const Groups groups;
   Placements placements;
   StepGraph graph;
@@ -64,35 +86,34 @@ class BuildContext {
   const WorkList& backward_work(int layer, BackwardPart part, bool recompute_all);
   /// Host time of one operation.
   Duration launch() const;
-  /// What distinguishes the kind from others of its pipeline rank, as far as templates show it.
-  const std::string& kind_signature() const { return kind_signature_; }
+  /// Equal for kinds of ranks with the same GPU and placements.
+  std::int32_t kind_number() const { return kind_number_; }
 
   /// Of `size` bytes between this rank and its host's memory, one direction.   Requires a topology with a PCIe rate
   Duration copy_time(Bytes size) const {
     return from_seconds(static_cast<double>(size.count) / static_cast<double>(cluster.node.pcie.bytes_per_second));
   }
 
-  /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this number.
+  /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this
+  /// number.
   EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
 
-  /// What makes two templates of one kind equal.
-  std::string signature(const char* kind, const Chunk& chunk, bool special) const;
+  /// The same number for the same chunk, or list of chunks, of ranks of one kind number.
+  std::int32_t number_of(const Chunk& chunk);
+  std::int32_t number_of(const std::vector<Chunk>& chunks);
 
-  /// The template with this signature, written by `write(TemplateWriter&, Template&)` when it is new.
+  /// The template of this key, written by `write(TemplateWriter&, Template&)` if it is new.
   template <class Write>
-  std::int32_t find_template(const std::string& key, std::string name, Phase phase, int chunk, Write write) {
+  std::int32_t find_template(const TemplateKey& key, int chunk, Write write) {
     const auto [found, added] = templates_.try_emplace(key, static_cast<std::int32_t>(graph.templates.size()));
-    if (added) add_template(compose(std::move(name), phase, chunk, write));
+    if (added) add_template(compose(key.kind, chunk, write));
     return found->second;
   }
 
   /// A template that is not in the graph yet.
   template <class Write>
-  Template compose(std::string name, Phase phase, int chunk, Write write) {
-    Template result;
-    result.name = std::move(name);
-    result.phase = phase;
-    result.chunk = static_cast<std::int16_t>(chunk);
+  Template compose(TemplateKind kind, int chunk, Write write) {
+    Template result = empty_template(kind, chunk);
     TemplateWriter writer(graph, table, result, launch(), plan.parallel.tp_comm_overlap);
     write(writer, result);
     writer.finish();
@@ -104,12 +125,16 @@ class BuildContext {
   }
 
  private:
+  std::int32_t number_of(std::vector<std::int32_t> description);
+  static Template empty_template(TemplateKind kind, int chunk);
+
   RankKind kind_;
-  std::string kind_signature_;
+  std::int32_t kind_number_ = -1;
   std::vector<std::int32_t> layer_kinds_;          ///< [layer] number of LayerWork::kind()
   std::map<std::int32_t, WorkList> forward_work_;  ///< [kind]
   std::map<std::tuple<std::int32_t, BackwardPart, bool>, WorkList> backward_work_;
-  std::map<std::string, std::int32_t> templates_;                     ///< [signature]
+  std::map<std::vector<std::int32_t>, std::int32_t> numbers_;  ///< [description of a kind, a chunk, chunks]
+  std::map<TemplateKey, std::int32_t> templates_;
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
 };
 

@@ -22,32 +22,20 @@
 namespace tracecast {
 namespace {
 
-const char* kind_of(BackwardPart part) {
+TemplateKind kind_of(BackwardPart part) {
   switch (part) {
     case BackwardPart::all:
-      return "B";
+      break;
     case BackwardPart::input_gradients:
-      return "I";
+      return TemplateKind::input_gradients;
     case BackwardPart::weight_gradients:
-      return "W";
+      return TemplateKind::weight_gradients;
   }
-  return "";
+  return TemplateKind::backward;
 }
 
-const char* name_of(BackwardPart part) {
-  switch (part) {
-    case BackwardPart::all:
-      return "backward";
-    case BackwardPart::input_gradients:
-      return "input gradient";
-    case BackwardPart::weight_gradients:
-      return "weight gradient";
-  }
-  return "";
-}
-
-/// First forward and last weight-gradient work of a chunk in a rank's order.
-struct Turning {
+/// Positions of the first forward and of the last weight-gradient work of a chunk in a rank's schedule.
+struct ChunkBoundary {
   std::size_t first_forward = 0;
   std::size_t last_backward = 0;
   std::int32_t last_microbatch = 0;
@@ -55,8 +43,8 @@ struct Turning {
 };
 
 /// [chunk]
-std::vector<Turning> turning_points(const std::vector<Action>& actions, int chunks) {
-  std::vector<Turning> points(static_cast<std::size_t>(chunks));
+std::vector<ChunkBoundary> first_forward_last_backward(const std::vector<Action>& actions, int chunks) {
+  std::vector<ChunkBoundary> points(static_cast<std::size_t>(chunks));
   for (std::size_t i = actions.size(); i-- > 0;)
     if (actions[i].kind == ActionKind::forward || actions[i].kind == ActionKind::forward_backward)
       points[static_cast<std::size_t>(actions[i].chunk)].first_forward = i;
@@ -64,7 +52,7 @@ std::vector<Turning> turning_points(const std::vector<Action>& actions, int chun
     const Action& action = actions[i];
     if (action.kind == ActionKind::forward || action.kind == ActionKind::backward_input) continue;
     const bool pair = action.kind == ActionKind::forward_backward;
-    Turning& point = points[static_cast<std::size_t>(pair ? action.chunk2 : action.chunk)];
+    ChunkBoundary& point = points[static_cast<std::size_t>(pair ? action.chunk2 : action.chunk)];
     point.last_backward = i;
     point.last_microbatch = pair ? action.microbatch2 : action.microbatch;
     point.last_part = action.kind == ActionKind::backward_weight ? BackwardPart::weight_gradients : BackwardPart::all;
@@ -72,46 +60,24 @@ std::vector<Turning> turning_points(const std::vector<Action>& actions, int chun
   return points;
 }
 
-/// Numbers of one program's templates, so that each is looked for once and not for every micro-batch. By chunk, kind and whether
-/// it is the chunk's first forward or last backward.
-class KnownTemplates {
- public:
-  enum Kind { forward, all, input_gradients, weight_gradients };
-
-  explicit KnownTemplates(int chunks) : numbers_(static_cast<std::size_t>(chunks) * kKinds * 2, -1) {}
-
-  template <class Find>
-  std::int32_t number(int chunk, Kind kind, bool turning, Find find) {
-    std::int32_t& number = numbers_[(static_cast<std::size_t>(chunk) * kKinds + kind) * 2 + (turning ? 1 : 0)];
-    if (number < 0) number = find();
-    return number;
-  }
-
- private:
-  static constexpr std::size_t kKinds = 4;
-  std::vector<std::int32_t> numbers_;
+/// A program under construction.
+struct RankProgram {
+  std::vector<Chunk> chunks;
+  std::vector<ChunkBoundary> boundaries;  ///< [chunk]
+  std::vector<ProgramItem> items;
+  const Chunk& chunk(int index) const { return chunks[static_cast<std::size_t>(index)]; }
+  const ChunkBoundary& boundary(int index) const { return boundaries[static_cast<std::size_t>(index)]; }
 };
-
-KnownTemplates::Kind known_kind(BackwardPart part) {
-  switch (part) {
-    case BackwardPart::all:
-      break;
-    case BackwardPart::input_gradients:
-      return KnownTemplates::input_gradients;
-    case BackwardPart::weight_gradients:
-      return KnownTemplates::weight_gradients;
-  }
-  return KnownTemplates::all;
-}
 
 /// Templates of forwards and backwards, and the programs made of them.
 class GraphBuilder {
  public:
-  GraphBuilder(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-               std::vector<const Costs*> costs, const NetworkModel& network, const Perturbation& perturbation)
+  /// `other_costs`: as of BuildContext.
+  GraphBuilder(const StepInputs& inputs, const std::vector<const Costs*>& other_costs, const Perturbation& perturbation)
       : perturbation_(perturbation),
-        context_(model, plan, schedule, cluster, std::move(costs), network),
-        kinds_(plan, context_.seats, schedule.chunks, context_.groups, perturbation_, context_.placements),
+        context_(inputs, other_costs),
+        kinds_(inputs.plan, context_.stage_placement, inputs.schedule.chunks, context_.groups, perturbation_,
+               context_.placements),
         messages_(context_),
         data_(context_),
         end_(data_) {}
@@ -140,9 +106,8 @@ class GraphBuilder {
   // ---- Templates ---------------------------------------------------------------------------------------------------
 
   std::int32_t begin_template(const std::vector<Chunk>& chunks) {
-    std::string key = "begin " + context_.kind_signature();
-    for (const Chunk& chunk : chunks) key += " | " + context_.signature("P", chunk, false);
-    return context_.find_template(key, "begin", Phase::forward, 0, [&](TemplateWriter& writer, Template& out) {
+    const TemplateKey key{TemplateKind::begin, context_.number_of(chunks)};
+    return context_.find_template(key, 0, [&](TemplateWriter& writer, Template& out) {
       Op host;
       const HostModel& model = context_.table.costs().profile().host;
       host.host = from_seconds(model.step_overhead + context_.plan.world_size * model.step_overhead_per_rank);
@@ -157,20 +122,23 @@ class GraphBuilder {
   void await_message(const Chunk& chunk, ChannelSide side, std::int32_t message, std::int32_t microbatch,
                      std::vector<ProgramItem>& program) {
     if (message < 0 || !messages_.host_waits()) return;
-    const bool forward = side == ChannelSide::receive_forward;
+    const TemplateKey key{
+        side == ChannelSide::receive_forward ? TemplateKind::receive_forward : TemplateKind::receive_backward,
+        chunk.number};
     const auto write = [&](TemplateWriter& writer, Template&) { messages_.await(writer, chunk.index, side, message); };
-    program.push_back(
-        {context_.find_template(context_.signature(forward ? "receive F" : "receive B", chunk, false), "receive",
-                                forward ? Phase::forward : Phase::backward, chunk.index, write),
-         microbatch});
+    program.push_back({context_.find_template(key, chunk.index, write), microbatch});
+  }
+
+  /// `first`: of the chunk in this step.
+  TemplateKey forward_key(const Chunk& chunk, bool first) const {
+    return {TemplateKind::forward, chunk.number, first && data_.gathers_during_forward() ? 1 : 0};
   }
 
   std::int32_t forward_template(const Chunk& chunk, bool first) {
-    const bool waits_for_parameters = first && data_.gathers_during_forward();
-    return context_.find_template(
-        context_.signature("F", chunk, waits_for_parameters), fmt::format("forward chunk {}", chunk.index),
-        Phase::forward, chunk.index,
-        [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, waits_for_parameters); });
+    const TemplateKey key = forward_key(chunk, first);
+    return context_.find_template(key, chunk.index, [&](TemplateWriter& writer, Template& out) {
+      write_forward(writer, out, chunk, key.variant == 1);
+    });
   }
 
   void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
@@ -195,23 +163,27 @@ class GraphBuilder {
     out.allocates = activation_bytes(context_.model, context_.plan, stage);
   }
 
-  std::int32_t backward_template(const Chunk& chunk, BackwardPart part, bool last) {
-    const bool reduces = part != BackwardPart::input_gradients && data_.reduces_during_backward(last);
-    const Phase phase = part == BackwardPart::weight_gradients ? Phase::weight_gradient : Phase::backward;
-    const std::string key = context_.signature(kind_of(part), chunk, reduces);
-    return context_.find_template(
-        key, fmt::format("{} chunk {}", name_of(part), chunk.index), phase, chunk.index,
-        [&](TemplateWriter& writer, Template& out) { write_backward(writer, out, chunk, part, reduces, key); });
+  /// `last`: of the chunk in this step.
+  TemplateKey backward_key(const Chunk& chunk, BackwardPart part, bool last) const {
+    const bool reduces = has_weight_gradients(part) && data_.reduces_during_backward(last);
+    return {kind_of(part), chunk.number, reduces ? 1 : 0};
   }
 
-  void write_backward(TemplateWriter& writer, Template& out, const Chunk& chunk, BackwardPart part, bool reduces,
-                      const std::string& key) {
+  std::int32_t backward_template(const Chunk& chunk, BackwardPart part, bool last) {
+    const TemplateKey key = backward_key(chunk, part, last);
+    return context_.find_template(key, chunk.index, [&](TemplateWriter& writer, Template& out) {
+      write_backward(writer, out, chunk, part, key);
+    });
+  }
+
+  void write_backward(TemplateWriter& writer, Template& out, const Chunk& chunk, BackwardPart part,
+                      const TemplateKey& key) {
     const Stage& stage = chunk.stage;
     const ParameterUnits& units = context_.units;
-    const bool inputs = part != BackwardPart::weight_gradients;
+    const bool inputs = has_input_gradients(part);
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
     UnitPrefetch prefetch(data_, writer, chunk, true, !inputs);
-    GradientBuckets buckets(data_, writer, chunk.index, reduces);
+    GradientBuckets buckets(data_, writer, chunk.index, key.variant == 1);
     const auto unit = [&](int index, const WorkList& list) {
       prefetch.before(index);
       writer.write(list, [&](const Work& work) { buckets.add(work); });
@@ -227,51 +199,37 @@ class GraphBuilder {
       if (copies) copies->after(layer - stage.first_layer);
     }
     if (inputs) messages_.send(writer, chunk.index, ChannelSide::send_backward, chunk.send_backward);
-    if (stage.embedding && part != BackwardPart::input_gradients) unit(0, context_.work.embedding_backward());
+    if (stage.embedding && has_weight_gradients(part)) unit(0, context_.work.embedding_backward());
     buckets.flush_all();
     last_gradient_events_[key] = buckets.last_events();
-    if (part != BackwardPart::input_gradients) out.releases = activation_bytes(context_.model, context_.plan, stage);
+    if (has_weight_gradients(part)) out.releases = activation_bytes(context_.model, context_.plan, stage);
   }
 
   // ---- Overlapped pairs --------------------------------------------------------------------------------------------
 
   using Parts = std::vector<std::int32_t>;
 
-  /// The parts of a pass, composed when its signature is new.
+  /// The parts of a pass, composed if its key is new. `purpose`: of the events between them.
   template <class Write>
-  const Parts& parts(const std::string& key, const char* purpose, std::string name, Phase phase, int chunk,
-                     Write write) {
+  const Parts& parts(const TemplateKey& key, const char* purpose, int chunk, Write write) {
     const auto [found, added] = parts_.try_emplace(key);
     if (added)
-      for (Template& part :
-           cut_at_exchanges(context_.compose(std::move(name), phase, chunk, write), context_, purpose, chunk))
+      for (Template& part : cut_at_exchanges(context_.compose(key.kind, chunk, write), context_, purpose, chunk))
         found->second.push_back(context_.add_template(std::move(part)));
     return found->second;
   }
 
   const Parts& forward_parts(const Chunk& chunk, bool first) {
-    const bool waits_for_parameters = first && data_.gathers_during_forward();
-    return parts(
-        context_.signature("F", chunk, waits_for_parameters), "forward exchange",
-        fmt::format("forward chunk {}", chunk.index), Phase::forward, chunk.index,
-        [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, waits_for_parameters); });
+    const TemplateKey key = forward_key(chunk, first);
+    return parts(key, "forward exchange", chunk.index,
+                 [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, key.variant == 1); });
   }
 
   const Parts& backward_parts(const Chunk& chunk, bool last) {
-    const bool reduces = data_.reduces_during_backward(last);
-    const std::string key = context_.signature(kind_of(BackwardPart::all), chunk, reduces);
-    return parts(key, "backward exchange", fmt::format("backward chunk {}", chunk.index), Phase::backward, chunk.index,
-                 [&](TemplateWriter& writer, Template& out) {
-                   write_backward(writer, out, chunk, BackwardPart::all, reduces, key);
-                 });
-  }
-
-  static void add_in_turns(const Parts& forward, std::int32_t microbatch, const Parts& backward,
-                           std::int32_t microbatch2, std::vector<ProgramItem>& program) {
-    for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
-      if (i < forward.size()) program.push_back({forward[i], microbatch});
-      if (i < backward.size()) program.push_back({backward[i], microbatch2});
-    }
+    const TemplateKey key = backward_key(chunk, BackwardPart::all, last);
+    return parts(key, "backward exchange", chunk.index, [&](TemplateWriter& writer, Template& out) {
+      write_backward(writer, out, chunk, BackwardPart::all, key);
+    });
   }
 
   bool recomputes(const Stage& stage, int layer) const {
@@ -291,74 +249,75 @@ class GraphBuilder {
   }
 
   void add_program(int pp) {
-    std::vector<Chunk> chunks;
-    for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) chunks.push_back(messages_.chunk(kinds_, chunk));
     const std::vector<Action>& actions = context_.schedule.actions[static_cast<std::size_t>(pp)];
-    const std::vector<Turning> points = turning_points(actions, context_.schedule.chunks);
-    std::vector<ProgramItem> program{{begin_template(chunks), 0}};
-    program.reserve(2 * actions.size() + 3);
-    KnownTemplates known(context_.schedule.chunks);
-    const auto forward = [&](int chunk, int microbatch, std::size_t at) {
-      const auto c = static_cast<std::size_t>(chunk);
-      const bool first = points[c].first_forward == at;
-      await_message(chunks[c], ChannelSide::receive_forward, chunks[c].receive_forward, microbatch, program);
-      const auto find = [&] { return forward_template(chunks[c], first); };
-      program.push_back({known.number(chunk, KnownTemplates::forward, first, find), microbatch});
-    };
-    const auto backward = [&](int chunk, int microbatch, std::size_t at, BackwardPart part) {
-      const auto c = static_cast<std::size_t>(chunk);
-      const bool last = points[c].last_backward == at;
-      if (part != BackwardPart::weight_gradients)
-        await_message(chunks[c], ChannelSide::receive_backward, chunks[c].receive_backward, microbatch, program);
-      const auto find = [&] { return backward_template(chunks[c], part, last); };
-      program.push_back({known.number(chunk, known_kind(part), last, find), microbatch});
-    };
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action& action = actions[i];
-      switch (action.kind) {
-        case ActionKind::forward:
-          forward(action.chunk, action.microbatch, i);
-          break;
-        case ActionKind::backward:
-          backward(action.chunk, action.microbatch, i, BackwardPart::all);
-          break;
-        case ActionKind::backward_input:
-          backward(action.chunk, action.microbatch, i, BackwardPart::input_gradients);
-          break;
-        case ActionKind::backward_weight:
-          backward(action.chunk, action.microbatch, i, BackwardPart::weight_gradients);
-          break;
-        case ActionKind::forward_backward:
-          if (interleaves_pairs(context_.plan)) {
-            const auto c = static_cast<std::size_t>(action.chunk);
-            const auto c2 = static_cast<std::size_t>(action.chunk2);
-            add_in_turns(forward_parts(chunks[c], points[c].first_forward == i), action.microbatch,
-                         backward_parts(chunks[c2], points[c2].last_backward == i), action.microbatch2, program);
-            break;
-          }
-          forward(action.chunk, action.microbatch, i);
-          backward(action.chunk2, action.microbatch2, i, BackwardPart::all);
-          break;
-      }
-    }
-    add_end_of_step(pp, chunks, points, program);
-    context_.graph.programs.push_back(std::move(program));
+    RankProgram program;
+    program.boundaries = first_forward_last_backward(actions, context_.schedule.chunks);
+    for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk)
+      program.chunks.push_back(messages_.chunk(kinds_, chunk));
+    program.items.reserve(2 * actions.size() + 3);
+    program.items.push_back({begin_template(program.chunks), 0});
+    for (std::size_t at = 0; at < actions.size(); ++at) add_action(program, actions[at], at);
+    add_end_of_step(pp, program);
+    context_.graph.programs.push_back(std::move(program.items));
   }
 
-  void add_end_of_step(int pp, const std::vector<Chunk>& chunks, const std::vector<Turning>& points,
-                       std::vector<ProgramItem>& program) {
+  /// `at`: position of the action in the schedule of the rank.
+  void add_action(RankProgram& program, const Action& action, std::size_t at) {
+    switch (action.kind) {
+      case ActionKind::forward:
+        return add_forward(program, action.chunk, action.microbatch, at);
+      case ActionKind::backward:
+        return add_backward(program, action.chunk, action.microbatch, at, BackwardPart::all);
+      case ActionKind::backward_input:
+        return add_backward(program, action.chunk, action.microbatch, at, BackwardPart::input_gradients);
+      case ActionKind::backward_weight:
+        return add_backward(program, action.chunk, action.microbatch, at, BackwardPart::weight_gradients);
+      case ActionKind::forward_backward:
+        if (interleaves_pairs(context_.plan)) return add_interleaved_pair(program, action, at);
+        add_forward(program, action.chunk, action.microbatch, at);
+        return add_backward(program, action.chunk2, action.microbatch2, at, BackwardPart::all);
+    }
+  }
+
+  void add_forward(RankProgram& program, int index, int microbatch, std::size_t at) {
+    const Chunk& chunk = program.chunk(index);
+    await_message(chunk, ChannelSide::receive_forward, chunk.receive_forward, microbatch, program.items);
+    program.items.push_back({forward_template(chunk, program.boundary(index).first_forward == at), microbatch});
+  }
+
+  void add_backward(RankProgram& program, int index, int microbatch, std::size_t at, BackwardPart part) {
+    const Chunk& chunk = program.chunk(index);
+    if (has_input_gradients(part))
+      await_message(chunk, ChannelSide::receive_backward, chunk.receive_backward, microbatch, program.items);
+    program.items.push_back({backward_template(chunk, part, program.boundary(index).last_backward == at), microbatch});
+  }
+
+  /// The parts of both passes in turns.
+  void add_interleaved_pair(RankProgram& program, const Action& action, std::size_t at) {
+    const Parts& forward =
+        forward_parts(program.chunk(action.chunk), program.boundary(action.chunk).first_forward == at);
+    const Parts& backward =
+        backward_parts(program.chunk(action.chunk2), program.boundary(action.chunk2).last_backward == at);
+    for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
+      if (i < forward.size()) program.items.push_back({forward[i], action.microbatch});
+      if (i < backward.size()) program.items.push_back({backward[i], action.microbatch2});
+    }
+  }
+
+  void add_end_of_step(int pp, RankProgram& program) {
     std::vector<EventRef> reduced;
     std::vector<Chunk> unreduced;
-    for (std::size_t c = 0; c < chunks.size() && data_.moves_gradients(); ++c) {
+    for (std::size_t c = 0; c < program.chunks.size() && data_.moves_gradients(); ++c) {
       if (!data_.reduces_during_backward(true)) {
-        unreduced.push_back(chunks[c]);
+        unreduced.push_back(program.chunks[c]);
         continue;
       }
-      for (EventRef event : last_gradient_events_.at(context_.signature(kind_of(points[c].last_part), chunks[c], true)))
-        reduced.push_back({event.base + event.stride * points[c].last_microbatch, 0});
+      const ChunkBoundary& boundary = program.boundaries[c];
+      for (EventRef event : last_gradient_events_.at(backward_key(program.chunks[c], boundary.last_part, true)))
+        reduced.push_back({event.base + event.stride * boundary.last_microbatch, 0});
     }
-    program.push_back({end_.reduce_template(pp, chunks, reduced, unreduced), 0});
-    program.push_back({end_.optimizer_template(pp, chunks), 0});
+    program.items.push_back({end_.reduce_template(pp, program.chunks, reduced, unreduced), 0});
+    program.items.push_back({end_.optimizer_template(pp, program.chunks), 0});
   }
 
   const Perturbation& perturbation_;
@@ -367,23 +326,24 @@ class GraphBuilder {
   PipelineMessages messages_;
   DataParallel data_;
   EndOfStep end_;
-  std::map<std::string, Parts> parts_;                                 ///< [signature of a pass]
-  std::map<std::string, std::vector<EventRef>> last_gradient_events_;  ///< [signature of a backward template]
+  std::map<TemplateKey, Parts> parts_;
+  std::map<TemplateKey, std::vector<EventRef>> last_gradient_events_;  ///< [key of a backward]
 };
 
 }  // namespace
 
-StepGraph build_step_graph(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-                           const Costs& costs, const NetworkModel& network, const BuildOptions& options) {
-  TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule has the plan's pipeline ranks");
-  TRACECAST_ASSERT(schedule.stages() == static_cast<int>(plan.stages.size()),
+StepGraph build_step_graph(const StepInputs& inputs, const BuildOptions& options) {
+  const Plan& plan = inputs.plan;
+  TRACECAST_ASSERT(inputs.schedule.ranks == plan.parallel.pp, "the schedule has the plan's pipeline ranks");
+  TRACECAST_ASSERT(inputs.schedule.stages() == static_cast<int>(plan.stages.size()),
                    "the schedule has the plan's virtual stages");
   static const Perturbation kNothing;
   const Perturbation& perturbation = options.perturbation != nullptr ? *options.perturbation : kNothing;
-  std::deque<Costs> others;
-  std::vector<const Costs*> all{&costs};
-  for (const Perturbation::OtherGpus& gpus : perturbation.gpus) all.push_back(&others.emplace_back(gpus.profile));
-  return GraphBuilder(model, plan, schedule, cluster, std::move(all), network, perturbation).build(options.unfold);
+  std::deque<Costs> costs;
+  std::vector<const Costs*> other_costs;
+  for (const Perturbation::OtherGpus& gpus : perturbation.gpus)
+    other_costs.push_back(&costs.emplace_back(gpus.profile));
+  return GraphBuilder(inputs, other_costs, perturbation).build(options.unfold);
 }
 
 }  // namespace tracecast

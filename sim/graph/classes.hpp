@@ -1,13 +1,10 @@
 /// \file
-/// Ranks that do the same thing at the same time, found by colour refinement.
+/// Classes of ranks that do the same at the same time, found by colour refinement (refinement.hpp).
 ///
-/// Two ranks stay in one class as long as they have the same seed (program, speed), their groups of every family have
-/// the same label and the same numbers of members of every class, and their partners are of the same classes. The result
-/// is the coarsest such partition: in it every rank of a class sees exactly what its representative sees, so simulating
-/// the representatives alone gives what simulating all would give (docs/folding.md).
-///
-/// Colours are 64-bit hashes, sums over groups; the final partition is then checked exactly, and refined anew with
-/// another salt should two colours have met by chance.
+/// Two ranks stay in one class as long as they have the same seed (program, slowdown), their groups of every family
+/// have the same label and the same numbers of members of every class, and their partners are of the same classes. In
+/// the coarsest such partition every rank of a class sees exactly what its representative sees, so simulating the
+/// representatives alone gives the result of simulating all ranks (docs/folding.md).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +21,7 @@ struct RankRelations {
   };
   std::vector<std::int32_t> seed;  ///< [rank]
   std::vector<Family> families;
-  /// [k][rank] the rank that it exchanges messages with as its k-th neighbour; -1: none
+  /// [k][rank] its k-th partner in messages; -1: none
   std::vector<std::vector<std::int32_t>> partners;
 };
 
@@ -33,12 +30,12 @@ struct RankClasses {
   std::vector<std::int32_t> class_of;                  ///< [rank]
   std::vector<std::int32_t> first;                     ///< [class] its first rank, the representative
   std::vector<std::int32_t> size;                      ///< [class]
-  std::vector<std::vector<std::int32_t>> group_class;  ///< [family][group]: groups with the same members' classes
-  int rounds = 0;                                      ///< of refinement
+  std::vector<std::vector<std::int32_t>> group_class;  ///< [family][group] equal: the same label and members' classes
+  std::int32_t group_classes = 0;                      ///< how many, of all families together
 };
 
 RankClasses refine(const RankRelations& relations);
-/// Every rank a class of its own.
+/// Each rank and each group in a separate class.
 RankClasses every_rank(const RankRelations& relations);
 
 }  // namespace tracecast

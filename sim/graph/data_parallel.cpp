@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/integers.hpp"
 #include "sim/cost/host_update.hpp"
 
 namespace tracecast {
@@ -29,7 +30,7 @@ std::int64_t DataParallel::own_parameters(const Bucket& all) const {
   if (!sharded(1)) return all.trained();
   const int dense = context_.table.placement(Slot::gradients).ranks;
   const int expert = context_.table.placement(Slot::expert_gradients).ranks;
-  return (all.trained_dense + dense - 1) / dense + (all.trained_expert + expert - 1) / expert;
+  return ceil_div(all.parameters.trained, dense) + ceil_div(all.parameters.trained_experts, expert);
 }
 
 bool DataParallel::gathers_unit(const Stage& stage, int unit, bool backward) const {
@@ -48,8 +49,8 @@ std::vector<EventRef> DataParallel::gather(TemplateWriter& writer, const Bucket&
   std::vector<EventRef> events;
   const auto issue = [&](Slot slot, Bytes size, EventRef event) {
     if (size.count == 0 || context_.table.placement(slot).ranks <= 1) return;
-    const CollectiveCall call{Collective::all_gather, size, Algorithm::automatic, Protocol::automatic};
-    events.push_back(writer.collective(Lane::parameters, Traffic::parameters, slot, call, after, event));
+    const GroupCall gather{Lane::parameters, Traffic::parameters, slot, {Collective::all_gather, size}};
+    events.push_back(writer.collective(gather, after, event));
   };
   issue(slots.dense, bucket.dense_gathered, dense_event);
   issue(slots.expert, bucket.expert_gathered, expert_event);
@@ -94,15 +95,13 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
   EventRef done = ready;
   if (context_.table.placement(slot).ranks > 1) {
     const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
-    done =
-        writer.collective(Lane::gradients, Traffic::gradients, slot,
-                          {what, size, Algorithm::automatic, Protocol::automatic}, {done}, event("gradients reduced"));
+    done = writer.collective({Lane::gradients, Traffic::gradients, slot, {what, size}}, {done},
+                             event("gradients reduced"));
   }
   if (!bucket.expert && context_.table.placement(Slot::replicas).ranks > 1) {
     const Bytes shard = size / context_.table.placement(slot).ranks;
-    done = writer.collective(Lane::replicas, Traffic::gradients, Slot::replicas,
-                             {Collective::all_reduce, shard, Algorithm::automatic, Protocol::automatic}, {done},
-                             event("gradients replicated"));
+    done = writer.collective({Lane::replicas, Traffic::gradients, Slot::replicas, {Collective::all_reduce, shard}},
+                             {done}, event("gradients replicated"));
   }
   return done;
 }
@@ -113,13 +112,13 @@ int DataParallel::ranks_per_host() const {
 
 EventRef DataParallel::copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after,
                             EventRef arrived) {
-  return writer.fixed(lane, Traffic::offload, Slot::alone, copy_of(size),
+  return writer.fixed({lane, Traffic::offload, Slot::alone, copy_of(size)},
                       cost_of(context_.copy_time(size), kCopySpread), std::move(after), arrived);
 }
 
 EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced) {
   Bucket moved;
-  (bucket.expert ? moved.trained_expert : moved.trained_dense) = bucket.parameters;
+  (bucket.expert ? moved.parameters.trained_experts : moved.parameters.trained) = bucket.parameters;
   const Bytes size{own_parameters(moved) * gradient_bytes()};
   return copy(writer, Lane::to_host, size, {reduced},
               context_.rank_event("gradients on the host", bucket.chunk, bucket.index, bucket.every_microbatch));
@@ -136,7 +135,7 @@ EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& para
   const std::int64_t own = own_parameters(parameters);
   const EventRef ready = context_.rank_event("ready to update", 0, 0, false);
   writer.mark_as(ready);
-  const EventRef updated = writer.fixed(Lane::host, Traffic::offload, Slot::alone, copy_of(Bytes{0}),
+  const EventRef updated = writer.fixed({Lane::host, Traffic::offload, Slot::alone, copy_of(Bytes{0})},
                                         cost_of(host_update(own, ranks_per_host()), kHostUpdateSpread), {ready},
                                         context_.rank_event("updated on the host", 0, 0, false));
   if (offloads_parameters()) return updated;
@@ -151,15 +150,15 @@ ParameterServers DataParallel::server_setup() const {
 EventRef DataParallel::push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
   const Bytes size{bucket.parameters * gradient_bytes()};
   const double time = asynchronous() ? lone_push_s(server_setup(), size) : push_s(server_setup(), size);
-  return writer.fixed(Lane::gradients, Traffic::gradients, asynchronous() ? Slot::alone : Slot::gradients,
-                      copy_of(size), cost_of(from_seconds(time), context_.cluster.tuning.residual), {ready},
+  return writer.fixed({Lane::gradients, Traffic::gradients, server_slot(), copy_of(size)},
+                      cost_of(from_seconds(time), context_.cluster.tuning.residual), {ready},
                       context_.rank_event("gradients pushed", bucket.chunk, bucket.index, bucket.every_microbatch));
 }
 
 void DataParallel::serve_step(TemplateWriter& writer, const Chunk& chunk) {
   if (!asynchronous() || !active()) return;
   const Bytes size{context_.units.stage(chunk.stage).trained() * std::max(gradient_bytes(), parameter_bytes())};
-  writer.fixed(Lane::global, Traffic::gradients, Slot::alone, copy_of(Bytes{0}),
+  writer.fixed({Lane::global, Traffic::gradients, Slot::alone, copy_of(Bytes{0})},
                cost_of(from_seconds(service_s(server_setup(), size)), context_.cluster.tuning.residual), {},
                context_.rank_event("servers are done", 0, 0, false));
 }
@@ -174,9 +173,9 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
   if (asynchronous()) writer.wait(context_.rank_event("servers are done", 0, 0, false));
   const EventRef pushed = context_.rank_event("ready to pull", 0, 0, false);
   writer.mark_as(pushed);
-  writer.wait(writer.fixed(Lane::parameters, Traffic::parameters, asynchronous() ? Slot::alone : Slot::gradients,
-                           copy_of(size), cost_of(update + from_seconds(time), context_.cluster.tuning.residual),
-                           {pushed}, context_.rank_event("parameters pulled", 0, 0, false)));
+  writer.wait(writer.fixed({Lane::parameters, Traffic::parameters, server_slot(), copy_of(size)},
+                           cost_of(update + from_seconds(time), context_.cluster.tuning.residual), {pushed},
+                           context_.rank_event("parameters pulled", 0, 0, false)));
 }
 
 UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights)
@@ -200,7 +199,7 @@ std::size_t UnitPrefetch::allowed(std::size_t used) const {
   if (context.plan.parallel.data_parallel != DataParallelKind::deepspeed) return count;
   std::int64_t ahead = 0;
   for (std::size_t i = used + 1; i < units_.size(); ++i) {
-    ahead += context.units.gathered(chunk_.stage, units_[i]).total();
+    ahead += context.units.gathered(chunk_.stage, units_[i]).parameters.total();
     if (ahead > context.units.prefetch_size()) break;
     count = std::max(count, i + 1);
   }

@@ -1,6 +1,6 @@
 /// \file
-/// Gradients and parameters between the data-parallel ranks, servers and the host: what is reduced, gathered and copied,
-/// when, and in which pieces.
+/// Gradients and parameters between data-parallel ranks, parameter servers and the host: what is reduced, gathered and
+/// copied, when, and in which pieces.
 /// Source: docs/references.md#data-parallel-traffic
 #pragma once
 
@@ -18,41 +18,42 @@ class DataParallel {
   explicit DataParallel(BuildContext& context) : context_(context) {}
 
   bool active() const { return context_.plan.gradient_group() > 1; }
-  /// Are the states of ZeRO stage `stage` divided?
+  /// True if the states of ZeRO stage `stage` are divided.
   bool sharded(int stage) const { return context_.plan.parallel.zero_stage >= stage; }
-  /// Two copies of the model in one pipeline: their gradients are added up before anything else is done with them.
+  /// True if the pipeline has two copies of the model. Their gradients are summed before everything else.
   bool mirrored() const { return context_.schedule.replicas > 1; }
-  /// All parameters are gathered at the beginning of the step, beside the first forward.
+  /// True if all parameters are gathered at the beginning of the step, during the first forward.
   bool gathers_during_forward() const {
     return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather;
   }
-  /// Is this unit gathered in every forward (or backward), as FSDP does?
+  /// True if this unit is gathered in every forward (or backward), as FSDP does.
   bool gathers_unit(const Stage& stage, int unit, bool backward) const;
-  /// FSDP's reductions are those of its units; DeepSpeed's stage 3 fills buckets.
+  /// True if gradients are reduced unit by unit, as FSDP does; DeepSpeed's stage 3 fills buckets.
   bool reduces_units() const {
     return sharded(3) && context_.plan.parallel.data_parallel != DataParallelKind::deepspeed;
   }
   bool offloads() const { return context_.plan.training.offload_optimizer; }
   bool offloads_parameters() const { return context_.plan.training.offload_parameters; }
   bool servers() const { return has_servers(context_.plan.parallel); }
-  /// Does anything happen to gradients between the backward and the optimizer?
+  /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
   bool reduces_every_microbatch() const { return tracecast::reduces_every_microbatch(context_.plan.parallel); }
   bool reduces_during_backward(bool last) const {
     return moves_gradients() && !mirrored() &&
            (reduces_every_microbatch() || (last && context_.plan.parallel.overlap_grad_reduce));
   }
-  /// Parameters whose optimizer states this rank holds.
+  /// Number of parameters whose optimizer states this rank holds.
   std::int64_t own_parameters(const Bucket& all) const;
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
   std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
 
-  /// All-gathers of one bucket, dense and expert parameters apart; the events of those that have a group.
+  /// Issues the all-gathers of one bucket, separate for dense and expert parameters. Returns the events of those that
+  /// have a group.
   struct GatherSlots {
     Slot dense = Slot::parameters;
     Slot expert = Slot::expert_parameters;
   };
-  /// Where a unit is gathered from: after the forward it may lie in smaller groups.
+  /// The groups over which a unit is gathered: after the forward they may be smaller (reshard_group).
   GatherSlots gather_slots(bool backward) const;
   std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                EventRef dense_event = {}, EventRef expert_event = {}) {
@@ -60,14 +61,14 @@ class DataParallel {
   }
   std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                EventRef dense_event, EventRef expert_event, GatherSlots slots);
-  /// The gathers of all of a stage's buckets, whose events wait_for_bucket() waits for.
+  /// Issues the gathers of all buckets of a stage; wait_for_bucket() waits for their events.
   void gather_buckets(TemplateWriter& writer, const Chunk& chunk);
-  /// What follows waits for the bucket that begins with `unit`, if one does.
+  /// Waits for the bucket that begins with `unit`, if there is one.
   void wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, int unit);
 
-  /// Reduction of one bucket, number `index` of its chunk: all-reduce, or reduce-scatter when gradients or optimizer
-  /// states are sharded; with hybrid sharding also an all-reduce of the shard over the replicas, on a stream of its own
-  /// as FSDP has it. The event at its end; none when there is nobody to reduce with.
+  /// Reduces one bucket, number `index` of its chunk: all-reduce, or reduce-scatter if gradients or optimizer states
+  /// are sharded; with hybrid sharding also an all-reduce of the shard over the replicas, on a separate stream as in
+  /// FSDP. Returns the event at its end; none if there is no other rank to reduce with.
   struct GradientBucket {
     std::int64_t parameters = 0;
     bool expert = false;
@@ -77,22 +78,25 @@ class DataParallel {
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
-  /// `size` bytes between this rank and its host, on `lane`; the event at its end, `arrived`.
+  /// Copies `size` bytes between this rank and its host, on `lane`. Returns the event at its end, `arrived`.
   EventRef copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after, EventRef arrived);
-  /// Offloaded parameters: this rank's shard of `bucket` comes from the host, before it is gathered. The copy's event.
+  /// Offloaded parameters: copies this rank's shard of `bucket` from the host, before it is gathered. Returns its
+  /// event.
   EventRef shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                            EventRef arrived);
-  /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters come back.
+  /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters are copied back.
   EventRef update_on_host(TemplateWriter& writer, const Bucket& parameters);
-  /// Asynchronous servers: a step is never shorter than what they need for one push of every worker.
+  /// Asynchronous servers: a step is never shorter than their time for one push of every worker.
   void serve_step(TemplateWriter& writer, const Chunk& chunk);
-  /// Parameter servers: they update, and every worker pulls the parameters. What follows waits.
+  /// Parameter servers: they update, and every worker pulls the parameters and waits for them.
   void pull(TemplateWriter& writer, const Chunk& chunk);
 
   BuildContext& context() const { return context_; }
 
  private:
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
+  /// Asynchronous workers push and pull without waiting for each other.
+  Slot server_slot() const { return asynchronous() ? Slot::alone : Slot::gradients; }
   EventRef reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
   EventRef push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
   EventRef to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced);
@@ -103,14 +107,14 @@ class DataParallel {
   BuildContext& context_;
 };
 
-/// ZeRO-3: parameters of the units of one chunk are gathered ahead of their use: FSDP one, at most two at a time;
-/// DeepSpeed as many as prefetch_bucket_size holds, and the next one in any case.
+/// ZeRO-3: parameters of the units of one chunk are gathered before their use: by FSDP one unit ahead, at most two at a
+/// time; by DeepSpeed as many as prefetch_bucket_size holds, and always the next one.
 ///
-/// The first gathers of a pass wait for nothing, so those of a chunk that needs no others may run any number of
-/// micro-batches ahead of the computation (a rank that waits for its neighbours): their ends are rank events.
+/// The first gathers of a pass wait for nothing. If a chunk has no others, they may run any number of micro-batches
+/// ahead of the computation, which waits for messages; so their ends are rank events.
 class UnitPrefetch {
  public:
-  /// `weights`: of a backward_weight, which gathers for itself what the backward_input of its micro-batch has gathered too.
+  /// `weights`: of a backward_weight, which repeats the gathers of the backward_input of its micro-batch.
   UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights = false);
   /// Around the compute of a unit.
   void before(int unit);
@@ -132,19 +136,19 @@ class UnitPrefetch {
   const bool weights_;
   const DataParallel::GatherSlots slots_;
   std::vector<int> units_;                       ///< those that are gathered, in order of use
-  bool runs_ahead_ = false;                      ///< all of them wait for nothing
+  bool runs_ahead_ = false;                      ///< no gather waits for anything
   std::size_t used_ = 0;                         ///< of them
   std::vector<std::vector<EventRef>> gathered_;  ///< [position in units_]
 };
 
-/// Gradients of one chunk on their way into buckets, inside one backward template.
+/// Collects the gradients of one chunk in buckets, inside one backward template.
 class GradientBuckets {
  public:
   GradientBuckets(DataParallel& data, TemplateWriter& writer, int chunk, bool active)
       : data_(data), writer_(writer), chunk_(chunk), active_(active) {}
 
   void add(const Work& work);
-  /// FSDP reduces unit by unit.
+  /// After each unit: FSDP reduces unit by unit.
   void unit_done();
   void flush_all();
   const std::vector<EventRef>& last_events() const { return last_; }

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
@@ -22,8 +20,8 @@ Operator EndOfStep::work(std::string name, std::int64_t parameters, std::int64_t
           ElementwiseShape{parameters, Bytes{parameters * bytes}}};
 }
 
-/// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here although
-/// the first forward makes them, after the parameters have been gathered.
+/// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here
+/// although the first forward makes them, after the parameters have been gathered.
 Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
   const double moved = static_cast<double>(parameters) * (2 + weight_copy_bytes(context_.plan.training.dtype));
   return {OperatorKind::optimizer, Pass::optimizer, Precision::bf16, "weight cast",
@@ -50,8 +48,8 @@ std::int64_t EndOfStep::update_bytes() const {
 
 std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
                                         const std::vector<Chunk>& unreduced) {
-  return context_.find_template(fmt::format("reduce {} {}", pp, context_.kind_signature()), "gradient norm",
-                                Phase::optimizer, 0, [&](TemplateWriter& writer, Template&) {
+  return context_.find_template({TemplateKind::reduce, pp, context_.kind_number()}, 0,
+                                [&](TemplateWriter& writer, Template&) {
                                   if (data_.mirrored()) reduce_mirror(writer, chunks);
                                   for (const Chunk& chunk : unreduced) reduce_chunk(writer, chunk);
                                   for (EventRef event : reduced) writer.wait(event);
@@ -62,19 +60,18 @@ std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks
 }
 
 void EndOfStep::reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
-  const CollectiveCall call{Collective::all_reduce, Bytes{parameters_of(chunks).trained() * data_.gradient_bytes()},
-                            Algorithm::automatic, Protocol::automatic};
-  writer.wait(writer.collective(Lane::embedding, Traffic::gradients, Slot::mirror, call, {writer.mark()}));
+  const CollectiveCall call{Collective::all_reduce, Bytes{parameters_of(chunks).trained() * data_.gradient_bytes()}};
+  writer.wait(writer.collective({Lane::embedding, Traffic::gradients, Slot::mirror, call}, {writer.mark()}));
 }
 
-/// All gradients of a chunk at once, when they were not reduced beside the backward.
+/// All gradients of a chunk at once, if they were not reduced during the backward.
 void EndOfStep::reduce_chunk(TemplateWriter& writer, const Chunk& chunk) {
   const Bucket all = context_.units.stage(chunk.stage);
   const auto reduce = [&](std::int64_t parameters, bool expert) {
     if (parameters > 0) writer.wait(data_.reduce(writer, {parameters, expert, chunk.index, expert ? -2 : -1, false}));
   };
-  reduce(all.trained_dense, false);
-  reduce(all.trained_expert, true);
+  reduce(all.parameters.trained, false);
+  reduce(all.parameters.trained_experts, true);
 }
 
 /// Tied embeddings on two stages, or a second table for multi-token prediction: their gradients are added up.
@@ -86,12 +83,11 @@ void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk
                                  [](const Chunk& chunk) { return chunk.stage.embedding || chunk.stage.head; });
   if (!holds) return;
   const CollectiveCall call{Collective::all_reduce,
-                            Bytes{context_.work.embedding_parameters() * data_.gradient_bytes()}, Algorithm::automatic,
-                            Protocol::automatic};
-  writer.wait(writer.collective(Lane::embedding, Traffic::embedding, Slot::embedding, call, {writer.mark()}));
+                            Bytes{context_.work.embedding_parameters() * data_.gradient_bytes()}};
+  writer.wait(writer.collective({Lane::embedding, Traffic::embedding, Slot::embedding, call}, {writer.mark()}));
 }
 
-/// With sequence parallelism every tensor rank has seen other tokens: norm gradients are added up, all in one call.
+/// With sequence parallelism tensor ranks process different tokens: norm gradients are summed, all in one call.
 void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   if (!context_.plan.parallel.sequence_parallel || context_.plan.parallel.tp == 1) return;
   std::int64_t layers = 0;
@@ -99,39 +95,38 @@ void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<
     for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
       layers += trains_weights(context_.model, context_.plan.training, layer) ? 1 : 0;
   const std::int64_t per_layer = context_.model.hidden_size * (context_.model.norm_bias ? 4 : 2);
-  const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * data_.gradient_bytes()},
-                            Algorithm::automatic, Protocol::automatic};
+  const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * data_.gradient_bytes()}};
   if (layers > 0)
-    writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call, {writer.mark()}));
+    writer.wait(writer.collective({Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call}, {writer.mark()}));
 }
 
 /// Over all ranks, a barrier across the pipeline.
 void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
   if (context_.plan.world_size == 1) return;
-  const CollectiveCall call{Collective::all_reduce, size, Algorithm::automatic, Protocol::automatic};
-  writer.wait(writer.collective(Lane::global, Traffic::control, Slot::world, call, {writer.mark()}));
+  const CollectiveCall call{Collective::all_reduce, size};
+  writer.wait(writer.collective({Lane::global, Traffic::control, Slot::world, call}, {writer.mark()}));
 }
 
-/// LARS and LAMB scale each layer's update by the norms of its weights and of its update, fp32: both are read once more,
-/// and ranks that hold different parts of a layer add up their squares, two numbers for every layer.
+/// LARS and LAMB scale each layer's update by the norms of its weights and of its update, fp32: both are read once
+/// more, and ranks that hold different parts of a layer add up their squares, two numbers for every layer.
 /// Source: You et al. 1708.03888 (LARS), 1904.00962 (LAMB)
 void EndOfStep::layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   const OptimizerKind kind = context_.plan.training.optimizer;
   if (kind != OptimizerKind::lars && kind != OptimizerKind::lamb) return;
-  const CollectiveCall call{Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic};
+  const CollectiveCall call{Collective::all_reduce, Bytes{8}};
   for (const Chunk& chunk : chunks)
     for (int unit = 0; unit < context_.units.count(chunk.stage); ++unit) {
       writer.compute(work("layer_norms", data_.own_parameters(context_.units.unit(chunk.stage, unit)), 8));
       if (context_.table.placement(Slot::tensor).ranks > 1)
-        writer.wait(writer.collective(Lane::tensor, Traffic::control, Slot::tensor, call, {writer.mark()}));
+        writer.wait(writer.collective({Lane::tensor, Traffic::control, Slot::tensor, call}, {writer.mark()}));
       if (data_.sharded(1) && context_.table.placement(Slot::gradients).ranks > 1)
-        writer.wait(writer.collective(Lane::gradients, Traffic::control, Slot::gradients, call, {writer.mark()},
+        writer.wait(writer.collective({Lane::gradients, Traffic::control, Slot::gradients, call}, {writer.mark()},
                                       context_.rank_event("layer norms", chunk.index, unit, false)));
     }
 }
 
 void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
-  if (data_.servers()) {  // the servers know it
+  if (data_.servers()) {  // the servers compute the norm
     data_.pull(writer, chunks.front());
     writer.host_sync(writer.mark());
     return;
@@ -139,7 +134,7 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
   const std::int64_t own = data_.own_parameters(parameters_of(chunks));
   if (context_.plan.training.dtype == Precision::fp16) {
     writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
-    all_reduce_scalar(writer, Bytes{4});  // has any rank found an overflow?
+    all_reduce_scalar(writer, Bytes{4});  // overflow on any rank
   }
   writer.compute(work("grad_norm", own, data_.gradient_bytes()));
   all_reduce_scalar(writer, Bytes{8});
@@ -159,13 +154,12 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks)
 
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
   return context_.find_template(
-      fmt::format("optimizer {} {}", pp, context_.kind_signature()), "optimizer", Phase::optimizer, 0,
-      [&](TemplateWriter& writer, Template&) {
+      {TemplateKind::optimizer, pp, context_.kind_number()}, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         update(writer, chunks);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
-        if (all.quantised > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised));
+        if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
         for (EventRef event : data_.gather(writer, all, {writer.mark()})) writer.wait(event);
       });

@@ -1,6 +1,6 @@
 /// \file
-/// The last two templates of a rank's step: what follows the last backward until the host knows the gradient norm, and
-/// the optimizer.
+/// The last two templates of a rank's step: from the last backward until the host knows the gradient norm, and the
+/// optimizer.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class EndOfStep {
   explicit EndOfStep(DataParallel& data) : data_(data), context_(data.context()) {}
 
   /// Reductions of `unreduced` chunks, embedding and norm gradients, overflow check, gradient norm.
-  /// `reduced`: events of the reductions under way.
+  /// `reduced`: events of the reductions in flight.
   std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
                                const std::vector<Chunk>& unreduced);
   std::int32_t optimizer_template(int pp, const std::vector<Chunk>& chunks);

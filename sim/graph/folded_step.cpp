@@ -13,7 +13,7 @@ namespace {
 
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-/// [communicator] the slot that its members call it by; -1: nobody does.
+/// [communicator] its slot on its members; -1: none.
 std::vector<std::int32_t> slots_of(const StepGraph& graph) {
   std::vector<std::int32_t> slots(graph.communicators.size(), -1);
   for (const Rank& rank : graph.ranks)
@@ -35,7 +35,7 @@ std::vector<std::int32_t> labels_of(const StepGraph& graph, const std::vector<st
   return labels;
 }
 
-/// Finds who loads which links; remembers what each transfer takes alone.
+/// Finds the links that each user loads, and the time of each transfer without sharing.
 class Linker {
  public:
   Linker(const StepGraph& graph, const ClusterLinks& links)
@@ -56,11 +56,11 @@ class Linker {
       together.push_back(1);
     }
     for (std::size_t r = 0; r < graph.ranks.size(); ++r) add_senders(static_cast<std::int32_t>(r), together);
-    step_.users.leave_unshared_out(links.count(), together);
+    step_.users.drop_unshared_links(links.count(), together);
   }
 
   const LinkedStep& step() const { return step_; }
-  /// Transfers may take longer than their cost, each in its own way, also where they share no link.
+  /// True if equivalent transfers may differ in time even without sharing, because their flows collide on cables.
   bool hashed() const { return links_.hashed(); }
 
   const std::vector<std::int32_t>& collectives_of(std::int32_t communicator) const {
@@ -70,7 +70,7 @@ class Linker {
     return found == called.end() ? kNone : found->second;
   }
 
-  /// Of the collectives that it calls; loads nothing: shares no link.
+  /// Shapes of the collectives that it calls; one without loads shares no link.
   std::vector<TransferShape> shapes_of_communicator(std::int32_t communicator) {
     std::vector<int> ranks;
     for (const std::int32_t member : step_.graph.communicators[index(communicator)].members)
@@ -88,7 +88,7 @@ class Linker {
     return shapes;
   }
 
-  /// Channels of a rank towards one other, with the messages that it sends there.
+  /// Channels of a sender, with the messages that it sends there.
   std::vector<std::pair<std::int32_t, std::int32_t>> channels_of(const Sender& sender) const {
     const Rank& rank = step_.graph.ranks[index(sender.rank)];
     std::vector<std::pair<std::int32_t, std::int32_t>> channels;
@@ -97,7 +97,7 @@ class Linker {
     return channels;
   }
 
-  /// Of the messages on these channels.
+  /// Shapes of the messages on these channels.
   std::vector<TransferShape> shapes_of_sender(const Sender& sender) {
     const auto representative = [this](std::int32_t rank) { return step_.graph.ranks[index(rank)].representative; };
     std::optional<FlowGroup> group;
@@ -118,7 +118,8 @@ class Linker {
     return step_.graph.ranks[index(step_.graph.communicators[index(communicator)].members.front())];
   }
 
-  /// Equal for equal `label` and the same times alone: by hash transfers that lie alike collide on cables or do not.
+  /// Equal for equal `label` and times without sharing: with hashing, of two equivalent transfers one may collide on
+  /// cables.
   std::int32_t label_of(std::int32_t label, const std::vector<TransferShape>& shapes) {
     std::vector<Duration> times;
     for (const TransferShape& shape : shapes) times.push_back(shape.moving);

@@ -1,8 +1,7 @@
 /// \file
 /// A step with shared links, folded: one rank, one transfer and one link for each class of those that do the same.
-///
-/// The folded run gives every rank the times that the run of all ranks gives it, to the picosecond (docs/folding.md). A link
-/// of the folded network is the first of its class, with the summed weights of all copies that cross it.
+/// The folded run gives every rank the times of the run of all ranks, to the picosecond (docs/folding.md). A link of
+/// the folded network is the first of its class, with the summed weights of all copies that cross it.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 /// \file
-/// Who communicates with whom: the ranks of every communicator of a plan.
+/// The ranks of every communicator of a plan.
 #pragma once
 
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace tracecast {
 
-/// The communicator groups of a plan. Every group is a part of a block: the ranks that differ along some axes of the
-/// grid only, in ascending order. Which part a rank belongs to depends on its position in the block alone, so that all
-/// blocks of a slot are divided alike.
+/// The communicator groups of a plan. Every group is a part of a block. A block is the ranks that differ only along
+/// some axes of the grid, in ascending order. The part of a rank depends only on its position in the block, so all
+/// blocks of a slot are divided in the same way.
 ///
-/// Expert ranks are laid over a stage's tp x cp x dp ranks anew: expert-tensor index fastest, then expert index, then
+/// Experts divide a stage's tp x cp x dp ranks differently: expert-tensor index fastest, then expert index, then
 /// expert-data index (Megatron-LM parallel_state).   Source: docs/references.md#rank-order.
 class Groups {
  public:
-  /// Groups that only some models and schedules need; without them every rank is alone there.
+  /// Groups that only some models and schedules need; without need every rank is a group of one.
   struct Needed {
     bool experts = true;
     bool embedding = true;  ///< both ends of the pipeline hold the table of the embedding
@@ -29,16 +29,16 @@ class Groups {
   Groups(const Plan& plan, int first_stage, int last_stage, Needed needed)
       : plan_(plan), first_stage_(first_stage), last_stage_(last_stage), needed_(needed) {}
 
-  /// The members, ascending, of the group of `rank` for `slot`; {rank} alone when it has none.
+  /// The members, ascending, of the group of `rank` for `slot`; {rank} if it has none.
   std::vector<int> members(int rank, Slot slot) const;
 
-  /// Every rank is alone in the groups of this slot.
+  /// True if every rank is alone in its group of this slot.
   bool alone(Slot slot) const;
   /// The first slot that has the same groups.
   static Slot same_groups(Slot slot) {
     return slot == Slot::parameters ? Slot::gradients : slot == Slot::expert_parameters ? Slot::expert_gradients : slot;
   }
-  /// Blocks of this slot are groups whole.
+  /// True if each block of this slot is one group.
   static bool whole_blocks(Slot slot) { return slot == Slot::tensor || slot == Slot::context || slot == Slot::world; }
   /// Axes of the slot's blocks.
   static std::vector<Axis> block_axes(Slot slot);

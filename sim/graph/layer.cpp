@@ -1,15 +1,49 @@
 #include "sim/graph/layer.hpp"
 
-#include "sim/graph/layer_writer.hpp"
+#include <utility>
+#include <vector>
+
+#include "sim/graph/attention.hpp"
+#include "sim/graph/feed_forward.hpp"
+#include "sim/graph/mixture_of_experts.hpp"
+#include "sim/graph/model_ends.hpp"
+#include "sim/graph/norm.hpp"
+#include "sim/graph/op_writer.hpp"
+#include "sim/graph/recomputation.hpp"
+#include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr int kNoLayer = -1;  ///< both ends of the model
 
-void write_forward(LayerWriter& writer, bool moe_layer) {
-  writer.attention_forward();
-  moe_layer ? writer.moe_forward() : writer.dense_forward();
+void write_forward(OpWriter& writer) {
+  attention_forward(writer);
+  writer.shape.model.is_moe_layer(writer.shape.layer) ? moe_forward(writer) : dense_forward(writer);
+}
+
+/// Forward work that the backward repeats first, before its own.
+WorkList repeated_work(const LayerShape& shape, bool all) {
+  OpWriter writer(shape, true);
+  if (all) write_forward(writer);
+  if (shape.training.recompute == Recompute::selective_op)
+    recompute_selected_operators(writer);
+  else if (!all)
+    recompute_modules(writer);
+  return writer.take();
+}
+
+/// All but routed experts.
+std::vector<Linear> linears(const LayerShape& shape) {
+  std::vector<Linear> list = attention_inputs(shape);
+  list.push_back(attention_output(shape));
+  const auto add = [&](std::vector<Linear> more) {
+    for (Linear& linear : more) list.push_back(std::move(linear));
+  };
+  add(cross_attention_linears(shape));
+  const std::int64_t width = shape.model.ffn_hidden_size;
+  add(shape.model.is_moe_layer(shape.layer) ? moe_linears(shape) : std::vector{fc1(shape, width), fc2(shape, width)});
+  return list;
 }
 
 }  // namespace
@@ -17,9 +51,7 @@ void write_forward(LayerWriter& writer, bool moe_layer) {
 LayerWork::LayerWork(const Model& model, const Plan& plan, int expert_nodes)
     : model_(model), plan_(plan), expert_nodes_(expert_nodes) {}
 
-LayerWriter LayerWork::writer_of(int layer, bool recomputed) const {
-  return LayerWriter(model_, plan_, layer, expert_nodes_, recomputed);
-}
+LayerShape LayerWork::shape(int layer) const { return {model_, plan_, layer, expert_nodes_}; }
 
 std::string LayerWork::kind(int layer) const {
   std::string name = model_.is_moe_layer(layer) ? "m" : "d";
@@ -36,135 +68,97 @@ std::string LayerWork::kind(int layer) const {
 bool LayerWork::begins_decoder(int layer) const { return model_.encoder_layers > 0 && layer == model_.encoder_layers; }
 
 WorkList LayerWork::forward(int layer) const {
-  LayerWriter writer = writer_of(layer);
+  OpWriter writer(shape(layer));
   if (begins_decoder(layer)) {
-    if (model_.final_norm) writer.norm_forward();
-    writer.embedding_forward();
+    if (model_.final_norm) norm_forward(writer);
+    tracecast::embedding_forward(writer);
   }
-  write_forward(writer, model_.is_moe_layer(layer));
+  write_forward(writer);
   return writer.take();
 }
 
 WorkList LayerWork::backward(int layer, BackwardPart part, bool recompute_all) const {
-  LayerWriter writer = writer_of(layer);
+  OpWriter writer(shape(layer));
   if (!trains_layer(model_, plan_.training, layer)) return writer.take();
-  const bool inputs = part != BackwardPart::weight_gradients;
-  const bool moe_layer = model_.is_moe_layer(layer);
-  if (recompute_all && inputs) {
-    LayerWriter again = writer_of(layer, true);
-    write_forward(again, moe_layer);
-    writer.append(again.take());
-  }
-  if (plan_.training.recompute == Recompute::selective_op && inputs) {
-    LayerWriter again = writer_of(layer, true);
-    again.selected_operators(moe_layer);
-    writer.append(again.take());
-  }
-  if (inputs && !recompute_all && plan_.training.recompute != Recompute::selective_op) {
-    LayerWriter again = writer_of(layer, true);
-    again.repeated_modules(moe_layer);
-    writer.append(again.take());
-  }
-  moe_layer ? writer.moe_backward(part) : writer.dense_backward(part);
+  const bool inputs = has_input_gradients(part);
+  if (inputs) writer.append(repeated_work(writer.shape, recompute_all));
+  model_.is_moe_layer(layer) ? moe_backward(writer, part) : dense_backward(writer, part);
   const bool recompute_core = !recompute_all && plan_.training.recompute == Recompute::selective;
-  writer.attention_backward(part, recompute_core);
+  attention_backward(writer, part, recompute_core);
   if (begins_decoder(layer)) {
     // The table's gradient is complete with the encoder's part of it, at the beginning of the model.
-    if (inputs && trains_embedding(plan_.training)) writer.embedding_gradient();
-    if (model_.final_norm) writer.norm_backward(part);
+    if (inputs && trains_embedding(plan_.training)) embedding_gradient(writer);
+    if (model_.final_norm) norm_backward(writer, part);
   }
   return writer.take();
 }
 
 WorkList LayerWork::embedding_forward() const {
-  LayerWriter writer = writer_of(kNoLayer);
-  writer.embedding_forward();
+  OpWriter writer(shape(kNoLayer));
+  tracecast::embedding_forward(writer);
   return writer.take();
 }
 
 WorkList LayerWork::embedding_backward() const {
-  LayerWriter writer = writer_of(kNoLayer);
-  writer.embedding_backward();
+  OpWriter writer(shape(kNoLayer));
+  tracecast::embedding_backward(writer);
   return writer.take();
 }
 
 WorkList LayerWork::head_forward() const {
-  LayerWriter writer = writer_of(kNoLayer);
-  writer.head_forward();
-  for (int module = 0; module < model_.mtp_layers; ++module) {
-    LayerWriter prediction = writer_of(model_.layers() + module);
-    prediction.prediction_input_forward();
-    write_forward(prediction, model_.is_moe_layer(model_.layers() + module));
-    prediction.head_forward(true);
+  OpWriter writer(shape(kNoLayer));
+  tracecast::head_forward(writer);
+  for (int layer = model_.layers(); layer < model_.layers() + model_.mtp_layers; ++layer) {
+    OpWriter prediction(shape(layer));
+    prediction_input_forward(prediction);
+    write_forward(prediction);
+    tracecast::head_forward(prediction, true);
     writer.append(prediction.take());
   }
   return writer.take();
 }
 
 WorkList LayerWork::head_backward(BackwardPart part) const {
-  LayerWriter writer = writer_of(kNoLayer);
+  OpWriter writer(shape(kNoLayer));
   const bool recompute_all = plan_.training.recompute == Recompute::full;
-  for (int module = model_.mtp_layers; module-- > 0;) {
-    const int layer = model_.layers() + module;
-    LayerWriter prediction = writer_of(layer);
-    prediction.head_backward(part, true);
+  for (int layer = model_.layers() + model_.mtp_layers; layer-- > model_.layers();) {
+    OpWriter prediction(shape(layer));
+    tracecast::head_backward(prediction, part, true);
     prediction.append(backward(layer, part, recompute_all));
-    prediction.prediction_input_backward(part);
+    prediction_input_backward(prediction, part);
     writer.append(prediction.take());
   }
-  writer.head_backward(part);
-  if (copies_table() && part != BackwardPart::input_gradients && trains_embedding(plan_.training))
+  tracecast::head_backward(writer, part);
+  if (copies_table() && has_weight_gradients(part) && trains_embedding(plan_.training))
     writer.gradients(embedding_parameters());
   return writer.take();
 }
 
-/// Multi-token prediction looks words up on the last stage, in a table of its own.
+/// Multi-token prediction looks words up on the last stage, in a second table.
 bool LayerWork::copies_table() const {
   return model_.mtp_layers > 0 && plan_.parallel.pp > 1 && !model_.tied_embeddings;
 }
 
-std::vector<Linear> LayerWork::linears(int layer) const {
-  const LayerWriter writer = writer_of(layer);
-  std::vector<Linear> list = writer.attention_inputs();
-  list.push_back(writer.attention_output());
-  if (writer.attends_encoder()) {
-    list.push_back(writer.cross_query());
-    list.push_back(writer.cross_key_value());
-    list.push_back(writer.cross_output());
-  }
-  if (!model_.is_moe_layer(layer)) {
-    list.push_back(writer.fc1(model_.ffn_hidden_size));
-    list.push_back(writer.fc2(model_.ffn_hidden_size));
-    return list;
-  }
-  list.push_back(writer.router());
-  if (writer.moe().shared_ffn_hidden == 0) return list;
-  list.push_back(writer.shared_fc1());
-  list.push_back(writer.shared_fc2());
-  return list;
-}
-
 std::int64_t LayerWork::layer_norms(int layer) const {
-  const LayerWriter writer = writer_of(layer);
-  const int norms = (writer.attends_encoder() ? 3 : 2) + (begins_decoder(layer) && model_.final_norm ? 1 : 0);
-  return norms * writer.norm_parameters();
+  const int norms = (shape(layer).attends_encoder() ? 3 : 2) + (begins_decoder(layer) && model_.final_norm ? 1 : 0);
+  return norms * norm_parameters(model_);
 }
 
 std::int64_t LayerWork::layer_parameters(int layer) const {
   std::int64_t sum = layer_norms(layer) + expert_parameters(layer);
-  for (const Linear& linear : linears(layer)) sum += linear.parameters();
+  for (const Linear& linear : linears(shape(layer))) sum += linear.parameters();
   return sum;
 }
 
 std::int64_t LayerWork::expert_parameters(int layer) const {
-  return model_.is_moe_layer(layer) ? writer_of(layer).expert_parameters() : 0;
+  return model_.is_moe_layer(layer) ? routed_expert_parameters(shape(layer)) : 0;
 }
 
 std::int64_t LayerWork::quantised_parameters(int layer, bool experts) const {
-  const LayerWriter writer = writer_of(layer);
-  if (experts) return is_narrow(writer.precision_of(LinearPart::experts)) ? expert_parameters(layer) : 0;
+  const LayerShape own = shape(layer);
+  if (experts) return is_narrow(own.precision_of(LinearPart::experts)) ? expert_parameters(layer) : 0;
   std::int64_t sum = 0;
-  for (const Linear& linear : linears(layer))
+  for (const Linear& linear : linears(own))
     if (is_narrow(linear.precision)) sum += linear.in * linear.out;
   return sum;
 }
@@ -172,24 +166,23 @@ std::int64_t LayerWork::quantised_parameters(int layer, bool experts) const {
 Trained LayerWork::trained(int layer) const {
   Trained sum;
   if (!trains_layer(model_, plan_.training, layer)) return sum;
-  for (const Linear& linear : linears(layer)) sum.dense += linear.trained();
+  for (const Linear& linear : linears(shape(layer))) sum.dense += linear.trained();
   if (!trains_weights(model_, plan_.training, layer)) return sum;
   sum.dense += layer_norms(layer);
   sum.experts = expert_parameters(layer);
   return sum;
 }
 
-std::int64_t LayerWork::embedding_parameters() const { return writer_of(kNoLayer).vocab() * model_.hidden_size; }
+std::int64_t LayerWork::embedding_parameters() const { return table_parameters(shape(kNoLayer)); }
 
 Trained LayerWork::trained_embedding() const {
   return {trains_embedding(plan_.training) ? embedding_parameters() : 0, 0};
 }
 
 std::int64_t LayerWork::head_parameters() const {
-  const LayerWriter writer = writer_of(kNoLayer);
-  std::int64_t sum = writer.output_layer().parameters() + (model_.final_norm ? writer.norm_parameters() : 0);
+  std::int64_t sum = output_layer(shape(kNoLayer)).parameters() + (model_.final_norm ? norm_parameters(model_) : 0);
   for (int layer = model_.layers(); layer < model_.layers() + model_.mtp_layers; ++layer)
-    sum += layer_parameters(layer) + writer_of(layer).prediction_parameters();
+    sum += layer_parameters(layer) + prediction_parameters(shape(layer));
   return sum + (copies_table() ? embedding_parameters() : 0);
 }
 

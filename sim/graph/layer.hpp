@@ -1,53 +1,31 @@
 /// \file
-/// What one layer asks of a GPU: its operators and collectives in the order in which they are issued, for one
-/// micro-batch and one rank. No times and no streams; the builder adds those.
+/// The work of each layer and of both ends of a model on one rank: operators and collectives of one micro-batch in the
+/// order in which they are issued, and the parameters of each part. Leaves out times and streams.
 ///
 /// Letters: T = b s / C tokens of one tensor-parallel group, t = tp, e bytes per element. With sequence parallelism,
 /// element-wise work outside the tensor-parallel blocks runs on T/t tokens.
 ///
-/// Forward of a dense layer [* with sequence parallelism, + without]:
+/// Forward of a dense layer (* with sequence parallelism, + without):
 ///   norm · all_gather* · qkv · rope · attention · proj · reduce_scatter* or all_reduce+ · residual ·
 ///   norm · all_gather* · fc1 · activation · fc2 · reduce_scatter* or all_reduce+ · residual
-/// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts the
-/// reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism the input
-/// of column-parallel layers is gathered again meanwhile.   Source: docs/references.md#gemm-shapes,
-/// docs/references.md#elementwise-bytes, docs/references.md#tensor-parallel-traffic,
-/// docs/references.md#context-parallel, docs/references.md#expert-parallel
+/// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts
+/// the reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism
+/// the input of column-parallel layers is gathered again meanwhile.
+/// Source: docs/references.md#gemm-shapes, docs/references.md#elementwise-bytes,
+/// docs/references.md#tensor-parallel-traffic, docs/references.md#context-parallel,
+/// docs/references.md#expert-parallel
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "sim/graph/step_graph.hpp"
+#include "sim/graph/work_list.hpp"
 #include "sim/model/model.hpp"
-#include "sim/model/operators.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace tracecast {
 
-/// One thing to issue.
-struct Work {
-  enum class Kind {
-    compute,     ///< `op` on the compute stream
-    collective,  ///< `call`; what follows waits for its end
-    start,       ///< `call`, running beside what follows, until `join` with the same ticket
-    join,
-    gradients,  ///< the weight gradients of `parameters` parameters are complete
-  };
-  Kind kind = Kind::compute;
-  Operator op;
-  bool recomputed = false;
-  Traffic traffic = Traffic::tensor_parallel;
-  CollectiveCall call;
-  int ticket = 0;
-  std::int64_t parameters = 0;
-  bool expert_parameters = false;  ///< of routed experts: reduced over the expert-data-parallel group
-};
-
-using WorkList = std::vector<Work>;
-
-/// Which part of the backward pass is wanted.
-enum class BackwardPart { all, input_gradients, weight_gradients };
+struct LayerShape;
 
 /// Trained parameters of one rank: of routed experts, and all others.
 struct Trained {
@@ -55,20 +33,18 @@ struct Trained {
   std::int64_t experts = 0;
 };
 
-class LayerWriter;
-struct Linear;
-
 /// Makes the work lists of one run: every layer of the model under one plan.
+/// Requires that model and plan outlive it
 class LayerWork {
  public:
-  /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group lies on.
+  /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group has members in.
   LayerWork(const Model& model, const Plan& plan, int expert_nodes = 1);
 
   /// Layers of one kind have the same work.
   std::string kind(int layer) const;
 
   WorkList forward(int layer) const;
-  /// `recompute`: repeats the forward first (full recomputation) — or the core attention only, when the plan says selective.
+  /// `recompute_all`: repeats the whole forward first, else what the training settings repeat of a layer.
   WorkList backward(int layer, BackwardPart part, bool recompute_all) const;
 
   WorkList embedding_forward() const;
@@ -93,12 +69,10 @@ class LayerWork {
   std::int64_t quantised_parameters(int layer, bool experts) const;
 
  private:
-  /// All but routed experts.
-  std::vector<Linear> linears(int layer) const;
+  LayerShape shape(int layer) const;
   std::int64_t layer_norms(int layer) const;
   bool begins_decoder(int layer) const;
   bool copies_table() const;
-  LayerWriter writer_of(int layer, bool recomputed = false) const;
 
   const Model& model_;
   const Plan& plan_;

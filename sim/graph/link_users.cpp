@@ -56,7 +56,7 @@ std::int32_t LinkUsers::add(const std::vector<Load>& loads) {
   return count() - 1;
 }
 
-void LinkUsers::leave_unshared_out(std::int32_t links, const std::vector<std::int32_t>& own) {
+void LinkUsers::drop_unshared_links(std::int32_t links, const std::vector<std::int32_t>& own) {
   std::vector<std::int32_t> together(static_cast<std::size_t>(links));
   for (std::int32_t user = 0; user < count(); ++user)
     for (const Load* load = begin(user); load != end(user); ++load)

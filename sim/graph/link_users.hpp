@@ -1,8 +1,8 @@
 /// \file
-/// Who loads which links of a cluster: the bipartite graph of transfers and directed links that folding refines.
+/// The users of a cluster's links: the bipartite graph of transfers and directed links that folding refines.
 ///
-/// A user is a communicator, or a rank towards one of the ranks that it sends to. All transfers of a user cross links of
-/// one set; what each of them puts on a link is a list of weights, one for each transfer, known by a number.
+/// A user is a communicator, or a rank as the sender to one other rank. All transfers of a user cross links of one
+/// set. Each link of a user has a list of weights, one for each transfer; lists have numbers.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using CalledCollectives = std::map<std::int32_t, std::vector<std::int32_t>>;
 /// [program]
 std::vector<CalledCollectives> called_collectives(const StepGraph& graph);
 
-/// So few bytes load no link: gradient norms and flags take their latency.
+/// Transfers up to this size load no link: gradient norms and flags only take their latency.
 inline constexpr Bytes kLoadsNothing{4096};
 /// True if a transfer can share links at all.
 bool loads_links(const CollectiveCall& call, const CollectiveCost& cost, std::size_t ranks);
@@ -35,7 +35,7 @@ class LinkUsers {
     std::int32_t weights = 0;  ///< number of its list of weights
     auto operator<=>(const Load&) const = default;
   };
-  /// One list: what each transfer of the user puts on the link; 0: nothing.
+  /// [transfer of the user] its weight on the link; 0: none.
   using Weights = std::vector<std::int64_t>;
 
   std::int32_t count() const { return static_cast<std::int32_t>(first_.size()) - 1; }
@@ -50,8 +50,9 @@ class LinkUsers {
   }
   /// Appends a user with loads on the links that its transfers cross; returns its number.
   std::int32_t add(const std::vector<Load>& loads);
-  /// Leaves out links that one transfer at a time loads: `own[user]` transfers of a user can be in flight together.
-  void leave_unshared_out(std::int32_t links, const std::vector<std::int32_t>& own);
+  /// Drops links that are used by at most one transfer at a time, which are never a bottleneck. `own`: [user] how
+  /// many of its transfers can be in flight together.
+  void drop_unshared_links(std::int32_t links, const std::vector<std::int32_t>& own);
 
  private:
   std::vector<std::size_t> first_{0};  ///< [user] into loads_
@@ -60,7 +61,7 @@ class LinkUsers {
   std::map<Weights, std::int32_t> known_;
 };
 
-/// The loads of several shapes together, as lists of weights by link.
+/// The combined loads of several shapes: a list of weights for each link.
 std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, LinkUsers& users);
 
 }  // namespace tracecast

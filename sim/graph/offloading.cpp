@@ -20,7 +20,7 @@ ActivationCopies::ActivationCopies(DataParallel& data, TemplateWriter& writer, c
   const int last = chunk_.stage.num_layers - 1;
   const EventRef start = event("backward begins", 0);
   writer_.mark_as(start);
-  // The first waits for nothing but its turn on the stream, unless nothing in this template would hold the next one back.
+  // The first only waits for its stream, unless no second one of this template limits how far it runs ahead.
   fetch(last, last > 0 ? EventRef{} : start);
   if (last > 0) fetch(last - 1, start);
 }

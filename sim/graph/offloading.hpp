@@ -1,12 +1,13 @@
 /// \file
-/// Activations that wait on the host between forward and backward (training.offload_activations).
+/// Activations on the host between forward and backward (training.offload_activations).
 ///
-/// After the forward of a layer its activations are copied out, layer by layer beside the computation; before its
-/// backward they are copied back, one layer ahead. A copy takes size / PCIe rate of one direction; what the layers in
-/// between do not hide is exposed. At most three layers are on the GPU: the one in work and two on their way. So the
-/// forward of a layer waits for the copy of the one two before it, and a layer is fetched when the one two after it is done.
+/// After the forward of a layer its activations are copied out while the next layers compute; before its backward they
+/// are copied back, one layer ahead. A copy takes size / PCIe rate of one direction; the part that computation does not
+/// hide is exposed. At most three layers are on the GPU: the current one and two that are being copied. So the
+/// forward of a layer waits for the copy of the layer two before it, and a layer is fetched when the layer two after
+/// it is done.
 /// Leaves out: ranks that share a PCIe switch; staging buffers on the host.
-/// Source: docs/references.md#offloading; Transformer Engine's CPU offloading works in the same order
+/// Source: docs/references.md#offloading; Transformer Engine's CPU offloading uses the same order
 #pragma once
 
 #include "sim/graph/data_parallel.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/plan/rank_parameters.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -13,54 +13,52 @@ std::int64_t or_default(std::int64_t value, std::int64_t fallback) { return valu
 }  // namespace
 
 Bucket& Bucket::operator+=(const Bucket& other) {
-  dense += other.dense;
-  expert += other.expert;
+  parameters += other.parameters;
   dense_gathered += other.dense_gathered;
   expert_gathered += other.expert_gathered;
-  trained_dense += other.trained_dense;
-  trained_expert += other.trained_expert;
-  quantised += other.quantised;
   return *this;
 }
 
 /// ZeRO-3 gathers everything before it is used, the other stages what the optimizer has changed.
-Bucket ParameterUnits::make(int unit, const Parameters& dense, const Parameters& expert) const {
+Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const {
   const Training& training = plan_.training;
-  const bool everything = plan_.parallel.zero_stage == 3;
   const std::int64_t wide = training.dtype == Precision::fp32 ? 4 : 2;
-  const auto gathered = [&](const Parameters& parameters) {
-    const std::int64_t all = everything ? parameters.all : parameters.trained;
-    if (!training.fp8_param_gather) return Bytes{all * wide};
-    const std::int64_t quantised = std::min(all, parameters.quantised);
-    return Bytes{(all - quantised) * wide +
-                 std::llround(quantised_size(training.dtype) * static_cast<double>(quantised))};
+  const std::int64_t gathered = plan_.parallel.zero_stage == 3 ? all : trained;
+  if (!training.fp8_param_gather) return Bytes{gathered * wide};
+  const std::int64_t narrow = std::min(gathered, quantised);
+  return Bytes{(gathered - narrow) * wide + std::llround(quantised_size(training.dtype) * static_cast<double>(narrow))};
+}
+
+RankParameters ParameterUnits::parameters_of(const Stage& stage, int unit) const {
+  RankParameters own;
+  const auto set = [&](std::int64_t all, std::int64_t experts, Trained trained) {
+    own.dense = all - experts;
+    own.experts = experts;
+    own.trained = trained.dense;
+    own.trained_experts = trained.experts;
   };
-  Bucket bucket;
-  bucket.first_unit = unit;
-  bucket.dense = dense.all;
-  bucket.expert = expert.all;
-  bucket.dense_gathered = gathered(dense);
-  bucket.expert_gathered = gathered(expert);
-  bucket.trained_dense = dense.trained;
-  bucket.trained_expert = expert.trained;
-  for (const Parameters& parameters : {dense, expert})
-    if (parameters.trained >= parameters.quantised) bucket.quantised += parameters.quantised;
-  return bucket;
+  if (stage.embedding && unit == 0) {
+    set(work_.embedding_parameters(), 0, work_.trained_embedding());
+  } else if (stage.head && unit == head(stage)) {
+    set(work_.head_parameters(), work_.head_expert_parameters(), work_.trained_head());
+  } else {
+    const int layer = stage.first_layer + unit - (stage.embedding ? 1 : 0);
+    set(work_.layer_parameters(layer), work_.expert_parameters(layer), work_.trained(layer));
+    own.quantised = work_.quantised_parameters(layer, false);
+    own.quantised_experts = work_.quantised_parameters(layer, true);
+  }
+  return own;
 }
 
 Bucket ParameterUnits::unit(const Stage& stage, int unit) const {
-  if (stage.embedding && unit == 0)
-    return make(unit, {work_.embedding_parameters(), work_.trained_embedding().dense, 0}, {});
-  if (stage.head && unit == head(stage)) {
-    const Trained trained = work_.trained_head();
-    const std::int64_t expert = work_.head_expert_parameters();
-    return make(unit, {work_.head_parameters() - expert, trained.dense, 0}, {expert, trained.experts, 0});
-  }
-  const int layer = stage.first_layer + unit - (stage.embedding ? 1 : 0);
-  const Trained trained = work_.trained(layer);
-  const std::int64_t expert = work_.expert_parameters(layer);
-  return make(unit, {work_.layer_parameters(layer) - expert, trained.dense, work_.quantised_parameters(layer, false)},
-              {expert, trained.experts, work_.quantised_parameters(layer, true)});
+  Bucket bucket;
+  bucket.first_unit = unit;
+  RankParameters& own = bucket.parameters = parameters_of(stage, unit);
+  bucket.dense_gathered = gather_bytes(own.dense, own.trained, own.quantised);
+  bucket.expert_gathered = gather_bytes(own.experts, own.trained_experts, own.quantised_experts);
+  if (own.trained < own.quantised) own.quantised = 0;
+  if (own.trained_experts < own.quantised_experts) own.quantised_experts = 0;
+  return bucket;
 }
 
 Bucket ParameterUnits::stage(const Stage& stage) const {
@@ -78,7 +76,7 @@ Bucket ParameterUnits::gathered(const Stage& stage, int index) const {
   for (const ParameterGroup& group : groups(stage, index)) {
     const std::int64_t tensor = rank_parameters({group}, model_, parallel).dense;
     if (tensor >= threshold) continue;
-    whole.dense -= tensor;
+    whole.parameters.dense -= tensor;
     whole.dense_gathered -= Bytes{tensor * wide};
   }
   return whole;
@@ -124,7 +122,7 @@ std::vector<Bucket> ParameterUnits::buckets(const Stage& stage) const {
     const Bucket own = unit(stage, index);
     if (!open) buckets.emplace_back().first_unit = index;
     buckets.back() += own;
-    open = buckets.back().total() < gather_size();
+    open = buckets.back().parameters.total() < gather_size();
   }
   return buckets;
 }

@@ -10,21 +10,18 @@
 #include "sim/graph/layer.hpp"
 #include "sim/model/parameters.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/rank_parameters.hpp"
 
 namespace tracecast {
 
 /// Parameters of consecutive units that are gathered or reduced together, before data-parallel sharding.
 struct Bucket {
   int first_unit = 0;
-  std::int64_t dense = 0;
-  std::int64_t expert = 0;  ///< of routed experts, which have data-parallel groups of their own
-  Bytes dense_gathered;     ///< size of the all-gather that brings them
-  Bytes expert_gathered;
-  std::int64_t trained_dense = 0;  ///< with gradients and optimizer states
-  std::int64_t trained_expert = 0;
-  std::int64_t trained() const { return trained_dense + trained_expert; }
-  std::int64_t quantised = 0;  ///< of both, trained and read by 8- or 4-bit multiplications
-  std::int64_t total() const { return dense + expert; }
+  RankParameters parameters;  ///< quantised: only where all of a unit's quantised ones are trained
+  Bytes dense_gathered;       ///< size of the all-gather
+  Bytes expert_gathered;      ///< of routed experts, which have separate data-parallel groups
+  std::int64_t trained() const { return parameters.trained + parameters.trained_experts; }
+  std::int64_t quantised() const { return parameters.quantised + parameters.quantised_experts; }
   Bucket& operator+=(const Bucket& other);  ///< keeps first_unit
 };
 
@@ -43,24 +40,22 @@ class ParameterUnits {
   }
 
   Bucket unit(const Stage& stage, int unit) const;
-  /// What ZeRO-3 gathers of a unit: without the small tensors that DeepSpeed leaves whole (param_persistence_threshold).
+  /// What ZeRO-3 gathers of a unit: without the small tensors that DeepSpeed leaves whole
+  /// (param_persistence_threshold).
   Bucket gathered(const Stage& stage, int unit) const;
   Bucket stage(const Stage& stage) const;
 
   /// Elements after which a bucket of gradients is closed; DDP's first is smaller.
   std::int64_t bucket_size(bool first) const;
-  /// Parameters of the gathers of ZeRO stages 1 and 2: whole units in forward order, closed as soon as a bucket is full.
+  /// Parameters of the gathers of ZeRO stages 1 and 2: whole units in forward order, closed as soon as a bucket is
+  /// full.
   std::vector<Bucket> buckets(const Stage& stage) const;
   /// Elements that DeepSpeed's stage 3 gathers ahead.
   std::int64_t prefetch_size() const;
 
  private:
-  struct Parameters {
-    std::int64_t all = 0;
-    std::int64_t trained = 0;
-    std::int64_t quantised = 0;
-  };
-  Bucket make(int unit, const Parameters& dense, const Parameters& expert) const;
+  RankParameters parameters_of(const Stage& stage, int unit) const;
+  Bytes gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const;
   std::int64_t gather_size() const;
   std::vector<ParameterGroup> groups(const Stage& stage, int unit) const;
 

@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-std::int32_t slowness_of(const Perturbation& perturbation, int rank) {
+std::int32_t slowdown_of(const Perturbation& perturbation, int rank) {
   double factor = 1;
   for (const Perturbation::SlowRanks& slow : perturbation.slow_ranks)
     if (slow.ranks.contains(rank)) factor = slow.factor;
@@ -15,7 +15,7 @@ std::int32_t slowness_of(const Perturbation& perturbation, int rank) {
     RandomStream own(static_cast<std::uint64_t>(perturbation.seed), 0, static_cast<std::uint32_t>(rank));
     factor *= 1 + perturbation.speed_spread * (2 * own.uniform() - 1);
   }
-  return static_cast<std::int32_t>(std::llround(factor * kFullSpeed));
+  return static_cast<std::int32_t>(std::llround(factor * kNoSlowdown));
 }
 
 int gpu_of(const Perturbation& perturbation, int rank) {

@@ -1,5 +1,6 @@
 /// \file
-/// What sets ranks apart besides their place in the plan and in the cluster. (Faults of the network: Cluster::faults.)
+/// Differences between ranks besides their coordinates and placement: slow ranks, other GPUs, random spread of speed.
+/// Leaves out faults of the network, which are in Cluster::faults.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct RankRange {
 };
 
 struct Perturbation {
-  /// Compute operations of these ranks take `factor` times as long; of several ranges the last counts.
+  /// Compute operations of these ranks take `factor` times as long. If several ranges contain a rank, the last one
+  /// counts.
   struct SlowRanks {
     RankRange ranks;
     double factor = 1;
@@ -34,7 +36,7 @@ struct Perturbation {
   };
   std::vector<SlowRanks> slow_ranks;
   std::vector<OtherGpus> gpus;
-  /// Every rank's compute takes a factor of its own, uniform in 1 - spread to 1 + spread, drawn from `seed`.
+  /// Compute of each rank takes a random factor longer, uniform in 1 - spread to 1 + spread, drawn from `seed`.
   double speed_spread = 0;
   std::int64_t seed = 0;
 
@@ -42,9 +44,11 @@ struct Perturbation {
   bool operator==(const Perturbation&) const = default;
 };
 
-/// Rank::slowness of a rank: that of the last range it is in, times its own. Requires factors from 0.01 to 100.
-std::int32_t slowness_of(const Perturbation& perturbation, int rank);
-/// Which GPU a rank has: 0 is the cluster's own, i + 1 the i-th of `gpus`; of several ranges the last counts.
+/// Rank::slowdown of a rank: the factor of the last range that contains it, times its random factor.
+/// Requires factors from 0.01 to 100
+std::int32_t slowdown_of(const Perturbation& perturbation, int rank);
+/// Which GPU a rank has: 0 is the cluster's GPU, i + 1 the i-th of `gpus`. The last range that contains the rank
+/// counts.
 int gpu_of(const Perturbation& perturbation, int rank);
 
 }  // namespace tracecast

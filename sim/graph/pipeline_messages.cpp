@@ -15,7 +15,9 @@ bool host_waits_for_messages(const Parallel& parallel) {
 }  // namespace
 
 PipelineMessages::PipelineMessages(BuildContext& context)
-    : context_(context), looped_(context.seats.looped()), host_waits_(host_waits_for_messages(context.plan.parallel)) {}
+    : context_(context),
+      looped_(context.stage_placement.looped()),
+      host_waits_(host_waits_for_messages(context.plan.parallel)) {}
 
 void PipelineMessages::add_streams() {
   for (int chunk = 0; chunk < (looped_ ? 1 : context_.schedule.chunks); ++chunk)
@@ -46,8 +48,7 @@ Bytes PipelineMessages::boundary_bytes() const {
 
 std::int32_t PipelineMessages::message(int chunk, ChannelSide side, const GroupPlacement& placement) {
   Message candidate{channel(chunk, side), boundary_bytes(), false, {}};
-  candidate.cost = context_.network.cost(
-      {Collective::send_recv, candidate.size, Algorithm::automatic, Protocol::automatic}, placement);
+  candidate.cost = context_.network.cost({Collective::send_recv, candidate.size}, placement);
   std::vector<Message>& messages = context_.graph.messages;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& known = messages[i];
@@ -69,9 +70,9 @@ Chunk PipelineMessages::chunk(const RankKinds& kinds, int index) {
   };
   Chunk chunk;
   chunk.index = index;
-  chunk.stage = context_.plan.stages[static_cast<std::size_t>(context_.seats.stage(pp, index))];
-  const Seat before = context_.seats.neighbour(pp, index, -1);
-  const Seat after = context_.seats.neighbour(pp, index, +1);
+  chunk.stage = context_.plan.stages[static_cast<std::size_t>(context_.stage_placement.stage(pp, index))];
+  const StageSlot before = context_.stage_placement.neighbour(pp, index, -1);
+  const StageSlot after = context_.stage_placement.neighbour(pp, index, +1);
   if (before.rank >= 0 && before.rank != pp) {
     chunk.receive_forward = message(index, ChannelSide::receive_forward, link(before.rank));
     chunk.send_backward = message(index, ChannelSide::send_backward, link(before.rank));
@@ -80,6 +81,7 @@ Chunk PipelineMessages::chunk(const RankKinds& kinds, int index) {
     chunk.send_forward = message(index, ChannelSide::send_forward, link(after.rank));
     chunk.receive_backward = message(index, ChannelSide::receive_backward, link(after.rank));
   }
+  chunk.number = context_.number_of(chunk);
   return chunk;
 }
 
@@ -98,8 +100,8 @@ void PipelineMessages::receive(TemplateWriter& writer, int chunk, ChannelSide si
   writer.wait(host_waits_ ? event(chunk, side) : post(writer, chunk, side, message));
   const Parallel& parallel = context_.plan.parallel;
   if (parallel.sequence_parallel || !parallel.scatter_gather_p2p || parallel.tp == 1) return;
-  const CollectiveCall gather{Collective::all_gather, boundary_tensor(), Algorithm::automatic, Protocol::automatic};
-  writer.wait(writer.collective(Lane::tensor, Traffic::tensor_parallel, Slot::tensor, gather, {writer.mark()}));
+  const CollectiveCall gather{Collective::all_gather, boundary_tensor()};
+  writer.wait(writer.collective({Lane::tensor, Traffic::tensor_parallel, Slot::tensor, gather}, {writer.mark()}));
 }
 
 void PipelineMessages::send(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message) {

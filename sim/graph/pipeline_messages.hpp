@@ -10,17 +10,18 @@ class PipelineMessages {
  public:
   explicit PipelineMessages(BuildContext& context);
 
-  /// The streams of the four ends: shared by all chunks of a looped placement, else of every chunk apart.
+  /// Adds the streams of the four ends: shared by all chunks of a looped placement, else separate for each chunk.
   void add_streams();
-  /// Chunk `index` of the kind of rank that the context has selected, with the messages to its neighbours.
+  /// Chunk `index` of the kind of rank that the context has selected, with its messages.
   Chunk chunk(const RankKinds& kinds, int index);
-  /// Does a stage's host go on only when what it receives is there, so that it cannot issue ahead while the pipeline fills?
-  /// Then the receive is a template of its own, before the work that needs it. Where messages do not overlap, Megatron-LM calls
-  /// torch.cuda.synchronize() after each batch of them (p2p_communication.py; batch_p2p_sync of Megatron-Core).
+  /// True if a stage's host waits for each message that it receives, so that it cannot issue ahead while the pipeline
+  /// fills. Then the receive is a separate template before the work that needs it. If messages do not overlap with
+  /// computation, Megatron-LM calls torch.cuda.synchronize() after each batch of them (p2p_communication.py;
+  /// batch_p2p_sync of Megatron-Core).
   bool host_waits() const { return host_waits_; }
-  /// That template's content: the message, and a host that goes on when it is there.
+  /// The content of that template: the message, and the host waiting for it.
   void await(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message);
-  /// What follows on the compute stream waits for the message; nothing when `message` is -1.
+  /// Makes the compute stream wait for the message; nothing if `message` is -1.
   void receive(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message);
   void send(TemplateWriter& writer, int chunk, ChannelSide side, std::int32_t message);
 

@@ -17,7 +17,7 @@ std::vector<int> repeating_units(const Cluster& cluster) {
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
     if (std::int64_t{tier.nodes} * cluster.node.gpus % ranks != 0)
-      units.clear();  // units that do not nest repeat together
+      units.clear();  // units that do not nest repeat after their least common multiple
     ranks = std::lcm(ranks, std::int64_t{tier.nodes} * cluster.node.gpus);
     add();
     if (ranks >= cluster.world_size) break;
@@ -31,7 +31,7 @@ std::vector<int> repeating_units(const Cluster& cluster) {
 Placements::Placements(const Plan& plan, const Cluster& cluster, const Groups& groups)
     : plan_(plan), cluster_(cluster), groups_(groups), units_(repeating_units(cluster)), blocks_(kSlots) {
   for (int slot = 0; slot < kSlots; ++slot) {
-    // All blocks lie in ranges of this many ranks that begin at multiples of it: strides are products of sizes.
+    // Each block is within a range of this many ranks that begins at a multiple of it: strides are products of sizes.
     int range = 1;
     for (const Axis axis : Groups::block_axes(static_cast<Slot>(slot)))
       if (plan.grid.size(axis) > 1) range = std::max(range, plan.grid.size(axis) * plan.grid.stride(axis));
@@ -47,7 +47,7 @@ std::int32_t Placements::number_of(const GroupPlacement& placement) {
   return static_cast<std::int32_t>(known_.size()) - 1;
 }
 
-/// Groups like this one share the NICs of its first member's node: as many as fit beside each other.
+/// Groups of this kind share the NICs of the first member's node: as many as the node has room for.
 GroupPlacement Placements::place_group(const std::vector<int>& members) const {
   const int node = cluster_.node_of(members.front());
   const auto here = std::count_if(members.begin(), members.end(), [&](int m) { return cluster_.node_of(m) == node; });
@@ -57,7 +57,7 @@ GroupPlacement Placements::place_group(const std::vector<int>& members) const {
 
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
-  for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // placed where such blocks come first
+  for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // the first equivalent block
   if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
   std::vector<std::vector<int>> parts(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i)
@@ -78,7 +78,7 @@ const std::vector<std::int32_t>& Placements::block(Slot slot, int begin) {
 
 GroupPlacement Placements::place_boundary(int rank, int partner) const {
   const std::vector<int> pair{std::min(rank, partner), std::max(rank, partner)};
-  // Nodes of one pipeline rank's GPUs alone, whose partners are whole nodes as well.
+  // Every GPU of the node has its partner on one other node.
   if (cluster_.faults.missing_gpus.empty() && (partner - rank) % cluster_.node.gpus == 0)
     return place(cluster_, pair, std::min(cluster_.node.gpus, plan_.world_size));
   int first = rank;
@@ -91,7 +91,7 @@ GroupPlacement Placements::place_boundary(int rank, int partner) const {
   return place(cluster_, pair, std::max(1, crossing));
 }
 
-int Placements::boundary_lies_as(int lower, int distance) const {
+int Placements::boundary_class(int lower, int distance) const {
   const int gpus = cluster_.node.gpus;
   if (!cluster_.faults.uniform() || distance % gpus != 0) return lower;
   int tiers_left = 0;
@@ -103,7 +103,7 @@ int Placements::boundary_lies_as(int lower, int distance) const {
   return tiers_left * gpus + lower % gpus;
 }
 
-/// Up to which rank, from `lower` on, all pairs leave the same tiers.
+/// The rank before which all pairs from `lower` on leave the same tiers.
 int Placements::leave_same_tiers_until(int lower, int distance) const {
   if (!cluster_.faults.uniform() || distance % cluster_.node.gpus != 0) return lower;
   int until = plan_.world_size;
@@ -117,7 +117,7 @@ int Placements::leave_same_tiers_until(int lower, int distance) const {
 }
 
 std::int32_t Placements::boundary_at(std::map<int, std::int32_t>& known, int lower, int distance) {
-  const auto [found, added] = known.try_emplace(boundary_lies_as(lower, distance));
+  const auto [found, added] = known.try_emplace(boundary_class(lower, distance));
   if (added) found->second = number_of(place_boundary(lower, lower + distance));
   return found->second;
 }
@@ -125,7 +125,7 @@ std::int32_t Placements::boundary_at(std::map<int, std::int32_t>& known, int low
 std::int32_t Placements::boundary(int rank, int other) {
   const int pp = plan_.grid.coordinates(rank)[Axis::pp];
   const int distance = (other - pp) * plan_.grid.stride(Axis::pp);
-  // The same for both ends: seen from the lower rank.
+  // Both ends use the lower rank, so that they get the same number.
   return boundary_at(boundaries_[std::abs(distance)], std::min(rank, rank + distance), std::abs(distance));
 }
 
@@ -135,7 +135,7 @@ std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
   std::optional<std::int32_t>& common = found->second;
   if (!added) return common;
   std::map<int, std::int32_t>& known = boundaries_[distance];
-  int from = 0;  // ranks from here to `until` differ in their GPU only
+  int from = 0;  // ranks from here to `until` differ only in their GPU
   int until = 0;
   std::vector<bool> seen(static_cast<std::size_t>(cluster_.node.gpus));
   for (const int rank : distinct_ranks(std::min(pp, other))) {
@@ -157,19 +157,19 @@ std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
 std::vector<int> Placements::distinct_sums(int origin, const std::vector<Axis>& axes, int unit) const {
   std::vector<int> sums{origin};
   std::vector<bool> seen(static_cast<std::size_t>(unit));
-  const auto alike = [unit](int rank) { return rank % unit; };
+  const auto in_unit = [unit](int rank) { return static_cast<std::size_t>(rank % unit); };
   for (const Axis axis : axes) {
     std::fill(seen.begin(), seen.end(), false);
     std::vector<int> wider;
     for (const int sum : sums)
       for (int i = 0; i < plan_.grid.size(axis); ++i) {
         const int rank = sum + i * plan_.grid.stride(axis);
-        if (seen[static_cast<std::size_t>(alike(rank))]) {
-          // The axis has gone round the unit, or met another sum: what follows has been seen too if it started here.
-          if (alike(rank) == alike(sum) && i > 0) break;
+        if (seen[in_unit(rank)]) {
+          // After a whole turn around the unit all further ranks of this axis have been seen, too.
+          if (in_unit(rank) == in_unit(sum) && i > 0) break;
           continue;
         }
-        seen[static_cast<std::size_t>(alike(rank))] = true;
+        seen[in_unit(rank)] = true;
         wider.push_back(rank);
       }
     sums = std::move(wider);

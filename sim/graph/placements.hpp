@@ -1,10 +1,10 @@
 /// \file
-/// How the communicators and the stage boundaries of a plan lie in the cluster.
+/// The placement of the communicators and the stage boundaries of a plan in the cluster.
 ///
-/// Moving a group by whole units of a tier that it does not leave changes nothing about its placement (the cluster is
-/// regular), so groups are placed once for each position within such a unit: a node for those inside nodes, else the units of
-/// a tier. Two ranks whole nodes apart lie as any other two with the same GPUs that leave the same tiers. With faults at
-/// single nodes the cluster is not regular, and every group is placed.
+/// The cluster is regular: a group has the same placement after a move by whole units of a tier that it does not
+/// leave. So groups are placed once for each position within such a unit: a node for groups inside nodes, else a unit
+/// of a tier. Two pairs of ranks, each whole nodes apart, have equivalent placements if they have the same GPUs and
+/// leave the same tiers. With faults of single nodes the cluster is not regular, and every group is placed.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sim/graph/groups.hpp"
-#include "sim/graph/pipeline_seats.hpp"
+#include "sim/graph/stage_placement.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/plan/plan.hpp"
 
@@ -23,41 +23,42 @@ class Placements {
  public:
   Placements(const Plan& plan, const Cluster& cluster, const Groups& groups);
 
-  /// Numbers of placements: equal numbers, equal placements.
+  /// A placement by its number: equal numbers, equal placements.
   const GroupPlacement& of(std::int32_t number) const { return known_[static_cast<std::size_t>(number)]; }
 
   /// The placements of the parts of one block, [part]; `begin` is the block's first rank. -1: no such part; of
   /// whole blocks there is one.
   const std::vector<std::int32_t>& block(Slot slot, int begin);
-  /// The message between `rank` and the rank with the same coordinates on pipeline rank `other`. Every rank of the node
-  /// whose partner sits in another node uses the node's NICs at the same time.
+  /// The placement of messages between `rank` and the rank with the same coordinates on pipeline rank `other`. All
+  /// ranks of a node whose partners are on other nodes use the node's NICs at the same time.
   std::int32_t boundary(int rank, int other);
 
-  /// How a rank lies that has nobody to communicate with.
+  /// The placement of a group of one rank.
   std::int32_t alone() { return number_of(GroupPlacement{}); }
-  /// The boundaries of all ranks of pipeline rank `pp` with pipeline rank `other`, if they lie alike.
+  /// The common placement of the boundaries of all ranks of pipeline rank `pp` with pipeline rank `other`, if there
+  /// is one.
   std::optional<std::int32_t> common_boundary(int pp, int other);
 
-  /// Pipeline ranks of equal numbers lie alike as far as the groups of a slot go.
-  int lies_as(Slot slot, int pp) const { return pp * plan_.grid.stride(Axis::pp) % unit_of(slot); }
+  /// Groups of a slot have equivalent placements on pipeline ranks of one class.
+  int placement_class(Slot slot, int pp) const { return pp * plan_.grid.stride(Axis::pp) % unit_of(slot); }
 
-  /// First ranks of the slot's blocks that touch pipeline rank `pp`, those that lie alike once.
+  /// First ranks of the slot's blocks that contain ranks of pipeline rank `pp`: one of each placement class.
   std::vector<int> distinct_blocks(Slot slot, int pp) const;
-  /// Ranks of pipeline rank `pp`, those that lie alike once.
+  /// Ranks of pipeline rank `pp`: one of each placement class.
   std::vector<int> distinct_ranks(int pp) const;
 
  private:
   std::int32_t number_of(const GroupPlacement& placement);
-  /// Two ranks so far apart of equal numbers lie alike.
-  int boundary_lies_as(int lower, int distance) const;
+  /// Pairs of ranks `distance` apart have equivalent placements if their classes are equal.
+  int boundary_class(int lower, int distance) const;
   int leave_same_tiers_until(int lower, int distance) const;
   std::int32_t boundary_at(std::map<int, std::int32_t>& known, int lower, int distance);
   std::vector<std::int32_t> place_block(Slot slot, int begin);
   GroupPlacement place_group(const std::vector<int>& members) const;
   GroupPlacement place_boundary(int rank, int partner) const;
-  /// All sums of coordinates along `axes` from `origin` on, those that differ by whole units once.
+  /// The ranks that differ from `origin` along `axes`: one of those that differ by whole units.
   std::vector<int> distinct_sums(int origin, const std::vector<Axis>& axes, int unit) const;
-  /// Ranks by which a group of the slot can be moved.
+  /// A move by this number of ranks keeps the placement of the slot's groups.
   int unit_of(Slot slot) const { return unit_of_slot_[static_cast<std::size_t>(slot)]; }
 
   const Plan& plan_;
@@ -67,7 +68,7 @@ class Placements {
   std::vector<int> unit_of_slot_;
   std::vector<GroupPlacement> known_;
   std::vector<std::map<int, std::vector<std::int32_t>>> blocks_;  ///< [slot] by position in the unit
-  std::map<int, std::map<int, std::int32_t>> boundaries_;  ///< by distance of the two ranks and boundary_lies_as()
+  std::map<int, std::map<int, std::int32_t>> boundaries_;         ///< by distance of the two ranks and boundary_class()
   std::map<std::pair<int, int>, std::optional<std::int32_t>>
       common_boundaries_;  ///< by lower pipeline rank and distance
 };

@@ -21,14 +21,19 @@ std::int32_t slot_of(const RankKind& kind, Slot slot) { return kind.slots[static
 
 }  // namespace
 
+RankConnections::RankConnections(BuildContext& context, const RankKinds& kinds) : context_(context), kinds_(kinds) {
+  for (int slot = 0; slot < kSlots; ++slot)
+    if (!kinds.unused(static_cast<Slot>(slot))) used_slots_.push_back(static_cast<Slot>(slot));
+}
+
 template <class RankIndex>
 void RankConnections::connect(Rank& rank, int pp, RankIndex rank_index) const {
   rank.pp_rank = pp;
   rank.channels.resize(static_cast<std::size_t>(4 * context_.schedule.chunks));
   for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) {
-    const Seat before = context_.seats.neighbour(pp, chunk, -1);
-    const Seat after = context_.seats.neighbour(pp, chunk, +1);
-    const auto join = [&](ChannelSide own, Seat other, ChannelSide theirs) {
+    const StageSlot before = context_.stage_placement.neighbour(pp, chunk, -1);
+    const StageSlot after = context_.stage_placement.neighbour(pp, chunk, +1);
+    const auto join = [&](ChannelSide own, StageSlot other, ChannelSide theirs) {
       if (other.rank >= 0 && other.rank != pp)
         rank.channels[static_cast<std::size_t>(channel(chunk, own))] = {rank_index(other.rank),
                                                                         channel(other.chunk, theirs)};
@@ -53,7 +58,7 @@ std::int32_t RankConnections::add_communicator(Slot slot, int pp, std::int32_t p
 }
 
 std::int32_t RankConnections::add_embedding_communicator(const std::vector<RankKind>& kinds) {
-  std::vector<std::int32_t> ends{context_.seats.first().rank, context_.seats.last().rank};
+  std::vector<std::int32_t> ends{context_.stage_placement.first().rank, context_.stage_placement.last().rank};
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   return add_communicator(Slot::embedding, 0, slot_of(kinds[static_cast<std::size_t>(ends.front())], Slot::embedding),
@@ -113,7 +118,7 @@ int RankConnections::partner(int rank, int pp, int other) const {
   return rank + (other - pp) * context_.plan.grid.stride(Axis::pp);
 }
 
-/// Communicators of one slot, numbered by their first rank; the label is how they lie.
+/// Communicators of one slot, numbered by their first rank; the label is their placement.
 RankRelations::Family RankConnections::family(Slot slot, const std::vector<RankKind>& kinds,
                                               const std::vector<std::int32_t>& kind_of) const {
   const int world = context_.plan.world_size;
@@ -136,15 +141,15 @@ RankRelations::Family RankConnections::family(Slot slot, const std::vector<RankK
   return family;
 }
 
+/// A family for each used slot: in the others every rank is alone.
 RankRelations RankConnections::relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                                         const std::vector<std::int32_t>& slowness) const {
+                                         const std::vector<std::int32_t>& slowdown) const {
   RankRelations relations;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> seeds;
   for (std::size_t rank = 0; rank < kind_of.size(); ++rank)
     relations.seed.push_back(
-        seeds.try_emplace({kind_of[rank], slowness[rank]}, static_cast<std::int32_t>(seeds.size())).first->second);
-  for (int slot = 0; slot < kSlots; ++slot)
-    relations.families.push_back(family(static_cast<Slot>(slot), kinds, kind_of));
+        seeds.try_emplace({kind_of[rank], slowdown[rank]}, static_cast<std::int32_t>(seeds.size())).first->second);
+  for (const Slot slot : used_slots_) relations.families.push_back(family(slot, kinds, kind_of));
   for (std::size_t rank = 0; rank < kind_of.size(); ++rank) {
     const int pp = kinds[static_cast<std::size_t>(kind_of[rank])].pp;
     const std::vector<int>& neighbours = kinds_.neighbours(pp);
@@ -156,16 +161,14 @@ RankRelations RankConnections::relations(const std::vector<RankKind>& kinds, con
   return relations;
 }
 
-/// [slot][class of groups] the communicator, whose members are the classes that meet there.
-std::vector<std::vector<std::int32_t>> RankConnections::add_communicators(const RankRelations& relations,
-                                                                          const RankClasses& classes,
-                                                                          const std::vector<RankKind>& kinds,
-                                                                          const std::vector<std::int32_t>& kind_of) {
-  std::vector<std::vector<std::int32_t>> communicators(relations.families.size());
+/// [class of groups] the communicator; its members are the classes of ranks that have a rank in the group.
+std::vector<std::int32_t> RankConnections::add_communicators(const RankRelations& relations, const RankClasses& classes,
+                                                             const std::vector<RankKind>& kinds,
+                                                             const std::vector<std::int32_t>& kind_of) {
+  std::vector<std::int32_t> communicators(static_cast<std::size_t>(classes.group_classes), -1);
   for (std::size_t f = 0; f < relations.families.size(); ++f) {
     const RankRelations::Family& family = relations.families[f];
-    communicators[f].assign(family.label.size(), -1);
-    if (kinds_.unused(static_cast<Slot>(f))) continue;
+    const Slot slot = used_slots_[f];
     std::map<std::int32_t, std::vector<std::int32_t>> members;  // [class of groups]
     for (std::size_t c = 0; c < classes.first.size(); ++c) {
       const auto group = static_cast<std::size_t>(family.group_of[static_cast<std::size_t>(classes.first[c])]);
@@ -174,8 +177,7 @@ std::vector<std::vector<std::int32_t>> RankConnections::add_communicators(const 
     for (auto& [group, each] : members) {
       const auto first = static_cast<std::size_t>(classes.first[static_cast<std::size_t>(each.front())]);
       const RankKind& kind = kinds[static_cast<std::size_t>(kind_of[first])];
-      const auto slot = static_cast<Slot>(f);
-      communicators[f][static_cast<std::size_t>(group)] =
+      communicators[static_cast<std::size_t>(group)] =
           add_communicator(slot, kind.pp, slot_of(kind, slot), std::move(each));
     }
   }
@@ -184,25 +186,27 @@ std::vector<std::vector<std::int32_t>> RankConnections::add_communicators(const 
 
 void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
                                   const Perturbation& perturbation, bool unfold) {
-  std::vector<std::int32_t> slowness;
-  for (int rank = 0; rank < context_.plan.world_size; ++rank) slowness.push_back(slowness_of(perturbation, rank));
-  const RankRelations related = relations(kinds, kind_of, slowness);
+  std::vector<std::int32_t> slowdown;
+  for (int rank = 0; rank < context_.plan.world_size; ++rank) slowdown.push_back(slowdown_of(perturbation, rank));
+  const RankRelations related = relations(kinds, kind_of, slowdown);
   const RankClasses classes = unfold ? every_rank(related) : refine(related);
-  const std::vector<std::vector<std::int32_t>> communicators = add_communicators(related, classes, kinds, kind_of);
+  const std::vector<std::int32_t> communicators = add_communicators(related, classes, kinds, kind_of);
   for (std::size_t c = 0; c < classes.first.size(); ++c) {
     const auto first = static_cast<std::size_t>(classes.first[c]);
     Rank rank;
     rank.representative = classes.first[c];
     rank.multiplicity = classes.size[c];
-    rank.slowness = slowness[first];
+    rank.slowdown = slowdown[first];
     rank.program = kind_of[first];
     const int pp = kinds[static_cast<std::size_t>(kind_of[first])].pp;
     connect(rank, pp, [&](int other) {
       return classes.class_of[static_cast<std::size_t>(partner(rank.representative, pp, other))];
     });
+    rank.communicators.assign(kSlots, -1);
     for (std::size_t f = 0; f < related.families.size(); ++f) {
       const auto group = static_cast<std::size_t>(related.families[f].group_of[first]);
-      rank.communicators.push_back(communicators[f][static_cast<std::size_t>(classes.group_class[f][group])]);
+      rank.communicators[static_cast<std::size_t>(used_slots_[f])] =
+          communicators[static_cast<std::size_t>(classes.group_class[f][group])];
     }
     context_.graph.ranks.push_back(std::move(rank));
   }

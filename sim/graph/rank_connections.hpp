@@ -10,19 +10,20 @@
 
 namespace tracecast {
 
-/// Programs are numbered as the kinds of ranks.
+/// Program numbers are the numbers of the kinds of ranks.
 class RankConnections {
  public:
-  RankConnections(BuildContext& context, const RankKinds& kinds) : context_(context), kinds_(kinds) {}
+  RankConnections(BuildContext& context, const RankKinds& kinds);
 
-  /// All ranks of a pipeline rank are of its kind and do the same.
+  /// For plans in which all ranks of a pipeline rank have one kind and do the same. `kinds`: [pipeline rank]
   void add_one_rank_per_stage(const std::vector<RankKind>& kinds);
-  /// Ranks apart by the kind of each (`kind_of`), its speed, and by whom they meet; every rank when `unfold`.
+  /// One rank for each class of ranks with the same kind, speed and partners, or each rank if `unfold`.
+  /// `kind_of`: [rank] index into `kinds`
   void add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
                    const Perturbation& perturbation, bool unfold);
 
  private:
-  /// Channels to the neighbours of pipeline rank `pp`; `rank_index(other)` is the simulated rank at pipeline rank `other`.
+  /// Channels to the adjacent pipeline ranks; `rank_index(other)` is the simulated rank at pipeline rank `other`.
   template <class RankIndex>
   void connect(Rank& rank, int pp, RankIndex rank_index) const;
   std::int32_t add_communicator(Slot slot, int pp, std::int32_t placement, std::vector<std::int32_t> members);
@@ -32,14 +33,15 @@ class RankConnections {
   RankRelations::Family family(Slot slot, const std::vector<RankKind>& kinds,
                                const std::vector<std::int32_t>& kind_of) const;
   RankRelations relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                          const std::vector<std::int32_t>& slowness) const;
+                          const std::vector<std::int32_t>& slowdown) const;
   int partner(int rank, int pp, int other) const;
-  std::vector<std::vector<std::int32_t>> add_communicators(const RankRelations& relations, const RankClasses& classes,
-                                                           const std::vector<RankKind>& kinds,
-                                                           const std::vector<std::int32_t>& kind_of);
+  std::vector<std::int32_t> add_communicators(const RankRelations& relations, const RankClasses& classes,
+                                              const std::vector<RankKind>& kinds,
+                                              const std::vector<std::int32_t>& kind_of);
 
   BuildContext& context_;
   const RankKinds& kinds_;
+  std::vector<Slot> used_slots_;  ///< in which ranks communicate, ascending: those of the families of relations()
 };
 
 }  // namespace tracecast

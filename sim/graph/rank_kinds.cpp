@@ -7,11 +7,11 @@
 namespace tracecast {
 namespace {
 
-std::vector<int> neighbours_of(const PipelineSeats& seats, int chunks, int pp) {
+std::vector<int> neighbours_of(const StagePlacement& stages, int chunks, int pp) {
   std::set<int> found;
   for (int chunk = 0; chunk < chunks; ++chunk)
     for (const int step : {-1, +1}) {
-      const int other = seats.neighbour(pp, chunk, step).rank;
+      const int other = stages.neighbour(pp, chunk, step).rank;
       if (other >= 0 && other != pp) found.insert(other);
     }
   return {found.begin(), found.end()};
@@ -19,10 +19,10 @@ std::vector<int> neighbours_of(const PipelineSeats& seats, int chunks, int pp) {
 
 }  // namespace
 
-RankKinds::RankKinds(const Plan& plan, const PipelineSeats& seats, int chunks, const Groups& groups,
+RankKinds::RankKinds(const Plan& plan, const StagePlacement& stages, int chunks, const Groups& groups,
                      const Perturbation& perturbation, Placements& placements)
     : plan_(plan), groups_(groups), perturbation_(perturbation), placements_(placements) {
-  for (int pp = 0; pp < plan.parallel.pp; ++pp) neighbours_.push_back(neighbours_of(seats, chunks, pp));
+  for (int pp = 0; pp < plan.parallel.pp; ++pp) neighbours_.push_back(neighbours_of(stages, chunks, pp));
   for (int slot = 0; slot < kSlots; ++slot) alone_.push_back(groups.alone(static_cast<Slot>(slot)));
 }
 
@@ -42,7 +42,8 @@ RankKind RankKinds::of(int rank) {
 }
 
 std::optional<std::int32_t> RankKinds::common_placement(Slot slot, int pp, int part) {
-  const auto [found, added] = common_.try_emplace({Groups::same_groups(slot), placements_.lies_as(slot, pp), part});
+  const auto [found, added] =
+      common_.try_emplace({Groups::same_groups(slot), placements_.placement_class(slot, pp), part});
   if (added) found->second = find_common_placement(slot, pp, part);
   return found->second;
 }
@@ -62,10 +63,10 @@ std::optional<std::int32_t> RankKinds::find_common_placement(Slot slot, int pp, 
   return common;
 }
 
-/// The placement that all groups with ranks of `pp` have, if it is one.
+/// The common placement of all groups with ranks of `pp`, if there is one.
 std::optional<std::int32_t> RankKinds::slot_of_stage(Slot slot, int pp) {
   if (alone_[static_cast<std::size_t>(slot)]) return placements_.alone();
-  // Blocks of pipeline ranks: only the part that `pp` is in. A block of everything has one part.
+  // A block along the pipeline: only the part that contains `pp`. A block of all ranks has one part.
   const std::vector<Axis> axes = Groups::block_axes(slot);
   if (axes.size() == 1 && axes.front() == Axis::pp) return common_placement(slot, pp, groups_.part(slot, pp));
   return common_placement(slot, pp, -1);

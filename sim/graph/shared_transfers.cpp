@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
+constexpr std::int32_t kNone = -1;
 constexpr std::int32_t kSeveral = -2;
 
 /// One communicator's call or one channel's message.
@@ -28,7 +28,7 @@ struct Candidate {
 class SharedTransfers::Builder {
  public:
   Builder(SharedTransfers& out, const StepGraph& graph, const ClusterLinks& links)
-      : out_(out), graph_(graph), links_(links), shapes_(links), slot_of_(graph.communicators.size(), kNobody) {}
+      : out_(out), graph_(graph), links_(links), shapes_(links), slot_of_(graph.communicators.size(), kNone) {}
 
   void build(const AddKind& add_kind) {
     add_collectives();
@@ -91,11 +91,11 @@ class SharedTransfers::Builder {
   }
 
   void find_users() {
-    users_.assign(static_cast<std::size_t>(links_.count()), kNobody);
+    users_.assign(static_cast<std::size_t>(links_.count()), kNone);
     for (const Candidate& each : candidates_)
       for (const LinkWeight& load : each.shape.loads) {
         std::int32_t& user = users_[static_cast<std::size_t>(load.link)];
-        user = user == kNobody || user == each.user ? each.user : kSeveral;
+        user = user == kNone || user == each.user ? each.user : kSeveral;
       }
   }
 

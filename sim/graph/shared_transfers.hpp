@@ -1,9 +1,8 @@
 /// \file
-/// Which transfers of a step graph share links with others, and what each of them puts on its links.
-///
-/// A communicator runs one call at a time, a channel one message at a time; so a link that only one of them ever loads
-/// holds nobody back, and is left out. Transfers whose links are all of that kind take what the graph says, and the engine
-/// never asks anybody about them, unless their own flows collide on cables (TransferShape::collides).
+/// Which transfers of a step graph share links with others, and the loads of each on its links.
+/// A communicator runs one call at a time, a channel one message at a time; so a link that only one of them loads is
+/// never a bottleneck, and is dropped. Transfers without other links have the duration in the graph, and the engine
+/// does not pass them to the network, unless their own flows collide on cables (TransferShape::collides).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ struct SharedTransfer {
 /// Numbers of kinds of transfers in a network, by what the engine knows of a transfer; -1: shares no link.
 class SharedTransfers {
  public:
-  /// Makes a kind known to the network that will run it; returns its number.
+  /// Adds a kind to the network that will run it; returns its number.
   using AddKind = std::function<std::int32_t(const SharedTransfer&)>;
 
   /// Requires a graph of all ranks of the job, one each.

@@ -24,7 +24,7 @@ class StageLoads {
         class_shapes_(graph.communicators.size()) {}
 
   std::optional<FoldedLoads> find() {
-    if (links_.hashed() || !one_rank_per_stage()) return std::nullopt;  // by hash no two ways are alike
+    if (links_.hashed() || !one_rank_per_stage()) return std::nullopt;  // with hashing no two paths are equivalent
     const auto ranks = as_index(plan_.world_size);
     users_.reserve(4 * ranks, 16 * ranks);
     user_class_.reserve(4 * ranks);
@@ -32,15 +32,15 @@ class StageLoads {
     for (int slot = 0; slot < kSlots; ++slot)
       if (loads_links_in(slot)) add_groups(static_cast<Slot>(slot));
     for (int pp = 0; pp < plan_.parallel.pp; ++pp) add_messages(pp);
-    users_.leave_unshared_out(links_.count(), together_);
+    users_.drop_unshared_links(links_.count(), together_);
     std::vector<std::int64_t> capacities;
     capacities.reserve(as_index(links_.count()));
     for (std::int32_t link = 0; link < links_.count(); ++link)
       capacities.push_back(links_.capacity(link).bytes_per_second);
-    std::int32_t count = 0;
-    const std::vector<std::int32_t> classes = link_classes(users_, user_class_, capacities, count);
-    if (!loads_agree(users_, user_class_, classes, capacities)) return std::nullopt;
-    return folded(folded_weights(users_, user_class_, static_cast<std::int32_t>(class_shapes_.size()), classes, count));
+    const auto user_classes = static_cast<std::int32_t>(class_shapes_.size());
+    const std::optional<CrossedLinks> classes = link_classes(users_, user_class_, user_classes, capacities);
+    if (!classes) return std::nullopt;
+    return folded(folded_weights(users_, user_class_, user_classes, classes->of, classes->count));
   }
 
  private:
@@ -62,22 +62,15 @@ class StageLoads {
 
   /// First ranks of the slot's blocks.
   std::vector<int> blocks(Slot slot) const {
-    const std::vector<Axis> inside = Groups::block_axes(slot);
-    std::vector<int> begins{0};
-    for (const Axis axis : {Axis::pp, Axis::dp, Axis::cp, Axis::tp}) {
-      if (std::find(inside.begin(), inside.end(), axis) != inside.end()) continue;
-      std::vector<int> wider;
-      for (const int begin : begins)
-        for (int i = 0; i < plan_.grid.size(axis); ++i) wider.push_back(begin + i * plan_.grid.stride(axis));
-      begins = std::move(wider);
-    }
-    return begins;
+    std::vector<Axis> outside{Axis::pp, Axis::dp, Axis::cp, Axis::tp};
+    for (const Axis axis : Groups::block_axes(slot)) std::erase(outside, axis);
+    return plan_.grid.group(0, outside);
   }
 
   void add_groups(Slot slot) {
     const std::vector<int> begins = blocks(slot);
     const std::vector<int> offsets = groups_.block(0, slot);
-    std::vector<std::vector<int>> parts(offsets.size());  // what their members lie after the block's first rank
+    std::vector<std::vector<int>> parts(offsets.size());  // offsets of their members from the block's first rank
     for (std::size_t i = 0; i < offsets.size(); ++i)
       parts[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
     for (std::size_t part = 0; part < parts.size(); ++part)
@@ -107,7 +100,7 @@ class StageLoads {
     add_user(communicator, known.back().loads, 1);
   }
 
-  /// The loads of one group, for all that lie alike.
+  /// The loads of one group, for all groups with an equivalent placement.
   struct Pattern {
     int first = 0;  ///< rank
     int last = 0;
@@ -170,13 +163,7 @@ class StageLoads {
       return found->second = users_.number_of(list);
     };
     const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
-    std::vector<int> ranks{pp * plan_.grid.stride(Axis::pp)};
-    for (const Axis axis : {Axis::dp, Axis::cp, Axis::tp}) {
-      std::vector<int> wider;
-      for (const int rank : ranks)
-        for (int i = 0; i < plan_.grid.size(axis); ++i) wider.push_back(rank + i * plan_.grid.stride(axis));
-      ranks = std::move(wider);
-    }
+    const std::vector<int> ranks = plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
     for (const int rank : ranks) {
       path_.clear();
       links_.append_route(rank, rank + ahead, -1, path_);

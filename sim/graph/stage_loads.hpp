@@ -1,10 +1,9 @@
 /// \file
-/// Folding of a step with shared links by the plan's coordinates: one class for each pipeline rank, without a look at every
-/// pair of ranks and links again and again.
+/// Folding of a step with shared links by the plan's coordinates: one class for each pipeline rank, without refinement.
 ///
-/// The classes of ranks and communicators are those of the folded graph without sharing; links are classed by who crosses
-/// them, once, and the partition is then checked exactly (loads_agree). Where it does not hold, refinement is asked
-/// (folded_step.hpp).
+/// The classes of ranks and communicators are those of the folded graph without sharing. Links are classified once,
+/// by the users that cross them, and the partition is then checked exactly (link_classes.hpp). If it is not stable,
+/// refinement decides (folded_step.hpp).
 #pragma once
 
 #include <optional>
@@ -17,7 +16,7 @@
 namespace tracecast {
 
 /// `folded`: the graph that build_step_graph made without unfolding; `groups`: those of its plan.
-/// Nothing when pipeline ranks are not single classes there, or not any more once links are shared.
+/// Nothing if the ranks of a pipeline rank are of several classes there, or become so when links are shared.
 std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
                                           const ClusterLinks& links);
 

@@ -88,10 +88,11 @@ Duration time_alone(const StepGraph& graph, const Template& each) {
   return free_at[kComputeStream];
 }
 
-PipelineTimes stage_times(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-                          const Costs& costs, const NetworkModel& network) {
+PipelineTimes stage_times(const StepInputs& inputs) {
+  const Schedule& schedule = inputs.schedule;
   const Schedule parts = split(schedule);
-  const StepGraph graph = build_step_graph(model, plan, parts, cluster, costs, network, {});
+  const StepGraph graph =
+      build_step_graph({inputs.model, inputs.plan, parts, inputs.cluster, inputs.costs, inputs.network});
   PipelineTimes times;
   times.stages.assign(static_cast<std::size_t>(schedule.stages()), {0, 0, 0});
   times.latency = longest_message(graph);

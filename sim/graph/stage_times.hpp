@@ -1,27 +1,21 @@
 /// \file
 /// Times of the virtual stages of a real run, for a simulation of its schedule alone.
 ///
-/// Every backward is split, so that input and weight gradients have the times of their own operators. A time is how long
-/// the compute stream needs for one pass when nothing outside it is waited for: computation, and collectives of tensor,
-/// context and expert parallelism as far as they are exposed. Left out: host time, data-parallel traffic, messages
-/// between stages (their longest is the latency), the optimizer.
+/// Every backward is split into input and weight gradients. A time is how long the compute stream needs for one pass
+/// without waiting for anything outside it: computation, and the exposed part of collectives of tensor, context and
+/// expert parallelism. Leaves out host time, data-parallel traffic, messages between stages (the longest one is the
+/// latency) and the optimizer.
 #pragma once
 
-#include "sim/cost/costs.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "sim/model/model.hpp"
-#include "sim/network/cluster.hpp"
-#include "sim/network/network_model.hpp"
-#include "sim/plan/plan.hpp"
+#include "sim/graph/step_inputs.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 
-/// Picoseconds; the scale makes them milliseconds. Of two copies of the model the first is taken.
-/// Requires what build_step_graph requires.
-PipelineTimes stage_times(const Model& model, const Plan& plan, const Schedule& schedule, const Cluster& cluster,
-                          const Costs& costs, const NetworkModel& network);
+/// In picoseconds; the scale converts them to milliseconds. Of two copies of the model the first is taken.
+PipelineTimes stage_times(const StepInputs& inputs);
 
 /// How long the compute stream takes for a template on its own, see above.
 Duration time_alone(const StepGraph& graph, const Template& each);

@@ -1,18 +1,18 @@
 /// \file
-/// The step graph: what every rank does in one training step. The one type that the engine simulates, the executor
-/// runs, the exporters write and an importer produces.
+/// The step graph: what every rank does in one training step. The engine simulates it, the executor runs it, exporters
+/// write it and importers produce it.
 ///
-/// Programs, not node soup: a rank's program is a list of (template, micro-batch); a template is the list of operations
-/// that one chunk's forward, backward or optimizer issues. Memory grows with templates and schedule length, not with
-/// ranks x operators.
+/// Rank programs instead of one node per operation and rank: a rank's program is a list of (template, micro-batch); a
+/// template is the list of operations that one chunk's forward, backward or optimizer issues. Memory grows with
+/// templates and schedule length, not with ranks x operators.
 ///
 /// Execution follows CUDA and NCCL. The host issues the operations of a program in order, `host` time each. Every
 /// operation belongs to one stream of its rank; a stream runs its operations in order. An operation starts when it has
 /// been issued, when the one before it on its stream has ended, and when every event in `waits` has been recorded; at
 /// its end it records the event `records`. A collective starts when its last member has started it and ends on all
-/// members together; a message when both its sender and its receiver are there.
+/// members together; a message starts when both its sender and its receiver have started it.
 ///
-/// Ranks that do the same at the same time may stand for each other: a `Rank` has a multiplicity, and a communicator
+/// One rank may represent others that do the same at the same time: a `Rank` has a multiplicity, and a communicator
 /// names the simulated ranks that are members (one of each class). Nothing in the engine depends on it.
 #pragma once
 
@@ -37,12 +37,12 @@ enum class Traffic : std::uint8_t {
   parameters,  ///< ZeRO / FSDP all-gather
   embedding,   ///< tied-embedding gradients
   control,     ///< gradient norm, overflow flag
-  offload,     ///< to and from the host's memory, and the host's own work on what lies there
+  offload,     ///< to and from the host's memory, and the host's work on what is stored there
 };
 inline constexpr int kTrafficKinds = 9;
 const char* to_string(Traffic traffic);
 
-/// The streams of a rank: 0 computes, the others carry communication; which, `StepGraph::streams` says.
+/// The streams of a rank: 0 computes, the others communicate; StepGraph::streams has their names.
 using StreamId = std::uint8_t;
 inline constexpr StreamId kComputeStream = 0;
 
@@ -53,9 +53,9 @@ struct StreamInfo {
 /// Names an event that an operation records or waits for.
 ///
 /// A rank event lives as long as the step and is recorded once: number base + stride x micro-batch, so that one
-/// template serves all micro-batches. A local event (stride kLocal) belongs to one run of its template; it may only
-/// connect streams that move in step (compute with the tensor, context and expert streams), since a later run of any
-/// template may reuse its number.
+/// template serves all micro-batches. A local event (stride kLocal) belongs to one run of its template. Any later run
+/// of a template may reuse its number, so it may only connect streams that advance together: compute with the tensor,
+/// context and expert streams.
 struct EventRef {
   static constexpr std::int32_t kLocal = -1;
   std::int32_t base = -1;  ///< -1: none
@@ -78,7 +78,7 @@ struct Op {
   OpType type = OpType::compute;
   StreamId stream = kComputeStream;
   std::int32_t payload = -1;
-  Duration duration;  ///< of a collective or message: from the moment when all are there
+  Duration duration;  ///< of a collective or message: from the moment when all of its ranks have started it
   Duration host;      ///< host time to issue it
   std::vector<EventRef> waits;
   EventRef records;
@@ -93,7 +93,7 @@ struct Template {
   std::int16_t chunk = 0;
   std::vector<Op> ops;
   Bytes allocates;  ///< activations kept when it ends
-  Bytes releases;   ///< activations given back when it ends
+  Bytes releases;   ///< activations freed when it ends
   bool operator==(const Template&) const = default;
 };
 
@@ -104,15 +104,15 @@ struct CostedOperator {
   bool recomputed = false;  ///< repeats forward work in the backward: hardware FLOPs, not model FLOPs
 };
 
-/// The ranks of one group, as far as they are simulated.
+/// The simulated ranks of one group.
 struct Communicator {
   std::string name;  ///< "tp", "dp stage 3"
   GroupPlacement placement;
-  std::vector<std::int32_t> members;  ///< indices into StepGraph::ranks, ascending; a class stands there once
+  std::vector<std::int32_t> members;  ///< indices into StepGraph::ranks, ascending; one for each class
 };
 
 /// A collective that templates call. Members call it in the same order; calls are matched by that order.
-/// A communicator is used by one stream of each member only, as NCCL wants it.
+/// A communicator is used by one stream of each member only, as NCCL requires.
 struct CostedCollective {
   Traffic traffic = Traffic::tensor_parallel;
   std::int32_t slot = 0;  ///< of Rank::communicators
@@ -120,8 +120,8 @@ struct CostedCollective {
   CollectiveCost cost;
 };
 
-/// A message between two pipeline ranks. Sender and receiver name their own end of the channel; `Rank::channels` says
-/// which end of which rank is the other one. Messages of a channel are told apart by their micro-batch.
+/// A message between two pipeline ranks. Sender and receiver name their own end of the channel; Rank::channels has the
+/// other end. The micro-batch identifies a message of a channel.
 struct Message {
   std::int32_t channel = -1;  ///< index into Rank::channels
   Bytes size;
@@ -142,23 +142,23 @@ struct ChannelEnd {
   bool operator==(const ChannelEnd&) const = default;
 };
 
-/// Slowness of a rank whose operations take what their templates say; a fixed-point number, so that what a slow rank
-/// takes does not depend on how its operations are summed up.
-inline constexpr std::int32_t kFullSpeed = 1 << 20;
+/// The slowdown of a rank whose operations take as long as their templates say. A fixed-point number, so that the
+/// time of a slow rank does not depend on the order in which its operations are summed.
+inline constexpr std::int32_t kNoSlowdown = 1 << 20;
 
-/// `duration` x slowness / kFullSpeed, rounded to the nearest picosecond, halves up: exact for any duration >= 0.
-constexpr Duration slowed(Duration duration, std::int32_t slowness) {
+/// `duration` x slowdown / kNoSlowdown, rounded to the nearest picosecond, halves up: exact for any duration >= 0.
+constexpr Duration scale_duration(Duration duration, std::int32_t slowdown) {
   const std::int64_t whole = duration.picoseconds >> 20;
-  const std::int64_t rest = duration.picoseconds & (kFullSpeed - 1);
-  return {whole * slowness + ((rest * slowness + kFullSpeed / 2) >> 20)};
+  const std::int64_t rest = duration.picoseconds & (kNoSlowdown - 1);
+  return {whole * slowdown + ((rest * slowdown + kNoSlowdown / 2) >> 20)};
 }
 
 /// One simulated rank: itself, or the representative of `multiplicity` ranks that do the same.
 struct Rank {
   std::int32_t representative = 0;  ///< global rank number
   std::int32_t multiplicity = 1;
-  /// Time of each compute operation of its compute stream, relative to the template's: see slowed().
-  std::int32_t slowness = kFullSpeed;
+  /// Time of each operation of its compute stream, relative to the template's: see scale_duration().
+  std::int32_t slowdown = kNoSlowdown;
   std::int32_t pp_rank = 0;
   std::int32_t program = 0;                 ///< index into StepGraph::programs
   std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators; -1: alone

@@ -8,14 +8,15 @@
 namespace tracecast {
 namespace {
 
-/// Tiled overlap cuts a collective into pieces that run beside the multiplication next to it; this share of its size stays
-/// exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps
+/// Tiled overlap cuts a collective into pieces that run during the adjacent multiplication; this share of its size
+/// stays exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps
 /// (docs/references.md#tp-overlap).
 constexpr double kTiledExposedShare = 0.41;
 
-/// Host time of an all-reduce in eager mode, in place: one call of the communication library, where an operator is Python and
-/// several kernels. Fitted on vTrain's small models, which the host bounds: those with tensor parallelism are met as those
-/// without, within 2 %; with the time of an operator (80 us) they come out 10 to 20 % slower.
+/// Host time of an all-reduce in eager mode, in place: one call of the communication library, where an operator is
+/// Python and several kernels. Fitted on vTrain's small models, which the host bounds: with and without tensor
+/// parallelism the error is at most 2 %; with the time of an operator (80 us) models with tensor parallelism are
+/// forecast 10 to 20 % too slow.
 using namespace literals;
 constexpr Duration kAllReduceCall = 25_us;
 
@@ -39,27 +40,25 @@ std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
   return index;
 }
 
-std::int32_t CostTable::collective_index(Traffic traffic, Slot slot, const CollectiveCall& call) {
-  const GroupPlacement& group = placement(slot);
-  if (group.ranks <= 1) return -1;
-  const auto slot_index = static_cast<std::int32_t>(slot);
-  const CallKey key{slot_index, numbers_[static_cast<std::size_t>(slot)], traffic, call};
+std::int32_t CostTable::collective_index(const GroupCall& what) {
+  const GroupPlacement& group = placement(what.slot);
+  TRACECAST_ASSERT(group.ranks > 1, "a collective needs a group of at least two");
+  const auto slot = static_cast<std::int32_t>(what.slot);
+  const CallKey key{slot, numbers_[static_cast<std::size_t>(slot)], what.traffic, what.call};
   const auto [found, added] = collectives_.try_emplace(key, static_cast<std::int32_t>(graph_.collectives.size()));
-  if (added) graph_.collectives.push_back({traffic, slot_index, call, network_.cost(call, group)});
+  if (added) graph_.collectives.push_back({what.traffic, slot, what.call, network_.cost(what.call, group)});
   return found->second;
 }
 
-std::int32_t CostTable::fixed_index(Traffic traffic, Slot slot, const CollectiveCall& call,
-                                    const CollectiveCost& cost) {
-  const auto slot_index = static_cast<std::int32_t>(slot);
-  for (std::size_t i = 0; i < graph_.collectives.size(); ++i) {
-    const CostedCollective& known = graph_.collectives[i];
-    if (known.traffic == traffic && known.slot == slot_index && known.call == call &&
-        known.cost.duration == cost.duration)
-      return static_cast<std::int32_t>(i);
-  }
-  graph_.collectives.push_back({traffic, slot_index, call, cost});
-  return static_cast<std::int32_t>(graph_.collectives.size()) - 1;
+std::int32_t CostTable::fixed_index(const GroupCall& what, const CollectiveCost& cost) {
+  const auto slot = static_cast<std::int32_t>(what.slot);
+  const auto found = std::find_if(graph_.collectives.begin(), graph_.collectives.end(), [&](const auto& known) {
+    return known.traffic == what.traffic && known.slot == slot && known.call == what.call &&
+           known.cost.duration == cost.duration;
+  });
+  const auto index = static_cast<std::int32_t>(found - graph_.collectives.begin());
+  if (found == graph_.collectives.end()) graph_.collectives.push_back({what.traffic, slot, what.call, cost});
+  return index;
 }
 
 TemplateWriter::TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor)
@@ -107,16 +106,13 @@ void TemplateWriter::mark_as(EventRef rank_event) {
   out_.ops[static_cast<std::size_t>(last_compute_)].records = rank_event;
 }
 
-EventRef TemplateWriter::collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call,
-                                    std::vector<EventRef> after, EventRef records) {
-  const std::int32_t index = table_.collective_index(traffic, slot, call);
-  TRACECAST_ASSERT(index >= 0, "a collective needs a group of at least two");
-  return issue(lane, index, std::move(after), records);
+EventRef TemplateWriter::collective(const GroupCall& what, std::vector<EventRef> after, EventRef records) {
+  return issue(what.lane, table_.collective_index(what), std::move(after), records);
 }
 
-EventRef TemplateWriter::fixed(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call,
-                               const CollectiveCost& cost, std::vector<EventRef> after, EventRef records) {
-  return issue(lane, table_.fixed_index(traffic, slot, call, cost), std::move(after), records);
+EventRef TemplateWriter::fixed(const GroupCall& what, const CollectiveCost& cost, std::vector<EventRef> after,
+                               EventRef records) {
+  return issue(what.lane, table_.fixed_index(what, cost), std::move(after), records);
 }
 
 EventRef TemplateWriter::issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records) {
@@ -182,7 +178,7 @@ Slot TemplateWriter::slot(Traffic traffic) {
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
   const auto start = [this](const Work& w) {
-    return collective(lane(w.traffic), w.traffic, slot(w.traffic), w.call, {mark()});
+    return collective({lane(w.traffic), w.traffic, slot(w.traffic), w.call}, {mark()});
   };
   switch (work.kind) {
     case Work::Kind::compute:

@@ -13,8 +13,8 @@
 
 namespace tracecast {
 
-/// The streams of a rank, in the order of StepGraph::streams. Schedules with two chunks going opposite ways get their own
-/// four point-to-point streams per chunk; see pipeline_stream().
+/// The streams of a rank, in the order of StepGraph::streams. From `pipeline` on come the point-to-point streams:
+/// four, or four per chunk (pipeline_messages.hpp).
 enum class Lane : StreamId {
   compute,
   tensor,
@@ -46,7 +46,7 @@ enum class Slot : std::int32_t {
   mirror,
   resharded,  ///< smaller groups that parameters are resharded to after the forward
   expert_resharded,
-  alone  ///< the rank itself: transfers that meet nobody, of a duration of their own
+  alone  ///< the rank itself: transfers of fixed duration without other members
 };
 inline constexpr int kSlots = 14;
 
@@ -54,8 +54,16 @@ inline constexpr int kSlots = 14;
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };
 inline std::int32_t channel(int chunk, ChannelSide side) { return 4 * chunk + static_cast<std::int32_t>(side); }
 
-/// Where the communicators of one rank lie: numbers of placements (Placements::of) by slot.
+/// Placements of the communicators of one rank: numbers (Placements::of) by slot.
 using SlotPlacements = std::array<std::int32_t, kSlots>;
+
+/// A collective of a rank: its stream, its purpose, its group, and what is called.
+struct GroupCall {
+  Lane lane;
+  Traffic traffic;
+  Slot slot;
+  CollectiveCall call;
+};
 
 /// Costs of the operations that templates are made of: looked up once per distinct operator or call, GPU and placement.
 class CostTable {
@@ -64,15 +72,16 @@ class CostTable {
   CostTable(StepGraph& graph, std::vector<const Costs*> costs, const NetworkModel& network)
       : graph_(graph), costs_(std::move(costs)), network_(network) {}
 
-  /// What follows is for ranks with GPU number `gpu` whose communicators lie so. `placements[slot]` is number `numbers[slot]`.
+  /// From now on, costs are of ranks with GPU number `gpu` and these placements; `placements[slot]` has
+  /// `numbers[slot]`.
   void select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements);
 
   /// Index into StepGraph::operators.
   std::int32_t operator_index(const Operator& op, bool recomputed);
-  /// Index into StepGraph::collectives; -1 when the group has one member.
-  std::int32_t collective_index(Traffic traffic, Slot slot, const CollectiveCall& call);
-  /// The same for a transfer whose cost does not come from the network model.
-  std::int32_t fixed_index(Traffic traffic, Slot slot, const CollectiveCall& call, const CollectiveCost& cost);
+  /// Index into StepGraph::collectives.   Requires a group of at least two ranks
+  std::int32_t collective_index(const GroupCall& what);
+  /// The same for a transfer whose cost does not come from the network model, in a group of any size.
+  std::int32_t fixed_index(const GroupCall& what, const CollectiveCost& cost);
   const GroupPlacement& placement(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
   const Costs& costs() const { return *costs_[static_cast<std::size_t>(gpu_)]; }
 
@@ -100,7 +109,7 @@ class TemplateWriter {
  public:
   TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor);
 
-  /// All of `list`; `gradients` entries are handed to `on_gradients`.
+  /// Writes all of `list`; calls `on_gradients` for its `gradients` entries.
   template <class OnGradients>
   void write(const WorkList& list, OnGradients on_gradients) {
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -115,24 +124,22 @@ class TemplateWriter {
   }
 
   void compute(const Operator& op, bool recomputed = false);
-  /// What follows on the compute stream waits for `event`.
+  /// Makes the compute stream wait for `event` before its next operation.
   void wait(EventRef event);
-  /// An event at the end of what the compute stream has been given so far.
+  /// An event after the last operation of the compute stream so far.
   EventRef mark();
-  /// The same as a rank event, for streams that do not move in step with compute.
+  /// The same as a rank event, for streams that do not advance together with compute.
   void mark_as(EventRef rank_event);
 
-  /// A collective on `lane` after `after`; records `records` (or, when that is none, a local event, which is returned).
-  EventRef collective(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, std::vector<EventRef> after,
-                      EventRef records = {});
+  /// Issues `what` after `after`; records `records`, or if that is none a new local event. Returns the event.
+  EventRef collective(const GroupCall& what, std::vector<EventRef> after, EventRef records = {});
   /// The same with a cost that does not come from the network model; no group is needed.
-  EventRef fixed(Lane lane, Traffic traffic, Slot slot, const CollectiveCall& call, const CollectiveCost& cost,
-                 std::vector<EventRef> after, EventRef records = {});
+  EventRef fixed(const GroupCall& what, const CollectiveCost& cost, std::vector<EventRef> after, EventRef records = {});
   void transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after, EventRef records);
-  /// An event of this template's own, to be recorded by one of its operations.
+  /// A new local event, to be recorded by one operation of this template.
   EventRef new_local_event();
   void host_sync(EventRef after);
-  /// Makes the compute stream wait for what `wait` still holds. Call at the end.
+  /// Makes the compute stream wait for the events of the last wait() calls. Call at the end.
   void finish();
 
  private:

@@ -1,5 +1,5 @@
 /// \file
-/// Who sends what in a step: the collectives and messages of one rank's program, counted.
+/// The traffic of a step: the collectives and messages of one rank's program, counted.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ class Serialiser {
     if (!source.ops.empty() && source.ops.front().stream != kComputeStream) ops_.push_back(Op{});
     for (const Op& op : source.ops) {
       add(op);
-      // The compute stream waits for each transfer by itself, so that each one's waiting and moving is told apart.
+      // The compute stream waits for each transfer separately, so that wait time and transfer time are recorded for
+      // each.
       if (op.stream != kComputeStream) add(Op{});
     }
   }

@@ -183,7 +183,7 @@ class RankWriter {
     if (op.payload < 0) return void(node.name = part.name + " wait");
     const Operator& what = graph_.operators[static_cast<std::size_t>(op.payload)].op;
     node.name = fmt::format("{} {} ({})", what.name, to_string(what.pass), part.name);
-    if (op.stream == kComputeStream) node.duration = slowed(op.duration, rank_.slowness);
+    if (op.stream == kComputeStream) node.duration = scale_duration(op.duration, rank_.slowdown);
     count(node, static_cast<std::uint64_t>(flops(what).count),
           static_cast<std::uint64_t>(compulsory_traffic(what).count));
   }

@@ -56,7 +56,7 @@ class OneRank {
       : from_(from),
         plan_(one_stage_plan(from.scenario, layout, dp)),
         schedule_(make_schedule("1f1b", {.ranks = 1, .microbatches = 1}).value()),
-        context_(from.scenario.model, plan_, schedule_, from.scenario.cluster, {&from.costs}, from.network) {
+        context_({from.scenario.model, plan_, schedule_, from.scenario.cluster, from.costs, from.network}) {
     RankKind kind;
     kind.slots.fill(context_.placements.alone());
     for (const Slot slot : slots)
@@ -115,8 +115,9 @@ PassTime unit_traffic(const OneRank& rank, int unit) {
   if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return time;  // fills buckets of several units
   const std::int64_t size = element_size(plan.training.grad_reduce_dtype);
   time.backward =
-      rank.collective(Collective::reduce_scatter, Slot::gradients, Bytes{bucket.trained_dense * size}) +
-      rank.collective(Collective::reduce_scatter, Slot::expert_gradients, Bytes{bucket.trained_expert * size});
+      rank.collective(Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}) +
+      rank.collective(Collective::reduce_scatter, Slot::expert_gradients,
+                      Bytes{bucket.parameters.trained_experts * size});
   return time;
 }
 

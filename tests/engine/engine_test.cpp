@@ -239,21 +239,21 @@ TEST_CASE("engine: a slow rank's operations are rounded one by one", "[oracle][e
   // 1.5 x 3 ps is 4.5, rounded up to 5; three of them are 15, not round(1.5 x 9) = 14. Transfers are not slower.
   const std::vector<Op> ops{compute(3_ps), compute(3_ps), compute(3_ps), collective(1, 10_ps, {}, {})};
   StepGraph graph = graph_of({ops});
-  graph.ranks[0].slowness = 3 * kFullSpeed / 2;
+  graph.ranks[0].slowdown = 3 * kNoSlowdown / 2;
   CHECK(simulate(graph).value().ranks[0].compute == 15_ps);
   const Timeline traced = simulate(graph, {true}).value();
   CHECK(traced.ranks[0].compute == 15_ps);
   CHECK(traced.spans[0].end == 5_ps);
   CHECK(traced.spans[2].end == 15_ps);
   CHECK(traced.spans[3].end == 10_ps);
-  CHECK(slowed(1'000'000_s, 3 * kFullSpeed) == 3'000'000_s);
-  CHECK(slowed(7_ps, kFullSpeed) == 7_ps);
+  CHECK(scale_duration(1'000'000_s, 3 * kNoSlowdown) == 3'000'000_s);
+  CHECK(scale_duration(7_ps, kNoSlowdown) == 7_ps);
 }
 
 TEST_CASE("engine: the host of a slow rank issues as fast as any", "[oracle][engine]") {
   // Kernels of 2 us take 3 on this rank, and 4 to issue: the last of five is issued at 20 and ends at 23.
   StepGraph graph = graph_of({std::vector<Op>(5, compute(2_us, 4_us))});
-  graph.ranks[0].slowness = 3 * kFullSpeed / 2;
+  graph.ranks[0].slowdown = 3 * kNoSlowdown / 2;
   for (const bool spans : {false, true}) CHECK(simulate(graph, {spans}).value().step_time == 23_us);
 }
 
@@ -262,7 +262,7 @@ TEST_CASE("engine: the slowest member of a group decides, with spans and without
   first.records = local(0);
   StepGraph graph =
       graph_of({{first, collective(1, 5_ps, {local(0)}, {})}, {first, collective(1, 5_ps, {local(0)}, {})}});
-  graph.ranks[1].slowness = 2 * kFullSpeed;
+  graph.ranks[1].slowdown = 2 * kNoSlowdown;
   for (const bool spans : {false, true}) {
     const Timeline t = simulate(graph, {spans}).value();
     CHECK(t.step_time == 25_ps);

@@ -197,7 +197,7 @@ TEST_CASE("fused runs: a collective of several ranks, or on shared links, is not
   CHECK(engine::find_local_streams(graph, nullptr).local[kTensor]);
   for (Communicator& each : graph.communicators) each.members = {0, 1};
   CHECK_FALSE(engine::find_local_streams(graph, nullptr).local[kTensor]);
-  graph.ranks.front().slowness = 2 * kFullSpeed;
+  graph.ranks.front().slowdown = 2 * kNoSlowdown;
   CHECK_FALSE(engine::find_local_streams(graph, nullptr).fuses);
 }
 

@@ -70,5 +70,6 @@ TEST_CASE("classes: news travels along a chain of partners", "[classes]") {
 TEST_CASE("classes: every rank alone, when that is asked for", "[classes]") {
   const RankClasses classes = every_rank(grid());
   CHECK(classes.first.size() == 16);
-  CHECK(classes.group_class[1] == std::vector<std::int32_t>{0, 1, 2, 3});
+  CHECK(classes.group_class[1] == std::vector<std::int32_t>{4, 5, 6, 7});
+  CHECK(classes.group_classes == 8);
 }

@@ -27,30 +27,29 @@ struct Example {
   }
 };
 
-TEST_CASE("Links are of one class when users of the same classes cross them with the same weights",
-          "[graph][folding]") {
-  const Example example;
-  std::int32_t count = 0;
-  const std::vector<std::int32_t> classes = link_classes(example.users, example.user_class, example.capacities, count);
-  CHECK(classes == std::vector<std::int32_t>{0, 1, 0, 1});
-  CHECK(count == 2);
-  CHECK(loads_agree(example.users, example.user_class, classes, example.capacities));
+std::optional<CrossedLinks> classes_of(const Example& example) {
+  return link_classes(example.users, example.user_class, 2, example.capacities);
 }
 
-TEST_CASE("A partition that is not stable is refused", "[graph][folding]") {
-  const std::vector<std::int32_t> classes{0, 1, 0, 1};
-  const Example example;
-  SECTION("links of one class and two capacities") {
-    CHECK_FALSE(loads_agree(example.users, example.user_class, classes, {100, 200, 101, 200}));
+TEST_CASE("Links are of one class when users of the same classes cross them with the same weights",
+          "[graph][folding]") {
+  const std::optional<CrossedLinks> classes = classes_of(Example());
+  REQUIRE(classes);
+  CHECK(classes->of == std::vector<std::int32_t>{0, 1, 0, 1});
+  CHECK(classes->count == 2);
+}
+
+TEST_CASE("Classes of users that links set apart are not stable", "[graph][folding]") {
+  SECTION("their links have two capacities") {
+    Example example;
+    example.capacities[2] = 101;
+    CHECK_FALSE(classes_of(example));
   }
-  SECTION("users of one class with two weights") {
-    CHECK_FALSE(loads_agree(Example(8).users, example.user_class, classes, example.capacities));
-  }
-  SECTION("users of one class that cross links of two") {
-    CHECK_FALSE(loads_agree(example.users, example.user_class, {0, 1, 2, 3}, example.capacities));
-  }
-  SECTION("links of one class that users of two classes cross") {
-    CHECK_FALSE(loads_agree(example.users, {0, 1, 0, 2}, classes, example.capacities));
+  SECTION("they have two weights") { CHECK_FALSE(classes_of(Example(8))); }
+  SECTION("one of them crosses two links") {
+    Example example;
+    example.user_class = {0, 0, 1, 1};
+    CHECK_FALSE(classes_of(example));
   }
 }
 
@@ -64,13 +63,13 @@ TEST_CASE("A folded link bears what all copies of a transfer put on one link", "
   CHECK(folded[1] == std::vector<std::vector<LinkWeight>>{{{0, 3}}, {{0, 4}}});
 }
 
-TEST_CASE("Links that one transfer at a time loads are left out", "[graph][folding]") {
+TEST_CASE("Links that at most one transfer at a time loads are dropped", "[graph][folding]") {
   LinkUsers users;
   const std::int32_t weights = users.number_of({1});
   users.add({{0, weights}, {1, weights}});
   users.add({{1, weights}, {2, weights}});
   users.add({{3, weights}});
-  users.leave_unshared_out(4, {1, 1, 2});  // the third has two transfers that can be in flight together
+  users.drop_unshared_links(4, {1, 1, 2});  // the third has two transfers that can be in flight together
   CHECK(std::vector(users.begin(0), users.end(0)) == std::vector<LinkUsers::Load>{{1, weights}});
   CHECK(std::vector(users.begin(1), users.end(1)) == std::vector<LinkUsers::Load>{{1, weights}});
   CHECK(std::vector(users.begin(2), users.end(2)) == std::vector<LinkUsers::Load>{{3, weights}});

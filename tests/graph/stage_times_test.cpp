@@ -73,7 +73,7 @@ TEST_CASE("times of stages: both parts of a backward are the whole, whatever the
   const Plan plan = *make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   const Costs costs(scenario.profile);
   const auto network = make_analytic_network(scenario.cluster, scenario.profile.architecture);
-  const StepGraph graph = build_step_graph(scenario.model, plan, plain.schedule, scenario.cluster, costs, *network, {});
+  const StepGraph graph = build_step_graph({scenario.model, plan, plain.schedule, scenario.cluster, costs, *network});
   int backwards = 0;
   for (std::size_t rank = 0; rank < graph.programs.size(); ++rank) {
     const StageTime& stage = plain.times.stages[rank];

@@ -1,4 +1,4 @@
-#include "sim/graph/side_by_side.hpp"
+#include "sim/graph/merge_jobs.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -25,7 +25,7 @@ Scenario job(int tp, int pp, int dp, double oversubscription) {
 TEST_CASE("Two jobs in one graph that meet nowhere take what each takes alone", "[differential][graph]") {
   const ForecastRun first = *forecast(job(2, 2, 4, 1));
   const ForecastRun second = *forecast(job(4, 4, 2, 1));
-  const StepGraph both = side_by_side(first.graph, second.graph);
+  const StepGraph both = merge_jobs(first.graph, second.graph);
   CHECK(both.total_ranks() == 48);
   const Result<Timeline> timeline = simulate(both);
   REQUIRE(timeline);

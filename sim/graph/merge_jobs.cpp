@@ -1,4 +1,4 @@
-#include "sim/graph/side_by_side.hpp"
+#include "sim/graph/merge_jobs.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-/// How far the numbers of the second job move up.
+/// Added to the numbers of the second job.
 struct Offsets {
   explicit Offsets(const StepGraph& first)
       : templates(size(first.templates)),
@@ -73,7 +73,7 @@ void append(List& to, const List& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-/// The event of the same purpose `step` steps later, where micro-batches are numbered on from step to step.
+/// The event of the same purpose `step` steps later, with micro-batch numbers that continue from step to step.
 void move_on(EventRef& event, const StepGraph& one, std::int32_t step) {
   if (event.none() || event.local()) return;
   event.base += step * (one.rank_events - event.stride * one.microbatches);
@@ -103,7 +103,7 @@ StepGraph repeated(StepGraph graph, int steps) {
   return graph;
 }
 
-StepGraph side_by_side(StepGraph first, const StepGraph& second) {
+StepGraph merge_jobs(StepGraph first, const StepGraph& second) {
   const Offsets by(first);
   for (std::size_t i = first.streams.size(); i < second.streams.size(); ++i) first.streams.push_back(second.streams[i]);
   first.rank_events = std::max(first.rank_events, second.rank_events);

@@ -1,0 +1,269 @@
+#include "sim/graph/attention.hpp"
+
+#include <algorithm>
+
+#include "sim/graph/norm.hpp"
+
+namespace tracecast {
+namespace {
+
+// Unfused: to fp32, complex product, to 16 bit.
+constexpr Moved kFusedRope{4, 4};
+constexpr Moved kUnfusedRope{20, 20};
+
+// ---- Shapes
+// ----------------------------------------------------------------------------------------------------------
+
+std::int64_t heads(const LayerShape& s) { return s.model.num_attention_heads / s.tp; }
+std::int64_t kv_heads(const LayerShape& s) { return std::max<std::int64_t>(1, s.model.num_query_groups / s.tp); }
+std::int64_t qk_dim(const LayerShape& s) {
+  return s.model.latent_attention ? s.model.latent_attention->nope_dim + s.model.latent_attention->rope_dim
+                                  : s.model.head_dim;
+}
+std::int64_t v_dim(const LayerShape& s) {
+  return s.model.latent_attention ? s.model.latent_attention->v_dim : s.model.head_dim;
+}
+std::int64_t micro_batch(const LayerShape& s) { return s.training.micro_batch_size; }
+std::int64_t sequence(const LayerShape& s) { return s.training.seq_length; }
+int context_ranks(const LayerShape& s) { return s.plan.parallel.cp; }
+/// Columns of queries, keys and values together.
+std::int64_t qkv_width(const LayerShape& s) { return heads(s) * qk_dim(s) + kv_heads(s) * (qk_dim(s) + v_dim(s)); }
+/// Encoder layers see the whole sequence, decoder layers the tokens so far.
+bool is_causal(const LayerShape& s) { return s.layer >= s.model.encoder_layers; }
+
+AttentionShape core_shape(const LayerShape& s, std::int64_t q_len, std::int64_t kv_len, bool causal) {
+  return {micro_batch(s),
+          q_len,
+          kv_len,
+          heads(s),
+          s.model.latent_attention ? heads(s) : kv_heads(s),
+          qk_dim(s),
+          v_dim(s),
+          causal,
+          s.model.window(s.layer)};
+}
+
+/// Bytes of the keys and values of one context rank.
+Bytes kv_block(const LayerShape& s) {
+  const std::int64_t kv = s.model.latent_attention ? heads(s) : kv_heads(s);
+  return Bytes{micro_batch(s) * (sequence(s) / context_ranks(s)) * kv * (qk_dim(s) + v_dim(s)) * s.element_bytes};
+}
+
+Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, std::int64_t out, MatrixSplit split) {
+  return tuned(s, {name, in, out, split, s.precision_of(LinearPart::attention)}, "qkv");
+}
+
+// ---- The attention core
+// ----------------------------------------------------------------------------------------------
+
+void write_core(OpWriter& writer, Pass pass, const AttentionShape& operands) {
+  writer.compute(OperatorKind::attention, pass, Precision::bf16, "attention", operands);
+}
+
+/// Both multiplications of each direction, and softmax with mask and dropout over [b, a, s, s] between them.
+void unfused_core(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  const std::int64_t batch = micro_batch(s) * heads(s);
+  const std::int64_t kv = sequence(s);
+  const std::int64_t q = sequence(s) / context_ranks(s);
+  const Precision p = s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+  const auto multiply = [&](const char* name, std::int64_t m, std::int64_t n, std::int64_t k) {
+    writer.compute(OperatorKind::scores, pass, p, name, GemmShape{m, n, k, batch, false});
+  };
+  if (pass == Pass::forward) {
+    multiply("qk", q, kv, qk_dim(s));
+    writer.elementwise(OperatorKind::softmax, pass, "softmax", batch * q * kv, 6 * s.element_bytes);
+    multiply("pv", q, v_dim(s), kv);
+    return;
+  }
+  multiply("d_p", q, kv, v_dim(s));
+  multiply("d_v", kv, v_dim(s), q);
+  writer.elementwise(OperatorKind::softmax, pass, "softmax", batch * q * kv, 8 * s.element_bytes);
+  multiply("d_q", q, qk_dim(s), kv);
+  multiply("d_k", kv, qk_dim(s), q);
+}
+
+/// Keys and values travel around the ring while the block that has arrived is computed. With the zig-zag split every
+/// block but the first costs half of a full one. Backward moves keys, values and their gradients.
+void ring_core(OpWriter& writer, Pass pass, bool causal) {
+  constexpr int kFirstTicket = 10;
+  const LayerShape& s = writer.shape;
+  const std::int64_t q = sequence(s) / context_ranks(s);
+  const Bytes moved = pass == Pass::forward ? kv_block(s) : 2 * kv_block(s);
+  for (int block = 0; block < context_ranks(s); ++block) {
+    const bool more = block + 1 < context_ranks(s);
+    if (more)
+      writer.collective(Traffic::context_parallel, Collective::send_recv, moved, Work::Kind::start,
+                        kFirstTicket + block);
+    write_core(writer, pass, block == 0 || !causal ? core_shape(s, q, q, causal) : core_shape(s, q, q / 2, false));
+    if (more) writer.join(kFirstTicket + block);
+  }
+}
+
+void gathered_core(OpWriter& writer, Pass pass, bool causal) {
+  const LayerShape& s = writer.shape;
+  const Bytes all = kv_block(s) * context_ranks(s);
+  writer.collective(Traffic::context_parallel, Collective::all_gather, all);
+  write_core(writer, pass, core_shape(s, sequence(s) / context_ranks(s), sequence(s), causal));
+  if (pass != Pass::forward) writer.collective(Traffic::context_parallel, Collective::reduce_scatter, all);
+}
+
+/// Ulysses: heads for sequence and back, four exchanges in each direction.
+void head_exchange_core(OpWriter& writer, Pass pass, bool causal) {
+  const LayerShape& s = writer.shape;
+  const std::int64_t cp = context_ranks(s);
+  const std::int64_t rows = micro_batch(s) * (sequence(s) / cp) * s.element_bytes;
+  const Bytes inputs{rows * qkv_width(s)};
+  const Bytes output{rows * heads(s) * v_dim(s)};
+  const bool forward = pass == Pass::forward;
+  writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? inputs : output);
+  AttentionShape operands = core_shape(s, sequence(s), sequence(s), causal);
+  operands.heads = std::max<std::int64_t>(1, operands.heads / cp);
+  operands.kv_heads = std::max<std::int64_t>(1, operands.kv_heads / cp);
+  write_core(writer, pass, operands);
+  writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? output : inputs);
+}
+
+void attention_core(OpWriter& writer, Pass pass, bool causal) {
+  const LayerShape& s = writer.shape;
+  if (!s.training.flash_attention) return unfused_core(writer, pass);
+  if (context_ranks(s) == 1) return write_core(writer, pass, core_shape(s, sequence(s), sequence(s), causal));
+  if (s.plan.parallel.cp_comm_type == ContextExchange::all_gather) return gathered_core(writer, pass, causal);
+  if (s.plan.parallel.cp_comm_type == ContextExchange::a2a) return head_exchange_core(writer, pass, causal);
+  ring_core(writer, pass, causal);
+}
+
+void core_backward(OpWriter& writer, bool causal, bool recompute) {
+  if (recompute) {
+    writer.set_recomputed(true);
+    attention_core(writer, Pass::forward, causal);
+    writer.set_recomputed(false);
+  }
+  attention_core(writer, Pass::backward, causal);
+}
+
+// ---- Attention over the encoder's result
+// -----------------------------------------------------------------------------
+
+Linear cross_query(const LayerShape& s) {
+  return input_projection(s, "cross_q", s.model.hidden_size, heads(s) * qk_dim(s), MatrixSplit::column);
+}
+
+Linear cross_key_value(const LayerShape& s) {
+  return input_projection(s, "cross_kv", s.model.hidden_size, kv_heads(s) * (qk_dim(s) + v_dim(s)),
+                          MatrixSplit::column);
+}
+
+Linear cross_output(const LayerShape& s) {
+  Linear linear = attention_output(s);
+  linear.name = "cross_proj";
+  return linear;
+}
+
+void cross_attention_forward(OpWriter& writer) {
+  norm_forward(writer);
+  gather_sequence(writer);
+  linear_forward(writer, cross_query(writer.shape));
+  gather_sequence(writer);  // the encoder's result
+  linear_forward(writer, cross_key_value(writer.shape));
+  attention_core(writer, Pass::forward, false);
+  linear_forward(writer, cross_output(writer.shape));
+  reduce_partial_sums(writer);
+  residual_forward(writer);
+}
+
+/// The encoder's result gets a gradient from every decoder layer; they are added up.
+void cross_attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
+  const LayerShape& s = writer.shape;
+  residual_backward(writer, part);
+  gather_sequence(writer);
+  row_backward(writer, cross_output(s), part);
+  if (has_input_gradients(part)) core_backward(writer, false, recompute_core);
+  column_backward(writer, cross_key_value(s), part);
+  if (has_input_gradients(part))
+    writer.elementwise(OperatorKind::residual, Pass::backward, "encoder gradient", s.local_tokens * s.model.hidden_size,
+                       3 * s.element_bytes);
+  column_backward(writer, cross_query(s), part);
+  norm_backward(writer, part);
+}
+
+}  // namespace
+
+std::vector<Linear> attention_inputs(const LayerShape& s) {
+  const std::int64_t h = s.model.hidden_size;
+  if (!s.model.latent_attention) return {input_projection(s, "qkv", h, qkv_width(s), MatrixSplit::column)};
+  const LatentAttention& mla = *s.model.latent_attention;
+  std::vector<Linear> list;
+  const auto add = [&](const char* name, std::int64_t in, std::int64_t out, MatrixSplit split) {
+    list.push_back(input_projection(s, name, in, out, split));
+  };
+  if (mla.q_rank > 0) {
+    add("q_down", h, mla.q_rank, MatrixSplit::replicated);
+    add("q_up", mla.q_rank, heads(s) * qk_dim(s), MatrixSplit::column);
+  } else {
+    add("q", h, heads(s) * qk_dim(s), MatrixSplit::column);
+  }
+  add("kv_down", h, mla.kv_rank + mla.rope_dim, MatrixSplit::replicated);
+  add("kv_up", mla.kv_rank, heads(s) * (mla.nope_dim + mla.v_dim), MatrixSplit::column);
+  return list;
+}
+
+Linear attention_output(const LayerShape& s) {
+  const Precision p = s.precision_of(LinearPart::attention);
+  const std::int64_t h = s.model.hidden_size;
+  if (s.gathers_layers())
+    return tuned(s, {"proj", s.model.num_attention_heads * v_dim(s), h / s.tp, MatrixSplit::column, p}, "proj");
+  return tuned(s, {"proj", heads(s) * v_dim(s), h, MatrixSplit::row, p}, "proj");
+}
+
+std::vector<Linear> cross_attention_linears(const LayerShape& s) {
+  if (!s.attends_encoder()) return {};
+  return {cross_query(s), cross_key_value(s), cross_output(s)};
+}
+
+void rope(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (s.model.position != Position::rope) return;
+  const Moved moved = s.training.unfused_elementwise ? kUnfusedRope : widened(kFusedRope, s);
+  writer.elementwise(OperatorKind::rope, pass, "rope", s.tokens * (heads(s) + kv_heads(s)) * qk_dim(s), moved.in(pass));
+}
+
+void qk_norm(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (!s.model.qk_norm) return;
+  writer.elementwise(OperatorKind::norm, pass, "qk_norm", s.tokens * (heads(s) + kv_heads(s)) * qk_dim(s),
+                     pass == Pass::forward ? 2 * s.element_bytes : 3 * s.element_bytes);
+}
+
+void attention_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  norm_forward(writer);
+  gather_sequence(writer);
+  for (const Linear& linear : attention_inputs(s)) linear_forward(writer, linear);
+  qk_norm(writer, Pass::forward);
+  rope(writer, Pass::forward);
+  attention_core(writer, Pass::forward, is_causal(s));
+  gather_result(writer, s.model.num_attention_heads * v_dim(s));
+  linear_forward(writer, attention_output(s));
+  finish_block(writer);
+  residual_forward(writer);
+  if (s.attends_encoder()) cross_attention_forward(writer);
+}
+
+void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
+  const LayerShape& s = writer.shape;
+  if (s.attends_encoder()) cross_attention_backward(writer, part, recompute_core);
+  residual_backward(writer, part);
+  gather_sequence(writer);
+  row_backward(writer, attention_output(s), part);
+  if (has_input_gradients(part)) {
+    core_backward(writer, is_causal(s), recompute_core);
+    rope(writer, Pass::backward);
+    qk_norm(writer, Pass::backward);
+  }
+  const std::vector<Linear> inputs = attention_inputs(s);
+  for (auto linear = inputs.rbegin(); linear != inputs.rend(); ++linear) column_backward(writer, *linear, part);
+  norm_backward(writer, part);
+}
+
+}  // namespace tracecast

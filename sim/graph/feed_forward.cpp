@@ -1,0 +1,67 @@
+#include "sim/graph/feed_forward.hpp"
+
+#include "sim/graph/norm.hpp"
+
+namespace tracecast {
+namespace {
+
+// Separate operators of the framework: activation, product.
+constexpr Moved kUnfusedGate{10, 18};
+
+}  // namespace
+
+int gate_factor(const Model& model) { return model.gated() ? 2 : 1; }
+
+Linear fc1(const LayerShape& s, std::int64_t width) {
+  return tuned(s,
+               {"fc1", s.model.hidden_size, gate_factor(s.model) * width / s.tp, MatrixSplit::column,
+                s.precision_of(LinearPart::mlp)},
+               "fc1");
+}
+
+Linear fc2(const LayerShape& s, std::int64_t width) {
+  const Precision p = s.precision_of(LinearPart::mlp);
+  const std::int64_t h = s.model.hidden_size;
+  if (s.gathers_layers()) return tuned(s, {"fc2", width, h / s.tp, MatrixSplit::column, p}, "fc2");
+  return tuned(s, {"fc2", width / s.tp, h, MatrixSplit::row, p}, "fc2");
+}
+
+void activation(OpWriter& writer, Pass pass, std::int64_t elements) {
+  const LayerShape& s = writer.shape;
+  const bool unfused = s.training.unfused_elementwise && s.model.gated();
+  const Moved moved =
+      unfused ? kUnfusedGate
+              : Moved{(gate_factor(s.model) + 1) * s.element_bytes, (2 * gate_factor(s.model) + 1) * s.element_bytes};
+  writer.elementwise(OperatorKind::activation, pass, s.model.gated() ? "swiglu" : "gelu", elements, moved.in(pass));
+}
+
+std::int64_t dense_activated(const LayerShape& s) {
+  const std::int64_t width = s.model.ffn_hidden_size;
+  return s.tokens * (s.gathers_layers() ? width : width / s.tp);
+}
+
+void dense_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  const std::int64_t width = s.model.ffn_hidden_size;
+  norm_forward(writer);
+  gather_sequence(writer);
+  linear_forward(writer, fc1(s, width));
+  gather_result(writer, gate_factor(s.model) * width);
+  activation(writer, Pass::forward, dense_activated(s));
+  linear_forward(writer, fc2(s, width));
+  finish_block(writer);
+  residual_forward(writer);
+}
+
+void dense_backward(OpWriter& writer, BackwardPart part) {
+  const LayerShape& s = writer.shape;
+  const std::int64_t width = s.model.ffn_hidden_size;
+  residual_backward(writer, part);
+  gather_sequence(writer);
+  row_backward(writer, fc2(s, width), part);
+  if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
+  column_backward(writer, fc1(s, width), part);
+  norm_backward(writer, part);
+}
+
+}  // namespace tracecast

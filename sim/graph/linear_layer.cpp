@@ -1,0 +1,144 @@
+#include "sim/graph/linear_layer.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "sim/plan/fine_tuning.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Rows of the activations that `linear` multiplies.
+std::int64_t rows(const LayerShape& shape, const Linear& linear) {
+  return linear.split == MatrixSplit::replicated ? shape.local_tokens : shape.tokens;
+}
+
+/// Reads 16-bit elements, writes `copies` quantised copies.
+void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies) {
+  const double moved =
+      static_cast<double>(elements) * (quantised_size(Precision::bf16) + copies * quantised_size(precision));
+  writer.compute(OperatorKind::cast, pass, Precision::bf16, std::move(name),
+                 ElementwiseShape{elements, Bytes{std::llround(moved)}});
+}
+
+/// Forward x W^T, or the input gradient dy W: from `from` columns to `to`.
+struct Columns {
+  std::int64_t from;
+  std::int64_t to;
+};
+Columns columns(const Linear& linear, Pass pass) {
+  return pass == Pass::forward ? Columns{linear.in, linear.out} : Columns{linear.out, linear.in};
+}
+
+/// B (A x), added to the matrix's own result; for the input gradient the same backwards.
+void multiply_adapters(OpWriter& writer, const Linear& linear, Pass pass) {
+  if (linear.adapter_rank == 0) return;
+  const bool forward = pass == Pass::forward;
+  const std::int64_t n = rows(writer.shape, linear);
+  const Columns width = columns(linear, pass);
+  writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + (forward ? " lora_a" : " lora_b"),
+                 GemmShape{n, linear.adapter_rank, width.from, 1, false});
+  writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + (forward ? " lora_b" : " lora_a"),
+                 GemmShape{n, width.to, linear.adapter_rank, 1, false});
+  writer.elementwise(OperatorKind::residual, forward ? Pass::forward : Pass::backward, linear.name + " lora_add",
+                     n * width.to, 3 * writer.shape.element_bytes);
+}
+
+/// Pass::forward, or Pass::dgrad for the input gradient.
+void multiply(OpWriter& writer, const Linear& linear, Pass pass) {
+  const std::int64_t n = rows(writer.shape, linear);
+  const Columns width = columns(linear, pass);
+  quantise_weights(writer, linear.name, linear.precision, pass, linear.in * linear.out);
+  quantise(writer, linear.name, linear.precision, pass, n * width.from);
+  writer.compute(OperatorKind::gemm, pass, linear.precision, linear.name, GemmShape{n, width.to, width.from, 1, false});
+  multiply_adapters(writer, linear, pass);
+}
+
+void weight_gradient(OpWriter& writer, const Linear& linear) {
+  const bool fp32 = writer.shape.training.grad_reduce_dtype == Precision::fp32;
+  const std::int64_t n = rows(writer.shape, linear);
+  const auto gemm = [&](const std::string& name, Precision precision, std::int64_t out, std::int64_t in) {
+    writer.compute(OperatorKind::gemm, Pass::wgrad, precision, name, GemmShape{out, in, n, 1, fp32});
+  };
+  if (!linear.frozen) gemm(linear.name, linear.precision, linear.out, linear.in);
+  if (linear.adapter_rank > 0) {
+    gemm(linear.name + " lora_b", Precision::bf16, linear.out, linear.adapter_rank);
+    gemm(linear.name + " lora_a", Precision::bf16, linear.adapter_rank, linear.in);
+  }
+  writer.gradients(linear.trained());
+}
+
+/// What the tensor ranks reduce of the input gradient of a column-parallel layer.
+Bytes input_gradient_message(const LayerShape& shape, const Linear& linear) {
+  return shape.gathers_layers() ? Bytes{shape.tokens * linear.in * shape.element_bytes} : shape.tensor_message();
+}
+
+}  // namespace
+
+Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) {
+  linear.frozen = !shape.trains_weights();
+  if (has_adapter(shape.training, target)) linear.adapter_rank = shape.training.lora_rank;
+  return linear;
+}
+
+void gather_sequence(OpWriter& writer) {
+  if (writer.shape.sequence_parallel)
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather, writer.shape.tensor_message());
+}
+
+void gather_result(OpWriter& writer, std::int64_t width) {
+  const LayerShape& shape = writer.shape;
+  if (shape.gathers_layers())
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather,
+                      Bytes{shape.tokens * width * shape.element_bytes});
+}
+
+void reduce_partial_sums(OpWriter& writer) {
+  if (writer.shape.tp > 1)
+    writer.collective(Traffic::tensor_parallel, writer.shape.reduction(), writer.shape.tensor_message());
+}
+
+void finish_block(OpWriter& writer) {
+  writer.shape.gathers_layers() ? gather_result(writer, writer.shape.model.hidden_size) : reduce_partial_sums(writer);
+}
+
+void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements) {
+  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, 2);
+}
+
+void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass,
+                      std::int64_t elements) {
+  const LayerShape& shape = writer.shape;
+  if (is_narrow(precision) && shape.plan.parallel.zero_stage >= 3 && !shape.training.fp8_param_gather)
+    cast(writer, name + " weight cast", precision, pass, elements, 1);
+}
+
+void linear_forward(OpWriter& writer, const Linear& linear) { multiply(writer, linear, Pass::forward); }
+
+void row_backward(OpWriter& writer, const Linear& linear, BackwardPart part) {
+  if (linear.split == MatrixSplit::column) return column_backward(writer, linear, part);
+  if (has_input_gradients(part)) multiply(writer, linear, Pass::dgrad);
+  if (has_weight_gradients(part)) weight_gradient(writer, linear);
+}
+
+void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) {
+  constexpr int kGather = 1;
+  constexpr int kReduce = 2;
+  const LayerShape& shape = writer.shape;
+  const bool split = linear.split == MatrixSplit::column && shape.tp > 1;
+  const bool weights = has_weight_gradients(part) && (!linear.frozen || linear.adapter_rank > 0);
+  const bool inputs = has_input_gradients(part);
+  const bool gathers = split && shape.sequence_parallel && weights;
+  if (gathers)
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather, shape.tensor_message(), Work::Kind::start,
+                      kGather);
+  if (inputs) multiply(writer, linear, Pass::dgrad);
+  if (split && inputs)
+    writer.collective(Traffic::tensor_parallel, shape.reduction(), input_gradient_message(shape, linear),
+                      Work::Kind::start, kReduce);
+  if (gathers) writer.join(kGather);
+  if (weights) weight_gradient(writer, linear);
+  if (split && inputs) writer.join(kReduce);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,58 @@
+/// \file
+/// Linear layers under tensor parallelism: matrix multiplications of all three passes, casts of narrow operands, LoRA
+/// adapters, and the collectives that join the tensor ranks before and after them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/graph/op_writer.hpp"
+
+namespace tracecast {
+
+/// How a weight matrix is divided over the tensor-parallel group.
+enum class MatrixSplit { column, row, replicated };
+
+/// One weight matrix: out x in per rank.
+struct Linear {
+  std::string name;
+  std::int64_t in = 0;   ///< per rank
+  std::int64_t out = 0;  ///< per rank
+  MatrixSplit split = MatrixSplit::replicated;
+  Precision precision = Precision::bf16;
+  bool tied = false;    ///< shares its matrix with the embedding on this rank, or with another use of the output layer
+  bool frozen = false;  ///< passes gradients on, but has no weight gradient
+  std::int64_t adapter_rank = 0;  ///< of its LoRA adapters (plan/fine_tuning.hpp); 0: none
+  std::int64_t parameters() const { return (tied ? 0 : in * out) + adapters(); }
+  std::int64_t adapters() const { return adapter_rank * (in + out); }
+  std::int64_t trained() const { return (tied || frozen ? 0 : in * out) + adapters(); }
+};
+
+/// `linear`, frozen and with adapters as the training settings want it for `target` ("qkv", "proj", "fc1", "fc2").
+Linear tuned(const LayerShape& shape, Linear linear, const std::string& target);
+
+/// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence.
+void gather_sequence(OpWriter& writer);
+/// With gathers_layers(): gathers the [T, width] result of a linear layer, or of attention.
+void gather_result(OpWriter& writer, std::int64_t width);
+/// Adds up the [T, h] partial sums of a row-parallel layer.
+void reduce_partial_sums(OpWriter& writer);
+/// The end of attention or feed-forward: sums of the row-parallel layer, or with gathers_layers() all columns.
+void finish_block(OpWriter& writer);
+
+/// 8-bit and 4-bit operands are quantised from 16 bit, together with the transposed copy that the weight gradient
+/// needs: 2 bytes read, both copies with their scales written. Nothing for wider operands.
+void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+/// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
+/// are made once per step (end_of_step.hpp).
+void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+
+void linear_forward(OpWriter& writer, const Linear& linear);
+/// Backward of the second layer of a pair. Row-parallel: its output gradient has been gathered; the input gradient
+/// needs no reduction. With gathers_layers() it is a column-parallel one.
+void row_backward(OpWriter& writer, const Linear& linear, BackwardPart part);
+/// Backward of a column-parallel layer. The input is gathered again during the computation of the input gradient,
+/// which is reduced during the computation of the weight gradient.
+void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part);
+
+}  // namespace tracecast

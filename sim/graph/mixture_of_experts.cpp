@@ -1,0 +1,252 @@
+#include "sim/graph/mixture_of_experts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "sim/base/integers.hpp"
+#include "sim/graph/feed_forward.hpp"
+#include "sim/graph/norm.hpp"
+#include "sim/plan/expert_routing.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Tickets of exchanges in flight; those of other traffic are below.
+constexpr int kDispatch = 1000;
+constexpr int kReturn = 2000;
+
+// ---- Shapes
+// ----------------------------------------------------------------------------------------------------------
+
+std::int64_t scaled(std::int64_t tokens, double factor) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens) * factor));
+}
+
+const MixtureOfExperts& moe(const LayerShape& s) { return *s.model.moe; }
+int expert_tensor_ranks(const LayerShape& s) { return s.plan.parallel.etp > 0 ? s.plan.parallel.etp : s.tp; }
+int chunks(const LayerShape& s) { return s.plan.parallel.moe_chunks; }
+std::int64_t local_experts(const LayerShape& s) {
+  return std::max<std::int64_t>(1, moe(s).experts / s.plan.parallel.ep);
+}
+std::int64_t expert_width(const LayerShape& s) { return moe(s).ffn_hidden / expert_tensor_ranks(s); }
+
+/// Token copies that one rank sends: tensor ranks hold different tokens only with sequence parallelism.
+std::int64_t routed_tokens(const LayerShape& s) { return s.local_tokens * moe(s).topk; }
+
+/// Token copies that the experts of the fullest rank work on: those of all expert-tensor ranks together.
+std::int64_t expert_tokens(const LayerShape& s) {
+  return scaled(routed_tokens(s) * (s.sequence_parallel ? expert_tensor_ranks(s) : 1), expert_load(s.training));
+}
+
+/// What one exchange moves: a copy of a token per expert, or with DeepEP per node (inside one node: per rank).
+Bytes exchange_size(const LayerShape& s, Precision precision) {
+  double copies = moe(s).topk;
+  if (s.plan.parallel.moe_dispatcher == MoeDispatcher::deepep) {
+    MixtureOfExperts anywhere = moe(s);
+    anywhere.routing_groups = 0;
+    copies = s.expert_nodes > 1 ? nodes_reached(moe(s), s.expert_nodes) : nodes_reached(anywhere, s.plan.parallel.ep);
+  }
+  const std::int64_t sent = scaled(s.local_tokens, copies * expert_load(s.training));
+  return Bytes{sent * s.model.hidden_size * element_size(precision)};
+}
+
+Linear router(const LayerShape& s) {
+  return tuned(s, {"router", s.model.hidden_size, moe(s).experts, MatrixSplit::replicated, Precision::bf16}, "");
+}
+
+Linear shared_fc1(const LayerShape& s) {
+  Linear linear = fc1(s, moe(s).shared_ffn_hidden);
+  linear.name = "shared_fc1";
+  return linear;
+}
+
+Linear shared_fc2(const LayerShape& s) {
+  Linear linear = fc2(s, moe(s).shared_ffn_hidden);
+  linear.name = "shared_fc2";
+  return linear;
+}
+
+std::int64_t shared_activated(const LayerShape& s) { return s.tokens * moe(s).shared_ffn_hidden / s.tp; }
+
+// ---- Exchanges
+// -------------------------------------------------------------------------------------------------------
+
+/// Expert-tensor ranks work on the same tokens.
+void gather_expert_tokens(OpWriter& writer, Precision precision) {
+  const LayerShape& s = writer.shape;
+  if (s.sequence_parallel && expert_tensor_ranks(s) > 1)
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather,
+                      Bytes{expert_tokens(s) * s.model.hidden_size * element_size(precision)} / chunks(s));
+}
+
+void reduce_expert_tokens(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  if (expert_tensor_ranks(s) > 1)
+    writer.collective(Traffic::tensor_parallel, s.reduction(),
+                      Bytes{expert_tokens(s) * s.model.hidden_size * s.element_bytes} / chunks(s));
+}
+
+/// Runs `experts` on every chunk of the tokens between its dispatch and its return. They overlap with the exchanges
+/// of other chunks; `overlapped` overlaps with the first dispatch.
+void exchange_tokens(OpWriter& writer, const std::function<void()>& experts,
+                     const std::function<void()>& overlapped = {}) {
+  const LayerShape& s = writer.shape;
+  const bool exchanges = s.plan.parallel.ep > 1;
+  const auto start = [&](Precision moved, int ticket) {
+    if (exchanges)
+      writer.collective(Traffic::expert_parallel, Collective::all_to_all, exchange_size(s, moved) / chunks(s),
+                        Work::Kind::start, ticket);
+  };
+  const auto finish = [&](int ticket) {
+    if (exchanges) writer.join(ticket);
+  };
+  const Precision to_experts = s.training.moe_dispatch_dtype;
+  const Precision back = s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+  start(to_experts, kDispatch);
+  if (overlapped) overlapped();
+  for (int chunk = 0; chunk < chunks(s); ++chunk) {
+    finish(kDispatch + chunk);
+    if (chunk + 1 < chunks(s)) start(to_experts, kDispatch + chunk + 1);
+    gather_expert_tokens(writer, to_experts);
+    experts();
+    reduce_expert_tokens(writer);
+    start(back, kReturn + chunk);
+  }
+  for (int chunk = 0; chunk < chunks(s); ++chunk) finish(kReturn + chunk);
+}
+
+void permute(OpWriter& writer, Pass pass, const std::string& name) {
+  writer.elementwise(OperatorKind::permute, pass, name, routed_tokens(writer.shape) * writer.shape.model.hidden_size,
+                     2 * writer.shape.element_bytes);
+}
+
+// ---- Experts
+// ---------------------------------------------------------------------------------------------------------
+
+/// One multiplication of every local expert, on one of `parts` parts of the tokens.
+void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts) {
+  const LayerShape& s = writer.shape;
+  const Precision precision = s.precision_of(LinearPart::experts);
+  const std::int64_t experts = local_experts(s);
+  const std::int64_t rows = ceil_div(expert_tokens(s), parts);
+  const std::int64_t per_expert = ceil_div(rows, experts);
+  const bool wgrad = pass == Pass::wgrad;
+  const GemmShape operands =
+      wgrad                 ? GemmShape{out, in, per_expert, experts, s.training.grad_reduce_dtype == Precision::fp32}
+      : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
+                            : GemmShape{per_expert, out, in, experts, false};
+  if (!wgrad) {
+    quantise_weights(writer, name, precision, pass, out * in * experts);
+    quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in));
+  }
+  writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
+}
+
+void grouped_fc1(OpWriter& writer, Pass pass, int parts) {
+  const LayerShape& s = writer.shape;
+  grouped(writer, pass, "expert_fc1", gate_factor(s.model) * expert_width(s), s.model.hidden_size, parts);
+}
+
+void grouped_fc2(OpWriter& writer, Pass pass, int parts) {
+  grouped(writer, pass, "expert_fc2", writer.shape.model.hidden_size, expert_width(writer.shape), parts);
+}
+
+void activate_chunk(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  activation(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
+}
+
+void shared_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  if (moe(s).shared_ffn_hidden == 0) return;
+  gather_sequence(writer);
+  linear_forward(writer, shared_fc1(s));
+  activation(writer, Pass::forward, shared_activated(s));
+  linear_forward(writer, shared_fc2(s));
+  reduce_partial_sums(writer);
+}
+
+void shared_backward(OpWriter& writer, BackwardPart part) {
+  const LayerShape& s = writer.shape;
+  if (moe(s).shared_ffn_hidden == 0) return;
+  gather_sequence(writer);
+  row_backward(writer, shared_fc2(s), part);
+  if (has_input_gradients(part)) activation(writer, Pass::backward, shared_activated(s));
+  column_backward(writer, shared_fc1(s), part);
+}
+
+void routed_backward(OpWriter& writer, BackwardPart part, const std::function<void()>& overlapped) {
+  const int parts = chunks(writer.shape);
+  const bool weights = has_weight_gradients(part) && writer.shape.trains_weights();
+  permute(writer, Pass::backward, "unpermute");
+  const auto experts = [&] {
+    grouped_fc2(writer, Pass::dgrad, parts);
+    if (weights) grouped_fc2(writer, Pass::wgrad, parts);
+    activate_chunk(writer, Pass::backward);
+    grouped_fc1(writer, Pass::dgrad, parts);
+    if (weights) grouped_fc1(writer, Pass::wgrad, parts);
+  };
+  exchange_tokens(writer, experts, overlapped);
+  permute(writer, Pass::backward, "permute");
+}
+
+}  // namespace
+
+std::int64_t routed_expert_parameters(const LayerShape& s) {
+  return local_experts(s) * (gate_factor(s.model) + 1) * s.model.hidden_size * expert_width(s);
+}
+
+std::vector<Linear> moe_linears(const LayerShape& s) {
+  if (moe(s).shared_ffn_hidden == 0) return {router(s)};
+  return {router(s), shared_fc1(s), shared_fc2(s)};
+}
+
+void moe_forward(OpWriter& writer) {
+  norm_forward(writer);
+  expert_block(writer);
+  residual_forward(writer);
+}
+
+void expert_block(OpWriter& writer) {
+  const int parts = chunks(writer.shape);
+  linear_forward(writer, router(writer.shape));
+  permute(writer, Pass::forward, "permute");
+  const auto experts = [&] {
+    grouped_fc1(writer, Pass::forward, parts);
+    activate_chunk(writer, Pass::forward);
+    grouped_fc2(writer, Pass::forward, parts);
+  };
+  const auto shared = [&] { shared_forward(writer); };
+  const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
+  exchange_tokens(writer, experts, overlaps ? shared : std::function<void()>{});
+  permute(writer, Pass::forward, "unpermute");
+  if (!overlaps) shared();
+}
+
+void expert_activations(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  activation(writer, Pass::forward, expert_tokens(s) * expert_width(s));
+  activation(writer, Pass::forward, shared_activated(s));
+}
+
+void moe_backward(OpWriter& writer, BackwardPart part) {
+  const LayerShape& s = writer.shape;
+  const bool inputs = has_input_gradients(part);
+  const bool overlaps = s.plan.parallel.moe_shared_overlap && inputs;
+  const bool weights = has_weight_gradients(part) && s.trains_weights();
+  const auto shared = [&] { shared_backward(writer, part); };
+  residual_backward(writer, part);
+  if (!overlaps) shared();
+  if (inputs) {
+    routed_backward(writer, part, overlaps ? shared : std::function<void()>{});
+  } else if (weights) {
+    grouped_fc2(writer, Pass::wgrad, 1);
+    grouped_fc1(writer, Pass::wgrad, 1);
+  }
+  if (weights) writer.gradients(routed_expert_parameters(s), true);
+  column_backward(writer, router(s), part);
+  norm_backward(writer, part);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,107 @@
+#include "sim/graph/model_ends.hpp"
+
+#include "sim/base/integers.hpp"
+#include "sim/graph/norm.hpp"
+#include "sim/plan/fine_tuning.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Words that one rank holds.
+std::int64_t vocabulary(const LayerShape& s) { return ceil_div(s.model.vocab_size, s.tp); }
+
+/// Three all-reduces of one fp32 value per token: maximum, target logit, sum of exponentials.
+void loss_reductions(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  if (s.tp == 1) return;
+  for (int i = 0; i < 3; ++i) writer.collective(Traffic::tensor_parallel, Collective::all_reduce, Bytes{s.tokens * 4});
+}
+
+void cross_entropy(OpWriter& writer, Pass pass) {
+  writer.elementwise(OperatorKind::cross_entropy, pass, "cross_entropy", writer.shape.tokens * vocabulary(writer.shape),
+                     8);
+}
+
+Linear prediction_projection(const LayerShape& s) {
+  return tuned(s,
+               {"mtp_proj", 2 * s.model.hidden_size, s.model.hidden_size / s.tp, MatrixSplit::column,
+                s.precision_of(LinearPart::mlp)},
+               "");
+}
+
+}  // namespace
+
+std::int64_t table_parameters(const LayerShape& s) { return vocabulary(s) * s.model.hidden_size; }
+
+Linear output_layer(const LayerShape& s, bool again) {
+  Linear linear{"lm_head", s.model.hidden_size, vocabulary(s), MatrixSplit::column, Precision::bf16};
+  linear.tied = again || (s.model.tied_embeddings && s.plan.parallel.pp == 1);
+  linear.frozen = s.training.lora_rank > 0;
+  return linear;
+}
+
+std::int64_t prediction_parameters(const LayerShape& s) {
+  return prediction_projection(s).parameters() + 3 * norm_parameters(s.model);
+}
+
+void embedding_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  writer.elementwise(OperatorKind::embedding, Pass::forward, "embedding", s.tokens * s.model.hidden_size,
+                     2 * s.element_bytes);
+  reduce_partial_sums(writer);
+  if (s.model.embedding_norm) norm_forward(writer);
+}
+
+void embedding_backward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  if (!trains_embedding(s.training)) return;
+  if (s.model.embedding_norm) norm_backward(writer, BackwardPart::all);
+  embedding_gradient(writer);
+  writer.gradients(table_parameters(s));
+}
+
+void embedding_gradient(OpWriter& writer) {
+  gather_sequence(writer);
+  writer.elementwise(OperatorKind::embedding, Pass::backward, "embedding",
+                     writer.shape.tokens * writer.shape.model.hidden_size, 8);
+}
+
+void head_forward(OpWriter& writer, bool again) {
+  if (writer.shape.model.final_norm) norm_forward(writer);
+  gather_sequence(writer);
+  linear_forward(writer, output_layer(writer.shape, again));
+  cross_entropy(writer, Pass::forward);
+  loss_reductions(writer);
+}
+
+void head_backward(OpWriter& writer, BackwardPart part, bool again) {
+  if (has_input_gradients(part)) cross_entropy(writer, Pass::backward);
+  column_backward(writer, output_layer(writer.shape, again), part);
+  if (writer.shape.model.final_norm) norm_backward(writer, part);
+}
+
+void prediction_input_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  embedding_forward(writer);
+  norm_forward(writer);
+  norm_forward(writer);
+  writer.elementwise(OperatorKind::copy, Pass::forward, "concat", 2 * s.local_tokens * s.model.hidden_size,
+                     2 * s.element_bytes);
+  gather_sequence(writer);
+  gather_sequence(writer);
+  linear_forward(writer, prediction_projection(s));
+  // Every tensor rank has a part of the width; the layer needs all of it, or with sequence parallelism a part of the
+  // tokens.
+  if (s.tp > 1)
+    writer.collective(Traffic::tensor_parallel, s.sequence_parallel ? Collective::all_to_all : Collective::all_gather,
+                      s.sequence_parallel ? s.tensor_message() / s.tp : s.tensor_message());
+}
+
+void prediction_input_backward(OpWriter& writer, BackwardPart part) {
+  column_backward(writer, prediction_projection(writer.shape), part);
+  norm_backward(writer, part);
+  norm_backward(writer, part);
+  if (has_input_gradients(part) && trains_embedding(writer.shape.training)) embedding_gradient(writer);
+}
+
+}  // namespace tracecast

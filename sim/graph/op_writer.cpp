@@ -1,0 +1,73 @@
+#include "sim/graph/op_writer.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "sim/base/integers.hpp"
+#include "sim/plan/fine_tuning.hpp"
+
+namespace tracecast {
+
+LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in, int expert_nodes_in)
+    : model(model_in),
+      plan(plan_in),
+      training(plan.training),
+      layer(layer_in),
+      expert_nodes(expert_nodes_in),
+      tp(plan.parallel.tp),
+      tokens(plan.tokens()),
+      sequence_parallel(plan.parallel.sequence_parallel && tp > 1),
+      local_tokens(sequence_parallel ? ceil_div(tokens, tp) : tokens),
+      element_bytes(training.dtype == Precision::fp32 ? 4 : 2) {}
+
+bool LayerShape::trains_weights() const { return tracecast::trains_weights(model, training, layer); }
+
+bool LayerShape::gathers_layers() const { return plan.parallel.tp_split == TensorSplit::gather && tp > 1; }
+
+void OpWriter::append(WorkList more) { std::move(more.begin(), more.end(), std::back_inserter(list_)); }
+
+void OpWriter::compute(OperatorKind kind, Pass pass, Precision precision, std::string name, OperatorShape operands) {
+  Work work;
+  work.op = {kind, pass, precision, std::move(name), operands};
+  work.recomputed = recomputed_;
+  list_.push_back(std::move(work));
+}
+
+void OpWriter::elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
+                           std::int64_t bytes_per_element) {
+  if (elements > 0)
+    compute(kind, pass, Precision::bf16, name, ElementwiseShape{elements, Bytes{elements * bytes_per_element}});
+}
+
+void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket) {
+  Work work;
+  work.kind = kind;
+  work.traffic = traffic;
+  work.call.collective = what;
+  work.call.size = size;
+  work.ticket = ticket;
+  work.recomputed = recomputed_;
+  list_.push_back(std::move(work));
+}
+
+void OpWriter::join(int ticket) {
+  Work work;
+  work.kind = Work::Kind::join;
+  work.ticket = ticket;
+  list_.push_back(std::move(work));
+}
+
+void OpWriter::gradients(std::int64_t parameters, bool expert) {
+  if (parameters == 0) return;
+  Work work;
+  work.kind = Work::Kind::gradients;
+  work.parameters = parameters;
+  work.expert_parameters = expert;
+  list_.push_back(std::move(work));
+}
+
+Moved widened(Moved moved, const LayerShape& shape) {
+  return {moved.forward * shape.element_bytes / 2, moved.backward * shape.element_bytes / 2};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,141 @@
+/// \file
+/// Colour refinement: the coarsest partition of labelled nodes in which all nodes of a class have one label and see,
+/// over edges of every label, as many nodes of every class.
+///
+/// A node's colour is a 64-bit hash. In each round it takes in the colours of the nodes that it sees, until the
+/// number of colours stops growing. The partition is then checked exactly. If two nodes that differ got the same
+/// colour, refinement starts again with another salt.
+///
+/// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
+/// `each_edge(see)` that calls see(node, seen, label) for each, so that they need not be stored.
+/// Source: colour refinement, or the one-dimensional Weisfeiler-Leman algorithm (1968)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast {
+
+using NodeColour = std::uint64_t;
+
+/// Spreads the bits (the finaliser of splitmix64, Steele et al. 2014).
+constexpr NodeColour mix(NodeColour x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+constexpr NodeColour combine(NodeColour a, NodeColour b) { return mix(a * 0x9e3779b97f4a7c15 + b); }
+
+/// Nodes, kind after kind.
+struct Nodes {
+  std::vector<std::uint64_t> labels;   ///< [node]
+  std::vector<std::size_t> begins{0};  ///< [kind] its first node; at last the number of nodes
+  void add(std::uint64_t label) { labels.push_back(label); }
+  void end_kind() { begins.push_back(labels.size()); }
+  std::size_t kinds() const { return begins.size() - 1; }
+};
+
+struct NodeClasses {
+  std::vector<std::int32_t> of;      ///< [node] numbered by first node, so that a kind's classes are consecutive
+  std::vector<std::int32_t> begins;  ///< [kind] its first class; at last the number of classes
+  std::int32_t count(std::size_t kind) const { return begins[kind + 1] - begins[kind]; }
+  /// Of the nodes of one kind, numbered from 0.
+  std::vector<std::int32_t> of_kind(const Nodes& nodes, std::size_t kind) const;
+};
+
+/// Classes of equal colours, numbered in the order of their first nodes; `count` of them.
+std::vector<std::int32_t> number_colours(const std::vector<NodeColour>& colours, std::int32_t& count);
+std::vector<NodeColour> first_colours(const Nodes& nodes, NodeColour salt);
+
+/// The colours after one more round.
+template <class EachEdge>
+std::vector<NodeColour> next_colours(const std::vector<NodeColour>& now, const EachEdge& each_edge) {
+  std::vector<NodeColour> next(now.size());
+  each_edge([&](std::int32_t node, std::int32_t seen, std::uint32_t label) {
+    next[static_cast<std::size_t>(node)] += combine(now[static_cast<std::size_t>(seen)], label);
+  });
+  for (std::size_t i = 0; i < now.size(); ++i) next[i] = combine(now[i], next[i]);
+  return next;
+}
+
+/// What the nodes of one kind see: lists of (class, label), packed.
+class SeenLists {
+ public:
+  SeenLists(std::size_t first, std::size_t last) : begin_(first), ends_(last - first + 2) {}
+  bool contains(std::int32_t node) const {
+    return static_cast<std::size_t>(node) - begin_ < ends_.size() - 2;  // wraps around below begin_
+  }
+  /// First every entry is counted, then every entry is put.
+  void count(std::int32_t node) { ++ends_[static_cast<std::size_t>(node) - begin_ + 2]; }
+  void allocate();
+  void put(std::int32_t node, std::int32_t seen_class, std::uint32_t label) {
+    items_[ends_[static_cast<std::size_t>(node) - begin_ + 1]++] =
+        static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label;
+  }
+  std::span<const std::uint64_t> of(std::size_t node) const {
+    const std::size_t i = node - begin_;
+    return {items_.data() + ends_[i], ends_[i + 1] - ends_[i]};
+  }
+
+ private:
+  std::size_t begin_;
+  std::vector<std::size_t> ends_;  ///< [node - begin_ + 1]; while items are put, where the node's next one goes
+  std::vector<std::uint64_t> items_;
+};
+
+/// True if in each class all nodes from `first` to `last` have one label and equal lists, in any order.
+bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const SeenLists& seen,
+                   std::size_t first, std::size_t last);
+
+/// True if the partition satisfies what is said above, exactly. `class_of`: [node]
+template <class EachEdge>
+bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const EachEdge& each_edge) {
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {  // one after the other, to save memory
+    SeenLists seen(nodes.begins[kind], nodes.begins[kind + 1]);
+    each_edge([&](std::int32_t node, std::int32_t, std::uint32_t) {
+      if (seen.contains(node)) seen.count(node);
+    });
+    seen.allocate();
+    each_edge([&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+      if (seen.contains(node)) seen.put(node, class_of[static_cast<std::size_t>(other)], label);
+    });
+    if (!classes_agree(nodes, class_of, seen, nodes.begins[kind], nodes.begins[kind + 1])) return false;
+  }
+  return true;
+}
+
+/// Nothing when two nodes that differ got one colour.
+template <class EachEdge>
+std::optional<NodeClasses> refine_with_salt(const Nodes& nodes, const EachEdge& each_edge, NodeColour salt) {
+  NodeClasses classes;
+  std::int32_t count = 0;
+  std::vector<NodeColour> colours = first_colours(nodes, salt);
+  classes.of = number_colours(colours, count);
+  for (std::int32_t before = -1; before != count;) {
+    before = count;
+    colours = next_colours(colours, each_edge);
+    classes.of = number_colours(colours, count);
+  }
+  for (const std::size_t begin : nodes.begins)
+    classes.begins.push_back(begin < nodes.labels.size() ? classes.of[begin] : count);
+  if (!is_stable(nodes, classes.of, each_edge)) return std::nullopt;
+  return classes;
+}
+
+/// The coarsest stable partition. Takes edges x rounds; as many rounds as the longest path that news travels.
+template <class EachEdge>
+NodeClasses refine(const Nodes& nodes, const EachEdge& each_edge) {
+  constexpr NodeColour kAttempts = 8;  // one in 10^7 of a million nodes fails, by the birthday bound
+  for (NodeColour salt = 1; salt <= kAttempts; ++salt)
+    if (std::optional<NodeClasses> classes = refine_with_salt(nodes, each_edge, salt)) return std::move(*classes);
+  TRACECAST_ASSERT(false, "refinement finds colours that differ");
+  return {};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,25 @@
+/// \file
+/// What one training step is built from.
+#pragma once
+
+#include "sim/cost/costs.hpp"
+#include "sim/model/model.hpp"
+#include "sim/network/cluster.hpp"
+#include "sim/network/network_model.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+
+/// Requires a plan that make_plan accepted for this model and cluster, and a schedule of plan.parallel.pp ranks that
+/// check() accepted.
+struct StepInputs {
+  const Model& model;
+  const Plan& plan;
+  const Schedule& schedule;
+  const Cluster& cluster;
+  const Costs& costs;  ///< of the cluster's GPU
+  const NetworkModel& network;
+};
+
+}  // namespace tracecast

@@ -1,0 +1,43 @@
+/// \file
+/// The work of a layer: operators and collectives of one micro-batch on one rank, in the order in which they are
+/// issued.
+/// Leaves out times and streams, which the template writer adds (template_writer.hpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/graph/step_graph.hpp"
+#include "sim/model/operators.hpp"
+#include "sim/network/network_model.hpp"
+
+namespace tracecast {
+
+/// One thing to issue.
+struct Work {
+  enum class Kind {
+    compute,     ///< `op` on the compute stream
+    collective,  ///< `call`; what follows waits for its end
+    start,       ///< `call`, overlapping with what follows, until `join` with the same ticket
+    join,
+    gradients,  ///< the weight gradients of `parameters` parameters are complete
+  };
+  Kind kind = Kind::compute;
+  Operator op;
+  bool recomputed = false;
+  Traffic traffic = Traffic::tensor_parallel;
+  CollectiveCall call;
+  int ticket = 0;
+  std::int64_t parameters = 0;
+  bool expert_parameters = false;  ///< of routed experts: reduced over the expert-data-parallel group
+};
+
+using WorkList = std::vector<Work>;
+
+/// Which part of the backward pass to write.
+enum class BackwardPart { all, input_gradients, weight_gradients };
+
+inline bool has_input_gradients(BackwardPart part) { return part != BackwardPart::weight_gradients; }
+inline bool has_weight_gradients(BackwardPart part) { return part != BackwardPart::input_gradients; }
+
+}  // namespace tracecast
