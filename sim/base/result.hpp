@@ -6,6 +6,12 @@
 #include <string>
 #include <vector>
 
+// This declaration comes before the library's: it makes every function that returns a Result [[nodiscard]].
+namespace tl {
+template <class T, class E>
+class [[nodiscard]] expected;
+}
+
 #include <tl/expected.hpp>
 
 namespace tracecast {
