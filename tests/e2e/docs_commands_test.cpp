@@ -3,7 +3,7 @@
 //   ```sh by-hand    one that is not: it installs, needs a GPU, takes minutes or does not end
 //   ```text          the output of the script above
 //   ```text 3-14     lines 3 to 14 of it
-// tools/refresh-docs replaces printed output with that of the current program.
+// tools/scripts/refresh-docs replaces printed output with that of the current program.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -120,7 +120,7 @@ TEST_CASE("every command that the documentation prints works, and prints what st
   }
   CHECK(run > 0);
   CHECK(compared > 0);
-  // These commands write the pictures. tools/refresh-docs copies them and draws the one of the architecture;
+  // These commands write the pictures. tools/scripts/refresh-docs copies them and draws the one of the architecture;
   // tests/browser/screens.mjs makes those of pages (PNG).
   int pictures = 0;
   const std::filesystem::path kept = std::filesystem::path(source_dir()) / "docs/pictures";

@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 
 # Man page and completions are made from the help of the program that is installed.
 install(CODE "
-  execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/tools/documents\" \"$<TARGET_FILE:tracecast>\" \"${PROJECT_BINARY_DIR}/documents\"
+  execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/tools/scripts/documents\" \"$<TARGET_FILE:tracecast>\" \"${PROJECT_BINARY_DIR}/documents\"
     COMMAND_ERROR_IS_FATAL ANY)")
 install(FILES ${PROJECT_BINARY_DIR}/documents/tracecast.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${PROJECT_BINARY_DIR}/documents/tracecast.bash RENAME tracecast
