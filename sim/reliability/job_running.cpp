@@ -54,7 +54,7 @@ Result<void> JobSimulation::advance(Running running) {
     end_history();
   } else if (checkpoint_is_due()) {
     state_ = Checkpointing{checkpoints_.stall_of_next(now_, storage_speed())};
-  } else if (now_ >= next_stop()) {
+  } else if (const JobTime stop = next_stop(); now_ >= stop) {
     reach_event();
   } else if (spike_ && history_.steps >= spike_->noticed_at_step) {
     begin_rollback_before_spike();
@@ -63,7 +63,7 @@ Result<void> JobSimulation::advance(Running running) {
   } else if (returning_ > 0) {
     begin_rejoin();
   } else {
-    return run_steps();
+    return run_steps(stop);
   }
   return {};
 }
@@ -91,10 +91,9 @@ void JobSimulation::advance(LinkDown link) {
 }
 
 /// Runs the whole steps that fit before the next event, or else begins a step.
-Result<void> JobSimulation::run_steps() {
+Result<void> JobSimulation::run_steps(JobTime until) {
   const Result<StepRate> rate = current_rate();
   if (!rate) return tl::unexpected(rate.error());
-  const JobTime until = next_stop();
   const std::int64_t fitting = (until - now_).nanoseconds / rate->step.nanoseconds;
   if (const std::int64_t n = std::min(fitting, steps_to_next_change(*rate)); n > 0) {
     run_to(now_ + n * rate->step);

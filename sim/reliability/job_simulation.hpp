@@ -96,7 +96,7 @@ class JobSimulation {
   void end_history();
 
   // Running.
-  Result<void> run_steps();
+  Result<void> run_steps(JobTime until);
   void continue_step(Running running);
   void count_steps(std::int64_t n, const StepRate& rate);
   void reach_event();
