@@ -12,7 +12,7 @@ namespace {
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 constexpr std::size_t kPiece = std::size_t{1} << 16;
 
-/// zlib's state, let go at the end.
+/// Owns zlib's inflate state.
 class Inflater {
  public:
   explicit Inflater(const std::string& packed) {

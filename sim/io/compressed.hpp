@@ -1,5 +1,5 @@
 /// \file
-/// Files as they are handed around: plain, or packed with gzip whatever their name says.
+/// Reads files that are plain or packed with gzip. The content decides, not the file name.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace tracecast {
 
-/// More than any recording of one rank; what unpacks to more is refused, since 1 MB of gzip may hold 1 GB of nothing.
+/// Limit against decompression bombs: 1 MB of gzip may hold 1 GB of zeros. Recordings of one rank are smaller.
 inline constexpr std::size_t kMostUnpacked = std::size_t{4} << 30;
 
-/// `content` itself when it does not begin as gzip files do; else what is packed in it (all members, one after the other).
+/// Returns `content` unchanged unless it starts with gzip's magic bytes; else all gzip members, unpacked and
+/// concatenated.
 /// Errors: a gzip file that is damaged or cut; more than `most` bytes in it.
 Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most = kMostUnpacked);
 

@@ -1,7 +1,8 @@
 /// \file
-/// A table of comma-separated values with a header line, as people keep measurements in.
+/// A table of comma-separated values with a header line, for tables of measurements.
 ///
-/// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark and carriage returns are dropped.
+/// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark and carriage returns are
+/// dropped.
 #pragma once
 
 #include <filesystem>
@@ -30,13 +31,13 @@ class CsvTable {
   int line(std::size_t row) const { return rows_[row].line; }
   /// "" for an empty field and for a column that the table lacks.
   const std::string& text(std::size_t row, const std::string& column) const;
-  /// Empty when the field is. Errors are told by `wrong`: a field that is no finite number.
+  /// Empty when the field is empty. Errors: the field is not a finite number; error_at makes the diagnostic.
   std::optional<double> number(std::size_t row, const std::string& column) const;
-  /// The rows in whose `column` one of `values` stands; lines stay those of the file.
+  /// The rows whose `column` holds one of `values`. Line numbers stay those of the file.
   CsvTable only(const std::string& column, const std::vector<std::string>& values) const;
-  /// With `value` in every row's `column`, which is added where the table lacks it.
+  /// A copy with `value` in every row's `column`. The column is added if the table lacks it.
   CsvTable with(const std::string& column, const std::string& value) const;
-  /// What is wrong at this field, with file and line.
+  /// A diagnostic at this field, with file and line.
   Diagnostic wrong(std::size_t row, const std::string& column, std::string message) const;
 
  private:

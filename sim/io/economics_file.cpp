@@ -9,7 +9,7 @@ bool is_number(const JsonNode& node) {
   return node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number;
 }
 
-/// Whether it was there and right.
+/// True if the key is present and valid.
 bool read_band(ObjectReader& reader, const std::string& key, Range3& band) {
   const JsonNode* node = reader.get_node(key);
   if (node == nullptr) return false;

@@ -10,7 +10,7 @@
 namespace tracecast {
 
 /// Bands are [low, typical, high], ascending, not negative.
-/// Errors: those of the JSON reader; a band that is none; unknown keys. All of them, with lines.
+/// Errors: those of the JSON reader; an invalid band; unknown keys. All are reported, with lines.
 Result<Economics> read_economics(const std::filesystem::path& path);
 
 }  // namespace tracecast

@@ -175,7 +175,7 @@ class FailureFileReader {
     }
   }
 
-  /// A whole number, written as 72e9 or 72000000000; -1: it is none.
+  /// An integer, written as 72e9 or 72000000000. -1: not an integer.
   static std::int64_t whole(const JsonNode& node) {
     constexpr double kExact = 9007199254740992.0;  // 2^53
     if (node.kind == JsonNode::Kind::integer) return node.integer;

@@ -1,7 +1,7 @@
 /// \file
 /// Failure models as data: scenarios/failures/NAME.json (docs/formats/failures.md).
 ///
-/// A file says what broke on one machine and how often, and how a job there comes back: both as published, with source.
+/// A file holds the published failure rates of one machine and how a job recovers there, both with their source.
 #pragma once
 
 #include <filesystem>
@@ -33,7 +33,7 @@ struct FailureFile {
 
 /// `overrides`: "recovery.spares=8", "checkpoint.interval=20 min"; they replace the file's values before it is read.
 /// Errors: those of the JSON reader; a kind without exactly one of count, mtbf and rate_per_1000_days; a count without
-/// `observed`; quantities out of range. All of them, with lines.
+/// `observed`; quantities out of range. All are reported, with lines.
 Result<FailureFile> read_failure_file(const std::filesystem::path& path,
                                       const std::vector<std::string>& overrides = {});
 

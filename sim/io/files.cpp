@@ -12,8 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All *.json below `folder`, sorted. Models live in a folder of their own below the scenarios and are no
-/// scenarios.
+/// All *.json below `folder`, sorted. Skips the folder models/, which holds models and not scenarios.
 std::vector<fs::path> data_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code code;
@@ -25,8 +24,8 @@ std::vector<fs::path> data_files(const fs::path& folder) {
   return files;
 }
 
-/// " (did you mean 'a'?)": the nearest name, else those that contain the word, else all when they are few, else where
-/// they are.
+/// " (did you mean 'a'?)": the nearest name, else the names that contain the word, else all names if they are few, else
+/// the folder.
 std::string hint(const std::string& name, const std::vector<std::string>& names, const fs::path& folder) {
   constexpr std::size_t kFew = 12;
   const std::string nearest = nearest_match(name, names);

@@ -1,7 +1,7 @@
 /// \file
-/// The data files of a project: readers of scenario, topology, profile and model files, and where names are looked up.
+/// Readers of scenario, topology, profile and model files, and the lookup of shipped files by name.
 ///
-/// Every reader reports all mistakes of a file together, with line and key, and knows every key it allows.
+/// Every reader reports all errors of a file together, with line and key. Unknown keys are errors.
 #pragma once
 
 #include <filesystem>
@@ -20,8 +20,8 @@ namespace tracecast {
 
 struct JsonNode;
 
-/// Where shipped data is: TRACECAST_DATA of the caller, an installed share/tracecast, or the source tree. The command
-/// line decides; the library is told.
+/// Folders of the shipped data: TRACECAST_DATA, an installed share/tracecast, or the source tree. The command line
+/// chooses them (tools/environment.hpp).
 struct DataPaths {
   std::filesystem::path scenarios;  ///< with models/ below it
   std::filesystem::path topologies;
@@ -29,7 +29,7 @@ struct DataPaths {
 };
 
 /// A file by path, or by name without path and suffix: "llama3-405b-16k" finds scenarios/**/llama3-405b-16k.json.
-/// Errors: nothing of that name (with the nearest one), or more than one.
+/// Errors: no file has that name (the message suggests the nearest one), or more than one has it.
 Result<std::filesystem::path> find_file(const std::string& name, const std::filesystem::path& folder,
                                         std::string_view what);
 
@@ -44,17 +44,17 @@ Result<Cluster> read_topology_text(std::string text, const std::string& file);
 Result<Profile> read_profile(const std::filesystem::path& path);
 /// A Hugging Face config.json as published, or a file with our own keys.
 Result<Model> read_model(const std::filesystem::path& path);
-/// The same from an object inside another file, as a scenario may have it under "model". Mistakes are added to `errors`
-/// with keys below `path` (a dotted key, "" for the root of the file); then there is no model.
+/// The same from an object inside another file, as a scenario may have it under "model". Errors are added to `errors`
+/// with keys below `path` (a dotted key, "" for the root of the file); then the result is empty.
 std::optional<Model> read_model(const JsonNode& node, const std::string& file, const std::string& path,
                                 std::vector<Diagnostic>& errors);
 
-/// Writes to a temporary file beside `path` and renames it: nothing half-written is ever seen.
+/// Writes a temporary file beside `path` and renames it, so that readers never see a partial file.
 Result<void> write_file(const std::filesystem::path& path, std::string_view content);
 
 /// As JSON, keys in a fixed order; reading gives back an equal value.
 std::string to_json(const Profile& profile);
-/// With our own keys, whatever the model was read from.
+/// With Tracecast's own keys, also for a model read from a Hugging Face file.
 std::string to_json(const Model& model);
 /// The scenario as it runs: the model written out, topology and profile by name.
 std::string to_json(const Scenario& scenario);

@@ -11,14 +11,14 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-/// The object of one language model. Remembers which of its keys gave a field, so that a mistake that `validated` finds
-/// in the model is told at the key that the file has.
+/// The object of one language model. Records which key each field was read from, so that errors found by `validated`
+/// are reported at the key of the file.
 class ConfigReader {
  public:
   ConfigReader(const JsonNode& node, const std::string& file, const std::string& path, std::vector<Diagnostic>& errors)
       : node_(&node), object_(node, file, path, errors) {}
 
-  /// The first of `keys` that is there and not null; "" when there is none.
+  /// The first of `keys` that is present and not null; "" if all are missing.
   std::string present(const Keys& keys) const {
     for (const std::string& key : keys) {
       const JsonNode* member = node_->find(key);
@@ -27,7 +27,7 @@ class ConfigReader {
     return "";
   }
 
-  /// `own` is the name of the field in our own files.
+  /// `own` is the field's key in Tracecast's own model files.
   template <class T>
   bool read(const std::string& own, const Keys& keys, T& value) {
     const std::string key = present(keys);
@@ -232,7 +232,7 @@ void set_gpt(Model& model) {
 }
 
 void set_four_times_as_wide(Model& model) {
-  constexpr std::int64_t kBelieved = 1 << 30;  // beyond, the hidden size is refused anyway
+  constexpr std::int64_t kBelieved = 1 << 30;  // larger hidden sizes are rejected later
   model.ffn_hidden_size = 4 * std::clamp<std::int64_t>(model.hidden_size, 0, kBelieved);
 }
 

@@ -1,11 +1,11 @@
 /// \file
 /// Reads a Hugging Face config.json as published: the architecture part of it.
 ///
-/// Known families are listed in hugging_face.cpp with what their code fixes and the file does not say (biases, norms,
-/// positions). A family that is not listed is refused, since its parameter count would be a guess; so are settings that
-/// Model cannot express. Keys that do not shape the model (tokens, initialisers, caches, quantised storage) are passed
-/// over. Of a multimodal file the language model under text_config is read. num_nextn_predict_layers is passed over
-/// too: published counts leave the prediction layers out, and whether they are trained is the scenario's to say.
+/// hugging_face.cpp lists the known families, with the settings that their code fixes and the file omits (biases,
+/// norms, positions). Unknown families are an error, since their parameter count would be a guess; so are settings that
+/// Model cannot express. Keys that do not shape the model (tokens, initialisers, caches, quantised storage) are
+/// ignored. From a multimodal file, the language model under text_config is read. num_nextn_predict_layers is ignored
+/// too: published parameter counts leave the prediction layers out, and the scenario decides whether they are trained.
 /// Source: docs/references.md#hugging-face-configs
 #pragma once
 
@@ -18,10 +18,11 @@
 
 namespace tracecast {
 
-/// A file that names its model_type, its architectures or a text_config is one of these, not one with our own keys.
+/// True if the object has model_type, architectures or text_config. Tracecast's own model files have none of these
+/// keys.
 bool is_hugging_face(const JsonNode& node);
 
-/// Mistakes are added to `errors`, with the file's own keys below `path`; then there is no model.
+/// Errors are added to `errors`, with the file's own keys below `path`; then the result is empty.
 std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& file, const std::string& path,
                                        std::vector<Diagnostic>& errors);
 

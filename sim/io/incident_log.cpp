@@ -85,7 +85,7 @@ class LogReader {
 
   void read_fact(std::string_view fact) {
     const std::size_t equals = fact.find('=');
-    if (equals == std::string_view::npos) return;  // a remark
+    if (equals == std::string_view::npos) return;  // a plain comment
     const std::string_view key = trim(fact.substr(0, equals)), value = trim(fact.substr(equals + 1));
     const std::optional<double> number = parse_number<double>(value);
     if (key == "gpus" || key == "gpus_per_node") {
@@ -182,8 +182,8 @@ class LogReader {
     log_.fits.push_back(fitted);
   }
 
-  /// Of named parts: from the start, or the part's last failure, to its next one; what still works is censored.
-  /// Without names, and of what there is one of, the gaps between failures.
+  /// Named parts: times from the start, or from the part's last failure, to its next one. Parts that still work are
+  /// censored. Parts without names, and components with a single part: the gaps between failures.
   Lifetimes lifetimes(const Group& group, std::int64_t count) const {
     std::map<std::string, std::vector<double>> by_part;
     for (const Incident& incident : group.incidents) {

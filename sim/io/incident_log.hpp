@@ -9,9 +9,9 @@
 ///     2025-01-03T04:05,gpu,node17/3,crash
 ///     2025-01-09T11:30,software,,hang
 ///
-/// `time` is a date, or date and time (UTC), or hours since the start; `component` is a word (the known ones are those of
-/// Component; lines are grouped by the word); `part`, optional, names the part uniquely; `effect`, optional, is crash or
-/// hang. docs/formats/incidents.md.
+/// `time` is a date, or date and time (UTC), or hours since the start; `component` is a word (the known ones are those
+/// of Component; lines are grouped by the word); `part`, optional, names the part uniquely; `effect`, optional, is
+/// crash or hang. docs/formats/incidents.md.
 #pragma once
 
 #include <filesystem>
@@ -37,12 +37,12 @@ struct FittedKind {
 struct IncidentLog {
   Machine machine;
   double duration_s = 0;
-  FailureModel model;            ///< Weibull where the exponential law is refused at 5 %, else exponential
+  FailureModel model;            ///< Weibull where the exponential law is rejected at the 5 % level, else exponential
   std::vector<FittedKind> fits;  ///< as model.kinds
 };
 
-/// Errors: an unreadable file; a missing head line; a line with too few columns, a time that does not parse or lies
-/// outside of the observation, an unknown effect. All of them, with lines.
+/// Errors: an unreadable file; a missing header line; a line with too few columns; a time that does not parse or is
+/// outside the observation; an unknown effect. All are reported, with lines.
 Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence = 0.95);
 
 /// The same from text; `file` names it in messages.

@@ -180,7 +180,7 @@ class TreeBuilder {
   }
 
   /// The parser says  "[id] parse error at line 1, column 2: syntax error while parsing value - unexpected
-  /// '}'; last read: '…'; expected …"; its line is of no use to us, and what it last read may be any bytes.
+  /// '}'; last read: '…'; expected …". The line in it is not used, and the bytes last read may be anything.
   static std::string reason(std::string_view what, const std::string& token) {
     const std::size_t dash = what.find(" - ");
     std::string text(dash == std::string_view::npos ? what : what.substr(dash + 3));

@@ -1,8 +1,8 @@
 /// \file
 /// JSON with line numbers, and a reader of objects that knows every key it allows.
 ///
-/// nlohmann's DOM keeps no positions and takes duplicate keys silently; this document is built from its SAX events over
-/// a counting iterator, so that every mistake can be reported with its line, several at a time.
+/// nlohmann's DOM keeps no positions and accepts duplicate keys silently. This document is built from its SAX events
+/// over a counting iterator, so that several errors can be reported at once, each with its line.
 #pragma once
 
 #include <cstdint>
@@ -59,18 +59,18 @@ Result<JsonDocument> read_json(const std::filesystem::path& path);
 /// that a message stays one readable line whatever the file holds.
 std::string shortened(std::string_view text);
 
-/// What the readers of some files found, file by file and in the order of the lines; `errors` is not empty.
+/// The errors of several files, grouped by file and sorted by line. Requires `errors` to be non-empty.
 Error in_file_order(std::vector<Diagnostic> errors);
 
-/// Reads the members of one object. Every get_* remembers its key; `finish` reports the members nobody asked for.
-/// Mistakes are collected in a list that the readers of one file share; values that were wrong are left as they were.
+/// Reads the members of one object. Every get_* records its key; `finish` reports the members that were never read.
+/// Errors are collected in a list that the readers of one file share. A value with an error is left unchanged.
 class ObjectReader {
  public:
-  /// `path` is the dotted key of this object ("" for the root). A node that is no object is a mistake, reported once;
-  /// it then reads like an object without members.
+  /// `path` is the dotted key of this object ("" for the root). A node that is not an object is reported
+  /// once; it then reads like an object without members.
   ObjectReader(const JsonNode& node, std::string file, std::string path, std::vector<Diagnostic>& errors);
 
-  /// Each reads `key` if it is there into `value` and says whether it was there (and of the right kind).
+  /// Each reads `key`, if present, into `value`. Returns true if it was present and of the right kind.
   bool get(const std::string& key, std::string& value);
   bool get(const std::string& key, bool& value);
   bool get(const std::string& key, double& value);
@@ -87,20 +87,20 @@ class ObjectReader {
   /// One of the names in `choices`; the error lists them.
   template <class T>
   bool get(const std::string& key, T& value, const std::vector<std::pair<std::string, T>>& choices);
-  /// The member itself, whatever it is; nullptr when absent.
+  /// The member itself, of any kind; nullptr when absent.
   const JsonNode* get_node(const std::string& key);
   /// A reader of the object under `key`; empty when absent (or not an object, which is reported).
   std::optional<ObjectReader> get_object(const std::string& key);
   /// Keys that are allowed but not read.
   void ignore(const std::string& key);
 
-  /// The same, but absence is a mistake.
+  /// The same, but absence is an error.
   template <class... Args>
   bool require(const std::string& key, Args&&... args);
 
-  /// A mistake at `key` (its line when it is there, else the line of the object).
+  /// Reports an error at `key` (at its line if present, else at the line of the object).
   void error(const std::string& key, std::string message);
-  /// Unknown keys become mistakes, with the nearest known key when it looks like a typing error.
+  /// Reports unknown keys as errors, with the nearest known key when it looks like a typing error.
   void finish();
 
   int line() const { return node_->line; }
@@ -113,7 +113,7 @@ class ObjectReader {
   struct Range {
     std::int64_t minimum;
     std::int64_t maximum;
-    std::int64_t lowest;  ///< bounds that were not asked for
+    std::int64_t lowest;  ///< bounds when the caller gave none
     std::int64_t highest;
   };
   const JsonNode* lookup(const std::string& key);

@@ -1,5 +1,5 @@
 /// \file
-/// The keys of a model file, each named once, for the reader and the writer alike (see scenario_fields.hpp).
+/// The keys of a model file, each named once, for both the reader and the writer (see scenario_fields.hpp).
 #pragma once
 
 #include "sim/io/field_limits.hpp"
@@ -7,10 +7,10 @@
 
 namespace tracecast {
 
-inline constexpr Range kSize{0, 1'000'000'000'000};  ///< what is too large for a model, `validated` knows better
+inline constexpr Range kSize{0, 1'000'000'000'000};  ///< `validated` has the tighter limits
 inline constexpr Range kNumber{0, INT32_MAX};
 
-/// Without `latent_attention` and `moe`, which are objects of their own. `m` is a Model, constant or not.
+/// Without `latent_attention` and `moe`, which are separate objects. `m` is a Model, const or not.
 template <class Visitor, class M>
 void visit_model(Visitor&& visit, M&& m) {
   visit("name", m.name);

@@ -1,4 +1,4 @@
-/// Reads models with our own keys (docs/formats/scenario.md), and hands a Hugging Face file to its reader.
+/// Reads models with Tracecast's own keys (docs/formats/scenario.md), and passes a Hugging Face file to its reader.
 
 #include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
@@ -9,7 +9,7 @@
 namespace tracecast {
 namespace {
 
-/// A mistake of `validated` at `key` of the object, or of one inside it; a size that is not there is 0 to `validated`.
+/// Moves an error of `validated` to `key` of the object or of a nested one. `validated` sees 0 for a missing size.
 void report_at(std::string_view key, const Diagnostic& diagnostic, ObjectReader& object) {
   if (const std::size_t dot = key.find('.'); dot != std::string_view::npos) {
     if (std::optional<ObjectReader> inner = object.get_object(std::string(key.substr(0, dot))))
@@ -20,7 +20,7 @@ void report_at(std::string_view key, const Diagnostic& diagnostic, ObjectReader&
   object.error(std::string(key), absent ? "is missing" : diagnostic.message);
 }
 
-/// The mistakes that `validated` finds name their keys below "model."; here they get the line of the key.
+/// Errors of `validated` name their keys below "model."; this adds the line of the key.
 void report_invalid(const Error& invalid, ObjectReader& model) {
   constexpr std::string_view kPrefix = "model.";
   for (const Diagnostic& diagnostic : invalid.diagnostics) {

@@ -8,7 +8,7 @@
 namespace tracecast {
 namespace {
 
-/// Keys that begin with '$' are for editors and are not advertised.
+/// Keys that begin with '$' are for editors and are left out of suggestions.
 std::string list_of(std::vector<std::string> words) {
   std::erase_if(words, [](const std::string& word) { return word.starts_with('$'); });
   return fmt::format("{}", fmt::join(words, " "));
@@ -66,7 +66,7 @@ void ObjectReader::mistake(std::string key, const JsonNode* node, std::string me
 }
 
 void ObjectReader::error(const std::string& key, std::string message) {
-  // What is not an object has been reported; that its keys are missing is no second mistake.
+  // A node that is not an object has been reported already; do not also report its missing keys.
   if (node_->kind != JsonNode::Kind::object) return;
   mistake(dotted(key), node_->find(key), std::move(message));
 }
@@ -136,7 +136,7 @@ template <class T>
 bool ObjectReader::get_quantity(const std::string& key, T& value, Result<T> (*parse)(std::string_view)) {
   const JsonNode* node = lookup(key);
   if (node == nullptr) return false;
-  // A bare number gets the parser's own sentence: that it has no unit.
+  // For a bare number, the parser's own message says that the unit is missing.
   const Result<T> quantity = parse(node->kind == JsonNode::Kind::string ? node->string : node->text());
   if (!quantity) {
     error(key, quantity.error().diagnostics.front().message);
@@ -222,7 +222,7 @@ void ObjectReader::finish() {
     mistake(dotted(shortened(name)), &node,
             nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
                             : fmt::format("unknown key (did you mean '{}'?)", nearest));
-    errors_->back().value.clear();  // the key is what is wrong
+    errors_->back().value.clear();  // the error is in the key
   }
 }
 

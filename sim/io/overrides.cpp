@@ -41,7 +41,7 @@ Diagnostic mistake(std::string key, std::string value, std::string message) {
   return {"--set", 0, std::move(key), std::move(value), std::move(message)};
 }
 
-/// Empty when it was applied.
+/// Empty when the override was applied.
 std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -65,7 +65,7 @@ std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
 }  // namespace
 
 void apply_overrides(JsonNode& root, const std::vector<std::string>& overrides, std::vector<Diagnostic>& errors) {
-  if (root.kind != JsonNode::Kind::object) return;  // whoever reads the document says so
+  if (root.kind != JsonNode::Kind::object) return;  // the reader of the document reports this
   for (const std::string& text : overrides)
     if (std::optional<Diagnostic> error = apply(root, text)) errors.push_back(std::move(*error));
 }

@@ -1,5 +1,5 @@
 /// \file
-/// --set key=value: values of a JSON document replaced before anybody reads it, so that they pass the same checks.
+/// --set key=value: replaces values of a JSON document before it is read, so that they pass the same checks.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tracecast {
 
-/// Applies "dotted.key=value" in order. The value is JSON where it parses as such, else a string; objects on the way to
-/// the key are made where they are absent. Adds to `errors`: no '=', an empty key, a key below something that is no object.
+/// Applies "dotted.key=value" in order. A value that does not parse as JSON is a string. Missing objects on the path to
+/// the key are created. Adds to `errors`: no '=', an empty key, a key below a value that is not an object.
 void apply_overrides(JsonNode& root, const std::vector<std::string>& overrides, std::vector<Diagnostic>& errors);
 
 }  // namespace tracecast

@@ -1,6 +1,6 @@
 /// \file
 /// Reads and names the scenario's `perturb`: what is slow, broken or different in the machine of one run.
-/// Keys, ranges and sentences: docs/formats/scenario.md.
+/// Keys, ranges and messages: docs/formats/scenario.md.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-/// Finds the profile of that name and reads it; false when it cannot, which it reports at `key` of the reader.
+/// Finds and reads the profile of that name. Returns false on an error, which it reports at `key` of the reader.
 using ProfileFinder =
     std::function<bool(ObjectReader& reader, const std::string& key, const std::string& name, Profile& profile)>;
 

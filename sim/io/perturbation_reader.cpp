@@ -145,7 +145,7 @@ class PerturbationReader {
 
   int nodes() const { return (cluster_.world_size + cluster_.node.gpus - 1) / cluster_.node.gpus; }
 
-  /// Hosts that are left without a NIC cannot be part of a job over several nodes.
+  /// A host without any NIC left cannot be part of a job over several nodes.
   void check_nics() {
     const NetworkFaults& faults = cluster_.faults;
     if (cluster_.node.nics == 0) return;

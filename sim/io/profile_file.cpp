@@ -1,7 +1,7 @@
 /// Profiles as JSON (docs/formats/profile.md, docs/schema/profile.schema.json).
 ///
-/// The keys of each group stand once, in a function that visits key and value together: `Writer` puts them into JSON,
-/// `ProfileReader` takes them out, so that the two cannot drift apart.
+/// The keys of each group are listed once, in a function that visits key and value together. `Writer` and
+/// `ProfileReader` both use it, so the two cannot drift apart.
 #include <array>
 #include <string>
 #include <type_traits>
@@ -269,7 +269,7 @@ class Writer {
     Json& array = object_[key] = Json::array();
     for (const auto& value : values) array.push_back(write(value));
   }
-  /// Keys that most profiles do without are written where they say something.
+  /// Keys that most profiles omit are written only when they differ from the default.
   void list_if_any(const char* key, const auto& values) {
     if (!values.empty()) list(key, values);
   }
@@ -426,7 +426,7 @@ const std::vector<std::string>& profile_kinds() {
   return kKinds;
 }
 
-/// What no single key can say.
+/// Checks across several keys.
 void check_whole(ObjectReader& object, const Profile& profile) {
   const auto& kinds = profile_kinds();
   if (object.get_node("kind") != nullptr && std::find(kinds.begin(), kinds.end(), profile.kind) == kinds.end())

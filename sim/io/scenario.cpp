@@ -3,7 +3,7 @@
 namespace tracecast {
 namespace {
 
-/// The place of `key`, else of the nearest group around it; nullptr when the scenario was built by hand.
+/// The location of `key`, else of the nearest enclosing group; nullptr when the scenario was built by hand.
 const KeyPlace* place_of(std::string key, const Scenario& scenario, bool& exact) {
   exact = true;
   while (true) {

@@ -15,14 +15,14 @@
 
 namespace tracecast {
 
-/// What a published run reported, beside its setup.
+/// What a published run reported, in addition to its setup.
 struct Measured {
   double step_time_s = 0;
   std::string source;
   bool operator==(const Measured&) const = default;
 };
 
-/// Where a key of the scenario was written, so that what is found wrong later can still be told with file and line.
+/// Source location of a scenario key, so that later errors can still name file and line.
 struct KeyPlace {
   std::string file;  ///< the scenario's file, or "--set"
   int line = 0;
@@ -41,15 +41,15 @@ struct Scenario {
   Profile profile;
   Perturbation perturbation;  ///< with cluster.faults: the scenario's `perturb`
   std::string topology;       ///< as the scenario names it
-  std::string stack;          ///< software stack it begins with; empty: none
+  std::string stack;          ///< software stack whose defaults it uses; empty: no stack
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
   double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
 };
 
-/// Adds file, line and value to the diagnostics that name a key of the scenario but no file: those of make_plan, say. A
-/// key that the file leaves to its default gets the line of the group it belongs to.
+/// Adds file, line and value to diagnostics that name a scenario key but no file, for example those of make_plan. A key
+/// that the file leaves at its default gets the line of its group.
 Error located(Error error, const Scenario& scenario);
 
 }  // namespace tracecast

@@ -1,5 +1,5 @@
 /// \file
-/// A scenario from a document that is already parsed: by an importer, say; and a topology with values replaced.
+/// Reads a scenario from a parsed document (importers use this), and a topology with some values replaced.
 #pragma once
 
 #include "sim/io/files.hpp"
@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-/// As read_scenario of a file (files.hpp); paths in it count from the folder of document.file.
+/// Like read_scenario of a file (files.hpp); relative paths start at the folder of document.file.
 Result<Scenario> read_scenario(const JsonDocument& document, const DataPaths& data);
 
 /// `overrides`: "key=value" as --set has them, of the topology's own keys: "node.nic.count=4".

@@ -1,5 +1,5 @@
 /// \file
-/// The keys of a scenario's groups `parallel` and `training`, each named once, for the reader and the writer alike.
+/// The keys of a scenario's groups `parallel` and `training`, each named once, for both the reader and the writer.
 #pragma once
 
 #include "sim/io/field_limits.hpp"
@@ -26,7 +26,7 @@ inline Names<Precision> optimizer_state_precision_names() {
 }
 inline Names<Precision> dispatch_precision_names() { return {{"bf16", Precision::bf16}, {"fp8", Precision::fp8}}; }
 
-/// `p` is a Parallel, constant or not.
+/// `p` is a Parallel, const or not.
 template <class Visitor, class P>
 void visit_parallel(Visitor&& visit, P&& p) {
   visit("tp", p.tp, kDegree);
@@ -67,7 +67,7 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("moe_shared_overlap", p.moe_shared_overlap);
 }
 
-/// `t` is a Training, constant or not.
+/// `t` is a Training, const or not.
 template <class Visitor, class T>
 void visit_training(Visitor&& visit, T&& t) {
   visit("seq_length", t.seq_length, kLength);

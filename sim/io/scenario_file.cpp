@@ -56,8 +56,8 @@ class ScenarioReader {
     check_attention_kernel();
   }
 
-  /// Only the profile knows which kernels there are. A kernel that the file names for its own machine gives way to the
-  /// GPU's first one when the run is put on another machine with --set: the report says so (attention_text).
+  /// The profile lists the available kernels. A run moved to another machine with --set falls back to that GPU's first
+  /// kernel if the file's kernel is missing there; the report mentions it (attention_text).
   void check_attention_kernel() {
     std::string& kernel = scenario_.training.attention_kernel;
     const std::vector<std::string> known = attention_kernels(scenario_.profile);
@@ -86,7 +86,7 @@ class ScenarioReader {
     return false;
   }
 
-  /// What the scenario says itself goes before the values of its stack.
+  /// Keys of the scenario take precedence over the values of its stack.
   void begin_with_stack(ObjectReader& root) {
     std::string name;
     if (!root.get("stack", name)) return;
@@ -127,7 +127,7 @@ class ScenarioReader {
     }
   }
 
-  /// HYBRID_SHARD without a group: the GPUs of a host, as far as data parallelism has them.
+  /// HYBRID_SHARD without an explicit group: the data-parallel GPUs of one host.
   void fill_shard_group() {
     Parallel& p = scenario_.parallel;
     const bool hybrid = p.sharding_strategy == ShardingStrategy::hybrid_shard ||
@@ -179,7 +179,7 @@ class ScenarioReader {
     cluster->finish();
   }
 
-  /// Of every GPU of the job. Where ranks have speeds of their own, the slowest is one of them already.
+  /// For every GPU of the job. Where ranks have individual speeds, the slowest is already one of them.
   void prepare_profiles() {
     Scenario& s = scenario_;
     if (!has_gpu_spread_) s.gpu_spread = s.perturbation.speed_spread > 0 ? 0 : kGpuSpread;
@@ -223,7 +223,7 @@ class ScenarioReader {
     return std::nullopt;
   }
 
-  /// Moves what was read into `target`, or its mistakes to the others.
+  /// Moves the value into `target`, or its errors into the common list.
   template <class T>
   void take(Result<T> result, T& target) {
     if (result) {

@@ -1,4 +1,4 @@
-/// Writes scenarios and models with our own keys. Values that are the default are left out, as people leave them out.
+/// Writes scenarios and models with Tracecast's own keys. Default values are left out.
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/slowest_rank.hpp"
@@ -41,8 +41,7 @@ class FieldWriter {
   ordered_json* object_;
 };
 
-/// The fields of `value` that differ from those of a default one, or all of them; `visit(visitor, object)` is the table of
-/// keys.
+/// The fields of `value` that differ from the defaults, or all fields. `visit(visitor, object)` is the table of keys.
 template <class T, class Visit>
 ordered_json fields(const T& value, Visit visit, bool all_of_them = false) {
   ordered_json all = ordered_json::object();
@@ -102,7 +101,7 @@ std::string to_json(const Scenario& scenario) {
   if (!scenario.description.empty()) object["description"] = scenario.description;
   if (!scenario.source.empty()) object["source"] = scenario.source;
   object["model"] = model_object(scenario.model);
-  const bool has_stack = !scenario.stack.empty();  // whose values are not the general defaults
+  const bool has_stack = !scenario.stack.empty();  // a stack replaces the general defaults
   if (has_stack) object["stack"] = scenario.stack;
   object["parallel"] = fields(
       scenario.parallel, [](auto&& visit, const Parallel& p) { visit_parallel(visit, p); }, has_stack);

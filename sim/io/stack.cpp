@@ -15,14 +15,14 @@
 namespace tracecast {
 namespace {
 
-/// Begins with it, or, of names that no stack's begins, holds it as a word: "NVIDIA NeMo 25.04", "Primus (torchtitan)".
+/// Match by prefix; a name without a prefix match may contain the word: "NVIDIA NeMo 25.04", "Primus (torchtitan)".
 bool is_called(const std::string& text, const std::string& name, bool anywhere) {
   if (!anywhere) return text.starts_with(name);
   const std::size_t at = text.find(name);
   return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
 }
 
-/// An object of any names, each with a text.
+/// An object with arbitrary names and string values.
 void read_words(ObjectReader& reader, const JsonNode& node, std::map<std::string, std::string>& words) {
   for (const auto& [name, value] : node.members) {
     std::string word;
@@ -30,8 +30,8 @@ void read_words(ObjectReader& reader, const JsonNode& node, std::map<std::string
   }
 }
 
-/// The software that the fitted profiles of an architecture stand for: the middle of the runs that their in-training factors
-/// were fitted to.
+/// The software age that an architecture's fitted profiles represent: the median of the runs that their in-training
+/// factors were fitted to.
 struct Libraries {
   const char* architecture;
   double year;
@@ -50,7 +50,7 @@ void age_kernels(double released, Profile& profile) {
 /// Every kernel begins when the host has issued it and the host goes on when it has ended.
 void wait_for_every_kernel(Profile& profile) {
   const double launch = std::exchange(profile.host.launch, profile.host.graph_launch);
-  const InTraining& factors = profile.in_training;  // what is added here is no kernel's: taken off again
+  const InTraining& factors = profile.in_training;  // the added host time is not kernel time
   for (auto& [precision, model] : profile.gemm) model.t0 += launch / factors.gemm;
   profile.grouped_gemm.t0 += launch / factors.gemm;
   for (AttentionModel& model : profile.attention) model.t0 += launch / factors.attention;

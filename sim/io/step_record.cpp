@@ -183,7 +183,7 @@ class Reader {
     object.finish();
   }
 
-  /// Each span is a list of seven integers: millions of them are read faster than objects, and stay a line each.
+  /// Each span is a list of seven integers, one per line: millions of them are read faster than objects.
   void read_spans() {
     const JsonNode* node = root_.get_node("spans");
     if (node == nullptr || node->kind != JsonNode::Kind::array) return root_.error("spans", "is not a list");

@@ -72,7 +72,7 @@ FabricTier read_tier(const JsonNode& node, const std::string& file, const std::s
   return tier;
 }
 
-/// Lengths of a torus; the machine has as many nodes as they make, if the file does not say fewer.
+/// Lengths of a torus. The machine has their product as its number of nodes, unless the file gives fewer.
 void read_dimensions(ObjectReader& reader, Cluster& cluster) {
   if (!reader.get("dimensions", cluster.shape.dimensions)) return;
   std::int64_t routers = 1;
@@ -166,7 +166,7 @@ bool holds_numbers(const JsonNode& node) {
   return node.kind == JsonNode::Kind::string && !node.string.empty() && node.string[0] >= '0' && node.string[0] <= '9';
 }
 
-/// What the readers below share.
+/// State shared by the readers below.
 struct SourceCheck {
   const std::set<std::string>& sources;
   std::string file;

@@ -10,7 +10,7 @@ namespace tracecast {
 namespace {
 namespace fs = std::filesystem;
 
-/// Where `path` leads through its links; itself when it is none, or leads nowhere yet.
+/// The target of `path` after following symlinks; `path` itself if it is not a link or its target does not exist yet.
 fs::path behind_links(const fs::path& path) {
   std::error_code code;
   if (!fs::is_symlink(path, code)) return path;

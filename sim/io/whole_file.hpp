@@ -1,6 +1,6 @@
 /// \file
-/// A file that is seen whole or not at all: written beside its place under another name, renamed at the end. A link
-/// stays: what it points to is replaced. What is no file (/dev/stdout, /dev/null, a pipe) is written to as it is.
+/// Atomic file replacement: writes a temporary file in the same folder and renames it at the end. Symlinks are
+/// followed. Non-regular files (/dev/stdout, /dev/null, a pipe) are written directly.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,19 @@ namespace tracecast {
 class WholeFile {
  public:
   explicit WholeFile(std::filesystem::path path);
-  ~WholeFile();  ///< without commit() nothing is left behind
+  ~WholeFile();  ///< without commit() the temporary file is removed
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
-  /// False when it could not be written (now or before); commit() says why.
+  /// False if this write or an earlier one failed; commit() returns the error.
   bool write(std::string_view piece);
-  /// Puts the file in its place. Errors: the folder does not exist or may not be written, the disk is full.
+  /// Renames the file to its final path. Errors: the folder does not exist or is not writable, the disk is full.
   Result<void> commit();
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path target_;   ///< path_ behind its links
-  std::filesystem::path partial_;  ///< what is written; target_ itself when that is no file
+  std::filesystem::path target_;   ///< path_ after following symlinks
+  std::filesystem::path partial_;  ///< the file being written; target_ itself when that is not a regular file
   std::ofstream stream_;
   bool opened_ = false;
   bool committed_ = false;

@@ -101,7 +101,7 @@ class Plot {
     body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", way);
   }
 
-  /// A dashed line where another algorithm or protocol begins, its name above in one of two rows.
+  /// A dashed line where the algorithm or protocol changes, with its name above in one of two rows.
   void choices() {
     std::string last;
     int changes = 0;

@@ -1,5 +1,5 @@
 /// \file
-/// Bus bandwidth over size, as the plots of nccl-tests show it.
+/// Plots bus bandwidth over message size, with busbw as nccl-tests defines it.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct BandwidthPoint {
   std::string chosen;  ///< algorithm and protocol: changes are marked
 };
 
-/// A whole SVG document, readable on light and dark pages; sizes on a logarithmic axis.
-/// Requires points in the order of their sizes, all of them above 0.
+/// A complete SVG document, readable on light and dark pages, with sizes on a logarithmic axis.
+/// Requires points sorted by size, all sizes above 0.
 std::string bandwidth_svg(const std::string& title, const std::vector<BandwidthPoint>& points);
 
 }  // namespace tracecast

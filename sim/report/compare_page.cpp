@@ -37,7 +37,7 @@ std::string table(std::string_view title, const std::vector<Difference>& list, c
   return text;
 }
 
-/// What a column of the picture shows: the letter of whatever takes most of its time.
+/// The letter shown in a column of the picture: that of the operation with the most time in it.
 constexpr std::string_view kLetters = "FBWO~.";
 std::size_t letter_of(const StepWork& work) {
   if (work.transfer) return 4;

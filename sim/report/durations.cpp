@@ -50,7 +50,7 @@ Source source_of(std::string name, const char* kind, std::string shape, const Co
   return {std::move(name), kind, std::move(shape), cost.duration, cost.spread, to_string(cost.provenance), 0};
 }
 
-/// How often the mean rank runs each operation: by type of operation and payload.
+/// How often the average rank runs each operation, by type of operation and payload.
 struct Calls {
   std::vector<double> operators;
   std::vector<double> collectives;

@@ -18,7 +18,7 @@ constexpr double kNothing = 5e-4;  ///< of the step: prints as 0.0 %
 double share(const Forecast& forecast, double time_s) { return time_s / forecast.step_time_s; }
 double saved(const Forecast& forecast, const Cause& cause) { return 1 - share(forecast, cause.step_without_s); }
 
-/// Causes that matter, by what would be saved.
+/// Causes with a visible effect, sorted by the time that removing them would save.
 std::vector<Cause> sorted_causes(const Forecast& forecast) {
   std::vector<Cause> causes = forecast.causes;
   std::erase_if(causes, [&](const Cause& cause) {

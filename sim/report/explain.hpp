@@ -1,5 +1,5 @@
 /// \file
-/// What `--explain` prints: the critical path by cause, and how much shorter the step would be without each.
+/// The report of `--explain`: the critical path by cause, and how much shorter the step would be without each cause.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace tracecast {
 
-/// Rows by what would be saved, the largest first. Requires forecast.causes; says so in one line when there are none.
+/// Rows sorted by saved time, largest first; one line if there are no causes. Requires forecast.causes.
 std::string explain_page(const Forecast& forecast, const TextStyle& style);
 
 }  // namespace tracecast

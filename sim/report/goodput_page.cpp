@@ -21,7 +21,7 @@ std::string span_text(double s) {
   return duration_in_words(s);
 }
 
-/// A line with its label; what does not fit goes on below itself.
+/// A labelled line; text that does not fit continues on the next line, indented.
 std::string fact(std::string_view label, const std::string& text, const TextStyle& style) {
   const std::string name = pad_right(label, kLabel);
   std::string lines = paragraph("  " + name + "  ", text, style);
@@ -183,7 +183,7 @@ std::string causes(const GoodputForecast& r, const TextStyle& style) {
   return text;
 }
 
-/// One letter per slice of a day: what most of an outage in it was, or '.' while the job runs.
+/// One letter per slice of a day: the longest kind of outage in it, or '.' while the job runs.
 std::string timeline(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("One history (number 0)", style) + "\n";
   const int width = std::clamp(style.width - 12, 24, 96);

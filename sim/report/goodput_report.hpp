@@ -10,7 +10,7 @@
 
 namespace tracecast {
 
-/// The page of the terminal.
+/// Plain text for a terminal.
 std::string goodput_page(const GoodputForecast& report, const TextStyle& style);
 /// One JSON object, newline at the end; docs/formats/goodput.md.
 std::string goodput_json(const GoodputForecast& report);

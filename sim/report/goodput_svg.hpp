@@ -1,5 +1,5 @@
 /// \file
-/// Pictures of a goodput forecast: each a whole SVG document, readable without scripts or fonts of its own.
+/// Pictures of a goodput forecast. Each is a standalone SVG document without scripts or embedded fonts.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@
 
 namespace tracecast {
 
-/// Indented by two, a newline at the end. `measured` and the tokens to train come from the scenario.
+/// Indented by two spaces, with a newline at the end. `measured` and the tokens to train come from the scenario.
 std::string result_json(const Scenario& scenario, const Forecast& forecast);
 
 }  // namespace tracecast

@@ -1,5 +1,5 @@
 /// \file
-/// Who made a web page and how to make it again: at the end of every page.
+/// Metadata at the end of every web page: the program version and the command that reproduces the page.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 /// \file
-/// Pieces of the pages' data, as JSON text; and putting data into a page.
+/// Helpers that encode page data as JSON text and insert it into a page.
 #pragma once
 
 #include <span>
@@ -12,16 +12,17 @@
 
 namespace tracecast {
 
-/// `text` as a JSON string, quotes included; what is not UTF-8 is replaced.
+/// `text` as a JSON string, quotes included; invalid UTF-8 is replaced.
 std::string json_text(std::string_view text);
 
 std::string base64(std::string_view bytes);
 
-/// A record as timeline.js reads it. `names`: of its ranks, `chosen`: indices of those to draw.
+/// A record in the form that timeline.js reads. `names`: names of its ranks; `chosen`: indices of the ranks to draw.
 std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
                           std::span<const std::size_t> chosen);
 
-/// Ranks of a record to draw with at most kMostSpans spans, at least one: the first of every pipeline rank, then the others.
+/// Ranks of a record to draw within kMostSpans spans (at least one rank): the first of each pipeline rank, then the
+/// rest.
 std::vector<std::size_t> ranks_to_draw(const StepRecord& record);
 
 /// `page` of page_sources.hpp with `json` as its data.

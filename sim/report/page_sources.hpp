@@ -1,5 +1,5 @@
 /// \file
-/// The web pages of tools/page, which the build puts into the program: they need no file beside it.
+/// The web pages of tools/page. The build embeds them, so the program needs no files at run time.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 namespace tracecast {
 
 extern const std::string_view kSchedulePage;  ///< tools/page/schedule.html
-extern const std::string_view kServePage;     ///< tools/page/serve.html, likewise
+extern const std::string_view kServePage;     ///< tools/page/serve.html, also complete
 extern const std::string_view kReportPage;    ///< tools/page/report.html with its style and scripts
 
 }  // namespace tracecast

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kScheduleThread = 1;
 constexpr int kFirstStreamThread = 2;
-constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< bytes handed to the sink at once
+constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< bytes per call of the sink
 
 /// `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text) {
@@ -45,14 +45,14 @@ struct fmt::formatter<tracecast::Microseconds> : fmt::formatter<std::int64_t> {
 namespace tracecast {
 namespace {
 
-/// What is the same for all spans of one operation: name, category, and whether it is drawn at all.
+/// Shared by all spans of one operation: name, category, and whether it is drawn.
 struct Label {
   std::string text;  ///< "name":…,"cat":…
   bool drawn = true;
   bool transfer = false;
 };
 
-/// "qkv", "qkv wgrad", "qkv (again)" when it is recomputed.
+/// "qkv", "qkv wgrad", or "qkv (again)" for a recomputation.
 std::string operator_name(const CostedOperator& used) {
   const bool plain = used.op.pass == Pass::forward || used.op.pass == Pass::optimizer;
   return used.op.name + (plain ? "" : std::string(" ") + to_string(used.op.pass)) + (used.recomputed ? " (again)" : "");
@@ -92,7 +92,7 @@ std::vector<std::vector<Label>> labels(const StepGraph& graph) {
   return all;
 }
 
-/// A message's end that is named by its channel: sends look their receives up.
+/// The receiving end of a message, by channel: sends look up their receives here.
 struct Arrival {
   std::int32_t rank;
   std::int32_t channel;
@@ -119,7 +119,7 @@ class Writer {
       memory(rank, runs);
     }
     arrows(ranks);
-    // The last event closes the list: JSON wants no comma behind it.
+    // The last event closes the list, because JSON does not allow a comma after it.
     emit("{{\"ph\":\"I\",\"s\":\"g\",\"name\":\"end of step\",\"pid\":{},\"tid\":{},\"ts\":{}}}\n]}}\n",
          ranks.empty() ? 0 : ranks.front().number, kScheduleThread, Microseconds(timeline_.step_time));
     flush();
@@ -175,7 +175,7 @@ class Writer {
          tid, Microseconds(span.start), length(span.start, span.end), span.microbatch);
   }
 
-  /// The difference of the rounded ends, so that a slice ends where the next one begins.
+  /// The difference of the rounded ends, so that a slice ends exactly where the next one begins.
   static Microseconds length(Duration start, Duration end) {
     return Microseconds(Microseconds(end).nanoseconds - Microseconds(start).nanoseconds);
   }
@@ -198,7 +198,7 @@ class Writer {
            Microseconds(point.at), gib(point.in_use));
   }
 
-  /// From the beginning of every send to the beginning of its receive, between the first processes of the classes.
+  /// Arrows from the start of every send to the start of its receive, between the first processes of the classes.
   void arrows(std::span<const TracedRank> ranks) {
     std::vector<std::int32_t> process(graph_.ranks.size(), -1);
     for (const TracedRank& rank : ranks) {
@@ -255,7 +255,7 @@ class Writer {
   bool good_ = true;
 };
 
-/// Index into StepGraph::ranks of whoever stands for global rank `number`.
+/// Index into StepGraph::ranks of the representative of global rank `number`.
 std::int32_t class_of(const ForecastRun& run, int number) {
   const std::vector<Rank>& ranks = run.graph.ranks;
   if (static_cast<int>(ranks.size()) == run.plan.world_size) {
@@ -267,7 +267,7 @@ std::int32_t class_of(const ForecastRun& run, int number) {
   return static_cast<std::int32_t>(same - ranks.begin());
 }
 
-/// Memory of a pipeline rank before the step: everything but activations and what comes and goes with them.
+/// Memory of a pipeline rank before the step: everything except activations and buffers that live as long as they do.
 Bytes resident_memory(const ForecastRun& run, std::int32_t pp_rank) {
   const MemoryByKind& memory = run.forecast.memory[static_cast<std::size_t>(pp_rank)];
   return memory.weights + memory.gradients + memory.optimizer + memory.fixed;

@@ -1,18 +1,18 @@
 /// \file
 /// A timeline as a trace that opens in https://ui.perfetto.dev, in chrome://tracing, and in any JSON reader.
 ///
-/// The format is Chrome Trace Event JSON and not Perfetto's own protobuf: it can be read with jq, by the scripts that
-/// people have for PyTorch profiles, and in a diff; its price is size (about 110 bytes a span).
+/// The format is Chrome Trace Event JSON instead of Perfetto's protobuf: jq, scripts for PyTorch profiles and diff can
+/// read it. The cost is size, about 110 bytes per span.
 ///
-/// What is in it, for every class of ranks (or chosen rank) as one process:
+/// Every class of ranks (or chosen rank) is one process with:
 ///   a thread "schedule"        one slice per run of a template: "forward 3", "backward 3 chunk 1"
 ///   a thread per stream used   one slice per operation; a transfer that waits for other ranks is a slice "wait" first
 ///   arrows                     from a send to its receive
-///   a counter                  memory in use, GiB: what stays, and the activations as they come and go
-/// Process ids are global rank numbers, thread ids 1 for the schedule and stream + 2; times are microseconds from the
-/// beginning of the step with whole nanoseconds (both ends of a slice are rounded down, so slices never overlap).
+///   a counter                  memory in use, GiB: the constant part plus the live activations
+/// Process ids are global rank numbers; thread ids are 1 for the schedule and stream + 2. Times are microseconds since
+/// the start of the step, with whole nanoseconds (both ends of a slice are rounded down, so slices never overlap).
 ///
-/// Leaves out: host activity; the copies that folded ranks are.
+/// Leaves out: host activity; ranks that are folded into a representative.
 #pragma once
 
 #include <cstdint>
@@ -39,21 +39,21 @@ struct TracedRank {
   Bytes resident;           ///< memory in use before the step begins
 };
 
-/// Takes pieces of the trace in order; false: could not, stop.
+/// Receives pieces of the trace in order. Returns false to stop after a write error.
 using TraceSink = std::function<bool(std::string_view piece)>;
 
-/// Requires timeline.spans. Returns false as soon as the sink did.
+/// Requires timeline.spans. Returns false as soon as the sink returns false.
 bool write_trace(const StepGraph& graph, const Timeline& timeline, std::span<const TracedRank> ranks,
                  std::string_view scenario, const TraceSink& sink);
 
-/// The classes of a forecast, and then every one of `chosen` that is not already there as a representative.
+/// The classes of a forecast, then each of `chosen` that is not already a representative.
 /// Errors: a rank that the job does not have.
 Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<const int> chosen);
 
 /// Writes beside `path` and renames. Errors: a chosen rank that the job does not have; a file that cannot be written.
 Result<void> write_trace_file(const std::filesystem::path& path, const ForecastRun& run, std::span<const int> chosen);
 
-/// "0-7, 16, 18": ascending numbers as ranges; after `most` ranges the rest is an ellipsis.
+/// "0-7, 16, 18": ascending numbers as ranges; an ellipsis replaces everything after `most` ranges.
 std::string ranges(std::span<const int> ascending, std::size_t most = 3);
 
 }  // namespace tracecast

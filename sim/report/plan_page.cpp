@@ -45,7 +45,7 @@ bool several_batches(const CapacityPlan& plan) {
                      [&](const MachineOutcome& each) { return batch(each) != batch(plan.machines.front()); });
 }
 
-/// "7.1 % slower than 1: pipeline bubble takes 80 ms more; 3.2 % cheaper per token"; empty: as good as the first.
+/// "7.1 % slower than 1: pipeline bubble takes 80 ms more; 3.2 % cheaper per token"; empty: equal to the first.
 std::string against_first(const CapacityPlan& plan, std::size_t index) {
   const Slowdown& why = plan.runners_up[index];
   const Candidate& first = plan.candidates.front();
@@ -104,7 +104,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   return text;
 }
 
-/// How the scenario's own layout does beside the best.
+/// Compares the scenario's own layout with the best one.
 std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
   const Candidate& first = plan.candidates.front();
   const int gpus = machine_of(plan, first).choice.gpus;
@@ -146,7 +146,7 @@ std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle&
   return text;
 }
 
-/// What limits: of every resource what its best upgrade saves, largest first.
+/// The bottleneck: the time that the best upgrade of each resource saves, largest first.
 std::string limits(const std::vector<Upgrade>& upgrades) {
   std::vector<std::string> named;
   std::string text;

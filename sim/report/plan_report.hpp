@@ -1,5 +1,5 @@
 /// \file
-/// What `plan` says: a page, one JSON object, and a CSV of every layout that was simulated. docs/formats/plan.md
+/// The output of `plan`: a text page, one JSON object, and a CSV of all simulated layouts. docs/formats/plan.md
 #pragma once
 
 #include <optional>
@@ -14,24 +14,24 @@ namespace tracecast {
 
 struct PlanReport {
   std::string scenario;
-  std::string failures;               ///< failure model behind the goodput; empty: none
+  std::string failures;               ///< failure model of the goodput; empty: no failures
   std::string economics;              ///< assumption set behind money and energy
-  std::vector<std::string> left_out;  ///< machines that were asked for and are too small, a sentence each
+  std::vector<std::string> left_out;  ///< requested machines that are too small, a sentence each
   CapacityPlan plan;
   std::optional<Evaluation>
-      own;  ///< the scenario's layout as it is, on the best candidate's machine, where it can be had
+      own;  ///< the scenario's own layout on the best candidate's machine, if it is possible there
   std::vector<Upgrade> upgrades;      ///< of the best candidate's machine, most helpful first
-  std::optional<RecipeTrace> recipe;  ///< on the same machine, when asked for
+  std::optional<RecipeTrace> recipe;  ///< on the same machine, if requested
 };
 
-/// GPUs among the candidates of which the assumption set has no price, each once.
+/// GPUs of the candidates that have no price in the assumption set, without duplicates.
 std::vector<std::string> unpriced(const CapacityPlan& plan);
 
 std::string plan_page(const PlanReport& report, const TextStyle& style);
 /// Newline at the end.
 std::string plan_json(const PlanReport& report);
-/// A header, then one line for each simulated layout, by machine and number of the layout. The same bytes for the same
-/// search, however it was run.
+/// A header, then one line per simulated layout, sorted by machine and layout number. The same search gives the same
+/// bytes for any number of threads and after a restart.
 std::string plan_csv(const CapacityPlan& plan);
 
 }  // namespace tracecast

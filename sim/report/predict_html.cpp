@@ -16,7 +16,7 @@
 namespace tracecast {
 namespace {
 
-/// Whether a message of this rank leaves its node.
+/// True if a message of this rank leaves its node.
 bool sends_far(const StepGraph& graph, const Cluster& cluster, const Rank& rank) {
   return std::ranges::any_of(rank.channels, [&](const ChannelEnd& end) {
     return end.rank >= 0 && cluster.node_of(graph.ranks[static_cast<std::size_t>(end.rank)].representative) !=
@@ -24,8 +24,8 @@ bool sends_far(const StepGraph& graph, const Cluster& cluster, const Rank& rank)
   });
 }
 
-/// What one GPU puts on the network: a ring over r ranks of a node leaves it once for all of them, all_to_all and messages
-/// leave with the share of the members that lie outside.
+/// Bytes that one GPU sends over the network. A ring over r ranks of a node leaves the node once for all of them;
+/// all_to_all and messages leave it with the share of members outside the node.
 double network_bytes(const TrafficCount& count, bool far_message) {
   if (count.slot < 0) return far_message ? count.sent : 0;
   if (count.nodes <= 1) return 0;

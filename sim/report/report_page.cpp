@@ -12,20 +12,20 @@
 namespace tracecast {
 namespace {
 
-/// LEB128: seven bits a byte, the lowest first.
+/// LEB128: seven bits per byte, lowest first.
 void append(std::string& bytes, std::uint64_t value) {
   for (; value >= 128; value >>= 7) bytes += static_cast<char>(0x80 | (value & 127));
   bytes += static_cast<char>(value);
 }
 
-/// Small numbers of either sign become small ones: 0, -1, 1, -2 … are 0, 1, 2, 3 …
+/// Zigzag encoding: 0, -1, 1, -2 … become 0, 1, 2, 3 …
 void append_signed(std::string& bytes, std::int64_t value) {
   append(bytes, value < 0 ? 2 * static_cast<std::uint64_t>(-(value + 1)) + 1 : 2 * static_cast<std::uint64_t>(value));
 }
 
 std::int64_t nanoseconds(Duration t) { return t.picoseconds / 1000; }
 
-/// Spans of one rank, each relative to the one before on its stream: tools/page/timeline.js reads it.
+/// Spans of one rank, each relative to the previous one on its stream. Decoded by tools/page/timeline.js.
 struct RankSpans {
   std::string bytes;
   std::size_t count = 0;

@@ -1,8 +1,8 @@
 /// \file
-/// Reports as web pages: one file that opens from a disk with no network, with its style, script and data inside.
+/// Reports as web pages: one self-contained file (style, script and data) that opens without a network.
 ///
-/// The page is tools/page/report.html; it draws what its data are, so all reports share one shell. Times in the data are
-/// seconds, sizes bytes, unless a name says otherwise.
+/// The page is tools/page/report.html. It chooses its sections by the data, so all reports share it. Times in the data
+/// are seconds and sizes are bytes, unless a name says otherwise.
 #pragma once
 
 #include <string>
@@ -17,18 +17,18 @@
 namespace tracecast {
 
 /// Summary, time, timeline, memory, network, provenance, scenario.   Requires run.timeline.spans.
-/// Draws at most kMostSpans spans: of every pipeline rank one class of ranks first, then the others in order.
+/// Draws at most kMostSpans spans: first one class of ranks per pipeline rank, then the others in order.
 std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageFacts& facts);
 inline constexpr std::size_t kMostSpans = 400'000;
 
-/// `scenario_json`: of the first machine, as it runs.
+/// `scenario_json`: the resolved scenario of the first machine.
 std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageFacts& facts);
 std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json, const PageFacts& facts);
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
                          const PageFacts& facts);
 
-/// JSON text as the page draws it: what every operator, collective and message of a step takes, how that is known, and how
-/// often the mean rank runs it. The longest in all first.
+/// The page's table of durations, as JSON text: for every operator, collective and message of a step its duration, its
+/// provenance, and how often the average rank runs it. Sorted by total time, longest first.
 std::string durations_json(const StepGraph& graph);
 
 }  // namespace tracecast

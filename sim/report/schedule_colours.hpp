@@ -1,6 +1,6 @@
 /// \file
-/// The colours of schedules in SVG and on the page: Paul Tol's light scheme, made to carry black text and to be told apart
-/// with any colour vision. Source: personal.sron.nl/~pault, "light" qualitative scheme.
+/// The colours of schedules in SVG and on the page: Paul Tol's light scheme, designed for black text and for readers
+/// with colour-vision deficiencies. Source: personal.sron.nl/~pault, "light" qualitative scheme.
 #pragma once
 
 namespace tracecast {

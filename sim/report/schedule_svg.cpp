@@ -1,4 +1,4 @@
-/// A schedule as SVG: a row of boxes per rank, below it how many activations the rank keeps; all views on one time axis.
+/// A schedule as SVG: a row of boxes per rank, and below it the rank's live activations. All views share one time axis.
 #include <algorithm>
 #include <cstddef>
 
@@ -11,7 +11,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr double kLeft = 70;  // room for rank names
+constexpr double kLeft = 70;  // space for rank names
 constexpr double kRight = 20;
 constexpr double kRow = 24;     // height of a box
 constexpr double kMemory = 12;  // height of the strip of activations below it
@@ -43,7 +43,7 @@ std::string text_at(double x, double y, const char* attributes, const std::strin
   return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>\n", x, y, attributes, text);
 }
 
-/// A chunk's shade: the first as it is, the others darker step by step.
+/// The shade of a chunk: the base colour for the first, darker for each later one.
 std::string shade(const Schedule& s, int chunk) {
   if (s.chunks == 1 || chunk == 0) return "";
   return fmt::format(" style=\"filter:brightness({:.3g})\"", 1 - 0.28 * chunk / (s.chunks - 1));
@@ -151,7 +151,7 @@ class Drawing {
     body_ += "</g>\n";
   }
 
-  /// Chunks in flight as an area, the highest of all ranks as high as the strip.
+  /// Chunks in flight as an area, scaled so that the maximum over all ranks fills the strip.
   void memory(const ScheduleView& view, std::size_t rank, int highest) {
     const double bottom = y_ + kRow + kMemory;
     std::string path = fmt::format("M{:.6g} {:.6g}", kLeft, bottom);

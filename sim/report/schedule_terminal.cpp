@@ -1,8 +1,8 @@
 /// A schedule in a terminal: a row of boxes per rank.
 ///
-/// One column is one tick, the greatest time that divides all boundaries, or several columns where the page is wide enough;
-/// where that would take very many columns, time is compressed to what fits and boxes are sampled. A box shows its
-/// letter and micro-batch as far as they fit. Colours are told apart by lightness too, not by red and green.
+/// A tick is the greatest time that divides all boundaries. It takes one column, or several if the page is wide enough.
+/// If that needs too many columns, time is compressed and boxes are sampled. A box shows its letter and micro-batch as
+/// far as they fit. Colours also differ in lightness, for readers who cannot distinguish red and green.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -58,10 +58,10 @@ struct TimeAxis {
 };
 
 constexpr int kLabelWidth = 8;
-/// More blocks than this are not read; then time is compressed instead.
+/// With more blocks than this, time is compressed instead.
 constexpr int kMaxBlocks = 12;
 
-/// Ticks of a view that all its boundaries are multiples of.
+/// The greatest common divisor of all boundaries of a view, in ticks.
 std::int64_t grain(const PipelineRun& run) {
   std::int64_t grain = 0;
   for (const std::vector<Interval>& list : run.actions) {
@@ -99,11 +99,11 @@ TimeAxis axis_of(std::span<const ScheduleView> views, int page_width) {
   return axis;
 }
 
-/// What stands in `width` columns of a box: the label, or what of it fits.
+/// Text for `width` columns of a box: the longest form of the label that fits.
 std::string fit(const Action& action, int width, const TextStyle& style) {
   const std::string number = std::to_string(action.microbatch);
   const bool pair = action.kind == ActionKind::forward_backward;
-  // What is told, from long to short; a colour says the kind of a box already.
+  // Labels from long to short; the colour already shows the kind of a box.
   std::vector<std::string> labels{label_of(action)};
   if (pair) labels.push_back("F" + number + "B");
   if (!pair && style.colour && number.size() > 1) labels.push_back(number);
@@ -113,7 +113,7 @@ std::string fit(const Action& action, int width, const TextStyle& style) {
   return pad_right(*label, width);  // a box is at least one column wide
 }
 
-/// The columns [begin, end) of a box, painted; an overlapped pair is half one, half the other.
+/// The columns [begin, end) of a box in its colour; an overlapped pair shows one colour per half.
 std::string box(const Action& action, int begin, int end, const TextStyle& style) {
   const std::string text = fit(action, end - begin, style);
   const auto tone = [](Paint paint, int chunk) { return chunk % 2 == 0 ? paint.even : paint.odd; };

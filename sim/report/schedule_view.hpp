@@ -1,11 +1,11 @@
 /// \file
-/// What the pictures of a pipeline schedule are made from, and the numbers that stand beside them.
+/// The data that pictures of a pipeline schedule are drawn from, with the numbers shown beside them.
 ///
 ///   schedule_json       the columns of tests/data/oracles/pipeline.csv as one object, for programs
 ///   schedule_terminal   for a terminal: a row per rank, time to the right
 ///   schedule_svg        the same as a picture
 ///   schedule_page       a page that needs no network: hover, step through time, activations per rank, two schedules
-///                       under each other
+///                       one below the other
 ///
 /// Times are drawn in the user's unit: ticks of a run divided by its scale.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace tracecast {
 
-/// One number for all ranks, or one per rank, as the user gave them.
+/// One number for all ranks, or one per rank, as given by the user.
 using RankTimes = std::vector<double>;
 
 struct ScheduleView {
@@ -32,21 +32,21 @@ struct ScheduleView {
   RankTimes forward, backward_input, backward_weight;
   double latency = 0;
   std::optional<double> overlapped;
-  std::string times_from;         ///< scenario that the times are from, then in milliseconds
-  std::optional<int> unit_steps;  ///< PyTorch's count, when asked for
+  std::string times_from;         ///< scenario that the times come from; they are then in milliseconds
+  std::optional<int> unit_steps;  ///< PyTorch's count, if requested
 };
 
-/// Activations that one chunk-forward keeps, in micro-batches of one rank: 1 / (chunks of one copy of the model).
+/// Activations that one forward of a chunk keeps, in micro-batches of one rank: 1 / (chunks of one copy of the model).
 double activation_unit(const Schedule& schedule);
 
-/// "F3", or "F0|B7" of an overlapped pair: what stands in a box.
+/// The label of a box: "F3", or "F0|B7" for an overlapped pair.
 std::string label_of(const Action& action);
 
 /// The first view's columns, those of the others under "compare". Indented by two, a newline at the end.
 std::string schedule_json(std::span<const ScheduleView> views);
 
-/// Pictures of all views on one time axis, then a table of their numbers. Lines of at most style.width columns; a step that
-/// does not fit goes on in a further block of rows.
+/// Pictures of all views on one time axis, then a table of their numbers. Lines have at most style.width columns; a
+/// step that does not fit continues in another block of rows.
 std::string schedule_terminal(std::span<const ScheduleView> views, const TextStyle& style);
 
 /// A standalone SVG document, light background.

@@ -1,5 +1,5 @@
 /// \file
-/// What the pictures of machines, collectives and sweeps share: the frame, and the steps of an axis.
+/// Shared by the pictures of machines, collectives and sweeps: the frame, and the step of an axis.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-/// Behind all else, in the colour --page that the picture's style defines.
+/// The background, in the colour --page that the picture's style defines.
 inline constexpr std::string_view kSvgBackground =
     "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page)\"/>\n";
 

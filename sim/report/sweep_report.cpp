@@ -8,14 +8,14 @@
 namespace tracecast {
 namespace {
 
-/// Efficiency against the first point that there is: per GPU, so 1 is perfect scaling.
+/// Efficiency per GPU relative to the first valid point: 1 is perfect scaling.
 double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) {
   for (const GridPoint& first : points)
     if (first.error.empty()) return point.tokens_per_s_per_gpu / first.tokens_per_s_per_gpu;
   return 0;
 }
 
-/// "tp" of "parallel.tp": the head of its column. The whole key where two axes end alike.
+/// The column header: "tp" of "parallel.tp", or the whole key if two axes have the same last part.
 std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
   const auto last = [](const std::string& key) { return std::string_view(key).substr(key.rfind('.') + 1); };
   const auto alike = std::ranges::count(sweep.axes, last(axis.key), [&](const SweepAxis& a) { return last(a.key); });
@@ -50,7 +50,7 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoin
   if (!all_fit) text += "  ! does not fit\n";
 }
 
-/// "parallel.tp x training.micro_batch_size": what the columns are short for.
+/// "parallel.tp x training.micro_batch_size": the full keys of the columns.
 std::string axis_names(const Sweep& sweep, const TextStyle& style) {
   std::vector<std::string_view> names;
   for (const SweepAxis& axis : sweep.axes) names.emplace_back(axis.key);

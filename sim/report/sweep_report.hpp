@@ -1,5 +1,5 @@
 /// \file
-/// What-if grids for people and programs: a table, CSV, JSON and a picture.
+/// Reports of parameter sweeps: a table, CSV, JSON and a picture.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 namespace tracecast {
 
 std::string sweep_page(const Sweep& sweep, const TextStyle& style);
-/// A line for each point; "scaling" is strong or weak in a scaling study, else empty.
+/// One line per point; "scaling" is strong or weak in a scaling study, else empty.
 std::string sweep_csv(const Sweep& sweep);
 std::string sweep_json(const Sweep& sweep);
 
-/// One key: tokens per second and GPU over its values; of a scaling study strong and weak, against the first point. Two
-/// keys: a heat map of the same. What does not fit into memory is hatched, what cannot be laid out stays empty.
+/// One key: tokens per second and GPU over its values; for a scaling study strong and weak scaling, relative to the
+/// first point. Two keys: a heat map of the same. Points that exceed memory are hatched; invalid layouts stay empty.
 /// Requires one or two axes.
 std::string sweep_svg(const Sweep& sweep);
 

@@ -56,7 +56,7 @@ std::string shade(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", mixed(0), mixed(1), mixed(2));
 }
 
-/// Tokens per second and GPU of the points that were not refused.
+/// Tokens per second and GPU of the valid points.
 struct RateRange {
   double least = 1e300;
   double most = 0;
@@ -94,7 +94,7 @@ void draw_cell(Picture& picture, double x, double y, const GridPoint& p, const R
       fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
   box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
   if (!p.fits) box("class=\"out\"", tip + ", does not fit");
-  if (!p.fits)  // the stripes would run through the number
+  if (!p.fits)  // otherwise the stripes would cross the number
     picture.add(fmt::format(
         "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"52\" height=\"18\" style=\"fill:{};pointer-events:none\"/>\n",
         x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, shade(share)));

@@ -1,5 +1,5 @@
 /// \file
-/// The compute stream of a rank as runs of templates, and the memory that they keep: what a trace and a page draw of it.
+/// The compute stream of a rank as runs of templates, and the memory that they hold, for traces and pages.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tracecast {
 
-/// Consecutive spans of the compute stream that one run of a template makes.
+/// Consecutive spans of the compute stream that belong to one run of a template.
 struct TemplateRun {
   std::int32_t template_index = 0;
   std::int32_t microbatch = 0;
@@ -28,10 +28,10 @@ std::vector<TemplateRun> template_runs(const StepGraph& graph, std::span<const S
 
 struct MemoryPoint {
   Duration at;
-  Bytes in_use;  ///< from then on
+  Bytes in_use;  ///< from this time on
 };
 
-/// Memory over the step: `resident`, and the activations that runs keep and give back when they end.
+/// Memory over the step: `resident` plus the activations that runs allocate and free.
 std::vector<MemoryPoint> memory_over_time(const StepGraph& graph, std::span<const TemplateRun> runs, Bytes resident);
 
 }  // namespace tracecast

@@ -34,7 +34,7 @@ std::string fact(std::string_view label, std::string_view text, const TextStyle&
   return fmt::format("  {}  {}\n", paint(pad_right(label, kLabelWidth), Colour::grey, style), text);
 }
 
-// ---- The head: what was asked ------------------------------------------------------------------------------------
+// ---- Header: the scenario ----------------------------------------------------------------------------------------
 
 std::string layout(const Plan& plan, const TextStyle& style) {
   const Parallel& p = plan.parallel;
@@ -86,7 +86,7 @@ std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& st
   return text;
 }
 
-// ---- The answer --------------------------------------------------------------------------------------------------
+// ---- Result ------------------------------------------------------------------------------------------------------
 
 std::string measured_text(const Measured& measured, double forecast_s) {
   const double error = forecast_s / measured.step_time_s - 1;
@@ -147,7 +147,7 @@ std::string spoken(std::string name) {
   return name;
 }
 
-/// The parts of a row, the largest first; those below half a percent of the step together, but the first has its name.
+/// The parts of a row, largest first. Parts below half a percent of the step are merged, except for the first.
 void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s, Colour colour) {
   std::ranges::stable_sort(parts, std::greater{}, &Share::time_s);
   std::erase_if(parts, [](const Share& part) { return part.time_s <= 0; });
@@ -225,8 +225,8 @@ std::string block(const MemoryPart& part, const TextStyle& style) {
   return std::string(!style.unicode ? part.letter : style.colour ? "█" : part.block);
 }
 
-/// One row's stacked bar. Each part ends where the running sum rounds to, so that the whole has its true length. When
-/// some rank needs more than there is, a line marks what there is.
+/// One row's stacked bar. Each part ends where the running sum rounds to, so the whole bar has its correct length. If
+/// some rank needs more memory than available, a line marks the capacity.
 std::string memory_bar(const MemoryByKind& memory, Bytes capacity, Bytes full_scale, int width,
                        const TextStyle& style) {
   const auto column = [&](Bytes upto) {
@@ -256,7 +256,7 @@ struct MemoryRow {
   MemoryByKind memory;
 };
 
-/// With more than kMostRows of them neighbours share a row, which shows the fullest.
+/// With more than kMostRows of them, adjacent ones share a row, which shows the one with the most memory.
 std::vector<MemoryRow> memory_rows(const Forecast& f) {
   constexpr std::size_t kMostRows = 16;
   const std::size_t together = (f.memory.size() + kMostRows - 1) / kMostRows;
@@ -273,7 +273,7 @@ std::vector<MemoryRow> memory_rows(const Forecast& f) {
   return rows;
 }
 
-/// Only the kinds that are there, on as many lines as they need.
+/// Only the kinds that occur, on as many lines as needed.
 std::string memory_legend(const Forecast& f, const TextStyle& style) {
   std::string text = " ";
   int used = 1;

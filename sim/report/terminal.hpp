@@ -1,5 +1,5 @@
 /// \file
-/// The page that `predict` prints for a person: the answer first, then where it comes from.
+/// The text that `predict` prints: the result first, then its parts and sources.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@
 
 namespace tracecast {
 
-/// Lines of at most style.width columns, and of at most 110: longer ones are hard to read. Requires the forecast's memory.
+/// Lines of at most style.width columns, and of at most 110: longer ones are hard to read. Requires the forecast's
+/// memory.
 std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style);
 
-/// What the forecast rests on, a sentence each: provenance, fits, precision, conventions.
+/// The assumptions of the forecast, a sentence each: provenance, fits, precision, conventions.
 std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast);
 
 }  // namespace tracecast

@@ -1,9 +1,8 @@
 /// \file
-/// Text for a terminal: widths, colours, bars, wrapped paragraphs. What every page that a person reads is
-/// made of.
+/// Building blocks of text for a terminal: widths, colours, bars, wrapped paragraphs.
 ///
-/// Nothing here asks the environment: the caller says how wide the page is and whether Unicode and colour are
-/// wanted. Columns are code points; every character that the pages use is one column wide.
+/// Nothing here reads the environment: the caller passes the page width and whether to use Unicode and colour.
+/// Columns are code points; every character that the pages use is one column wide.
 #pragma once
 
 #include <string>
@@ -19,13 +18,13 @@ struct TextStyle {
 
 enum class Colour { red, green, yellow, blue, magenta, cyan, grey, bold };
 
-/// `text` in a colour, or as it is when the style has none.
+/// `text` in a colour, or unchanged if the style has no colour.
 std::string paint(std::string_view text, Colour colour, const TextStyle& style);
 
 /// Columns that `text` (UTF-8, no escape sequences) takes.
 int columns(std::string_view text);
 
-/// Filled up with blanks to `width` columns; cut, with an ellipsis, when it is longer.
+/// Padded with spaces to `width` columns; longer text is cut with an ellipsis.
 std::string pad_right(std::string_view text, int width, const TextStyle& style = {});
 std::string pad_left(std::string_view text, int width);
 
@@ -46,7 +45,7 @@ std::string paragraph(std::string_view first, std::string_view text, const TextS
 /// Four significant digits with thousands in groups: 1,234,567 · 12.34 · 0.1234.
 std::string number(double value, int significant = 4);
 
-/// A span of days as people say it: "3.2 h", "54.1 days", "1.3 years".
+/// A duration in a readable unit: "3.2 h", "54.1 days", "1.3 years".
 std::string duration_in_words(double seconds);
 
 }  // namespace tracecast

@@ -38,7 +38,7 @@ std::string link_name(const Topology& topology, const TopologyLink& link) {
   return from + " - " + to;
 }
 
-/// Parts by name, in the order in which they are first met.
+/// Parts by name, in order of first appearance.
 class Parts {
  public:
   TopologyPart& operator[](const std::string& name) {
@@ -68,7 +68,7 @@ std::vector<TopologyPart> count_vertices(const Topology& topology) {
 
 void count_link(const Topology& topology, int id, std::int64_t times, Parts& parts) {
   const TopologyLink link = topology.link(id);
-  if (link.from > link.to) return;  // the other direction of one that was counted
+  if (link.from > link.to) return;  // the reverse direction of a counted link
   TopologyPart& part = parts[link_name(topology, link)];
   part.count += link.cables * times;
   part.each = {link.capacity.bytes_per_second / link.cables};
@@ -76,7 +76,7 @@ void count_link(const Topology& topology, int id, std::int64_t times, Parts& par
   part.latency = link.latency;
 }
 
-/// Links of the first node stand for those of all: a slow one is in findings, not here.
+/// Links of the first node represent those of all nodes. A slow link appears in the findings, not here.
 std::vector<TopologyPart> count_links(const Topology& topology) {
   Parts parts;
   for (int id = 0; id < topology.node().links(); ++id) count_link(topology, id, topology.nodes(), parts);
@@ -157,7 +157,7 @@ void doubt(std::vector<TopologyFinding>& findings, bool wrong, std::string sente
   findings.push_back({wrong, std::move(sentence)});
 }
 
-/// NVLink 5 has 900 GB/s; NICs of 800 Gb/s are the fastest that are sold.
+/// NVLink 5 has 900 GB/s; the fastest NICs on the market have 800 Gb/s.
 constexpr std::int64_t kFastestGpuLink = 1'800'000'000'000;
 constexpr std::int64_t kFastestNic = 200'000'000'000;
 

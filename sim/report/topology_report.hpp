@@ -1,5 +1,5 @@
 /// \file
-/// What `tracecast topology` tells about a cluster: its parts, its links by level, distances, bisection, and what is wrong.
+/// The report of `tracecast topology`: a cluster's parts, links by level, distances, bisection, and findings.
 #pragma once
 
 #include <optional>
@@ -22,15 +22,15 @@ struct TopologyPart {
   Duration latency;        ///< links only
 };
 
-/// Ranks that are alike as seen from rank 0.
+/// Ranks at the same distance from rank 0.
 struct TopologyDistance {
   int switches = 0;        ///< of the fabric
-  std::int64_t ranks = 0;  ///< so far away
+  std::int64_t ranks = 0;  ///< at this distance
   Duration latency;        ///< the longest among them
-  Bandwidth lone_flow;     ///< the slowest of them, nobody else sending
+  Bandwidth lone_flow;     ///< the slowest of them, without other traffic
 };
 
-/// The way between two ranks, asked for by --hops.
+/// The path between two ranks, for --hops.
 struct TopologyWay {
   struct Stop {
     std::string vertex;
@@ -48,7 +48,7 @@ struct TopologyWay {
 };
 
 struct TopologyFinding {
-  bool wrong = false;  ///< else a doubt
+  bool wrong = false;  ///< false: only a warning
   std::string sentence;
 };
 
@@ -61,7 +61,7 @@ struct TopologyReport {
   std::vector<TopologyPart> vertices;
   std::vector<TopologyPart> links;
   std::vector<TopologyDistance> distances;
-  Bandwidth bisection;  ///< 0: there is only one GPU
+  Bandwidth bisection;  ///< 0: the cluster has only one GPU
   std::vector<TopologyFinding> findings;
   bool wrong() const;
 };
@@ -69,11 +69,11 @@ struct TopologyReport {
 /// "75,776".
 std::string grouped(std::int64_t count);
 
-/// At every size in time that grows with the cluster.
+/// Takes time linear in the size of the cluster.
 TopologyReport describe(const Topology& topology);
 TopologyWay way_between(const Topology& topology, int from, int to, RoutingOptions options = {});
 
-/// What is impossible or doubtful in the numbers of a cluster: NICs above PCIe, switches with too few ports, tiers that do not
+/// Impossible or doubtful numbers of a cluster: NICs faster than PCIe, switches with too few ports, tiers that do not
 /// nest, rates that no product has.
 std::vector<TopologyFinding> check_cluster(const Cluster& cluster);
 
@@ -81,8 +81,8 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style);
 std::string to_terminal(const TopologyWay& way, const TextStyle& style);
 std::string to_json(const TopologyReport& report, const std::optional<TopologyWay>& way);
 
-/// The cluster drawn: one node with its GPUs, switches and NICs, and the fabric above, tier by tier; what repeats is drawn
-/// once with its count. A whole document, readable on light and dark pages.
+/// Draws the cluster: one node with its GPUs, switches and NICs, and the fabric above it, tier by tier. Repeated parts
+/// are drawn once with their count. A complete document, readable on light and dark pages.
 std::string topology_svg(const Topology& topology, const TopologyReport& report);
 
 }  // namespace tracecast

@@ -1,4 +1,4 @@
-/// A cluster as SVG: fabric on top, its tiers in rows; below it the first node in detail, the others as boxes.
+/// A cluster as SVG: the tiers of the fabric on top, one per row; below them the first node in detail, others as boxes.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,13 +14,13 @@ namespace tracecast {
 namespace {
 
 constexpr double kWidth = 1000;
-constexpr double kLeft = 150;  // room for the names of the rows
+constexpr double kLeft = 150;  // space for the names of the rows
 constexpr double kBox = 34;
 constexpr double kRow = 86;
 constexpr int kMostBoxes = 12;
 constexpr int kMostGpus = 16;
 
-/// Boxes are light with black text on every page; lines and free text follow the page.
+/// Boxes are light with black text on every page; lines and other text use the page's colours.
 constexpr const char* kStyle =
     "<style>\n"
     "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--line:#8a94a0;--panel:#f3f5f7}\n"
@@ -91,7 +91,7 @@ class Drawing {
     draw_torus(std::get<TorusFabric>(topology_.fabric()));
   }
 
-  /// Planes of one tier, the first ones of it if there are many; their middles by plane number.
+  /// Draws the planes of one tier (only the first ones if there are many); stores their centres by plane number.
   void draw_tier(const TreeFabric& tree, int tier, std::map<int, Point>& places) {
     std::vector<int> planes;
     for (std::size_t i = 0; i < tree.planes().size(); ++i)
