@@ -25,21 +25,23 @@ Nodes nodes_of(const RankRelations& relations) {
   return nodes;
 }
 
+enum Kind : std::size_t { kRanks, kGroups };
+
 /// A rank sees its group of each family and its partners, a group sees its members.
 template <class See>
-void each_edge(const RankRelations& relations, const See& see) {
+void each_edge(const RankRelations& relations, std::size_t kind, const See& see) {
   const auto ranks = static_cast<std::int32_t>(relations.seed.size());
   std::int32_t begin = ranks;  // of the family's groups
   std::uint32_t label = 0;
   for (const RankRelations::Family& family : relations.families) {
     for (std::int32_t rank = 0; rank < ranks; ++rank) {
       const std::int32_t group = begin + family.group_of[static_cast<std::size_t>(rank)];
-      see(rank, group, label);
-      see(group, rank, 0);
+      kind == kRanks ? see(rank, group, label) : see(group, rank, 0);
     }
     begin += static_cast<std::int32_t>(family.label.size());
     ++label;
   }
+  if (kind == kGroups) return;
   for (const std::vector<std::int32_t>& partners : relations.partners) {
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       if (const std::int32_t partner = partners[static_cast<std::size_t>(rank)]; partner >= 0)
@@ -78,9 +80,10 @@ RankClasses make_classes(const RankRelations& relations, std::vector<std::int32_
 
 RankClasses refine(const RankRelations& relations) {
   const Nodes nodes = nodes_of(relations);
-  const NodeClasses classes = refine(nodes, [&](const auto& see) { each_edge(relations, see); });
-  return make_classes(relations, classes.of_kind(nodes, 0), classes.count(0), classes.of_kind(nodes, 1),
-                      classes.count(1));
+  const NodeClasses classes =
+      refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(relations, kind, see); });
+  return make_classes(relations, classes.of_kind(nodes, kRanks), classes.count(kRanks), classes.of_kind(nodes, kGroups),
+                      classes.count(kGroups));
 }
 
 RankClasses every_rank(const RankRelations& relations) {

@@ -23,6 +23,7 @@ Nodes nodes_of(const LinkedStep& step) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 | static_cast<std::uint32_t>(low);
   };
   Nodes nodes;
+  nodes.labels.reserve(step.graph.ranks.size() + step.labels.size() + step.senders.size() + step.capacities.size());
   for (const Rank& rank : step.graph.ranks) nodes.add(packed(rank.program, rank.slowdown));
   nodes.end_kind();
   for (const std::int32_t label : step.labels) nodes.add(static_cast<std::uint32_t>(label));
@@ -41,13 +42,11 @@ void each_load(const LinkUsers& users, const OnLoad& f) {
       f(user, load->link, static_cast<std::uint32_t>(load->weights));
 }
 
-/// A rank sees its communicators by slot, the ranks at its channels, and itself as a sender; a user sees its ranks
-/// and its links; a link sees its users.
+/// The communicators by slot, the ranks at the channels, and itself as a sender.
 template <class See>
-void each_edge(const LinkedStep& step, const See& see) {
+void each_edge_of_ranks(const LinkedStep& step, const See& see) {
   constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
   const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
-  const std::int32_t links = ranks + step.users.count();
   for (std::int32_t r = 0; r < ranks; ++r) {
     const Rank& rank = step.graph.ranks[static_cast<std::size_t>(r)];
     for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
@@ -56,48 +55,59 @@ void each_edge(const LinkedStep& step, const See& see) {
       if (const ChannelEnd end = rank.channels[channel]; end.rank >= 0)
         see(r, end.rank, static_cast<std::uint32_t>(channel + 1) * kChannels + static_cast<std::uint32_t>(end.channel));
   }
+  for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, ranks + step.user_of(i), 0);
+}
+
+/// A rank sees its users and the ranks at its channels, a user sees its ranks and its links, a link sees its users.
+template <class See>
+void each_edge(const LinkedStep& step, std::size_t kind, const See& see) {
+  if (kind == kRanks) return each_edge_of_ranks(step, see);
+  const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
+  const std::int32_t links = ranks + step.users.count();
+  each_load(step.users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
+    kind == kUsers ? see(ranks + user, links + link, weights) : see(links + link, ranks + user, weights);
+  });
+  if (kind == kLinks) return;
   for (std::size_t i = 0; i < step.graph.communicators.size(); ++i)
     for (const std::int32_t member : step.graph.communicators[i].members)
       see(ranks + static_cast<std::int32_t>(i), member, 0);
-  for (std::size_t i = 0; i < step.senders.size(); ++i) {
-    see(ranks + step.user_of(i), step.senders[i].rank, 0);
-    see(step.senders[i].rank, ranks + step.user_of(i), 0);
-  }
-  each_load(step.users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-    see(ranks + user, links + link, weights);
-    see(links + link, ranks + user, weights);
-  });
+  for (std::size_t i = 0; i < step.senders.size(); ++i) see(ranks + step.user_of(i), step.senders[i].rank, 0);
 }
 
 }  // namespace
 
 LinkClasses refine(const LinkedStep& step) {
   const Nodes nodes = nodes_of(step);
-  const NodeClasses classes = refine(nodes, [&](const auto& see) { each_edge(step, see); });
+  const NodeClasses classes = refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, kind, see); });
   return {classes.of_kind(nodes, kRanks), classes.of_kind(nodes, kUsers), classes.of_kind(nodes, kLinks),
           classes.count(kRanks),          classes.count(kUsers),          classes.count(kLinks)};
 }
 
 std::optional<CrossedLinks> link_classes(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                                          std::int32_t user_classes, const std::vector<std::int64_t>& capacities) {
+  CrossedLinks links;
+  {
+    std::vector<NodeColour> colours(capacities.size());
+    each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
+      const NodeColour own = mix(static_cast<NodeColour>(at(user_class, user)));
+      colours[static_cast<std::size_t>(link)] += combine(own, weights);
+    });
+    for (std::size_t link = 0; link < colours.size(); ++link)
+      colours[link] = combine(colours[link], static_cast<NodeColour>(capacities[link]));
+    links.of = number_colours(colours, links.count);
+  }
   Nodes nodes;
+  nodes.labels.reserve(user_class.size() + capacities.size());
+  std::vector<std::int32_t> classes = user_class;
+  classes.reserve(nodes.labels.capacity());
   for (const std::int32_t own : user_class) nodes.add(static_cast<std::uint32_t>(own));
   nodes.end_kind();
   for (const std::int64_t capacity : capacities) nodes.add(static_cast<std::uint64_t>(capacity));
   nodes.end_kind();
-  const std::vector<NodeColour> colours = next_colours(first_colours(nodes, 1), [&](const auto& see) {
-    each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-      see(users.count() + link, user, weights);
-    });
-  });
-  CrossedLinks links;
-  links.of = number_colours({colours.begin() + users.count(), colours.end()}, links.count);
-  std::vector<std::int32_t> classes = user_class;
   for (const std::int32_t own : links.of) classes.push_back(user_classes + own);
-  const bool stable = is_stable(nodes, classes, [&](const auto& see) {
+  const bool stable = is_stable(nodes, classes, [&](std::size_t kind, const auto& see) {
     each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-      see(user, users.count() + link, weights);
-      see(users.count() + link, user, weights);
+      kind == 0 ? see(user, users.count() + link, weights) : see(users.count() + link, user, weights);
     });
   });
   return stable ? std::optional(std::move(links)) : std::nullopt;

@@ -7,7 +7,7 @@
 /// colour, refinement starts again with another salt.
 ///
 /// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
-/// `each_edge(see)` that calls see(node, seen, label) for each, so that they need not be stored.
+/// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, so that they need not be stored.
 /// Source: colour refinement, or the one-dimensional Weisfeiler-Leman algorithm (1968)
 #pragma once
 
@@ -55,11 +55,13 @@ std::vector<NodeColour> first_colours(const Nodes& nodes, NodeColour salt);
 
 /// The colours after one more round.
 template <class EachEdge>
-std::vector<NodeColour> next_colours(const std::vector<NodeColour>& now, const EachEdge& each_edge) {
+std::vector<NodeColour> next_colours(const Nodes& nodes, const std::vector<NodeColour>& now,
+                                     const EachEdge& each_edge) {
   std::vector<NodeColour> next(now.size());
-  each_edge([&](std::int32_t node, std::int32_t seen, std::uint32_t label) {
-    next[static_cast<std::size_t>(node)] += combine(now[static_cast<std::size_t>(seen)], label);
-  });
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind)
+    each_edge(kind, [&](std::int32_t node, std::int32_t seen, std::uint32_t label) {
+      next[static_cast<std::size_t>(node)] += combine(now[static_cast<std::size_t>(seen)], label);
+    });
   for (std::size_t i = 0; i < now.size(); ++i) next[i] = combine(now[i], next[i]);
   return next;
 }
@@ -68,9 +70,6 @@ std::vector<NodeColour> next_colours(const std::vector<NodeColour>& now, const E
 class SeenLists {
  public:
   SeenLists(std::size_t first, std::size_t last) : begin_(first), ends_(last - first + 2) {}
-  bool contains(std::int32_t node) const {
-    return static_cast<std::size_t>(node) - begin_ < ends_.size() - 2;  // wraps around below begin_
-  }
   /// First every entry is counted, then every entry is put.
   void count(std::int32_t node) { ++ends_[static_cast<std::size_t>(node) - begin_ + 2]; }
   void allocate();
@@ -98,12 +97,10 @@ template <class EachEdge>
 bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const EachEdge& each_edge) {
   for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {  // one after the other, to save memory
     SeenLists seen(nodes.begins[kind], nodes.begins[kind + 1]);
-    each_edge([&](std::int32_t node, std::int32_t, std::uint32_t) {
-      if (seen.contains(node)) seen.count(node);
-    });
+    each_edge(kind, [&](std::int32_t node, std::int32_t, std::uint32_t) { seen.count(node); });
     seen.allocate();
-    each_edge([&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-      if (seen.contains(node)) seen.put(node, class_of[static_cast<std::size_t>(other)], label);
+    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+      seen.put(node, class_of[static_cast<std::size_t>(other)], label);
     });
     if (!classes_agree(nodes, class_of, seen, nodes.begins[kind], nodes.begins[kind + 1])) return false;
   }
@@ -119,7 +116,7 @@ std::optional<NodeClasses> refine_with_salt(const Nodes& nodes, const EachEdge& 
   classes.of = number_colours(colours, count);
   for (std::int32_t before = -1; before != count;) {
     before = count;
-    colours = next_colours(colours, each_edge);
+    colours = next_colours(nodes, colours, each_edge);
     classes.of = number_colours(colours, count);
   }
   for (const std::size_t begin : nodes.begins)

@@ -17,18 +17,17 @@ struct Pairs {
     nodes.add(last_label);
     nodes.end_kind();
   }
-  static void each_edge(const auto& see) {
+  static void each_edge(std::size_t kind, const auto& see) {
     for (std::int32_t node = 0; node < 4; ++node) {
       const std::int32_t other = 4 + node / 2;
-      see(node, other, 0);
-      see(other, node, static_cast<std::uint32_t>(node % 2));
+      kind == 0 ? see(node, other, 0) : see(other, node, static_cast<std::uint32_t>(node % 2));
     }
   }
   bool stable(const std::vector<std::int32_t>& class_of) const {
-    return is_stable(nodes, class_of, [](const auto& see) { each_edge(see); });
+    return is_stable(nodes, class_of, [](std::size_t kind, const auto& see) { each_edge(kind, see); });
   }
   NodeClasses refined() const {
-    return refine(nodes, [](const auto& see) { each_edge(see); });
+    return refine(nodes, [](std::size_t kind, const auto& see) { each_edge(kind, see); });
   }
 };
 
