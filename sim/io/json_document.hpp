@@ -93,6 +93,8 @@ class ObjectReader {
   std::optional<ObjectReader> get_object(const std::string& key);
   /// Keys that are allowed but not read.
   void ignore(const std::string& key);
+  /// `key` had another name in earlier versions: a member `old_name` is read in its place. Both together are a mistake.
+  void accept_old_name(const std::string& old_name, const std::string& key);
 
   /// The same, but absence is an error.
   template <class... Args>
@@ -106,6 +108,8 @@ class ObjectReader {
   int line() const { return node_->line; }
   const std::string& file() const { return file_; }
   const std::string& path() const { return path_; }
+  /// Current key and old name of each member that was read by its old name.
+  const std::map<std::string, std::string>& old_names() const { return old_names_; }
   /// The dotted key of a member.
   std::string dotted(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
@@ -117,6 +121,7 @@ class ObjectReader {
     std::int64_t highest;
   };
   const JsonNode* lookup(const std::string& key);
+  const JsonNode* find(const std::string& key) const;
   void mistake(std::string key, const JsonNode* node, std::string message);
   bool get_integer(const std::string& key, std::int64_t& value, const Range& range);
   template <class T>
@@ -128,6 +133,7 @@ class ObjectReader {
   std::string path_;
   std::vector<Diagnostic>* errors_;
   std::vector<std::string> known_;
+  std::map<std::string, std::string> old_names_;
 };
 
 template <class T>

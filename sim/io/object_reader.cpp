@@ -48,7 +48,12 @@ ObjectReader::ObjectReader(const JsonNode& node, std::string file, std::string p
 
 const JsonNode* ObjectReader::lookup(const std::string& key) {
   ignore(key);
-  return node_->find(key);
+  return find(key);
+}
+
+const JsonNode* ObjectReader::find(const std::string& key) const {
+  const auto renamed = old_names_.find(key);
+  return node_->find(renamed == old_names_.end() ? key : renamed->second);
 }
 
 void ObjectReader::mistake(std::string key, const JsonNode* node, std::string message) {
@@ -68,7 +73,7 @@ void ObjectReader::mistake(std::string key, const JsonNode* node, std::string me
 void ObjectReader::error(const std::string& key, std::string message) {
   // A node that is not an object has been reported already; do not also report its missing keys.
   if (node_->kind != JsonNode::Kind::object) return;
-  mistake(dotted(key), node_->find(key), std::move(message));
+  mistake(dotted(key), find(key), std::move(message));
 }
 
 bool ObjectReader::get(const std::string& key, std::string& value) {
@@ -213,6 +218,15 @@ std::optional<ObjectReader> ObjectReader::get_object(const std::string& key) {
 
 void ObjectReader::ignore(const std::string& key) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+}
+
+void ObjectReader::accept_old_name(const std::string& old_name, const std::string& key) {
+  if (node_->find(old_name) == nullptr) return;
+  ignore(old_name);
+  if (node_->find(key) == nullptr)
+    old_names_[key] = old_name;
+  else
+    error(old_name, fmt::format("is the old name of '{}', which is given as well", key));
 }
 
 void ObjectReader::finish() {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sim/base/result.hpp"
 #include "sim/cost/profile.hpp"
@@ -45,6 +46,7 @@ struct Scenario {
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
   double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
+  std::vector<std::string> notes;          ///< on how the file was read, for the report
   std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
 };
 

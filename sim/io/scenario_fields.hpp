@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/io/field_limits.hpp"
+#include "sim/io/json_document.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/plan/parallel.hpp"
 
@@ -67,6 +68,14 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("moe_shared_overlap", p.moe_shared_overlap);
 }
 
+/// Keys of `training` under the names that they had in version 0.1, which are still read.
+inline void accept_old_training_keys(ObjectReader& training) {
+  training.accept_old_name("bf16_linears", "bf16_modules");
+  training.accept_old_name("narrow_activations", "low_precision_activations");
+  training.accept_old_name("gradients_16_bit_too", "keep_16bit_gradients");
+  training.accept_old_name("memory_beside_gib", "reserved_memory_gib");
+}
+
 /// `t` is a Training, const or not.
 template <class Visitor, class T>
 void visit_training(Visitor&& visit, T&& t) {
@@ -75,7 +84,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("global_batch_size", t.global_batch_size, kLength);
   visit("dtype", t.dtype, named_values<Precision>());
   visit("grad_reduce_dtype", t.grad_reduce_dtype, reduction_precision_names());
-  visit("bf16_linears", t.bf16_linears);
+  visit("bf16_modules", t.bf16_modules);
   visit("bf16_layers_start", t.bf16_layers_start, kDegreeOrDerived);
   visit("bf16_layers_end", t.bf16_layers_end, kDegreeOrDerived);
   visit("fp8_param_gather", t.fp8_param_gather);
@@ -86,7 +95,7 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("recompute", t.recompute, named_values<Recompute>());
   visit("recompute_num_layers", t.recompute_num_layers, kDegreeOrDerived);
   visit("recompute_modules", t.recompute_modules);
-  visit("narrow_activations", t.narrow_activations);
+  visit("low_precision_activations", t.low_precision_activations);
   visit("flash_attention", t.flash_attention);
   visit("attention_kernel", t.attention_kernel);
   visit("optimizer", t.optimizer, named_values<OptimizerKind>());
@@ -99,8 +108,8 @@ void visit_training(Visitor&& visit, T&& t) {
   visit("unfused_elementwise", t.unfused_elementwise);
   visit("loss_mask_fraction", t.loss_mask_fraction);
   visit("cross_entropy", t.cross_entropy, named_values<CrossEntropy>());
-  visit("gradients_16_bit_too", t.gradients_16_bit_too);
-  visit("memory_beside_gib", t.memory_beside_gib);
+  visit("keep_16bit_gradients", t.keep_16bit_gradients);
+  visit("reserved_memory_gib", t.reserved_memory_gib);
   visit("lora_rank", t.lora_rank, kDegreeOrDerived);
   visit("lora_targets", t.lora_targets);
   visit("frozen_fraction", t.frozen_fraction);

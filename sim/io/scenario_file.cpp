@@ -140,7 +140,10 @@ class ScenarioReader {
     std::optional<ObjectReader> training = root.get_object("training");
     if (!training) return;
     for (const char* key : {"seq_length", "global_batch_size"}) required(*training, key);
+    accept_old_training_keys(*training);
     visit_training(FieldReader(*training), scenario_.training);
+    for (const auto& [key, old_name] : training->old_names())
+      scenario_.notes.push_back(fmt::format("training.{} is now called training.{}", old_name, key));
     if (stack_) drop_unfit_precision(*stack_, scenario_.training);
     const double fraction = scenario_.training.loss_mask_fraction;
     if (!(fraction > 0 && fraction <= 1))

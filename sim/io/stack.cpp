@@ -77,6 +77,7 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
     parallel->finish();
   }
   if (auto training = root.get_object("training")) {
+    accept_old_training_keys(*training);
     visit_training(FieldReader(*training), stack.training);
     training->finish();
   }
@@ -137,7 +138,8 @@ void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ran
 
 void drop_unfit_precision(const Stack& stack, Training& training) {
   const bool narrow = is_narrow(training.dtype);
-  if (!narrow && training.narrow_activations == stack.training.narrow_activations) training.narrow_activations.clear();
+  if (!narrow && training.low_precision_activations == stack.training.low_precision_activations)
+    training.low_precision_activations.clear();
   const bool eight_bits = narrow && training.dtype != Precision::nvfp4;
   if (!eight_bits && stack.training.fp8_param_gather) training.fp8_param_gather = false;
 }

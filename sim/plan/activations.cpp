@@ -17,7 +17,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 }
 
 bool narrows(const Training& training, NarrowActivation what) {
-  return has(training.narrow_activations, to_string(what));
+  return has(training.low_precision_activations, to_string(what));
 }
 
 constexpr double kE5M6 = 12.0 / 8;  ///< bytes
@@ -221,10 +221,10 @@ bool repeats(const Training& training, RecomputeModule module) {
   return has(training.recompute_modules, to_string(module));
 }
 
-void check_narrow_activations(PlanCheck& check, const Training& training) {
-  check.names<NarrowActivation>("training.narrow_activations", training.narrow_activations);
-  if (!training.narrow_activations.empty() && !is_narrow(training.dtype))
-    check.fault("training.narrow_activations", training.narrow_activations.front(),
+void check_low_precision_activations(PlanCheck& check, const Training& training) {
+  check.names<NarrowActivation>("training.low_precision_activations", training.low_precision_activations);
+  if (!training.low_precision_activations.empty() && !is_narrow(training.dtype))
+    check.fault("training.low_precision_activations", training.low_precision_activations.front(),
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(training.dtype)));
 }
 

@@ -44,7 +44,7 @@ struct EnumNames<RecomputeModule> {
 };
 bool repeats(const Training& training, RecomputeModule module);
 
-/// Tensors that wait for the backward in fewer than 16 bits (`narrow_activations`), where their linear layer is narrow.
+/// Tensors that wait for the backward in fewer than 16 bits (`low_precision_activations`), where their linear layer is narrow.
 ///
 ///   linear_inputs      what linear layers read: as their multiplication takes it, with its scales; and the output gradients
 ///                      that wait for a weight-gradient pass. The result of attention is then there twice: for its
@@ -63,7 +63,7 @@ struct EnumNames<NarrowActivation> {
                                                            {NarrowActivation::activation_inputs, "activation_inputs"}};
 };
 /// Faults: unknown names; a dtype of 16 bits or more.
-void check_narrow_activations(PlanCheck& check, const Training& training);
+void check_low_precision_activations(PlanCheck& check, const Training& training);
 
 /// What a layer's forward keeps under `recompute` (with the plan's recompute_modules under none and selective). With
 /// tp_split gather every tensor rank keeps the whole of what it gathers: results of attention and of the feed-forward's

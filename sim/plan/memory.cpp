@@ -140,7 +140,7 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   MemoryByKind memory = model_states(trained, plan.training, stage, shards);
   if (!reduces_every_microbatch(plan.parallel)) memory.gradients = model_states(trained, plan.training, 0, 1).gradients;
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
-  if (plan.training.gradients_16_bit_too && wide && compute_size(plan.training) == 2)
+  if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};
   memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
@@ -304,7 +304,7 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
   memory.transient = std::max(memory.transient, copies - memory.activations);
   memory.cached = to_bytes(cached_bytes(plan, share, work));
   memory.host += to_bytes(peak_on_host(model, plan, schedule.actions[rank], share));
-  memory.fixed = options.fixed + to_bytes(plan.training.memory_beside_gib * 1024 * 1024 * 1024);
+  memory.fixed = options.fixed + to_bytes(plan.training.reserved_memory_gib * 1024 * 1024 * 1024);
   const Bytes moving = memory.activations + memory.transient;
   memory.fragmentation = to_bytes(options.fragmentation * static_cast<double>(moving.count));
   return memory;

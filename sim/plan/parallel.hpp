@@ -167,7 +167,7 @@ struct Training {
   Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
   /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
   /// Embedding, router, output layer, norms and attention itself always do (DeepSeek-V3 3.3, Transformer Engine).
-  std::vector<std::string> bf16_linears = {};
+  std::vector<std::string> bf16_modules = {};
   /// First and last layers whose linear layers all stay in bf16 (Megatron's --first-last-layers-bf16).
   int bf16_layers_start = 0;
   int bf16_layers_end = 0;
@@ -181,7 +181,7 @@ struct Training {
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
   /// Tensors that wait for the backward in fewer bits than 16: of "linear_inputs", "attention_output",
   /// "activation_inputs" (activations.hpp). Needs an 8- or 4-bit dtype.
-  std::vector<std::string> narrow_activations = {};
+  std::vector<std::string> low_precision_activations = {};
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
@@ -198,8 +198,8 @@ struct Training {
   CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the
   /// multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation fusion) there are none.
-  bool gradients_16_bit_too = false;
-  double memory_beside_gib = 0;                ///< GPU memory not owned by any tensor, above context and communicators
+  bool keep_16bit_gradients = false;
+  double reserved_memory_gib = 0;              ///< GPU memory not owned by any tensor, above context and communicators
   int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
   double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained

@@ -50,14 +50,15 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
   check.names<RecomputeModule>("training.recompute_modules", t.recompute_modules);
-  check_narrow_activations(check, t);
+  check_low_precision_activations(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
   check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
     check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "must be above 0 and at most 1");
   }
-  if (!(t.memory_beside_gib >= 0 && t.memory_beside_gib <= 1e6)) {
-    check.fault("training.memory_beside_gib", fmt::to_string(t.memory_beside_gib), "must be between 0 and a million");
+  if (!(t.reserved_memory_gib >= 0 && t.reserved_memory_gib <= 1e6)) {
+    check.fault("training.reserved_memory_gib", fmt::to_string(t.reserved_memory_gib),
+                "must be between 0 and a million");
   }
   if (good && t.micro_batch_size > kMaxTokens / t.seq_length) {
     check.fault("training.micro_batch_size", fmt::to_string(t.micro_batch_size),
@@ -68,7 +69,7 @@ bool check_training(PlanCheck& check, const Training& t) {
 }
 
 void check_precision(PlanCheck& check, const Model& model, const Training& t) {
-  check.names<LinearPart>("training.bf16_linears", t.bf16_linears);
+  check.names<LinearPart>("training.bf16_modules", t.bf16_modules);
   check.at_least("training.bf16_layers_start", t.bf16_layers_start, 0);
   check.at_least("training.bf16_layers_end", t.bf16_layers_end, 0);
   if (std::int64_t{t.bf16_layers_start} + t.bf16_layers_end > model.layers() + model.mtp_layers) {

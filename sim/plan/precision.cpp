@@ -8,7 +8,7 @@ Precision linear_precision(const Model& model, const Training& training, int lay
   if (!is_narrow(training.dtype)) return training.dtype;
   const bool at_end =
       layer < training.bf16_layers_start || layer >= model.layers() + model.mtp_layers - training.bf16_layers_end;
-  const bool named = std::ranges::find(training.bf16_linears, to_string(part)) != training.bf16_linears.end();
+  const bool named = std::ranges::find(training.bf16_modules, to_string(part)) != training.bf16_modules.end();
   return at_end || named ? Precision::bf16 : training.dtype;
 }
 

@@ -3,7 +3,7 @@
 ///
 /// `training.dtype` is that of the linear layers of attention, feed-forward and experts. Where it has 8 or 4 bits, the
 /// embedding, the router, the output layer, norms, softmax and the attention core stay in 16 bit, and so do the linear
-/// layers that `bf16_linears`, `bf16_layers_start` and `bf16_layers_end` name.
+/// layers that `bf16_modules`, `bf16_layers_start` and `bf16_layers_end` name.
 /// Source: DeepSeek-V3 (arXiv 2412.19437) 3.3.1; Transformer Engine; Megatron-LM --first-last-layers-bf16
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tracecast {
 
-/// Linear layers that a scenario names together in `bf16_linears`. Shared experts belong to mlp.
+/// Linear layers that a scenario names together in `bf16_modules`. Shared experts belong to mlp.
 enum class LinearPart { attention, mlp, experts };
 template <>
 struct EnumNames<LinearPart> {

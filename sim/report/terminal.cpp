@@ -370,6 +370,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
                       ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
                       : "FLOPs: model_causal, attention scores halved for the causal mask");
   if (s.measured) lines.push_back("measured by " + s.measured->source);
+  lines.insert(lines.end(), s.notes.begin(), s.notes.end());
   lines.emplace_back(f.perturbations.empty()
                          ? "one undisturbed step: no failures, checkpoints or evaluation"
                          : "one step of the perturbed machine: no failures, checkpoints or evaluation");

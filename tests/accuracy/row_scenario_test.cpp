@@ -49,8 +49,8 @@ TEST_CASE("row: what is reported is used", "[accuracy]") {
   CHECK(s.training.dtype == Precision::fp8);
   CHECK(s.training.grad_reduce_dtype == Precision::bf16);  // the stack's
   CHECK(s.training.recompute == Recompute::full);
-  CHECK(s.training.narrow_activations == std::vector<std::string>{"linear_inputs"});  // the stack's, in 8 bit
-  CHECK(row(",framework,precision", ",NeMo,bf16").value().scenario.training.narrow_activations.empty());
+  CHECK(s.training.low_precision_activations == std::vector<std::string>{"linear_inputs"});  // the stack's, in 8 bit
+  CHECK(row(",framework,precision", ",NeMo,bf16").value().scenario.training.low_precision_activations.empty());
   CHECK(s.topology == "dgx-h100");
   CHECK(s.profile.name == "h100");
   CHECK_FALSE(r.guessed_layout);

@@ -11,7 +11,7 @@ TEST_CASE("settings text: precision names the tensors in higher precision", "[re
   Training training;
   CHECK(precision_text(model, training) == "precision: linear layers bf16; gradients fp32, optimizer states fp32");
   training.dtype = Precision::fp8_block;
-  training.bf16_linears = {"attention"};
+  training.bf16_modules = {"attention"};
   training.bf16_layers_end = 2;
   training.optimizer_state_dtype = Precision::bf16;
   model.moe.emplace();

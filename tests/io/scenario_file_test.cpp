@@ -155,6 +155,21 @@ TEST_CASE("scenario: mistakes in overrides and in the file are told together", "
         "--set: training.seq_len: unknown key (did you mean 'seq_length'?)");
 }
 
+TEST_CASE("scenario: a key under its old name is read, with a note", "[io]") {
+  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const Scenario now = read(file, {"training.reserved_memory_gib=2"});
+  Scenario before = read(file, {"training.memory_beside_gib=2"});
+  CHECK(now.notes.empty());
+  CHECK(before.training == now.training);
+  CHECK(before.notes ==
+        std::vector<std::string>{"training.memory_beside_gib is now called training.reserved_memory_gib"});
+  const Result<Scenario> both =
+      read_scenario(file, kData, {"training.memory_beside_gib=2", "training.reserved_memory_gib=2"});
+  REQUIRE_FALSE(both);
+  CHECK(to_string(both.error()) ==
+        "--set: training.memory_beside_gib = 2: is the old name of 'reserved_memory_gib', which is given as well");
+}
+
 TEST_CASE("scenario: no more GPUs than the machine has", "[io][error]") {
   const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";  // on meta-24k-h100
   CHECK(read(file, {"cluster.world_size=24576"}).cluster.world_size == 24576);

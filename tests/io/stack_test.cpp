@@ -99,10 +99,10 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   CHECK(stacked.training.grad_reduce_dtype == Precision::fp32);  // the scenario's
   CHECK(stacked.parallel.overlap_p2p);
   CHECK(stacked.profile.host.launch == Approx(170e-6 * stacked.profile.in_training.slowest_gpu));
-  CHECK(stacked.training.narrow_activations.empty());  // in 16 bit nothing is
+  CHECK(stacked.training.low_precision_activations.empty());  // in 16 bit nothing is
   CHECK_FALSE(stacked.training.fp8_param_gather);
   const Scenario narrow = read_scenario(file, kData, {"stack=megatron-core", "training.dtype=fp8"}).value();
-  CHECK(narrow.training.narrow_activations == std::vector<std::string>{"linear_inputs"});
+  CHECK(narrow.training.low_precision_activations == std::vector<std::string>{"linear_inputs"});
   CHECK(narrow.training.fp8_param_gather);
 
   SECTION("saved and read again it gives the same forecast") {

@@ -91,14 +91,14 @@ TEST_CASE("recompute_modules: results of norms, activation functions and up-proj
         Bytes{1024 * (latent + 4 * 256 + 4 * 2048 + 8 * (2 * 7168 + 4 * 2048))});
 }
 
-TEST_CASE("narrow_activations: fp8 training keeps what multiplications read in fp8", "[oracle][memory]") {
+TEST_CASE("low_precision_activations: fp8 training keeps what multiplications read in fp8", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 1024;
   training.dtype = Precision::fp8_block;
   const Model model = llama3_8b();
   const auto per_token = [&](const std::vector<std::string>& names, const std::vector<std::string>& wide = {}) {
-    training.narrow_activations = names;
-    training.bf16_linears = wide;
+    training.low_precision_activations = names;
+    training.bf16_modules = wide;
     return static_cast<double>(layer_activation_bytes(model, plan_of(model, {}, training), 0).count) / 1024;
   };
   const double h = 4096;
@@ -115,13 +115,14 @@ TEST_CASE("narrow_activations: fp8 training keeps what multiplications read in f
   CHECK(per_token({"linear_inputs"}, {"attention"}) == Approx(stays + (2 + fp8) * h + 2 * h + (4 + fp8) * f));
 }
 
-TEST_CASE("narrow_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer, and waiting weight gradients in fp8",
-          "[oracle][memory]") {
+TEST_CASE(
+    "low_precision_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer, and waiting weight gradients in fp8",
+    "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 1024;
   training.dtype = Precision::fp8_block;
   training.recompute_modules = {"norm", "activation", "mla_up"};
-  training.narrow_activations = {"linear_inputs", "attention_output", "activation_inputs"};
+  training.low_precision_activations = {"linear_inputs", "attention_output", "activation_inputs"};
   const Model model = deepseek_v3();
   const Plan plan = plan_of(model, {}, training);
   const double fp8 = 1 + 4.0 / 128;
@@ -131,7 +132,7 @@ TEST_CASE("narrow_activations: DeepSeek-V3 keeps 156 KB of a token and MoE layer
                        8 * (fp8 * 7168 + 2 * fp8 * 2048);
   CHECK(static_cast<double>(layer_activation_bytes(model, plan, 3).count) / 1024 == Approx(bytes).epsilon(1e-6));
   Training wide = training;
-  wide.narrow_activations.clear();
+  wide.low_precision_activations.clear();
   const Stage one{.first_layer = 3, .num_layers = 1};
   const auto waits = [&](const Training& each) {
     return static_cast<double>(weight_gradient_bytes(model, plan_of(model, {}, each), one).count);

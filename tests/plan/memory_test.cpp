@@ -356,8 +356,8 @@ TEST_CASE("gradients of fp16 are copied to fp32 when activations are gone; DeepS
 
   training = megatron();
   CHECK(peak(model, plan_of(model, {}, training)).gradients == Bytes{4 * parameters});
-  training.gradients_16_bit_too = true;
+  training.keep_16bit_gradients = true;
   CHECK(peak(model, plan_of(model, {}, training)).gradients == Bytes{6 * parameters});
-  training.memory_beside_gib = 2.5;
+  training.reserved_memory_gib = 2.5;
   CHECK(peak(model, plan_of(model, {}, training)).fixed == 4_GiB);
 }

@@ -353,7 +353,7 @@ TEST_CASE("training settings are checked", "[error][plan]") {
         "training.micro_batch_size = 4096: makes micro-batches of more than 268435456 tokens");
 }
 
-TEST_CASE("tp_split, narrow_activations: what does not go together is told", "[plan][error]") {
+TEST_CASE("tp_split, low_precision_activations: what does not go together is told", "[plan][error]") {
   Training settings = training(1024, 8);
   Parallel parallel;
   parallel.tp = 2;
@@ -369,13 +369,13 @@ TEST_CASE("tp_split, narrow_activations: what does not go together is told", "[p
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
         "parallel.tp_split = gather: gathers whole results, which sequence_parallel divides (allowed: column_row)");
   parallel.tp_split = TensorSplit::column_row;
-  settings.narrow_activations = {"linear_inputs"};
+  settings.low_precision_activations = {"linear_inputs"};
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
-        "training.narrow_activations = linear_inputs: needs an 8- or 4-bit training.dtype, not bf16");
+        "training.low_precision_activations = linear_inputs: needs an 8- or 4-bit training.dtype, not bf16");
   settings.dtype = Precision::fp8;
   CHECK(message(llama3_8b(), parallel, settings, 2) == "valid");
-  settings.narrow_activations = {"outputs"};
+  settings.low_precision_activations = {"outputs"};
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
-        "training.narrow_activations = outputs: is unknown (allowed: linear_inputs attention_output "
+        "training.low_precision_activations = outputs: is unknown (allowed: linear_inputs attention_output "
         "activation_inputs)");
 }

@@ -46,7 +46,7 @@ TEST_CASE("precision: which linear layers stay in 16 bit", "[plan][precision]") 
   Training training = training_of(Precision::mxfp8);
   training.bf16_layers_start = 1;
   training.bf16_layers_end = 2;
-  training.bf16_linears = {"attention"};
+  training.bf16_modules = {"attention"};
   CHECK(linear_precision(model, training, 0, LinearPart::mlp) == Precision::bf16);
   CHECK(linear_precision(model, training, 1, LinearPart::mlp) == Precision::mxfp8);
   CHECK(linear_precision(model, training, 1, LinearPart::attention) == Precision::bf16);
@@ -94,8 +94,8 @@ TEST_CASE("precision: optimizer states in bf16", "[oracle][plan][precision]") {
 TEST_CASE("precision: settings that do not go together", "[error][plan][precision]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Training training = training_of(Precision::fp8);
-  training.bf16_linears = {"mlp", "heads"};
-  CHECK(mistakes(model, training) == "training.bf16_linears = heads: is unknown (allowed: attention mlp experts)");
+  training.bf16_modules = {"mlp", "heads"};
+  CHECK(mistakes(model, training) == "training.bf16_modules = heads: is unknown (allowed: attention mlp experts)");
   training = training_of(Precision::fp8);
   training.bf16_layers_start = 20;
   training.bf16_layers_end = 13;

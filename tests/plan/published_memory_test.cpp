@@ -22,7 +22,7 @@ TEST_CASE("DeepSeek-V3 on 2,048 H800 of 80 GB fits, as it did, and does not with
                        [&](const MemoryByKind& rank) { return rank.total() <= s.profile.memory; });
   };
   CHECK(fits({}));
-  CHECK_FALSE(fits({"training.narrow_activations=[]"}));
+  CHECK_FALSE(fits({"training.low_precision_activations=[]"}));
   CHECK_FALSE(fits({"training.recompute_modules=[]"}));
 }
 
