@@ -24,12 +24,12 @@
 namespace tracecast::cli {
 namespace {
 
-const auto kCollectiveNames = values_by_name(Collective::send_recv);
-const auto kAlgorithmNames = values_by_name(Algorithm::direct);
-const auto kProtocolNames = values_by_name(Protocol::simple);
-const auto kNetworkNames = values_by_name(NetworkKind::simgrid);
+const auto kCollectiveNames = values_by_name<Collective>();
+const auto kAlgorithmNames = values_by_name<Algorithm>();
+const auto kProtocolNames = values_by_name<Protocol>();
+const auto kNetworkNames = values_by_name<NetworkKind>();
 
-const std::map<std::string, RoutingPolicy> kRoutings{{"even", RoutingPolicy::even}, {"ecmp", RoutingPolicy::ecmp}};
+const auto kRoutings = values_by_name<RoutingPolicy>();
 
 struct Options {
   std::string topology;

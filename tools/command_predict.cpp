@@ -64,7 +64,7 @@ ForecastOptions forecast_options(const Options& options) {
       .explain = options.explain,
       .perturbation_effects = options.network != "simgrid" && !options.compute_contention && options.co_located.empty(),
       .threads = options.threads,
-      .network = values_by_name(NetworkKind::simgrid).at(options.network),
+      .network = values_by_name<NetworkKind>().at(options.network),
       .transfers_slow_compute = options.compute_contention};
 }
 
@@ -181,7 +181,7 @@ Run add_predict(CLI::App& app) {
   app.add_option(
          "--network", options->network,
          "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
-      ->check(CLI::IsMember(names_of(values_by_name(NetworkKind::simgrid))))
+      ->check(CLI::IsMember(names_of(values_by_name<NetworkKind>())))
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,

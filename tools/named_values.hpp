@@ -1,19 +1,20 @@
 /// \file
-/// Values of an enumeration by the names that to_string gives them, for options that take one of them.
+/// Enum values by name (sim/base/enum_names.hpp), for command line options.
 #pragma once
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "sim/base/enum_names.hpp"
 
 namespace tracecast::cli {
 
-/// From the first to `last`.
 template <class T>
-std::map<std::string, T> values_by_name(T last) {
-  std::map<std::string, T> values;
-  for (int i = 0; i <= static_cast<int>(last); ++i) values.emplace(to_string(static_cast<T>(i)), static_cast<T>(i));
-  return values;
+std::map<std::string, T> values_by_name() {
+  const std::vector<std::pair<std::string, T>> values = named_values<T>();
+  return {values.begin(), values.end()};
 }
 
 /// What CLI::IsMember allows.

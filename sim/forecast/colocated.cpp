@@ -48,7 +48,7 @@ Cluster machine_of(const Scenario& job, const Scenario& other) {
 }
 
 std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
-  const GpuSeat seat = cluster.seat(rank);
+  const GpuCoord seat = cluster.coord_of(rank);
   return seat.node * cluster.node.gpus + seat.gpu;
 }
 

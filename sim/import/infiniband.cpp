@@ -418,7 +418,7 @@ class Structure {
     node.link_latency = Duration{1'000'000};
     node.nvls = nics > 1;
     node.pcie = kGpuFacts[0].pcie;
-    node.cpu = "intel";
+    node.cpu = CpuKind::intel;
     return node;
   }
 
@@ -442,7 +442,7 @@ class Structure {
     cluster.gpu = std::string(kGpuFacts[0].name);
     cluster.max_nodes = nodes;
     const bool on_rails = rails();
-    cluster.fabric = on_rails ? "rail-optimized" : "fat-tree";
+    cluster.fabric = on_rails ? FabricKind::rail_optimized : FabricKind::fat_tree;
     if (!ports_.empty()) cluster.shape.switch_ports = most_frequent(ports_);
     int fullest = 1;
     for (const auto& [leaf, count] : adapters_of_)

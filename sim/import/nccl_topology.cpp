@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -54,9 +55,9 @@ class NcclTopologyReader {
     for (const pugi::xml_node cpu : xml_.root().children("cpu")) {
       ++cpus_;
       const std::string vendor = cpu.attribute("vendor").value();
-      if (vendor == "AuthenticAMD") cpu_ = "amd";
-      if (vendor == "GenuineIntel") cpu_ = "intel";
-      if (std::string_view(cpu.attribute("arch").value()) == "arm64") cpu_ = "grace";
+      if (vendor == "AuthenticAMD") cpu_ = CpuKind::amd;
+      if (vendor == "GenuineIntel") cpu_ = CpuKind::intel;
+      if (std::string_view(cpu.attribute("arch").value()) == "arm64") cpu_ = CpuKind::grace;
       if (const auto ok = read_below(cpu, 0); !ok) return tl::unexpected(ok.error());
     }
     if (gpus_.empty() && classes_ == 0 && pcis_ > 0)
@@ -244,9 +245,9 @@ class NcclTopologyReader {
       node.pcie = known.pcie;
       note(fmt::format("the file has no credible PCIe rate: taken as {}", to_text(node.pcie)));
     }
-    node.cpu = cpu_.empty() ? "intel" : cpu_;
-    if (cpu_.empty()) note("the file does not name the CPU: taken as intel");
-    cluster.fabric = node.nics > 0 ? "fat-tree" : "none";
+    node.cpu = cpu_.value_or(CpuKind::intel);
+    if (!cpu_) note("the file does not name the CPU: taken as intel");
+    cluster.fabric = node.nics > 0 ? FabricKind::fat_tree : FabricKind::none;
     if (node.nics > 0) cluster.tiers = {{"fabric", 0, 1, {}}};
     if (node.nics == 0) cluster.max_nodes = 1;
     imported_.format = "NCCL topology XML";
@@ -262,7 +263,7 @@ class NcclTopologyReader {
 
   const XmlFile& xml_;
   std::string file_;
-  std::string cpu_;
+  std::optional<CpuKind> cpu_;
   std::int64_t cpus_ = 0, pcis_ = 0, classes_ = 0, elements_ = 0, nics_ = 0, nets_ = 0;
   bool sparse_ = false;  ///< some PCI device does not say what it is
   std::vector<Gpu> gpus_;
@@ -334,7 +335,7 @@ NodeSpec node_of(const NcclGraphs& graphs) {
   node.nics = static_cast<int>(graphs.nets.size());
   if (node.nics > 0) node.nic_rate = {std::max<std::int64_t>(1, graphs.best_outside / node.nics)};
   if (node.nics > 0) node.nic_latency = Duration{1'500'000};
-  node.cpu = "intel";
+  node.cpu = CpuKind::intel;
   return node;
 }
 
@@ -355,7 +356,7 @@ Result<ImportedTopology> read_nccl_graph(std::string_view text, const std::strin
   cluster.node = node_of(graphs);
   cluster.gpu = std::string(kGpuFacts[0].name);
   const bool has_nics = cluster.node.nics > 0;
-  cluster.fabric = has_nics ? "fat-tree" : "none";
+  cluster.fabric = has_nics ? FabricKind::fat_tree : FabricKind::none;
   if (has_nics) cluster.tiers = {{"fabric", 0, 1, {}}};
   if (!has_nics) cluster.max_nodes = 1;
   imported.found = std::move(graphs.found);

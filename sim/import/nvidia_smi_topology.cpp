@@ -163,10 +163,10 @@ class NvidiaSmiReader {
     node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
     node.pcie = known.pcie;
-    node.cpu = "intel";
+    node.cpu = CpuKind::intel;
     node.nics = compute_nics();
     const int others = static_cast<int>(columns_.size() - gpus_) - node.nics;
-    imported.cluster.fabric = node.nics > 0 ? "fat-tree" : "none";
+    imported.cluster.fabric = node.nics > 0 ? FabricKind::fat_tree : FabricKind::none;
     if (node.nics > 0) {
       node.nic_rate = known.nic;
       node.nic_latency = Duration{1'500'000};

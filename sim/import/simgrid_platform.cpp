@@ -15,7 +15,7 @@ namespace tracecast {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr std::int64_t kMostHosts = 1 << 22;
+constexpr std::int64_t kMaxHosts = 1 << 22;
 constexpr int kMostCables = 4096;
 constexpr Duration kSlowest{1'000'000'000'000};
 
@@ -142,11 +142,11 @@ class Reader {
       const long long low = std::strtoll(ends.front().c_str(), &rest, 10);
       bool good = !ends.front().empty() && *rest == '\0' && ends.size() <= 2;
       const long long high = std::strtoll(ends.back().c_str(), &rest, 10);
-      good = good && !ends.back().empty() && *rest == '\0' && low >= 0 && high >= low && high < kMostHosts;
+      good = good && !ends.back().empty() && *rest == '\0' && low >= 0 && high >= low && high < kMaxHosts;
       if (!good) return xml_.wrong(cluster_, "cluster.radical", text, "must be ranges of numbers such as 0-99");
       sum += high - low + 1;
-      if (sum > kMostHosts)
-        return xml_.wrong(cluster_, "cluster.radical", text, fmt::format("has more than {} hosts", kMostHosts));
+      if (sum > kMaxHosts)
+        return xml_.wrong(cluster_, "cluster.radical", text, fmt::format("has more than {} hosts", kMaxHosts));
     }
     return sum;
   }
@@ -164,7 +164,7 @@ class Reader {
     node.nics = 1;
     node.nic_rate = node.pcie = *rate;
     node.nic_latency = *latency * 2;
-    node.cpu = "intel";
+    node.cpu = CpuKind::intel;
     imported_.cluster.gpu = "h100";
     imported_.cluster.max_nodes = static_cast<int>(*hosts);
     imported_.found.emplace_back("nodes", *hosts);
@@ -188,7 +188,7 @@ class Reader {
   }
 
   Result<void> flat() {
-    imported_.cluster.fabric = "fat-tree";
+    imported_.cluster.fabric = FabricKind::fat_tree;
     imported_.cluster.tiers = {{"cluster", 0, 1, {}}};
     const std::string backbone = cluster_.attribute("bb_bw").value();
     if (!backbone.empty()) {
@@ -211,7 +211,7 @@ class Reader {
 
   static std::int64_t product(const std::vector<int>& numbers, std::size_t count) {
     std::int64_t result = 1;
-    for (std::size_t i = 0; i < count && result <= kMostHosts; ++i) result *= numbers[i];
+    for (std::size_t i = 0; i < count && result <= kMaxHosts; ++i) result *= numbers[i];
     return result;
   }
 
@@ -234,7 +234,7 @@ class Reader {
       if (number > kMostCables) return bad_parameters(text, shape);
     if (const auto ok = same_number(product(children, count), text); !ok) return ok;
     Cluster& cluster = imported_.cluster;
-    cluster.fabric = "fat-tree";
+    cluster.fabric = FabricKind::fat_tree;
     cluster.node.nics = parents[0] * cables[0];
     double switches = parents[0];  // of a unit
     double down = static_cast<double>(children[0]) * cluster.node.nics;
@@ -260,7 +260,7 @@ class Reader {
       return bad_parameters(text, "lengths of at most 8 dimensions, such as 3,2,2");
     if (const auto ok = same_number(product(lengths, lengths.size()), text); !ok) return ok;
     Cluster& cluster = imported_.cluster;
-    cluster.fabric = "torus";
+    cluster.fabric = FabricKind::torus;
     cluster.shape.dimensions = lengths;
     cluster.node.nic_latency = {};  // hosts are the routers
     cluster.tiers = {{"torus", 0, 1, latency}};
@@ -277,7 +277,7 @@ class Reader {
     const std::vector<int> factors{numbers[0], numbers[2], numbers[4], numbers[6]};
     if (const auto ok = same_number(product(factors, 4), text); !ok) return ok;
     Cluster& cluster = imported_.cluster;
-    cluster.fabric = "dragonfly";
+    cluster.fabric = FabricKind::dragonfly;
     cluster.shape.routers = numbers[2] * numbers[4];
     cluster.shape.global_links = numbers[1];
     const int nodes = static_cast<int>(product(factors, 4) / numbers[0]);

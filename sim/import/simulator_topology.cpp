@@ -93,7 +93,7 @@ class AstraSim {
     node.link = counts[0] < 2 ? IntraLink::none : kinds[0] == 2 ? IntraLink::nvswitch : IntraLink::nvlink_mesh;
     node.gpu_link = rate(0, links);
     node.link_latency = latency(0);
-    node.cpu = "intel";
+    node.cpu = CpuKind::intel;
     node.pcie = kGpuFacts[0].pcie;
     cluster.max_nodes = static_cast<int>(total / counts[0]);
     outer(cluster);
@@ -113,7 +113,7 @@ class AstraSim {
     NodeSpec& node = cluster.node;
     if (counts.size() == 1) {
       node.nics = 0;
-      cluster.fabric = "none";
+      cluster.fabric = FabricKind::none;
       cluster.max_nodes = 1;
       return;
     }
@@ -121,7 +121,7 @@ class AstraSim {
     node.nic_rate = rate(1, 1);
     node.nic_latency = latency(1);
     const bool torus = std::all_of(kinds.begin() + 1, kinds.end(), [](double kind) { return kind == 0; });
-    cluster.fabric = torus ? "torus" : "fat-tree";
+    cluster.fabric = torus ? FabricKind::torus : FabricKind::fat_tree;
     int nodes = 1;
     for (std::size_t d = 1; d < counts.size(); ++d) {
       nodes *= static_cast<int>(counts[d]);
@@ -228,9 +228,9 @@ class SimAi {
     node.gpus = node.gpus_per_host = head_[1];
     node.link = head_[1] < 2 ? IntraLink::none : IntraLink::nvswitch;
     node.nics = nics_;
-    node.cpu = "intel";
+    node.cpu = CpuKind::intel;
     node.pcie = kGpuFacts[0].pcie;
-    cluster.fabric = "fat-tree";
+    cluster.fabric = FabricKind::fat_tree;
     cluster.tiers = {{"fabric", 0, 1, node_.nic_latency}};
     cluster.max_nodes = gpus() / head_[1];
     imported.found = {{"GPUs", gpus()}, {"NVSwitches", head_[2]}, {"switches", head_[3]}, {"links", links_}};

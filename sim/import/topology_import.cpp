@@ -79,15 +79,10 @@ std::string exact(Duration time) {
   return fmt::format("{} ps", time.picoseconds);
 }
 
-const char* name_of(IntraLink link) {
-  constexpr const char* kNames[] = {"nvswitch", "nvlink-mesh", "pcie", "xgmi", "none"};
-  return kNames[static_cast<int>(link)];
-}
-
 Json node_json(const NodeSpec& node) {
   Json out = {{"gpus", node.gpus}};
   if (node.gpus_per_host != node.gpus) out["gpus_per_host"] = node.gpus_per_host;
-  out["link"] = name_of(node.link);
+  out["link"] = to_string(node.link);
   if (node.link != IntraLink::pcie && node.link != IntraLink::none) out["gpu_link"] = exact(node.gpu_link);
   if (node.link_latency.picoseconds > 0) out["link_latency"] = exact(node.link_latency);
   if (node.nvls) out["nvls"] = true;
@@ -98,12 +93,12 @@ Json node_json(const NodeSpec& node) {
     out["nic_latency"] = exact(node.nic_latency);
   }
   out["pcie"] = exact(node.pcie);
-  out["cpu"] = node.cpu;
+  out["cpu"] = to_string(node.cpu);
   return out;
 }
 
 Json fabric_json(const Cluster& cluster) {
-  Json out = {{"kind", cluster.fabric}};
+  Json out = {{"kind", to_string(cluster.fabric)}};
   if (cluster.shape.switch_ports > 0) out["switch_ports"] = cluster.shape.switch_ports;
   if (cluster.shape.routers > 0) out["routers"] = cluster.shape.routers;
   if (cluster.shape.global_links > 0) out["global_links"] = cluster.shape.global_links;

@@ -18,10 +18,6 @@ inline constexpr Range kCount{0, 1'000'000'000'000'000};
 inline Names<Precision> reduction_precision_names() {
   return {{"fp32", Precision::fp32}, {"fp16", Precision::fp16}, {"bf16", Precision::bf16}};
 }
-inline Names<Backend> backend_names() {
-  return {{"nccl", Backend::nccl}, {"gloo", Backend::gloo}, {"mpi", Backend::mpi}};
-}
-inline Names<RoutingPolicy> routing_names() { return {{"even", RoutingPolicy::even}, {"ecmp", RoutingPolicy::ecmp}}; }
 inline Names<Precision> optimizer_state_precision_names() {
   return {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}};
 }

@@ -163,8 +163,8 @@ class ScenarioReader {
     if (required(*cluster, "world_size"))
       cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
     if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
-    cluster->get("backend", scenario_.cluster.backend, backend_names());
-    cluster->get("routing", scenario_.cluster.routing, routing_names());
+    cluster->get("backend", scenario_.cluster.backend, named_values<Backend>());
+    cluster->get("routing", scenario_.cluster.routing, named_values<RoutingPolicy>());
     if (cluster->get("routing_seed", scenario_.cluster.routing_seed, 0, INT64_MAX) &&
         scenario_.cluster.routing != RoutingPolicy::ecmp)
       cluster->error("routing_seed", "is of hashed routing (allowed: beside cluster.routing = ecmp)");

@@ -14,48 +14,35 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMost = 1 << 24;
-
-const std::vector<std::pair<std::string, IntraLink>> kLinks{{"nvswitch", IntraLink::nvswitch},
-                                                            {"nvlink-mesh", IntraLink::nvlink_mesh},
-                                                            {"pcie", IntraLink::pcie},
-                                                            {"xgmi", IntraLink::xgmi},
-                                                            {"none", IntraLink::none}};
-const std::vector<std::pair<std::string, std::string>> kCpus{
-    {"intel", "intel"}, {"amd", "amd"}, {"grace", "grace"}, {"a64fx", "a64fx"}};
-const std::vector<std::pair<std::string, std::string>> kFabrics{{"rail-optimized", "rail-optimized"},
-                                                                {"fat-tree", "fat-tree"},
-                                                                {"dragonfly", "dragonfly"},
-                                                                {"torus", "torus"},
-                                                                {"none", "none"}};
+constexpr int kMaxCount = 1 << 24;
 
 void require_positive(ObjectReader& reader, const std::string& key, Bandwidth rate) {
   if (rate.bytes_per_second <= 0) reader.error(key, "must be more than 0");
 }
 
 void read_network(ObjectReader& reader, NodeSpec& node) {
-  reader.require("nics", node.nics, 0, kMost);
+  reader.require("nics", node.nics, 0, kMaxCount);
   if (node.nics == 0) return;
   if (reader.require("nic_rate", node.nic_rate)) require_positive(reader, "nic_rate", node.nic_rate);
   reader.require("nic_latency", node.nic_latency);
 }
 
 void read_node(ObjectReader& reader, NodeSpec& node) {
-  reader.require("gpus", node.gpus, 1, kMost);
+  reader.require("gpus", node.gpus, 1, kMaxCount);
   node.gpus_per_host = node.gpus;
-  reader.get("gpus_per_host", node.gpus_per_host, 1, kMost);
+  reader.get("gpus_per_host", node.gpus_per_host, 1, kMaxCount);
   if (node.gpus % node.gpus_per_host != 0)
     reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
-  reader.require("link", node.link, kLinks);
+  reader.require("link", node.link, named_values<IntraLink>());
   const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
   if (own_link && reader.require("gpu_link", node.gpu_link)) require_positive(reader, "gpu_link", node.gpu_link);
   reader.get("link_latency", node.link_latency);
   reader.get("nvls", node.nvls);
-  reader.get("nvswitches", node.nvswitches, 1, kMost);
+  reader.get("nvswitches", node.nvswitches, 1, kMaxCount);
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
   read_network(reader, node);
   if (reader.require("pcie", node.pcie)) require_positive(reader, "pcie", node.pcie);
-  reader.require("cpu", node.cpu, kCpus);
+  reader.require("cpu", node.cpu, named_values<CpuKind>());
   reader.finish();
 }
 
@@ -64,7 +51,7 @@ FabricTier read_tier(const JsonNode& node, const std::string& file, const std::s
   ObjectReader reader(node, file, path, errors);
   FabricTier tier;
   reader.require("name", tier.name);
-  reader.get("nodes", tier.nodes, 1, kMost);
+  reader.get("nodes", tier.nodes, 1, kMaxCount);
   reader.get("oversubscription", tier.oversubscription);
   if (tier.oversubscription < 1) reader.error("oversubscription", "must be at least 1 (downlink / uplink bandwidth)");
   reader.get("hop_latency", tier.hop_latency);
@@ -78,12 +65,12 @@ void read_dimensions(ObjectReader& reader, Cluster& cluster) {
   std::int64_t routers = 1;
   bool good = !cluster.shape.dimensions.empty() && cluster.shape.dimensions.size() <= 8;
   for (const int length : cluster.shape.dimensions) {
-    good = good && length >= 1 && length <= kMost && routers * length <= kMost;
+    good = good && length >= 1 && length <= kMaxCount && routers * length <= kMaxCount;
     if (good) routers *= length;
   }
   if (!good)
-    reader.error("dimensions", fmt::format("must be 1 to 8 lengths, at most {} routers in all", kMost));
-  else if (cluster.fabric != "torus")
+    reader.error("dimensions", fmt::format("must be 1 to 8 lengths, at most {} routers in all", kMaxCount));
+  else if (cluster.fabric != FabricKind::torus)
     reader.error("dimensions", "needs fabric.kind = \"torus\"");
   else if (routers < cluster.max_nodes)
     reader.error("dimensions", fmt::format("makes {} routers, fewer than nodes = {}", routers, cluster.max_nodes));
@@ -92,16 +79,16 @@ void read_dimensions(ObjectReader& reader, Cluster& cluster) {
 }
 
 void read_shape(ObjectReader& reader, Cluster& cluster) {
-  const bool dragonfly = cluster.fabric == "dragonfly";
-  reader.get("switch_ports", cluster.shape.switch_ports, 2, kMost);
+  const bool dragonfly = cluster.fabric == FabricKind::dragonfly;
+  reader.get("switch_ports", cluster.shape.switch_ports, 2, kMaxCount);
   for (const auto& [key, value] :
        {std::pair{"routers", &cluster.shape.routers}, std::pair{"global_links", &cluster.shape.global_links}})
-    if (reader.get(key, *value, 1, kMost) && !dragonfly) reader.error(key, "needs fabric.kind = \"dragonfly\"");
+    if (reader.get(key, *value, 1, kMaxCount) && !dragonfly) reader.error(key, "needs fabric.kind = \"dragonfly\"");
   read_dimensions(reader, cluster);
 }
 
 void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>& errors) {
-  reader.require("kind", cluster.fabric, kFabrics);
+  reader.require("kind", cluster.fabric, named_values<FabricKind>());
   read_shape(reader, cluster);
   const JsonNode* tiers = reader.get_node("tiers");
   if (tiers != nullptr && tiers->kind != JsonNode::Kind::array) {
@@ -213,7 +200,7 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   std::string description;
   root.require("description", description);
   root.require("gpu", cluster.gpu);
-  root.get("nodes", cluster.max_nodes, 1, kMost);
+  root.get("nodes", cluster.max_nodes, 1, kMaxCount);
   if (root.get_node("node") == nullptr) root.error("node", "is missing");
   if (auto node = root.get_object("node")) read_node(*node, cluster.node);
   if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-/// NICs of a domain, from `first` up to `last`.
+/// NICs first … last - 1 of a domain.
 struct NicRange {
   int first;
   int last;
@@ -24,14 +24,14 @@ NicRange nics_of_gpu(const NodeSpec& node, int local) {
 
 int hosts_of(const NodeSpec& node) { return std::max(1, node.gpus / node.gpus_per_host); }
 
-/// What a group uses of one domain.
+/// The GPUs and NICs of one domain that a group uses.
 struct Domain {
   int node = 0;
   std::span<const int> gpus;  ///< positions in the domain, ascending
-  int nics = 0;               ///< different ones next to them
+  int nics = 0;               ///< distinct NICs next to these GPUs
 };
 
-/// The domains of a group, ascending.
+/// The domains of a group, in ascending order.
 class Domains {
  public:
   Domains(const Cluster& cluster, std::span<const int> ranks) {
@@ -41,7 +41,7 @@ class Domains {
       std::sort(sorted.begin(), sorted.end());
       ranks = sorted;
     }
-    TRACECAST_ASSERT(ranks.front() >= 0 && ranks.back() < cluster.world_size, "a rank lies outside the cluster");
+    TRACECAST_ASSERT(ranks.front() >= 0 && ranks.back() < cluster.world_size, "ranks are below the world size");
     gpus_.reserve(ranks.size());
     for (std::size_t i = 0; i < ranks.size();) i = add_domain(cluster, ranks, i);
   }
@@ -49,17 +49,17 @@ class Domains {
   const std::vector<Domain>& all() const { return domains_; }
 
  private:
-  /// The domain of ranks[i]; the index of the first rank behind it.
+  /// Adds the domain of ranks[i]. Returns the index of the first rank in the next domain.
   std::size_t add_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) {
     const std::size_t begin = gpus_.size();
-    Domain domain{cluster.seat(ranks[i]).node, {}, 0};
+    Domain domain{cluster.coord_of(ranks[i]).node, {}, 0};
     int counted = 0;  // NICs below this one
     for (; i < ranks.size(); ++i) {
-      const GpuSeat seat = cluster.seat(ranks[i]);
-      if (seat.node != domain.node) break;
-      if (gpus_.size() > begin && gpus_.back() == seat.gpu) continue;
-      gpus_.push_back(seat.gpu);
-      const NicRange nics = nics_of_gpu(cluster.node, seat.gpu);
+      const GpuCoord coord = cluster.coord_of(ranks[i]);
+      if (coord.node != domain.node) break;
+      if (gpus_.size() > begin && gpus_.back() == coord.gpu) continue;
+      gpus_.push_back(coord.gpu);
+      const NicRange nics = nics_of_gpu(cluster.node, coord.gpu);
       domain.nics += std::max(0, nics.last - std::max(counted, nics.first));
       counted = nics.last;
     }
@@ -68,11 +68,11 @@ class Domains {
     return i;
   }
 
-  std::vector<int> gpus_;  // reserved once: the domains point into it
+  std::vector<int> gpus_;  // reserved once, because the domains point into it
   std::vector<Domain> domains_;
 };
 
-/// Rates of the NICs of one domain, 1 for a healthy one.
+/// [NIC] rates of the NICs of one domain, relative to a healthy NIC.
 std::vector<double> nic_speeds(const Cluster& cluster, int node) {
   std::vector<double> speeds(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
   for (std::size_t nic = 0; nic < speeds.size(); ++nic)
@@ -83,7 +83,7 @@ std::vector<double> nic_speeds(const Cluster& cluster, int node) {
   return speeds;
 }
 
-/// The NIC itself, or the next of its host that is left when it is gone.
+/// The NIC itself, or the next working NIC of its host if it has failed.
 std::size_t nic_in_use(const NodeSpec& node, const std::vector<double>& speeds, int nic) {
   const int host = nic / node.nics;
   for (int step = 0; step < node.nics; ++step) {
@@ -94,8 +94,9 @@ std::size_t nic_in_use(const NodeSpec& node, const std::vector<double>& speeds, 
   return 0;
 }
 
-/// NICs' worth of a domain for these GPUs when all of its GPUs communicate: count x the worst share of one.
-double nic_worth(const NodeSpec& node, std::span<const int> gpus, const std::vector<double>& speeds) {
+/// The number of healthy NICs that is equivalent to the NICs of these GPUs when all GPUs of the domain communicate:
+/// NICs used x the smallest share of one.
+double effective_nics(const NodeSpec& node, std::span<const int> gpus, const std::vector<double>& speeds) {
   std::vector<int> load(speeds.size());
   std::vector<int> own(speeds.size());
   const auto count = [&](int gpu, std::vector<int>& users) {
@@ -114,18 +115,18 @@ double nic_worth(const NodeSpec& node, std::span<const int> gpus, const std::vec
   return used * worst;
 }
 
-/// What the faults of its NICs leave a group of a domain's NICs.
+/// The share of its NICs in a domain that faults leave to a group.
 double fault_share(const Cluster& cluster, const Domain& domain) {
   const NetworkFaults& faults = cluster.faults;
   const bool touched = std::any_of(faults.slow_nics.begin(), faults.slow_nics.end(),
                                    [&](const NetworkFaults::SlowNic& slow) { return slow.node == domain.node; });
   if ((!touched && faults.lost_rails.empty()) || cluster.node.nics == 0) return 1;
   const std::vector<double> healthy(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
-  return nic_worth(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
-         nic_worth(cluster.node, domain.gpus, healthy);
+  return effective_nics(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
+         effective_nics(cluster.node, domain.gpus, healthy);
 }
 
-/// NICs of a domain that one of `sharing` groups can call its own: its local ones, at most its share of all.
+/// NICs of a domain available to one of `sharing` groups: its local ones, at most its share of all.
 double own_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing) {
   const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
   double own = all / sharing;
@@ -134,20 +135,20 @@ double own_nics(const Cluster& cluster, const std::vector<Domain>& domains, int 
   return own;
 }
 
-/// True if a ring over the domains can stay on rails: every domain takes part with the same GPUs.
+/// True if a ring over the domains can stay on rails: the group has the same GPUs in every domain.
 bool same_rails(const std::vector<Domain>& domains) {
   return std::all_of(domains.begin(), domains.end(), [&](const Domain& domain) {
     return std::equal(domain.gpus.begin(), domain.gpus.end(), domains.front().gpus.begin(), domains.front().gpus.end());
   });
 }
 
-/// Distance in nodes between neighbours of the group, on average.
+/// Mean distance in nodes between consecutive domains of the group.
 double stride(const std::vector<Domain>& domains) {
   const int distance = domains.back().node - domains.front().node;
   return static_cast<double>(distance) / static_cast<double>(domains.size() - 1);
 }
 
-/// Of the nodes that the group reaches over, the share that has GPUs of this job: others send nothing for it.
+/// The share of nodes between the first and the last domain of the group that have GPUs of this job.
 double present_share(const Cluster& cluster, const std::vector<Domain>& domains) {
   const auto& missing = cluster.faults.missing_gpus;
   const auto gone = std::count_if(missing.upper_bound(domains.front().node), missing.lower_bound(domains.back().node),
@@ -161,7 +162,7 @@ double oversubscription(const Cluster& cluster, const FabricTier& tier) {
 }
 
 void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
-  bool changes_rail = cluster.fabric == "rail-optimized" && !same_rails(domains);
+  bool changes_rail = cluster.fabric == FabricKind::rail_optimized && !same_rails(domains);
   place.network_hops = 1;
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
@@ -181,21 +182,21 @@ void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains,
 
 }  // namespace
 
-GpuSeat Cluster::seat_beside_missing(int rank) const {
-  GpuSeat seat{0, rank};
+GpuCoord Cluster::coord_with_missing_gpus(int rank) const {
+  GpuCoord coord{0, rank};
   for (const auto& [damaged, missing] : faults.missing_gpus) {
-    const int whole = std::min(damaged - seat.node, seat.gpu / node.gpus);
-    seat = {seat.node + whole, seat.gpu - whole * node.gpus};
-    if (seat.node < damaged || seat.gpu < node.gpus - missing)
-      return {seat.node + seat.gpu / node.gpus, seat.gpu % node.gpus};
-    seat = {seat.node + 1, seat.gpu - (node.gpus - missing)};
+    const int whole = std::min(damaged - coord.node, coord.gpu / node.gpus);
+    coord = {coord.node + whole, coord.gpu - whole * node.gpus};
+    if (coord.node < damaged || coord.gpu < node.gpus - missing)
+      return {coord.node + coord.gpu / node.gpus, coord.gpu % node.gpus};
+    coord = {coord.node + 1, coord.gpu - (node.gpus - missing)};
   }
-  return {seat.node + seat.gpu / node.gpus, seat.gpu % node.gpus};
+  return {coord.node + coord.gpu / node.gpus, coord.gpu % node.gpus};
 }
 
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing) {
   TRACECAST_ASSERT(!ranks.empty(), "a group has at least one rank");
-  TRACECAST_ASSERT(sharing >= 1, "a group shares with itself at least");
+  TRACECAST_ASSERT(sharing >= 1, "a group is one of its siblings");
   const Domains found(cluster, ranks);
   const std::vector<Domain>& domains = found.all();
   GroupPlacement place;

@@ -1,7 +1,8 @@
 /// \file
-/// The cluster as the collective models see it: nodes, their links and NICs, and the fabric between them.
+/// The cluster as the network models see it: nodes, their links and NICs, and the fabric between them.
 ///
-/// Read from topologies/NAME.json (docs/formats/topology.md) and sized by the scenario. Bandwidths are one direction.
+/// Read from topologies/NAME.json (docs/formats/topology.md) and sized by the scenario. Bandwidths are per direction.
+/// Leaves out: storage networks, and traffic of other jobs.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,40 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
 
+/// How the GPUs of a scale-up domain are connected.
 enum class IntraLink { nvswitch, nvlink_mesh, pcie, xgmi, none };
+template <>
+struct EnumNames<IntraLink> {
+  static constexpr NamedValue<IntraLink> table[] = {{IntraLink::nvswitch, "nvswitch"},
+                                                    {IntraLink::nvlink_mesh, "nvlink-mesh"},
+                                                    {IntraLink::pcie, "pcie"},
+                                                    {IntraLink::xgmi, "xgmi"},
+                                                    {IntraLink::none, "none"}};
+};
+
+/// The CPU of the hosts. NCCL's constants are different for AMD.
+enum class CpuKind { intel, amd, grace, a64fx };
+template <>
+struct EnumNames<CpuKind> {
+  static constexpr NamedValue<CpuKind> table[] = {
+      {CpuKind::intel, "intel"}, {CpuKind::amd, "amd"}, {CpuKind::grace, "grace"}, {CpuKind::a64fx, "a64fx"}};
+};
+
+/// The fabric between the nodes.
+enum class FabricKind { rail_optimized, fat_tree, dragonfly, torus, none };
+template <>
+struct EnumNames<FabricKind> {
+  static constexpr NamedValue<FabricKind> table[] = {{FabricKind::rail_optimized, "rail-optimized"},
+                                                     {FabricKind::fat_tree, "fat-tree"},
+                                                     {FabricKind::dragonfly, "dragonfly"},
+                                                     {FabricKind::torus, "torus"},
+                                                     {FabricKind::none, "none"}};
+};
 
 /// Inside one scale-up domain (a node, or an NVL72 rack).
 struct NodeSpec {
@@ -28,38 +58,38 @@ struct NodeSpec {
   Bandwidth nic_rate;    ///< line rate of one NIC
   Duration nic_latency;  ///< per message, NIC to NIC through one switch
   Bandwidth pcie;        ///< host to device, per GPU and direction
-  std::string cpu;       ///< "intel", "amd", "grace": NCCL's constants differ
-  int nvswitches = 1;    ///< switch chips of the domain, where link is nvswitch
+  CpuKind cpu = CpuKind::intel;
+  int nvswitches = 1;  ///< switch chips of the domain, where link is nvswitch
 };
 
-/// One level of the fabric above the nodes: units of `nodes` nodes, whose uplinks are oversubscribed by `oversubscription`.
+/// One level of the fabric above the nodes: units of `nodes` nodes with oversubscribed uplinks.
 struct FabricTier {
   std::string name;             ///< "leaf", "pod", …
   int nodes = 0;                ///< nodes below one unit of this tier; 0: all
   double oversubscription = 1;  ///< downlink / uplink bandwidth at the top of the tier
-  Duration hop_latency;         ///< added by crossing it
+  Duration hop_latency;         ///< added by a path that crosses the tier
 };
 
-/// What the fabric is built of, where it is known; it decides which switches a message meets (sim/network/topology.hpp).
+/// The switches and cables of the fabric, where known. They decide which switches a message passes (topology.hpp).
 struct FabricShape {
-  int switch_ports = 0;  ///< of every switch above the leaves; 0: as many as it takes for all below to meet
-  int routers = 0;       ///< dragonfly: routers of a group; 0: one for 16 NICs
-  int global_links = 0;  ///< dragonfly: cables between two groups; 0: what the oversubscription of the group leaves
-  std::vector<int> dimensions;  ///< torus: its lengths, the last one numbered fastest
+  int switch_ports = 0;         ///< of every switch above the leaves; 0: enough to connect everything below
+  int routers = 0;              ///< dragonfly: routers of a group; 0: one for 16 NICs
+  int global_links = 0;         ///< dragonfly: cables between two groups; 0: from the oversubscription of the group
+  std::vector<int> dimensions;  ///< torus: its lengths; the last dimension varies fastest
   bool operator==(const FabricShape&) const = default;
 };
 
 /// Corrections of NCCL's own model per fabric, fitted to measured collectives (tools/accuracy/fit).
-/// NCCL chooses by its uncorrected numbers; the duration of what it chose is then
+/// NCCL chooses an algorithm by its uncorrected numbers. The duration of that choice is
 ///
 ///   base_latency base + hop_latency inside + net latency between + size / bandwidth + fill + copy
 ///
-/// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's: their limits were measured
+/// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's, which are measured limits
 /// fill       (mid_size - 1) min(size, mid_limit) / bandwidth: Simple and NVLS move whole slices and fill their pipeline
-///            slowly, which NCCL's model leaves out (it is 15-30 % too fast from 0.25 to 64 MiB). Not for trees: NCCL's
-///            own table of factors has it
-/// copy       one rank's share passes its own memory once: size / ranks / copy_bandwidth (all_gather, reduce_scatter,
-///            all_to_all), half of it for all_reduce
+///            slowly. NCCL's model leaves this out and is 15-30 % too fast from 0.25 to 64 MiB. Not for trees, where
+///            NCCL's own table of factors includes it
+/// copy       one rank's share passes through its own memory once: size / ranks / copy_bandwidth (all_gather,
+///            reduce_scatter, all_to_all), half of it for all_reduce
 struct CollectiveTuning {
   double intra_bandwidth = 1;  ///< of Simple rings and trees inside a domain
   double nvls_bandwidth = 1;   ///< of NVLS inside a domain
@@ -72,14 +102,14 @@ struct CollectiveTuning {
   double hop_latency = 1;      ///< factor on NCCL's latencies of hops inside a domain
   double net_hop_latency = 1;  ///< factor on NCCL's latencies of hops between domains, Simple
   double net_ll_latency = 1;   ///< the same for LL and LL128
-  double net_latency_us = 0;   ///< added per network hop: what the NIC plugin reports (EFA 35 to 150 us)
-  /// Largest cost of a ring's step when each node has one rank, where NCCL reckons with up to 14 us and 1.4 times that.
+  double net_latency_us = 0;   ///< added per network hop: as the NIC plugin reports it (EFA 35 to 150 us)
+  /// Largest latency of a ring's round when each node has one rank, where NCCL assumes up to 14 us and 1.4 times that.
   /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). 0: NCCL's.
   double ring_step_us = 2.8;
-  Bandwidth copy_bandwidth;     ///< 0: no such cost
+  Bandwidth copy_bandwidth;     ///< 0: no copy
   double direct_link = 1;       ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links
   double direct_bandwidth = 1;  ///< the same: achieved / line rate of the NICs
-  bool ll128 = true;            ///< NICs and their plugin keep 128-byte stores together
+  bool ll128 = true;            ///< NICs and their plugin keep 128-byte stores atomic
   bool pat = false;             ///< NCCL 2.23 and later: PAT where each node has one rank
   bool sharp = false;           ///< reduction in the network: CollNet
   std::string data;             ///< fitted on; empty: NCCL's own numbers
@@ -87,9 +117,9 @@ struct CollectiveTuning {
   bool operator==(const CollectiveTuning&) const = default;
 };
 
-/// What is broken in the network, or taken from the job: the scenario's `perturb` (docs/formats/scenario.md).
+/// Faults of the network, and GPUs that the job does not have: the scenario's `perturb` (docs/formats/scenario.md).
 struct NetworkFaults {
-  /// A NIC at a part of its rate; 0: it is gone. `nic` counts over the hosts of the domain.
+  /// A NIC at a fraction of its rate; 0: failed. `nic` counts over the hosts of the domain.
   struct SlowNic {
     int node = 0;
     int nic = 0;
@@ -97,89 +127,99 @@ struct NetworkFaults {
     bool operator==(const SlowNic&) const = default;
   };
   std::vector<SlowNic> slow_nics;
-  std::vector<int> lost_rails;                 ///< NICs of this number are gone on every host
-  std::map<std::string, double> lost_uplinks;  ///< [tier] share of the uplinks above its units that are gone, below 1
-  std::map<int, int> missing_gpus;             ///< [node] GPUs that the job does without: its ranks skip them
+  std::vector<int> lost_rails;  ///< NICs with this index have failed on every host
+  std::map<std::string, double>
+      lost_uplinks;                 ///< [tier] share of the uplinks above its units that have failed, below 1
+  std::map<int, int> missing_gpus;  ///< [node] number of its GPUs that the job does not use
   bool operator==(const NetworkFaults&) const = default;
 
-  /// Every node is like every other one.
+  /// True if all nodes are the same.
   bool uniform() const { return slow_nics.empty() && missing_gpus.empty(); }
 };
 
-/// Where a rank sits: scale-up domain, and GPU in it.
-struct GpuSeat {
+/// The location of a rank: scale-up domain, and GPU in it.
+struct GpuCoord {
   int node = 0;
   int gpu = 0;
 };
 
-/// The file system that checkpoints go to, all ranks together.
+/// The file system that checkpoints are written to; rates of all ranks together.
 struct StorageSpec {
-  Bandwidth write;  ///< 0: not known
+  Bandwidth write;  ///< 0: unknown
   Bandwidth read;
   bool operator==(const StorageSpec&) const = default;
 };
 
-/// How flows choose among equally short ways of the fabric.
-/// even   over all of them alike; keeps symmetry, so that the ranks of a step fold
-/// ecmp   each flow goes one way over single cables, chosen by a hash of (seed, the NICs of its ends, its number), as
-///        switches with static hashing do. One way of a dragonfly is minimal, of a torus in the order of its dimensions
+/// How flows use the shortest paths of the fabric.
+/// even   each flow is split evenly over all of them; this keeps the symmetry that folding needs
+/// ecmp   each flow takes one path over single cables, chosen by a hash of (seed, the NICs of its ends, its number), as
+///        switches with static hashing do. Paths are minimal in a dragonfly, and dimension by dimension in a torus
 enum class RoutingPolicy { even, ecmp };
+template <>
+struct EnumNames<RoutingPolicy> {
+  static constexpr NamedValue<RoutingPolicy> table[] = {{RoutingPolicy::even, "even"}, {RoutingPolicy::ecmp, "ecmp"}};
+};
 
 /// The library that runs collectives; see host_collectives.hpp.
 enum class Backend { nccl, gloo, mpi };
+template <>
+struct EnumNames<Backend> {
+  static constexpr NamedValue<Backend> table[] = {
+      {Backend::nccl, "nccl"}, {Backend::gloo, "gloo"}, {Backend::mpi, "mpi"}};
+};
 
 struct Cluster {
   std::string name;
   std::string gpu;  ///< name of the profile
   std::string source;
   NodeSpec node;
-  std::string fabric;             ///< "rail-optimized", "fat-tree", "dragonfly", "torus"
-  std::vector<FabricTier> tiers;  ///< from the nodes up
+  FabricKind fabric = FabricKind::fat_tree;
+  std::vector<FabricTier> tiers;  ///< from the nodes upwards
   CollectiveTuning tuning;
   StorageSpec storage;
   Backend backend = Backend::nccl;
   RoutingPolicy routing = RoutingPolicy::even;
-  std::int64_t routing_seed = 1;  ///< of ecmp; not negative
+  std::int64_t routing_seed = 1;  ///< for ecmp; not negative
   int world_size = 0;
   int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
   NetworkFaults faults;
   FabricShape shape;
 
   int nodes() const { return node_of(world_size - 1) + 1; }
-  int node_of(int rank) const { return seat(rank).node; }
-  /// Ranks fill the nodes one after the other; of a node with missing GPUs they leave out the last ones.
-  GpuSeat seat(int rank) const {
+  int node_of(int rank) const { return coord_of(rank).node; }
+  /// Ranks fill the nodes in order, and skip missing GPUs, which are the last ones of their node.
+  GpuCoord coord_of(int rank) const {
     if (faults.missing_gpus.empty()) return {rank / node.gpus, rank % node.gpus};
-    return seat_beside_missing(rank);
+    return coord_with_missing_gpus(rank);
   }
 
  private:
-  GpuSeat seat_beside_missing(int rank) const;
+  GpuCoord coord_with_missing_gpus(int rank) const;
 };
 
-/// How a group of ranks lies in the cluster: all that a symmetric collective needs to know.
+/// How a group of ranks is placed in the cluster: what the cost of a symmetric collective depends on.
 struct GroupPlacement {
   int ranks = 1;
   int nodes = 1;                ///< scale-up domains touched
   int ranks_per_node = 1;       ///< in the fullest domain
-  double nics = 0;              ///< NICs that this group can call its own in each node, sibling groups taken off
-  double oversubscription = 1;  ///< of the tier that slows it most
-  double crossing = 0;          ///< share of the nodes below that tier whose next member lies outside
-  int network_hops = 0;         ///< switches between two of its nodes, at most
+  double nics = 0;              ///< NICs available to this group in each node; the rest is for sibling groups
+  double oversubscription = 1;  ///< of the tier that slows the group most
+  double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
+  int network_hops = 0;         ///< switches on the longest path between two of its nodes
   Duration extra_latency;       ///< of the tiers it crosses
   bool operator==(const GroupPlacement&) const = default;
 };
 
-/// Where `ranks` lie. `sharing` says how many sibling groups of the same kind communicate at the same time in the same
-/// node and so share its NICs (the dp groups of the 8 tensor ranks of a node: 8). A group uses the NICs next to its own
-/// GPUs (GPU i of h on a host with c NICs: from floor(i c / h) on), at most its share of the domain's.
+/// The placement of `ranks`. `sharing`: how many sibling groups of the same kind communicate in a node at the same time
+/// and share its NICs (the dp groups of the 8 tensor ranks of a node: 8). A group uses the NICs next to its own GPUs (GPU i
+/// of h on a host with c NICs: from floor(i c / h) on), at most its share of the domain's.
 ///
-/// Crossing: every group of the cluster is taken to do the same, shifted. If neighbours are d nodes apart, min(d, u) of
-/// the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier, strided ones do.
-/// Nodes that another job has (all of their GPUs missing) send nothing.
+/// Crossing: assumes that all groups of the cluster communicate in the same way, shifted. If consecutive members are d nodes
+/// apart, min(d, u) of the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier,
+/// strided ones do. Nodes of other jobs (all of their GPUs missing) send nothing.
 ///
-/// Faults: of the NICs that a group uses in a domain, the slowest decides, since rings load them evenly; a GPU whose NIC is
-/// gone uses the next one of its host, and shares it with whoever has it. Lost uplinks raise a tier's oversubscription.
+/// Faults: the slowest NIC that a group uses in a domain decides, since rings load NICs evenly. A GPU whose NIC has failed
+/// shares the next one of its host. Lost uplinks raise a tier's oversubscription.
 /// Requires   ranks not empty, all below world_size; sharing >= 1; every host keeps a NIC
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
 

@@ -18,7 +18,7 @@ Bandwidth rounded(double bytes_per_second) { return {std::llround(bytes_per_seco
 }  // namespace
 
 ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architecture)
-    : cluster_(cluster), gpus_(cluster.node.gpus), rail_optimized_(cluster.fabric == "rail-optimized") {
+    : cluster_(cluster), gpus_(cluster.node.gpus), rail_optimized_(cluster.fabric == FabricKind::rail_optimized) {
   const int hosts = std::max(1, cluster.node.gpus / std::max(1, cluster.node.gpus_per_host));
   const int nics = cluster.node.nics * hosts;
   ports_ = std::min(nics, gpus_);
@@ -145,17 +145,19 @@ std::int32_t ClusterLinks::up(const Tier& tier, int domain, int port) {
   return tier.base + 2 * (domain / tier.nodes * tier.planes + port % tier.planes);
 }
 
-GpuSeat ClusterLinks::home_of(int domain, int port) const { return {domain, (port * gpus_ + ports_ - 1) / ports_}; }
+GpuCoord ClusterLinks::gpu_next_to(int domain, int port) const {
+  return {domain, (port * gpus_ + ports_ - 1) / ports_};
+}
 
-ClusterLinks::Crossing ClusterLinks::crossing(GpuSeat source, GpuSeat target, int rail) const {
+ClusterLinks::PortPair ClusterLinks::port_pair(GpuCoord source, GpuCoord target, int rail) const {
   TRACECAST_ASSERT(ports_ > 0, "domains are joined by NICs");
-  Crossing flow{source, target, rail < 0 ? port_of(source) : rail, rail < 0 ? port_of(target) : rail};
+  PortPair flow{source, target, rail < 0 ? port_of(source) : rail, rail < 0 ? port_of(target) : rail};
   flow.from_in_use = port_in_use(source.node, flow.from_port);
   flow.to_in_use = port_in_use(target.node, flow.to_port);
   return flow;
 }
 
-void ClusterLinks::append_climb(const Crossing& flow, LinkPath& route) const {
+void ClusterLinks::append_climb(const PortPair& flow, LinkPath& route) const {
   bool changes_rail = rail_optimized_ && rail_of(flow.from_in_use) != rail_of(flow.to_in_use);
   for (const Tier& tier : tiers_) {
     if (flow.source.node / tier.nodes == flow.target.node / tier.nodes && !changes_rail) return;
@@ -165,59 +167,59 @@ void ClusterLinks::append_climb(const Crossing& flow, LinkPath& route) const {
   }
 }
 
-void ClusterLinks::append_cables(const Crossing& flow, int part, LinkPath& route) const {
+void ClusterLinks::append_cables(const PortPair& flow, int part, LinkPath& route) const {
   const auto nic = [part](const std::vector<int>& nics) { return nics[static_cast<std::size_t>(part) % nics.size()]; };
-  const NicSeat from{flow.source.node, nic(nics_of(flow.source.node, flow.from_in_use))};
-  const NicSeat to{flow.target.node, nic(nics_of(flow.target.node, flow.to_in_use))};
+  const NicId from{flow.source.node, nic(nics_of(flow.source.node, flow.from_in_use))};
+  const NicId to{flow.target.node, nic(nics_of(flow.target.node, flow.to_in_use))};
   const int start = hashed_->attached(from.node, from.nic);
   const int end = hashed_->attached(to.node, to.nic);
-  const WayChoice choice =
-      hashed_choice(static_cast<std::uint64_t>(cluster_.routing_seed), from, to, static_cast<std::uint64_t>(part));
+  const PathSelector selector =
+      hashed_selector(static_cast<std::uint64_t>(cluster_.routing_seed), from, to, static_cast<std::uint64_t>(part));
   const FabricPath path =
-      std::visit([&](const auto& fabric) { return fabric.path(start, end, choice, {}); }, hashed_->fabric());
+      std::visit([&](const auto& fabric) { return fabric.path(start, end, selector); }, hashed_->fabric());
   TRACECAST_ASSERT(path.connected, "every two NICs of a fabric are joined");
   int hop = 1 << 16;  // decisions between switches have smaller numbers
   for (const LinkLoad& load : path.loads) {
     const std::int32_t* first = first_cables_.data() + load.link;
-    route.push_back(*first + choice.pick(first[1] - *first, hop++));
+    route.push_back(*first + selector.pick(first[1] - *first, hop++));
   }
 }
 
 int ClusterLinks::parts(int from, int to, int rail) const {
-  const GpuSeat source = cluster_.seat(from);
-  const GpuSeat target = cluster_.seat(to);
+  const GpuCoord source = cluster_.coord_of(from);
+  const GpuCoord target = cluster_.coord_of(to);
   if (!hashed() || source.node == target.node) return 1;
-  const Crossing flow = crossing(source, target, rail);
+  const PortPair flow = port_pair(source, target, rail);
   return static_cast<int>(
       std::max(nics_of(source.node, flow.from_in_use).size(), nics_of(target.node, flow.to_in_use).size()));
 }
 
-void ClusterLinks::append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const {
+void ClusterLinks::append_forward(GpuCoord from, GpuCoord to, LinkPath& route) const {
   if (port_of(from) == port_of(to)) return;
   route.push_back(gpu_out(from));
   route.push_back(gpu_in(to));
 }
 
-void ClusterLinks::append_departure(GpuSeat from, int port, LinkPath& route) const {
-  append_forward(from, home_of(from.node, port), route);
+void ClusterLinks::append_departure(GpuCoord from, int port, LinkPath& route) const {
+  append_forward(from, gpu_next_to(from.node, port), route);
   route.push_back(port_out(from.node, port_in_use(from.node, port)));
 }
 
-void ClusterLinks::append_arrival(GpuSeat to, int port, LinkPath& route) const {
+void ClusterLinks::append_arrival(GpuCoord to, int port, LinkPath& route) const {
   route.push_back(port_in(to.node, port_in_use(to.node, port)));
-  append_forward(home_of(to.node, port), to, route);
+  append_forward(gpu_next_to(to.node, port), to, route);
 }
 
 void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route, int part) const {
   TRACECAST_ASSERT(from != to, "a flow goes from one rank to another");
-  const GpuSeat source = cluster_.seat(from);
-  const GpuSeat target = cluster_.seat(to);
+  const GpuCoord source = cluster_.coord_of(from);
+  const GpuCoord target = cluster_.coord_of(to);
   if (source.node == target.node) {
     route.push_back(gpu_out(source));
     route.push_back(gpu_in(target));
     return;
   }
-  const Crossing flow = crossing(source, target, rail);
+  const PortPair flow = port_pair(source, target, rail);
   append_departure(source, flow.from_port, route);
   if (hashed())
     append_cables(flow, part, route);
@@ -226,7 +228,7 @@ void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route, int
   append_arrival(target, flow.to_port, route);
 }
 
-bool ClusterLinks::moves(int first, int last, int domains) const {
+bool ClusterLinks::is_translation(int first, int last, int domains) const {
   if (!cluster_.faults.uniform()) return false;
   const int from = cluster_.node_of(first);
   const int to = cluster_.node_of(last);
@@ -242,7 +244,7 @@ bool ClusterLinks::moves(int first, int last, int domains) const {
   return true;
 }
 
-std::int32_t ClusterLinks::moved(std::int32_t link, int domains) const {
+std::int32_t ClusterLinks::translated(std::int32_t link, int domains) const {
   if (link < tiers_base_) return link + domains * 2 * (gpus_ + ports_);
   const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
   const Tier& tier = *std::prev(above);
@@ -250,11 +252,11 @@ std::int32_t ClusterLinks::moved(std::int32_t link, int domains) const {
 }
 
 void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {
-  append_departure(cluster_.seat(rank), rail < 0 ? port_of(rank) : rail, route);
+  append_departure(cluster_.coord_of(rank), rail < 0 ? port_of(rank) : rail, route);
 }
 
 void ClusterLinks::append_from_network(int rank, int rail, LinkPath& route) const {
-  append_arrival(cluster_.seat(rank), rail < 0 ? port_of(rank) : rail, route);
+  append_arrival(cluster_.coord_of(rank), rail < 0 ? port_of(rank) : rail, route);
 }
 
 }  // namespace tracecast

@@ -57,7 +57,7 @@ class ClusterLinks {
   int gpus() const { return gpus_; }    ///< of one domain
   int ports() const { return ports_; }  ///< of one domain
   int domain_of(int rank) const { return cluster_.node_of(rank); }
-  int port_of(int rank) const { return port_of(cluster_.seat(rank)); }
+  int port_of(int rank) const { return port_of(cluster_.coord_of(rank)); }
 
   /// Parts of a flow from one rank to another that go ways of their own, equally much each: the NICs of its ports where
   /// routing is hashed, else 1.
@@ -66,13 +66,13 @@ class ClusterLinks {
   /// Requires different ranks, and ports where they lie in different domains
   void append_route(int from, int to, int rail, LinkPath& route, int part = 0) const;
   /// Into and out of the switch of a rank's domain, that multicasts and reduces (NVLS).
-  void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(cluster_.seat(rank))); }
-  void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(cluster_.seat(rank))); }
+  void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(cluster_.coord_of(rank))); }
+  void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(cluster_.coord_of(rank))); }
   /// Ranks from `first` to `last` (ascending domains) have the same ways over links moved by `domains` once they are moved by
   /// so many: domains are alike, and no way leaves a unit that the move does not map to a unit.
-  bool moves(int first, int last, int domains) const;
-  /// The link of the same place that many domains further.   Requires moves(), of a way that crosses it
-  std::int32_t moved(std::int32_t link, int domains) const;
+  bool is_translation(int first, int last, int domains) const;
+  /// The link of the same place that many domains further.   Requires is_translation(), of a way that crosses it
+  std::int32_t translated(std::int32_t link, int domains) const;
 
   /// To and from the first switch of the fabric, where the network reduces (SHARP): aggregates above it are small.
   void append_to_network(int rank, int rail, LinkPath& route) const;
@@ -95,21 +95,21 @@ class ClusterLinks {
   };
 
   /// The ports that a flow between two domains leaves and arrives by.
-  struct Crossing {
-    GpuSeat source;
-    GpuSeat target;
+  struct PortPair {
+    GpuCoord source;
+    GpuCoord target;
     int from_port = 0;
     int to_port = 0;
     int from_in_use = 0;
     int to_in_use = 0;
   };
 
-  std::int32_t gpu_out(GpuSeat seat) const { return domain_base(seat.node) + seat.gpu; }
-  std::int32_t gpu_in(GpuSeat seat) const { return gpu_out(seat) + gpus_; }
+  std::int32_t gpu_out(GpuCoord coord) const { return domain_base(coord.node) + coord.gpu; }
+  std::int32_t gpu_in(GpuCoord coord) const { return gpu_out(coord) + gpus_; }
   std::int32_t port_out(int domain, int port) const { return domain_base(domain) + 2 * gpus_ + port; }
   std::int32_t port_in(int domain, int port) const { return port_out(domain, port) + ports_; }
   std::int32_t domain_base(int domain) const { return domain * 2 * (gpus_ + ports_); }
-  int port_of(GpuSeat seat) const { return seat.gpu * ports_ / gpus_; }
+  int port_of(GpuCoord coord) const { return coord.gpu * ports_ / gpus_; }
   /// Number of the port among those of its host: ports of one number share a leaf of a rail-optimised fabric.
   int rail_of(int port) const { return port % ports_per_host_; }
   static std::int32_t up(const Tier& tier, int domain, int port);
@@ -121,10 +121,10 @@ class ClusterLinks {
     return ports_of(domain).nics[static_cast<std::size_t>(port)];
   }
   /// The GPU next to a port.
-  GpuSeat home_of(int domain, int port) const;
-  Crossing crossing(GpuSeat source, GpuSeat target, int rail) const;
-  void append_climb(const Crossing& flow, LinkPath& route) const;
-  void append_cables(const Crossing& flow, int part, LinkPath& route) const;
+  GpuCoord gpu_next_to(int domain, int port) const;
+  PortPair port_pair(GpuCoord source, GpuCoord target, int rail) const;
+  void append_climb(const PortPair& flow, LinkPath& route) const;
+  void append_cables(const PortPair& flow, int part, LinkPath& route) const;
   void number_cables();
   /// One of the cables between two switches.
   struct Cable {
@@ -132,9 +132,9 @@ class ClusterLinks {
     std::int32_t place = 0;
   };
   Cable cable(std::int32_t link) const;
-  void append_forward(GpuSeat from, GpuSeat to, LinkPath& route) const;
-  void append_departure(GpuSeat from, int port, LinkPath& route) const;
-  void append_arrival(GpuSeat to, int port, LinkPath& route) const;
+  void append_forward(GpuCoord from, GpuCoord to, LinkPath& route) const;
+  void append_departure(GpuCoord from, int port, LinkPath& route) const;
+  void append_arrival(GpuCoord to, int port, LinkPath& route) const;
 
   Cluster cluster_;
   int gpus_ = 1;

@@ -2,10 +2,18 @@
 /// The collectives by name: the vocabulary that profiles and network models share.
 #pragma once
 
+#include "sim/base/enum_names.hpp"
+
 namespace tracecast {
 
 enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv };
 inline constexpr int kCollectiveKinds = 6;
-const char* to_string(Collective collective);
+template <>
+struct EnumNames<Collective> {
+  static constexpr NamedValue<Collective> table[] = {
+      {Collective::all_reduce, "all_reduce"},         {Collective::all_gather, "all_gather"},
+      {Collective::reduce_scatter, "reduce_scatter"}, {Collective::all_to_all, "all_to_all"},
+      {Collective::broadcast, "broadcast"},           {Collective::send_recv, "send_recv"}};
+};
 
 }  // namespace tracecast

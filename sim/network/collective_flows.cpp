@@ -69,7 +69,7 @@ FlowSchedule pipeline(const std::vector<Edge>& edges, const FlowGroup& group, st
 
 std::int64_t segments_of(Bytes buffer, Pipelining how) {
   if (how == Pipelining::stream) return 0;
-  return std::clamp<std::int64_t>(buffer.count / kSegment, 1, kMostSegments);
+  return std::clamp<std::int64_t>(buffer.count / kSegment, 1, kMaxSegments);
 }
 
 // ---- Rings -----------------------------------------------------------------------------------------------------------
@@ -358,12 +358,6 @@ FlowSchedule direct_all_to_all(Bytes size, const FlowGroup& group) {
   return schedule;
 }
 
-std::int32_t power_of_two_up_to(std::int32_t n) {
-  std::int32_t power = 1;
-  while (2 * power <= n) power *= 2;
-  return power;
-}
-
 }  // namespace
 
 // ---- Groups ----------------------------------------------------------------------------------------------------------
@@ -441,45 +435,6 @@ FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, c
   }
   TRACECAST_ASSERT(false, "flows need the algorithm that was chosen");
   return {};
-}
-
-FlowSchedule halving_doubling_all_reduce(Bytes size, const FlowGroup& group) {
-  const std::int32_t n = group.ranks();
-  const std::int32_t core = power_of_two_up_to(n);
-  Round fold;
-  Round unfold;
-  for (std::int32_t extra = core; extra < n; ++extra) {
-    fold.flows.push_back({extra, extra - core, -1, size});
-    unfold.flows.push_back({extra - core, extra, -1, size});
-  }
-  std::vector<Round> halving;
-  Bytes part = size;
-  for (std::int32_t distance = core / 2; distance > 0; distance /= 2) {
-    part = part / 2;
-    Round round;
-    for (std::int32_t rank = 0; rank < core; ++rank) round.flows.push_back({rank, rank ^ distance, -1, part});
-    halving.push_back(std::move(round));
-  }
-  FlowSchedule schedule;
-  if (core < n) schedule.rounds.push_back(std::move(fold));
-  schedule.rounds.insert(schedule.rounds.end(), halving.begin(), halving.end());
-  schedule.rounds.insert(schedule.rounds.end(), halving.rbegin(), halving.rend());
-  if (core < n) schedule.rounds.push_back(std::move(unfold));
-  return schedule;
-}
-
-FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group) {
-  TRACECAST_ASSERT(group.even(), "a hierarchy needs nodes of one size");
-  const std::int32_t local = size32(group.nodes.front().size());
-  FlowSchedule schedule;
-  const auto add = [&](std::int32_t nodes, std::int32_t places, Bytes part) {
-    Round round;
-    add_shifted(group, nodes, places, part, round);
-    schedule.rounds.push_back(std::move(round));
-  };
-  for (std::int32_t place = 1; place < local; ++place) add(0, place, size / local);
-  for (std::int32_t node = 1; node < group.node_count(); ++node) add(node, 0, size / group.node_count());
-  return schedule;
 }
 
 int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow) {

@@ -69,22 +69,14 @@ struct FlowSchedule {
 /// segments as NCCL's buffers have them, each edge after the one before it.
 enum class Pipelining { stream, segments };
 
-/// Segments that a pipelined buffer is cut into: of kSegment bytes each, at most kMostSegments.
+/// Segments that a pipelined buffer is cut into: of kSegment bytes each, at most kMaxSegments.
 inline constexpr std::int64_t kSegment = std::int64_t{512} * 1024;  ///< a slot of NCCL's Simple buffer
-inline constexpr std::int64_t kMostSegments = 64;
+inline constexpr std::int64_t kMaxSegments = 64;
 
 /// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none.
 /// Requires an algorithm that can run the collective (network_model.hpp: refusal)
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
                               Pipelining how = Pipelining::stream);
-
-/// All-reduce by recursive halving and doubling: 2 log2 n rounds of S/2, S/4, … . Of n ranks that are no power of two, the
-/// last ones give their buffer to a partner first and get it back at the end.
-FlowSchedule halving_doubling_all_reduce(Bytes size, const FlowGroup& group);
-
-/// All-to-all in two phases: inside nodes to the member on the rail of the destination, then along rails.
-/// Requires an even group
-FlowSchedule hierarchical_all_to_all(Bytes size, const FlowGroup& group);
 
 /// Parts of a flow that go ways of their own (ClusterLinks::parts).
 int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow);

@@ -14,22 +14,22 @@ std::uint64_t stirred(std::uint64_t state, std::uint64_t value) {
 
 }  // namespace
 
-int WayChoice::pick(int ways, int hop) const {
+int PathSelector::pick(int ways, int hop) const {
   return static_cast<int>(stirred(key, static_cast<std::uint64_t>(hop)) % static_cast<std::uint64_t>(ways));
 }
 
-WayChoice hashed_choice(std::uint64_t seed, NicSeat from, NicSeat to, std::uint64_t flow) {
-  WayChoice choice{true, seed};
+PathSelector hashed_selector(std::uint64_t seed, NicId from, NicId to, std::uint64_t flow) {
+  PathSelector selector{true, seed};
   for (const int part : {from.node, from.nic, to.node, to.nic})
-    choice.key = stirred(choice.key, static_cast<std::uint64_t>(part));
-  choice.key = stirred(choice.key, flow);
-  return choice;
+    selector.key = stirred(selector.key, static_cast<std::uint64_t>(part));
+  selector.key = stirred(selector.key, flow);
+  return selector;
 }
 
 Fabric make_fabric(const Cluster& cluster, FabricDetail detail) {
   const bool groups = cluster.tiers.size() > 1;
-  if (cluster.fabric == "dragonfly" && groups) return DragonflyFabric(cluster);
-  if (cluster.fabric == "torus" && !cluster.shape.dimensions.empty()) return TorusFabric(cluster);
+  if (cluster.fabric == FabricKind::dragonfly && groups) return DragonflyFabric(cluster);
+  if (cluster.fabric == FabricKind::torus && !cluster.shape.dimensions.empty()) return TorusFabric(cluster);
   return TreeFabric(cluster, detail);
 }
 

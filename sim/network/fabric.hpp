@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,7 +26,7 @@ struct LinkLoad {
 };
 
 /// How a flow chooses among equally short ways: all of them evenly, or one by a hash.
-struct WayChoice {
+struct PathSelector {
   bool hashed = false;
   std::uint64_t key = 0;  ///< of this flow
   /// One of `ways` for the `hop`-th decision of the flow.
@@ -35,14 +34,14 @@ struct WayChoice {
 };
 
 /// A NIC of a scale-up domain, as a number of the domain.
-struct NicSeat {
+struct NicId {
   int node = 0;
   int nic = 0;
 };
 
 /// One way by a hash, the same for every flow of this number from one NIC to another: what switches hash are the addresses
 /// of the NICs, and a port number for each of their flows.
-WayChoice hashed_choice(std::uint64_t seed, NicSeat from, NicSeat to, std::uint64_t flow);
+PathSelector hashed_selector(std::uint64_t seed, NicId from, NicId to, std::uint64_t flow);
 
 /// What a message meets between two NICs.
 struct FabricPath {
@@ -68,9 +67,6 @@ struct FabricLink {
   Bandwidth capacity;  ///< of all cables
   Duration latency;
 };
-
-/// Switches that are out of order, by fabric number.
-using IsDead = std::function<bool(int)>;
 
 /// Whether the switches of a plane are drawn together. Under even splitting all switches of a plane carry the same, so
 /// one that stands for all of them loses nothing; hashing needs each of them.
@@ -106,7 +102,7 @@ class TreeFabric {
   FabricLink link(int index) const { return links_[static_cast<std::size_t>(index)]; }
   /// The switch that a NIC of a domain hangs on.
   int attached(int node, int nic) const;
-  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  FabricPath path(int from, int to, const PathSelector& selector) const;
   const std::vector<Plane>& planes() const { return planes_; }
 
  private:
@@ -146,7 +142,7 @@ class DragonflyFabric {
   FabricSwitch fabric_switch(int index) const { return {0, index / routers_, 0, index % routers_, 1}; }
   FabricLink link(int index) const;
   int attached(int node, int nic) const;
-  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  FabricPath path(int from, int to, const PathSelector& selector) const;
   int groups() const { return groups_; }
   int routers() const { return routers_; }
   int global_links() const { return global_; }
@@ -182,17 +178,18 @@ class TorusFabric {
   FabricSwitch fabric_switch(int index) const { return {0, 0, 0, index, 1}; }
   FabricLink link(int index) const;
   int attached(int node, int) const { return node; }
-  FabricPath path(int from, int to, const WayChoice& choice, const IsDead& dead) const;
+  FabricPath path(int from, int to, const PathSelector& selector) const;
   const std::vector<int>& lengths() const { return lengths_; }
 
  private:
   struct Dimension {
     int length = 1;
-    int stride = 1;  ///< routers between neighbours
+    int stride = 1;  ///< routers between adjacents
     int port = 0;    ///< its link forwards; backwards is the next one, if it is longer than 2
   };
-  int neighbour(int router, const Dimension& dimension, int step) const;
-  void travel(const Dimension& dimension, int& router, int target, const WayChoice& choice, FabricPath& path) const;
+  int adjacent(int router, const Dimension& dimension, int step) const;
+  void travel(const Dimension& dimension, int& router, int target, const PathSelector& selector,
+              FabricPath& path) const;
   void walk(const Dimension& dimension, int router, int steps, int direction, std::int64_t weight,
             FabricPath& path) const;
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/base/integers.hpp"
 #include "sim/network/fabric.hpp"
@@ -64,11 +65,10 @@ int DragonflyFabric::attached(int node, int nic) const {
   return group * routers_ + (node % group_nodes_ * nics_ + nic) / nics_per_router_;
 }
 
-FabricPath DragonflyFabric::path(int from, int to, const WayChoice& choice, const IsDead& dead) const {
+FabricPath DragonflyFabric::path(int from, int to, const PathSelector& selector) const {
   FabricPath path;
-  path.connected = !dead || (!dead(from) && !dead(to));
   path.switches = from == to ? 1 : 2;
-  if (!path.connected || from == to) return path;
+  if (from == to) return path;
   const int left = from / routers_;
   const int right = to / routers_;
   if (left == right) {
@@ -76,15 +76,12 @@ FabricPath DragonflyFabric::path(int from, int to, const WayChoice& choice, cons
     path.latency = local_latency_;
     return path;
   }
-  std::vector<int> ways;
-  for (int i = 0; i < global_; ++i)
-    if (!dead || (!dead(port(left, right, i)) && !dead(port(right, left, i)))) ways.push_back(i);
-  path.connected = !ways.empty();
-  if (!path.connected) return path;
-  if (choice.hashed) ways = {ways[static_cast<std::size_t>(choice.pick(static_cast<int>(ways.size()), 0))]};
+  std::vector<int> paths(static_cast<std::size_t>(global_));
+  std::iota(paths.begin(), paths.end(), 0);
+  if (selector.hashed) paths = {selector.pick(global_, 0)};
   path.latency = global_latency_;
-  const std::int64_t weight = kWholeFlow / static_cast<std::int64_t>(ways.size());
-  for (const int i : ways) {
+  const std::int64_t weight = kWholeFlow / static_cast<std::int64_t>(paths.size());
+  for (const int i : paths) {
     const int out = port(left, right, i);
     const int in = port(right, left, i);
     if (out != from) path.loads.push_back({local_link(from, out), weight});

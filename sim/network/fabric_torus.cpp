@@ -27,7 +27,7 @@ TorusFabric::TorusFabric(const Cluster& cluster) {
   if (!cluster.tiers.empty()) hop_latency_ = cluster.tiers.front().hop_latency;
 }
 
-int TorusFabric::neighbour(int router, const Dimension& dimension, int step) const {
+int TorusFabric::adjacent(int router, const Dimension& dimension, int step) const {
   const int place = router / dimension.stride % dimension.length;
   const int next = (place + step + dimension.length) % dimension.length;
   return router + (next - place) * dimension.stride;
@@ -41,7 +41,7 @@ FabricLink TorusFabric::link(int index) const {
   };
   const auto dimension = std::find_if(dimensions_.begin(), dimensions_.end(), of_port);
   const int step = port == dimension->port ? 1 : -1;
-  return {router, neighbour(router, *dimension, step), 0, 1, rate_, hop_latency_};
+  return {router, adjacent(router, *dimension, step), 0, 1, rate_, hop_latency_};
 }
 
 void TorusFabric::walk(const Dimension& dimension, int router, int steps, int direction, std::int64_t weight,
@@ -49,11 +49,11 @@ void TorusFabric::walk(const Dimension& dimension, int router, int steps, int di
   const int port = dimension.port + (direction < 0 && dimension.length > 2 ? 1 : 0);
   for (int i = 0; i < steps; ++i) {
     path.loads.push_back({router * ports_ + port, weight});
-    router = neighbour(router, dimension, direction);
+    router = adjacent(router, dimension, direction);
   }
 }
 
-void TorusFabric::travel(const Dimension& dimension, int& router, int target, const WayChoice& choice,
+void TorusFabric::travel(const Dimension& dimension, int& router, int target, const PathSelector& selector,
                          FabricPath& path) const {
   const int from = router / dimension.stride % dimension.length;
   const int to = target / dimension.stride % dimension.length;
@@ -62,11 +62,11 @@ void TorusFabric::travel(const Dimension& dimension, int& router, int target, co
   const int backwards = dimension.length - forwards;
   const int steps = std::min(forwards, backwards);
   const bool both = forwards == backwards && dimension.length > 2;
-  if (both && !choice.hashed) {
+  if (both && !selector.hashed) {
     walk(dimension, router, steps, 1, kWholeFlow / 2, path);
     walk(dimension, router, steps, -1, kWholeFlow / 2, path);
   } else {
-    const bool forward = both ? choice.pick(2, dimension.port) == 0 : forwards <= backwards;
+    const bool forward = both ? selector.pick(2, dimension.port) == 0 : forwards <= backwards;
     walk(dimension, router, steps, forward ? 1 : -1, kWholeFlow, path);
   }
   path.switches += steps;
@@ -74,16 +74,11 @@ void TorusFabric::travel(const Dimension& dimension, int& router, int target, co
   router += (to - from) * dimension.stride;
 }
 
-FabricPath TorusFabric::path(int from, int to, const WayChoice& choice, const IsDead& dead) const {
+FabricPath TorusFabric::path(int from, int to, const PathSelector& selector) const {
   FabricPath path;
   path.switches = 1;
-  path.connected = !dead || (!dead(from) && !dead(to));
-  if (!path.connected) return path;
   int router = from;
-  for (const Dimension& dimension : dimensions_) travel(dimension, router, to, choice, path);
-  if (dead)
-    path.connected = std::none_of(path.loads.begin(), path.loads.end(),
-                                  [&](const LinkLoad& load) { return dead(link(load.link).to); });
+  for (const Dimension& dimension : dimensions_) travel(dimension, router, to, selector, path);
   return path;
 }
 

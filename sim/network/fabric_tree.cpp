@@ -7,43 +7,45 @@
 namespace tracecast {
 namespace {
 
-/// Rounded, within the numbers that a count has.
+/// Rounded to an int, at most 10^9.
 int whole(double count) { return static_cast<int>(std::lround(std::min(count, 1e9))); }
 
 Bandwidth scaled(Bandwidth rate, double factor) {
   return {std::llround(static_cast<double>(rate.bytes_per_second) * factor)};
 }
 
-/// NICs of one host that hang on different leaves.
-int rails_of(const Cluster& cluster) { return cluster.fabric == "rail-optimized" ? std::max(1, cluster.node.nics) : 1; }
+/// Number of leaves that the NICs of one host are attached to.
+int rails_of(const Cluster& cluster) {
+  return cluster.fabric == FabricKind::rail_optimized ? std::max(1, cluster.node.nics) : 1;
+}
 
-/// Tiers that a job of this size has. Rails meet above the leaves, so theirs are two where the machine has two.
+/// Tiers that a job of this size uses. Rails meet above the leaves, so a rail-optimised fabric uses at least two.
 int used_tiers(const Cluster& cluster) {
   const int all = static_cast<int>(cluster.tiers.size());
   int used = 1;
   while (used < all) {
     const int below = cluster.tiers[static_cast<std::size_t>(used) - 1].nodes;
     const bool covered = below == 0 || below >= cluster.nodes();
-    if (covered && (used > 1 || cluster.fabric != "rail-optimized")) break;
+    if (covered && (used > 1 || cluster.fabric != FabricKind::rail_optimized)) break;
     ++used;
   }
   return used;
 }
 
-/// How two planes are joined: in groups where one number of switches divides the other, else each with each. Pairs of
-/// links are numbered by switch below, then by switch above.
+/// How two planes are connected: in groups where one number of switches divides the other, else all to all. Pairs of links
+/// are numbered by switch below, then by switch above.
 struct Cabling {
   int below = 1;
   int above = 1;
 
   bool fans_out() const { return above % below == 0; }
   bool fans_in() const { return !fans_out() && below % above == 0; }
-  /// Switches above that one below is joined to: [first, first + count).
+  /// A switch below is connected to the switches above from first() on, count() of them.
   int count() const { return fans_out() ? above / below : fans_in() ? 1 : above; }
   int first(int index) const { return fans_out() ? index * count() : fans_in() ? index / (below / above) : 0; }
   int pairs() const { return below * count(); }
   int pair(int index, int upper) const { return index * count() + upper - first(index); }
-  /// Switches below that one above is joined to, in the same way.
+  /// A switch above is connected to the switches below from first_below() on, count_below() of them.
   int count_below() const { return fans_out() ? 1 : fans_in() ? below / above : below; }
   int first_below(int upper) const { return fans_out() ? upper / count() : fans_in() ? upper * count_below() : 0; }
 };
@@ -60,7 +62,7 @@ std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) con
   const int nodes = std::max(1, cluster.nodes());
   const int hosts = cluster.node.gpus / cluster.node.gpus_per_host;
   std::vector<Level> levels;
-  double cables_below = 0;  // of one plane below, upwards
+  double cables_below = 0;  // upwards, of one plane below
   int ports = cluster.shape.switch_ports;
   for (int i = 0; i < tiers; ++i) {
     const FabricTier tier = cluster.tiers.empty() ? FabricTier{} : cluster.tiers[static_cast<std::size_t>(i)];
@@ -119,7 +121,7 @@ void TreeFabric::add_planes(const std::vector<Level>& levels, FabricDetail detai
         if (i + 1 < levels.size()) {
           const Level& above = levels[i + 1];
           const int above_unit = static_cast<int>(static_cast<std::int64_t>(unit) * level.nodes / above.nodes);
-          // The planes of a unit are dealt to the blocks above, rails first.
+          // The planes of a unit are assigned to the blocks above, rails first.
           const int units = ceil_div(above.nodes, level.nodes);
           const std::int64_t place = static_cast<std::int64_t>(group) * units + unit % units;
           const int block = static_cast<int>(place * above.groups / (static_cast<std::int64_t>(level.groups) * units));
@@ -171,147 +173,63 @@ int TreeFabric::attached(int node, int nic) const {
 namespace {
 
 using Planes = std::vector<const TreeFabric::Plane*>;
-using Marks = std::vector<std::vector<char>>;
 
-/// One flow up the planes `left` from its leaf and down those of `right` to the other leaf; both end in the plane where
-/// they meet. At every switch it is split evenly over those next switches from which the other leaf can be reached.
-class Climb {
- public:
-  Climb(const Planes& left, const Planes& right, const WayChoice& choice, const IsDead& dead)
-      : left_(left), right_(right), choice_(choice), dead_(dead), top_(static_cast<int>(left.size()) - 1) {}
+Cabling cabling(const Planes& planes, int i) { return {at(planes, i)->switches, at(planes, i + 1)->switches}; }
 
-  bool reaches() {
-    mark_way_down();
-    mark_way_up();
-    return at(at(up_, 0), 0) != 0;
-  }
-
-  /// Requires reaches().
-  std::vector<LinkLoad> loads() {
-    weights_.assign(static_cast<std::size_t>(at(left_, 0)->switches), 0);
-    weights_[0] = kWholeFlow;
-    for (int i = 0; i < top_; ++i) rise(i);
-    for (int i = top_; i-- > 0;) sink(i);
-    return std::move(loads_);
-  }
-
- private:
-  Cabling cabling(const Planes& planes, int i) const { return {at(planes, i)->switches, at(planes, i + 1)->switches}; }
-  bool alive(const TreeFabric::Plane& plane, int index) const { return !dead_ || !dead_(plane.first_switch + index); }
-
-  static Marks blank(const Planes& planes) {
-    Marks marks;
-    for (const TreeFabric::Plane* plane : planes)
-      marks.emplace_back(static_cast<std::size_t>(plane->switches), char{0});
-    return marks;
-  }
-
-  /// Marks the switches of `right` from which its leaf can be reached.
-  void mark_way_down() {
-    down_ = blank(right_);
-    at(at(down_, 0), 0) = alive(*at(right_, 0), 0) ? 1 : 0;
-    for (int i = 0; i < top_; ++i) {
-      const Cabling joined = cabling(right_, i);
-      for (int s = 0; s < joined.below; ++s)
-        for (int t = joined.first(s); at(at(down_, i), s) != 0 && t < joined.first(s) + joined.count(); ++t)
-          if (alive(*at(right_, i + 1), t)) at(at(down_, i + 1), t) = 1;
-    }
-  }
-
-  /// Marks the switches of `left` from which it can be reached over the top.
-  void mark_way_up() {
-    up_ = blank(left_);
-    at(up_, top_) = at(down_, top_);
-    for (int i = top_; i-- > 0;) {
-      const Cabling joined = cabling(left_, i);
-      for (int s = 0; s < joined.below; ++s)
-        for (int t = joined.first(s); t < joined.first(s) + joined.count(); ++t)
-          if (alive(*at(left_, i), s) && at(at(up_, i + 1), t) != 0) at(at(up_, i), s) = 1;
-    }
-  }
-
-  /// Shares of `weight` for the `ways` next switches.
-  std::vector<std::int64_t> split(std::int64_t weight, int ways, int hop) const {
-    if (!choice_.hashed) return std::vector<std::int64_t>(static_cast<std::size_t>(ways), weight / ways);
-    std::vector<std::int64_t> shares(static_cast<std::size_t>(ways), 0);
-    at(shares, choice_.pick(ways, hop)) = weight;
-    return shares;
-  }
-
-  void move(std::vector<std::int64_t>& to, int target, int link, std::int64_t weight) {
+/// A flow up the planes `left` from its leaf, and down those of `right` to the other leaf; both end in the plane where they
+/// meet. Each switch splits the flow evenly over the next switches. A leaf plane has one switch, so every switch above it
+/// leads to the other leaf.
+std::vector<LinkLoad> even_split(const Planes& left, const Planes& right) {
+  const int top = static_cast<int>(left.size()) - 1;
+  std::vector<LinkLoad> loads;
+  std::vector<std::int64_t> weights{kWholeFlow};  // [switch] of the plane that has been reached
+  const auto add = [&loads](std::vector<std::int64_t>& next, int target, int link, std::int64_t weight) {
     if (weight == 0) return;
-    loads_.push_back({link, weight});
-    at(to, target) += weight;
-  }
-
-  void rise(int i) {
-    const Cabling joined = cabling(left_, i);
+    loads.push_back({link, weight});
+    at(next, target) += weight;
+  };
+  for (int i = 0; i < top; ++i) {
+    const Cabling joined = cabling(left, i);
     std::vector<std::int64_t> higher(static_cast<std::size_t>(joined.above), 0);
-    for (int s = 0; s < joined.below; ++s) {
-      if (at(weights_, s) == 0) continue;
-      std::vector<int> next;
-      for (int t = joined.first(s); t < joined.first(s) + joined.count(); ++t)
-        if (at(at(up_, i + 1), t) != 0) next.push_back(t);
-      const auto shares = split(at(weights_, s), static_cast<int>(next.size()), i);
-      for (std::size_t k = 0; k < next.size(); ++k)
-        move(higher, next[k], at(left_, i)->first_link + 2 * joined.pair(s, next[k]), shares[k]);
-    }
-    weights_ = std::move(higher);
-  }
-
-  void sink(int i) {
-    const Cabling joined = cabling(right_, i);
-    std::vector<std::vector<int>> next(static_cast<std::size_t>(joined.above));
     for (int s = 0; s < joined.below; ++s)
-      for (int t = joined.first(s); at(at(down_, i), s) != 0 && t < joined.first(s) + joined.count(); ++t)
-        at(next, t).push_back(s);
-    std::vector<std::int64_t> lower(static_cast<std::size_t>(joined.below), 0);
-    for (int t = 0; t < joined.above; ++t) {
-      if (at(weights_, t) == 0) continue;
-      const auto shares = split(at(weights_, t), static_cast<int>(at(next, t).size()), 2 * top_ - i);
-      for (std::size_t k = 0; k < shares.size(); ++k)
-        move(lower, at(next, t)[k], at(right_, i)->first_link + 2 * joined.pair(at(next, t)[k], t) + 1, shares[k]);
-    }
-    weights_ = std::move(lower);
+      for (int t = joined.first(s); t < joined.first(s) + joined.count(); ++t)
+        add(higher, t, at(left, i)->first_link + 2 * joined.pair(s, t), at(weights, s) / joined.count());
+    weights = std::move(higher);
   }
-
-  const Planes& left_;
-  const Planes& right_;
-  const WayChoice& choice_;
-  const IsDead& dead_;
-  int top_;
-  Marks down_;
-  Marks up_;
-  std::vector<std::int64_t> weights_;  ///< at the switches of the plane that was reached
-  std::vector<LinkLoad> loads_;
-};
+  for (int i = top; i-- > 0;) {
+    const Cabling joined = cabling(right, i);
+    std::vector<std::int64_t> lower(static_cast<std::size_t>(joined.below), 0);
+    for (int t = 0; t < joined.above; ++t)
+      for (int s = joined.first_below(t); s < joined.first_below(t) + joined.count_below(); ++s)
+        add(lower, s, at(right, i)->first_link + 2 * joined.pair(s, t) + 1, at(weights, t) / joined.count_below());
+    weights = std::move(lower);
+  }
+  return loads;
+}
 
 /// The same where every plane is one switch: the flow stays whole.
-std::vector<LinkLoad> single_way(const Planes& left, const Planes& right) {
+std::vector<LinkLoad> single_path(const Planes& left, const Planes& right) {
   std::vector<LinkLoad> loads;
   for (std::size_t i = 0; i + 1 < left.size(); ++i) loads.push_back({left[i]->first_link, kWholeFlow});
   for (std::size_t i = right.size() - 1; i-- > 0;) loads.push_back({right[i]->first_link + 1, kWholeFlow});
   return loads;
 }
 
-/// One way by hash. Leaves are planes of one switch, so every switch that is joined leads on, up and down.
-std::vector<LinkLoad> hashed_way(const Planes& left, const Planes& right, const WayChoice& choice) {
+/// One path, selected by hash at each switch.
+std::vector<LinkLoad> hashed_path(const Planes& left, const Planes& right, const PathSelector& selector) {
   const int top = static_cast<int>(left.size()) - 1;
-  const auto cabling = [](const Planes& planes, int i) {
-    return Cabling{at(planes, i)->switches, at(planes, i + 1)->switches};
-  };
   std::vector<LinkLoad> loads;
   loads.reserve(2 * static_cast<std::size_t>(top));
   int reached = 0;
   for (int i = 0; i < top; ++i) {
     const Cabling joined = cabling(left, i);
-    const int next = joined.first(reached) + choice.pick(joined.count(), i);
+    const int next = joined.first(reached) + selector.pick(joined.count(), i);
     loads.push_back({at(left, i)->first_link + 2 * joined.pair(reached, next), kWholeFlow});
     reached = next;
   }
   for (int i = top; i-- > 0;) {
     const Cabling joined = cabling(right, i);
-    const int next = joined.first_below(reached) + choice.pick(joined.count_below(), 2 * top - i);
+    const int next = joined.first_below(reached) + selector.pick(joined.count_below(), 2 * top - i);
     loads.push_back({at(right, i)->first_link + 2 * joined.pair(next, reached) + 1, kWholeFlow});
     reached = next;
   }
@@ -320,7 +238,7 @@ std::vector<LinkLoad> hashed_way(const Planes& left, const Planes& right, const 
 
 }  // namespace
 
-FabricPath TreeFabric::path(int from, int to, const WayChoice& choice, const IsDead& dead) const {
+FabricPath TreeFabric::path(int from, int to, const PathSelector& selector) const {
   FabricPath path;
   path.switches = 1;
   Planes left{&plane_of(from)};
@@ -334,17 +252,9 @@ FabricPath TreeFabric::path(int from, int to, const WayChoice& choice, const IsD
     right.push_back(&at(planes_, right.back()->parent));
   }
   const auto single = [](const Plane* plane) { return plane->switches == 1; };
-  if (!dead && std::all_of(left.begin(), left.end(), single)) {
-    path.loads = single_way(left, right);
-    return path;
-  }
-  if (!dead && choice.hashed) {
-    path.loads = hashed_way(left, right, choice);
-    return path;
-  }
-  Climb climb(left, right, choice, dead);
-  path.connected = climb.reaches();
-  if (path.connected) path.loads = climb.loads();
+  path.loads = std::all_of(left.begin(), left.end(), single) ? single_path(left, right)
+               : selector.hashed                             ? hashed_path(left, right, selector)
+                                                             : even_split(left, right);
   return path;
 }
 

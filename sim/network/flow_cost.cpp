@@ -9,15 +9,15 @@
 namespace tracecast {
 namespace {
 
-/// The group as if nobody else were on the machine and its fabric had all its links.
-GroupPlacement undisturbed(const Cluster& cluster, const std::vector<int>& ranks) {
+/// The placement of the group alone on the machine, without oversubscription.
+GroupPlacement place_alone(const Cluster& cluster, const std::vector<int>& ranks) {
   GroupPlacement placed = place(cluster, ranks, 1);
   placed.oversubscription = 1;
   placed.crossing = 0;
   return placed;
 }
 
-/// Starts one transfer of each kind at 0; the last end.
+/// Starts one transfer of each kind at 0. Returns the end of the last one.
 Duration last_end(FlowNetwork& network, std::int32_t kinds) {
   for (std::int32_t kind = 0; kind < kinds; ++kind) network.start(kind, kind, {});
   Duration now;
@@ -49,8 +49,8 @@ Result<Duration> simgrid_duration(const ClusterLinks& links, const CollectiveCos
     const FlowGroup group = make_flow_group(links, ranks);
     const FlowSchedule schedule = collective_flows(calls.call, cost.algorithm, group);
     flows += flow_count(schedule);
-    if (flows > kMostSimgridFlows)
-      return fail(fmt::format("more than {} flows are too many for SimGrid: use --network fluid", kMostSimgridFlows));
+    if (flows > kMaxSimgridFlows)
+      return fail(fmt::format("more than {} flows are too many for SimGrid: use --network fluid", kMaxSimgridFlows));
     network.add_kind(cost, schedule, group);
   }
   const auto kinds = static_cast<std::int32_t>(calls.groups.size());
@@ -60,24 +60,11 @@ Result<Duration> simgrid_duration(const ClusterLinks& links, const CollectiveCos
 
 }  // namespace
 
-const char* to_string(NetworkKind kind) {
-  switch (kind) {
-    case NetworkKind::analytic:
-      return "analytic";
-    case NetworkKind::fluid:
-      return "fluid";
-    case NetworkKind::simgrid:
-      return "simgrid";
-  }
-  TRACECAST_ASSERT(false, "a network model has no name");
-  return "";
-}
-
 Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
                                  const SiblingCalls& calls) {
   TRACECAST_ASSERT(kind != NetworkKind::analytic, "the analytic model needs no flows");
   CollectiveCost cost =
-      make_analytic_network(cluster, architecture)->cost(calls.call, undisturbed(cluster, calls.groups.front()));
+      make_analytic_network(cluster, architecture)->cost(calls.call, place_alone(cluster, calls.groups.front()));
   if (calls.groups.front().size() <= 1) return cost;
   const ClusterLinks links(cluster, architecture);
   if (kind == NetworkKind::fluid) {

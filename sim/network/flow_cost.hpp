@@ -1,9 +1,10 @@
 /// \file
-/// The duration of a collective by its flows on links, beside its siblings: what `tracecast collective --network` prints.
+/// The duration of a collective from its flows on links, concurrent with its siblings: what `tracecast collective --network`
+/// prints.
 ///
-/// Protocols, latencies and the rate of a flow are the analytic model's for a group whose fabric is not oversubscribed and
-/// whose NICs are its own; what links and siblings do to that is found by sharing links. So the analytic model's ports,
-/// shares of NICs and tiers are held against links.
+/// Protocols, latencies and the rate of a flow are those of the analytic model for a group that has its NICs for itself and a
+/// fabric without oversubscription. The effect of links and siblings comes from sharing links. This checks the analytic
+/// model's ports, NIC shares and tiers against links.
 #pragma once
 
 #include <string>
@@ -16,18 +17,22 @@
 namespace tracecast {
 
 enum class NetworkKind { analytic, fluid, simgrid };
-const char* to_string(NetworkKind kind);
-
-/// Flows that SimGrid is asked to simulate at most.
-inline constexpr std::int64_t kMostSimgridFlows = 4'000'000;
-
-/// What one collective and its siblings do on a cluster.
-struct SiblingCalls {
-  CollectiveCall call;
-  std::vector<std::vector<int>> groups;  ///< that begin together; the first one's duration is asked for
+template <>
+struct EnumNames<NetworkKind> {
+  static constexpr NamedValue<NetworkKind> table[] = {
+      {NetworkKind::analytic, "analytic"}, {NetworkKind::fluid, "fluid"}, {NetworkKind::simgrid, "simgrid"}};
 };
 
-/// Cost of the call by `kind`, which is not analytic: the last end of all groups.
+/// Most flows that SimGrid is asked to simulate.
+inline constexpr std::int64_t kMaxSimgridFlows = 4'000'000;
+
+/// A collective and its concurrent siblings.
+struct SiblingCalls {
+  CollectiveCall call;
+  std::vector<std::vector<int>> groups;  ///< start together; the call's own group first
+};
+
+/// Cost of the call by the network model `kind`; its duration ends with the last group.   Requires a kind other than analytic
 /// Errors: too large for SimGrid, or no SimGrid in this build.
 Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
                                  const SiblingCalls& calls);

@@ -37,7 +37,7 @@ TransferShapes::TransferShapes(const ClusterLinks& links, FluidOptions options)
 void TransferShapes::add(const LinkPath& path, std::int64_t bytes, std::int64_t count) {
   for (const std::int32_t link : path) {
     std::int64_t& sum = bytes_[static_cast<std::size_t>(link)];
-    if (sum == 0) touched_.push_back(link);
+    if (sum == 0) loaded_links_.push_back(link);
     sum += bytes * count;
     if (link < links_.first_cable()) continue;
     std::int64_t& now = on_cable_[static_cast<std::size_t>(link - links_.first_cable())];
@@ -67,41 +67,41 @@ void TransferShapes::add(const Round& round, const FlowGroup& group, Bandwidth l
     fullest = std::max(fullest, duration_of(rest, links_.capacity(cable).bytes_per_second));
   }
   cables_.clear();
-  longer_ += Duration{fullest - own} * round.count;
+  cable_delay_ += Duration{fullest - own} * round.count;
 }
 
 namespace {
 
-/// The weight, or what the transfer's own limit leaves of the link, if that is less.
-std::int64_t as_costed(Wide weight, Bandwidth capacity, Bandwidth limit) {
-  const Wide most = wide(capacity.bytes_per_second) * wide(kWeightOne) / wide(limit.bytes_per_second);
-  return static_cast<std::int64_t>(std::min(weight, most));
+/// The weight, at most the one at which the transfer alone saturates the link at its own limit.
+std::int64_t within_cost(Wide weight, Bandwidth capacity, Bandwidth limit) {
+  const Wide max = wide(capacity.bytes_per_second) * wide(kWeightOne) / wide(limit.bytes_per_second);
+  return static_cast<std::int64_t>(std::min(weight, max));
 }
 
 }  // namespace
 
 std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
-  return as_costed(wide(kWeightOne), capacity, limit);
+  return within_cost(wide(kWeightOne), capacity, limit);
 }
 
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
   TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
-  longer_ = {};
+  cable_delay_ = {};
   for (const Round& round : schedule.rounds) add(round, group, shape.limit);
-  if (shape.moving.picoseconds > 0 && longer_.picoseconds > 0) {
+  if (shape.moving.picoseconds > 0 && cable_delay_.picoseconds > 0) {
     shape.collides = true;
-    shape.moving += longer_;
+    shape.moving += cable_delay_;
     shape.limit = mean_rate(schedule.critical(), shape.moving);
   }
   const Wide critical = wide(std::max<std::int64_t>(1, schedule.critical().count));
-  std::sort(touched_.begin(), touched_.end());
-  for (const std::int32_t link : touched_) {
+  std::sort(loaded_links_.begin(), loaded_links_.end());
+  for (const std::int32_t link : loaded_links_) {
     const Wide whole = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / critical;
-    const std::int64_t weight = options_.alone_as_costed ? as_costed(whole, links_.capacity(link), shape.limit)
+    const std::int64_t weight = options_.alone_as_costed ? within_cost(whole, links_.capacity(link), shape.limit)
                                                          : static_cast<std::int64_t>(whole);
     if (weight > 0) shape.loads.push_back({link, weight});
   }
-  touched_.clear();
+  loaded_links_.clear();
   return shape;
 }
 
@@ -123,58 +123,58 @@ std::int32_t FluidNetwork::add_kind(TransferShape shape) {
   return static_cast<std::int32_t>(kinds_.size()) - 1;
 }
 
-void FluidNetwork::expect(std::int32_t index, std::int64_t time) {
-  queue_.push(time, {index, ++flight(index).version});
+void FluidNetwork::push_event(std::int32_t index, std::int64_t time) {
+  queue_.push(time, {index, ++in_flight(index).version});
 }
 
 void FluidNetwork::start(std::int32_t transfer, std::int32_t kind, Duration at) {
-  auto index = static_cast<std::int32_t>(flights_.size());
+  auto index = static_cast<std::int32_t>(in_flight_.size());
   if (free_.empty()) {
-    flights_.emplace_back();
+    in_flight_.emplace_back();
   } else {
     index = free_.back();
     free_.pop_back();
   }
-  Flight& begun = flight(index);
+  InFlight& begun = in_flight(index);
   begun.transfer = transfer;
   begun.kind = kind;
   begun.moving = false;
-  expect(index, at.picoseconds + shape(begun).latency.picoseconds);
+  push_event(index, at.picoseconds + shape(begun).latency.picoseconds);
 }
 
 void FluidNetwork::begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended) {
-  Flight& moving = flight(index);
+  InFlight& moving = in_flight(index);
   const TransferShape& kind = shape(moving);
   moving.moving = true;
   moving.since = now;
   moving.rate = 0;
   if (kind.moving.picoseconds <= 0) return finish(index, ended);
-  if (kind.loads.empty()) return expect(index, now + kind.moving.picoseconds);
-  moving.rest = wide(kind.limit.bytes_per_second) * wide(kind.moving.picoseconds);
+  if (kind.loads.empty()) return push_event(index, now + kind.moving.picoseconds);
+  moving.residual = wide(kind.limit.bytes_per_second) * wide(kind.moving.picoseconds);
   moving.flow = solver_.add_flow(kind.limit, kind.loads);
   const auto flow = static_cast<std::size_t>(moving.flow);
-  if (flight_of_flow_.size() <= flow) flight_of_flow_.resize(flow + 1);
-  flight_of_flow_[flow] = index;
+  if (transfer_of_flow_.size() <= flow) transfer_of_flow_.resize(flow + 1);
+  transfer_of_flow_[flow] = index;
 }
 
 void FluidNetwork::finish(std::int32_t index, std::vector<std::int32_t>& ended) {
-  Flight& done = flight(index);
+  InFlight& done = in_flight(index);
   if (done.flow >= 0) solver_.remove_flow(std::exchange(done.flow, -1));
   ended.push_back(done.transfer);
   ++done.version;
   free_.push_back(index);
 }
 
-/// New rates from `now` on, and with them new ends.
+/// Computes the rates from `now` on, and the ends that follow from them.
 void FluidNetwork::share_links(std::int64_t now) {
   for (const std::int32_t flow : solver_.solve()) {
-    const std::int32_t index = flight_of_flow_[static_cast<std::size_t>(flow)];
-    Flight& changed = flight(index);
-    changed.rest -= wide(changed.rate) * wide(now - changed.since);
+    const std::int32_t index = transfer_of_flow_[static_cast<std::size_t>(flow)];
+    InFlight& changed = in_flight(index);
+    changed.residual -= wide(changed.rate) * wide(now - changed.since);
     changed.since = now;
     changed.rate = solver_.rate(flow).bytes_per_second;
-    ++changed.version;  // what was expected of it is void
-    if (changed.rate > 0) expect(index, now + duration_of(changed.rest, changed.rate));
+    ++changed.version;  // cancels its pending event
+    if (changed.rate > 0) push_event(index, now + duration_of(changed.residual, changed.rate));
   }
 }
 
@@ -185,10 +185,10 @@ bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended) {
     bool changes = false;
     while (queue_.more_now()) {
       const Event event = queue_.pop();
-      if (flight(event.flight).version != event.version) continue;
+      if (in_flight(event.index).version != event.version) continue;
       changes = true;
       ++events_;
-      flight(event.flight).moving ? finish(event.flight, ended) : begin_moving(event.flight, time, ended);
+      in_flight(event.index).moving ? finish(event.index, ended) : begin_moving(event.index, time, ended);
     }
     if (changes) share_links(time);
     now = {time};

@@ -1,23 +1,23 @@
 /// \file
 /// The fluid network model: each transfer in flight is one variable, the rate of its flows; links are shared max-min.
 ///
-///   weight of a link = bytes that the transfer's flows bring to it in all rounds / bytes of the largest flow of each round
-///   time  = latency alone + integral until the rates have moved (rate alone x moving time alone)
+///   weight of a link = bytes of the transfer's flows on it in all rounds / bytes of the largest flow of each round, summed
+///   time             = latency alone + time until the integral of the rate is (rate alone x moving time alone)
 ///
-/// A ring on every link of its path has weight 1, as one flow; the weight is what a link carries on average, so what the
-/// rounds of a tree or an all-to-all do to it at single moments is left out.
+/// A ring has weight 1 on every link of its path, as one flow has. The weight is the mean load of a link; the model leaves
+/// out that the rounds of a tree or an all-to-all load a link unevenly over time.
 ///
-/// Alone, a transfer takes exactly its cost: weights are lowered where its own flows would overload a link, since the cost
-/// of the analytic model knows of that already (FluidOptions::alone_as_costed). It does not know of single cables that
-/// hashed flows meet on: there a transfer alone takes, round by round,
+/// Alone, a transfer takes exactly its cost. Weights are reduced where its own flows would overload a link, since the cost
+/// of the analytic model includes that (FluidOptions::alone_as_costed). The cost does not include collisions of hashed flows
+/// on single cables. There each round of a transfer alone takes
 ///
 ///   max(largest flow / rate of flows in its cost, bytes on the fullest cable / its capacity)
 ///
-/// and so as much longer; its rate and weights follow from that.
+/// and the transfer becomes longer by the difference; its rate and weights follow from that.
 ///
-/// Exact: rates are integers (max_min.hpp), what is left to move is a 128-bit integer of bytes per second x picoseconds that
-/// does not depend on where time is cut, ends are rounded up to the picosecond, and all events of an instant are taken
-/// together. So results do not depend on the order of starts or on whether equal transfers are simulated once or each.
+/// Exact: rates are integers (max_min.hpp). The remaining work is a 128-bit integer of bytes per second x picoseconds, which
+/// does not depend on how time is divided. Ends are rounded up to the picosecond, and all events of an instant are handled
+/// together. So results depend neither on the order of starts nor on whether equal transfers are simulated once or each.
 #pragma once
 
 #include <cstdint>
@@ -32,40 +32,40 @@
 
 namespace tracecast {
 
-/// What a transfer does to links while it is in flight.
+/// A kind of transfer as the solver sees it.
 struct TransferShape {
   Duration latency;
   Duration moving;  ///< alone
   Bandwidth limit;  ///< rate of its flows, alone
   std::vector<LinkWeight> loads;
-  bool collides = false;  ///< its own flows meet on cables: alone it takes longer than its cost
+  bool collides = false;  ///< its own flows collide on cables: alone it takes longer than its cost
 };
 
 struct FluidOptions {
-  bool alone_as_costed = true;  ///< a transfer's own flows do not slow each other: its cost has it
+  bool alone_as_costed = true;  ///< a transfer's own flows do not slow each other, since its cost includes it
 };
 
-/// What one flow alone loads a link of its way with, where its cost knows what the link carries (alone_as_costed).
+/// The weight of one flow on a link of its path under alone_as_costed.
 std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit);
 
-/// Sums the flows of transfers up.
+/// Sums the flows of a transfer into its shape.
 class TransferShapes {
  public:
   explicit TransferShapes(const ClusterLinks& links, FluidOptions options = {});
   TransferShape shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
 
  private:
-  /// Sums a round up, whose flows have the rate `limit` where no cable holds them back.
+  /// Adds a round, whose flows have the rate `limit` unless a cable is their bottleneck.
   void add(const Round& round, const FlowGroup& group, Bandwidth limit);
   void add(const LinkPath& path, std::int64_t bytes, std::int64_t count);
 
   const ClusterLinks& links_;
   FluidOptions options_;
-  std::vector<std::int64_t> bytes_;  ///< [link] of the transfer that is summed; 0 between calls
-  std::vector<std::int32_t> touched_;
-  std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the round that is summed; 0 between rounds
-  std::vector<std::int32_t> cables_;    ///< that the round touches
-  Duration longer_;                     ///< what the rounds so far take longer than their cost
+  std::vector<std::int64_t> bytes_;  ///< [link] of the current transfer; 0 between calls
+  std::vector<std::int32_t> loaded_links_;
+  std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the current round; 0 between rounds
+  std::vector<std::int32_t> cables_;    ///< that the current round loads
+  Duration cable_delay_;                ///< by which the rounds so far take longer than their cost
   LinkPath path_;
 };
 
@@ -74,7 +74,7 @@ class FluidNetwork final : public FlowNetwork {
   explicit FluidNetwork(const ClusterLinks& links, FluidOptions options = {})
       : links_(links), shapes_(links, options) {}
 
-  /// Makes a kind of transfer known: what it moves, and what it takes alone. Returns its number.
+  /// Registers a kind of transfer. Returns its number.
   std::int32_t add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
   std::int32_t add_kind(TransferShape shape);
   void start(std::int32_t transfer, std::int32_t kind, Duration at) override;
@@ -84,37 +84,37 @@ class FluidNetwork final : public FlowNetwork {
 
  private:
   /// A transfer between its start and its end.
-  struct Flight {
+  struct InFlight {
     std::int32_t transfer = -1;
     std::int32_t kind = -1;
-    std::int32_t flow = -1;    ///< in the solver; -1: in its latency, or it loads no link
-    std::int32_t version = 0;  ///< of its next event: older ones in the queue are void
+    std::int32_t flow = -1;    ///< in the solver; -1: during its latency, or without loaded links
+    std::int32_t version = 0;  ///< of its next event; events of older versions are ignored
     bool moving = false;
-    Wide rest = 0;  ///< bytes per second x ps that it has yet to move, as of `since`
+    Wide residual = 0;  ///< bytes per second x ps left to move, as of `since`
     std::int64_t rate = 0;
     std::int64_t since = 0;
   };
   struct Event {
-    std::int32_t flight;
+    std::int32_t index;
     std::int32_t version;
   };
 
-  Flight& flight(std::int32_t index) { return flights_[static_cast<std::size_t>(index)]; }
-  const TransferShape& shape(const Flight& flight) const { return kinds_[static_cast<std::size_t>(flight.kind)]; }
+  InFlight& in_flight(std::int32_t index) { return in_flight_[static_cast<std::size_t>(index)]; }
+  const TransferShape& shape(const InFlight& transfer) const { return kinds_[static_cast<std::size_t>(transfer.kind)]; }
   std::int32_t solver_link(std::int32_t link);
-  void expect(std::int32_t index, std::int64_t time);
+  void push_event(std::int32_t index, std::int64_t time);
   void begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended);
   void finish(std::int32_t index, std::vector<std::int32_t>& ended);
   void share_links(std::int64_t now);
 
   const ClusterLinks& links_;
   TransferShapes shapes_;
-  std::vector<TransferShape> kinds_;  ///< loads by the solver's numbers
+  std::vector<TransferShape> kinds_;  ///< loads by the solver's link numbers
   MaxMin solver_;
   std::unordered_map<std::int32_t, std::int32_t> solver_links_;
-  std::vector<Flight> flights_;
+  std::vector<InFlight> in_flight_;
   std::vector<std::int32_t> free_;
-  std::vector<std::int32_t> flight_of_flow_;
+  std::vector<std::int32_t> transfer_of_flow_;
   RadixHeap<Event> queue_;
   std::int64_t events_ = 0;
 };

@@ -75,7 +75,7 @@ constexpr std::array<double, 18> kLadderInterHopper{48, 45, 42, 40, 30, 24, 22, 
                                                     15, 12, 10, 6,  5,  4,  3,  2.4, 1.2};
 constexpr std::array<double, 16> kLadderInterBlackwell{96, 86, 80, 48,   45.1, 42, 40, 30,
                                                        24, 22, 20, 17.5, 15,   12, 6,  3};
-constexpr int kMostChannels = 16;  ///< before doubling
+constexpr int kMaxChannels = 16;  ///< before doubling
 constexpr int kUsualChannels = 12;
 
 std::span<const double> ladder_intra(NcclArchitecture architecture) {
@@ -101,7 +101,7 @@ double step_below(std::span<const double> ladder, double rate) {
 NcclGraph fill(std::span<const double> ladder, double total) {
   NcclGraph best{1, std::min(total, ladder.front()), 0};
   for (const double step : ladder) {
-    const int channels = std::min(kMostChannels, static_cast<int>(total / step));
+    const int channels = std::min(kMaxChannels, static_cast<int>(total / step));
     const double gain = channels * step - best.channels * best.intra;
     if (gain > 1e-9 || (gain > -1e-9 && best.channels < kUsualChannels && channels > best.channels))
       best = {channels, step, 0};
@@ -118,12 +118,12 @@ double node_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitec
 }
 
 int inter_channels(const GroupPlacement& group) {
-  return std::clamp(static_cast<int>(group.nics + 1e-9), 1, kMostChannels);
+  return std::clamp(static_cast<int>(group.nics + 1e-9), 1, kMaxChannels);
 }
 
 /// One head per GPU of the node, or per NIC's channel; each at the ladder's step.
 NcclGraph nvls_graph(double gpu, double network, const GroupPlacement& group, NcclArchitecture architecture) {
-  const int heads = std::min(group.ranks_per_node, kMostChannels);
+  const int heads = std::min(group.ranks_per_node, kMaxChannels);
   if (heads < 2) return {};
   return {heads, step_below(ladder_intra(architecture), gpu / heads), network / heads};
 }
@@ -316,7 +316,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   comm.nodes = group.nodes;
   comm.ranks_per_node = group.ranks_per_node;
   comm.pcie = cluster.node.link == IntraLink::pcie || cluster.node.link == IntraLink::none;
-  comm.amd_cpu = cluster.node.cpu == "amd";
+  comm.amd_cpu = cluster.node.cpu == CpuKind::amd;
   comm.plugin_latency_us = cluster.tuning.net_latency_us;
   comm.ll128 = !comm.pcie && (group.nodes == 1 || cluster.tuning.ll128);
   comm.pat = cluster.tuning.pat;

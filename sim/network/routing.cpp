@@ -46,8 +46,8 @@ FlowRoute Routing::route(int from, int to, std::uint64_t flow) const {
   TRACECAST_ASSERT(from >= 0 && to >= 0 && std::max(from, to) < cluster.world_size, "ranks of the cluster");
   FlowRoute route;
   if (from == to) return route;
-  const GpuSeat source = cluster.seat(from);
-  const GpuSeat target = cluster.seat(to);
+  const GpuCoord source = cluster.coord_of(from);
+  const GpuCoord target = cluster.coord_of(to);
   if (source.node == target.node) {
     inside(source.node, source.gpu, target.gpu, route);
   } else {
@@ -87,7 +87,7 @@ void Routing::over_pcie(int node, int from, int to, FlowRoute& route) const {
 
 bool Routing::rail_aware() const {
   const NodeLayout& layout = topology_.node();
-  return options_.rail_aware && topology_.cluster().fabric == "rail-optimized" &&
+  return options_.rail_aware && topology_.cluster().fabric == FabricKind::rail_optimized &&
          (layout.nvswitches > 0 || layout.mesh);
 }
 
@@ -106,7 +106,7 @@ int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) cons
   return gpu;
 }
 
-void Routing::between(GpuSeat from, GpuSeat to, std::uint64_t flow, FlowRoute& route) const {
+void Routing::between(GpuCoord from, GpuCoord to, std::uint64_t flow, FlowRoute& route) const {
   Ends ends;
   ends.from_node = from.node;
   ends.to_node = to.node;
@@ -116,15 +116,15 @@ void Routing::between(GpuSeat from, GpuSeat to, std::uint64_t flow, FlowRoute& r
   ends.from_nics = topology_.nics_of(ends.from_node, ends.from_gpu);
   route.connected = !ends.from_nics.empty() && !ends.to_nics.empty();
   if (!route.connected) return;
-  WayChoice choice;
+  PathSelector selector;
   if (options_.policy == RoutingPolicy::ecmp) {
     for (std::vector<int>* nics : {&ends.from_nics, &ends.to_nics}) *nics = {(*nics)[flow % nics->size()]};
-    choice = hashed_choice(options_.seed, {ends.from_node, ends.from_nics.front()},
-                           {ends.to_node, ends.to_nics.front()}, flow);
+    selector = hashed_selector(options_.seed, {ends.from_node, ends.from_nics.front()},
+                               {ends.to_node, ends.to_nics.front()}, flow);
   }
   inside(ends.from_node, from.gpu, ends.from_gpu, route);
   route.latency += topology_.cluster().node.nic_latency;
-  cross_fabric(ends, choice, route);
+  cross_fabric(ends, selector, route);
 }
 
 /// From a GPU to a NIC (`up`) or back, over the PCIe switch they share or over the host.
@@ -132,22 +132,22 @@ void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, F
   const NodeLayout& layout = topology_.node();
   const int left = topology_.pcie_switch_of_gpu(gpu);
   const int right = topology_.pcie_switch_of_nic(nic);
-  std::vector<int> way{layout.gpu_pcie(gpu)};
+  std::vector<int> path{layout.gpu_pcie(gpu)};
   if (left != right) {
-    way.push_back(layout.host_pcie(left));
-    way.push_back(layout.host_pcie(right) + 1);
+    path.push_back(layout.host_pcie(left));
+    path.push_back(layout.host_pcie(right) + 1);
   }
-  way.push_back(layout.nic_pcie(nic) + 1);
-  way.push_back(layout.nic_cable(nic));
+  path.push_back(layout.nic_pcie(nic) + 1);
+  path.push_back(layout.nic_cable(nic));
   // A pair of links is an even number (up) and the next one (down): the way back uses the other of each.
   if (!up) {
-    std::reverse(way.begin(), way.end());
-    for (int& link : way) link += (link - layout.nvlinks()) % 2 == 0 ? 1 : -1;
+    std::reverse(path.begin(), path.end());
+    for (int& link : path) link += (link - layout.nvlinks()) % 2 == 0 ? 1 : -1;
   }
-  for (const int link : way) add(node, link, weight, route);
+  for (const int link : path) add(node, link, weight, route);
 }
 
-void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute& route) const {
+void Routing::cross_fabric(const Ends& ends, const PathSelector& selector, FlowRoute& route) const {
   std::vector<std::pair<int, int>> pairs;
   const bool alike = ends.from_nics.size() == ends.to_nics.size();
   for (std::size_t i = 0; i < ends.from_nics.size(); ++i)
@@ -156,14 +156,11 @@ void Routing::cross_fabric(const Ends& ends, const WayChoice& choice, FlowRoute&
   const auto share = [](std::size_t parts) { return kWholeFlow / static_cast<std::int64_t>(parts); };
   for (const int nic : ends.from_nics)
     to_nic(ends.from_node, ends.from_gpu, nic, share(ends.from_nics.size()), true, route);
-  IsDead dead;
-  if (topology_.has_dead_switches()) dead = [this](int index) { return topology_.is_dead_switch(index); };
   Duration slowest;
   for (const auto& [from_nic, to_nic] : pairs) {
     const int start = topology_.attached(ends.from_node, from_nic);
     const int end = topology_.attached(ends.to_node, to_nic);
-    const FabricPath path =
-        std::visit([&](const auto& f) { return f.path(start, end, choice, dead); }, topology_.fabric());
+    const FabricPath path = std::visit([&](const auto& f) { return f.path(start, end, selector); }, topology_.fabric());
     route.connected = route.connected && path.connected;
     for (const LinkLoad& load : path.loads)
       route.loads.push_back(

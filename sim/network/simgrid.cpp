@@ -39,11 +39,11 @@ std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSche
         const std::int32_t source = host(parts == 1 ? name : fmt::format("{} part {} of {}", name, part, parts));
         const std::int32_t target = host(end_name(links_, group, flow.to, flow.rail, rate));
         own.flows.push_back({source, target, part_size(flow.size, part, parts).count});
-        if (!known_ways_.insert({source, target}).second) continue;
-        Way way{source, target, std::max<std::int64_t>(1, rate / parts), {}};
-        append_route(links_, group, flow, way.links, part);
-        for (const std::int32_t link : way.links) capacities_.emplace(link, links_.capacity(link).bytes_per_second);
-        ways_.push_back(std::move(way));
+        if (!known_paths_.insert({source, target}).second) continue;
+        Path path{source, target, std::max<std::int64_t>(1, rate / parts), {}};
+        append_route(links_, group, flow, path.links, part);
+        for (const std::int32_t link : path.links) capacities_.emplace(link, links_.capacity(link).bytes_per_second);
+        paths_.push_back(std::move(path));
       }
     }
     kind.rounds.push_back(std::move(own));

@@ -2,12 +2,12 @@
 /// The SimGrid network model: every point-to-point flow of every round is simulated, the judge of the other two.
 ///
 /// A transfer is an actor: for each round it sleeps its share of the latency, posts the flows, and waits for all of them.
-/// SimGrid shares links between them; that no flow is faster than alone is said by one more link on its way, which limits
+/// SimGrid shares links between them; that no flow is faster than alone is said by one more link on its path, which limits
 /// every flow for itself (SimGrid ignores the rate of messages sent from host to host). Its own corrections for TCP are
 /// switched off: model CM02, latency and bandwidth factors 1, no cross-traffic, no TCP window, no RTT weights.
 ///
 /// SimGrid is a singleton whose clock survives it, so each simulation has a child process of its own; whatever drives it
-/// runs inside an actor there. For small scale: up to kMostHosts ends of flows, 10,000 to 70,000 flows per second.
+/// runs inside an actor there. For small scale: up to kMaxHosts ends of flows, 10,000 to 70,000 flows per second.
 ///
 /// Needs libsimgrid-dev 3.32 when Tracecast is built: the module libtracecast_simgrid.so, which the child loads. Without
 /// it run() is an error.
@@ -34,7 +34,7 @@ using SimGridDriver = std::function<std::string(FlowNetwork&)>;
 
 class SimGridNetwork {
  public:
-  static constexpr std::size_t kMostHosts = 4096;
+  static constexpr std::size_t kMaxHosts = 4096;
 
   explicit SimGridNetwork(const ClusterLinks& links) : links_(links) {}
 
@@ -60,14 +60,14 @@ class SimGridNetwork {
     double round_latency_s = 0;
     std::vector<Round> rounds;
   };
-  struct Way {
+  struct Path {
     std::int32_t source = 0;
     std::int32_t target = 0;
     std::int64_t rate = 0;  ///< of each flow, at most
     LinkPath links;
   };
   const std::vector<Kind>& kinds() const { return kinds_; }
-  const std::vector<Way>& ways() const { return ways_; }
+  const std::vector<Path>& paths() const { return paths_; }
   std::int32_t hosts() const { return static_cast<std::int32_t>(hosts_.size()); }
   /// Bytes per second of the links that the ways cross.
   const std::map<std::int32_t, std::int64_t>& capacities() const { return capacities_; }
@@ -77,10 +77,10 @@ class SimGridNetwork {
 
   const ClusterLinks& links_;
   std::vector<Kind> kinds_;
-  std::vector<Way> ways_;
+  std::vector<Path> paths_;
   std::map<std::int32_t, std::int64_t> capacities_;
   std::map<std::string, std::int32_t> hosts_;
-  std::set<std::pair<std::int32_t, std::int32_t>> known_ways_;
+  std::set<std::pair<std::int32_t, std::int32_t>> known_paths_;
 };
 
 }  // namespace tracecast

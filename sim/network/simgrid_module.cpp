@@ -89,20 +89,20 @@ std::vector<s4u::Host*> build_platform(const SimGridNetwork& network) {
         world->create_link(fmt::format("link {}", link), static_cast<double>(capacity))->set_latency(0)->seal();
   // One for each sender: a single one for all would join all flows in SimGrid's solver.
   std::vector<s4u::Link*> limiters(hosts.size(), nullptr);
-  const auto limiter_of = [&](const SimGridNetwork::Way& way) {
-    s4u::Link*& known = limiters[static_cast<std::size_t>(way.source)];
+  const auto limiter_of = [&](const SimGridNetwork::Path& path) {
+    s4u::Link*& known = limiters[static_cast<std::size_t>(path.source)];
     if (known == nullptr)
-      known = world->create_link(fmt::format("limit {}", way.source), static_cast<double>(way.rate))
+      known = world->create_link(fmt::format("limit {}", path.source), static_cast<double>(path.rate))
                   ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
                   ->set_latency(0)
                   ->seal();
     return known;
   };
-  for (const SimGridNetwork::Way& way : network.ways()) {
-    std::vector<s4u::LinkInRoute> path{s4u::LinkInRoute(limiter_of(way))};
-    for (const std::int32_t link : way.links) path.emplace_back(links.at(link));
-    world->add_route(hosts[static_cast<std::size_t>(way.source)]->get_netpoint(),
-                     hosts[static_cast<std::size_t>(way.target)]->get_netpoint(), nullptr, nullptr, path, false);
+  for (const SimGridNetwork::Path& path : network.paths()) {
+    std::vector<s4u::LinkInRoute> route{s4u::LinkInRoute(limiter_of(path))};
+    for (const std::int32_t link : path.links) route.emplace_back(links.at(link));
+    world->add_route(hosts[static_cast<std::size_t>(path.source)]->get_netpoint(),
+                     hosts[static_cast<std::size_t>(path.target)]->get_netpoint(), nullptr, nullptr, route, false);
   }
   world->seal();
   return hosts;

@@ -60,11 +60,11 @@ bool simgrid_is_built_in() {
 }
 
 Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
-  if (hosts_.size() > kMostHosts)
+  if (hosts_.size() > kMaxHosts)
     return fail(
         fmt::format("SimGrid would have {} ends of flows to simulate: it judges small cases, of at most {}; "
                     "use --network fluid",
-                    hosts_.size(), kMostHosts));
+                    hosts_.size(), kMaxHosts));
   if (hosts_.empty()) return fail("there is nothing to simulate: no transfer moves anything");
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return fail("no pipe to the process that runs SimGrid");

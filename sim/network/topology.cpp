@@ -37,16 +37,6 @@ TopologyLink joined(LinkKind kind, int lower, int upper, bool up, Bandwidth capa
 
 }  // namespace
 
-const char* to_string(VertexKind kind) {
-  constexpr const char* kNames[] = {"gpu", "nic", "pcie switch", "host", "nvswitch", "fabric switch"};
-  return kNames[static_cast<int>(kind)];
-}
-
-const char* to_string(LinkKind kind) {
-  constexpr const char* kNames[] = {"nvlink", "pcie", "nic", "fabric"};
-  return kNames[static_cast<int>(kind)];
-}
-
 Topology::Topology(const Cluster& cluster, FabricDetail detail)
     : cluster_(cluster),
       detail_(detail),
@@ -79,8 +69,7 @@ Vertex Topology::vertex(int id) const {
   if (id >= first_switch()) {
     vertex.kind = VertexKind::fabric_switch;
     vertex.fabric_switch = std::visit([&](const auto& f) { return f.fabric_switch(id - first_switch()); }, fabric_);
-    const auto lost = lost_devices_.find(id - first_switch());
-    vertex.devices = vertex.fabric_switch.devices - (lost == lost_devices_.end() ? 0 : lost->second);
+    vertex.devices = vertex.fabric_switch.devices;
     return vertex;
   }
   const int local = id % layout_.vertices();
@@ -143,7 +132,7 @@ std::vector<int> Topology::nics_of(int node, int gpu) const {
   const int first = local * spec.nics / spec.gpus_per_host;
   const int last = std::max(first + 1, (local + 1) * spec.nics / spec.gpus_per_host);
   std::vector<int> nics;
-  const auto works = [&](int nic) { return dead_nics_.count({node, host * spec.nics + nic}) == 0; };
+  const auto works = [&](int nic) { return failed_nics_.count({node, host * spec.nics + nic}) == 0; };
   for (int nic = first; nic < last; ++nic)
     if (works(nic)) nics.push_back(host * spec.nics + nic);
   for (int i = 0; nics.empty() && i < spec.nics; ++i)
@@ -183,7 +172,7 @@ TopologyLink Topology::nic_cable(int node, int nic, bool up) const {
   const int from = node * layout_.vertices() + layout_.nic(nic);
   const int to = first_switch() + attached(node, nic);
   TopologyLink link = joined(LinkKind::nic, from, to, up, cluster_.node.nic_rate, half(cluster_.node.nic_latency, up));
-  if (dead_nics_.count({node, nic}) != 0 || is_dead_switch(attached(node, nic))) link.capacity = {};
+  if (failed_nics_.count({node, nic}) != 0) link.capacity = {};
   return link;
 }
 
@@ -193,12 +182,6 @@ TopologyLink Topology::link(int id) const {
   if (id >= first_fabric_link()) {
     const FabricLink f = std::visit([&](const auto& fabric) { return fabric.link(id - first_fabric_link()); }, fabric_);
     link = {LinkKind::fabric, f.tier, first_switch() + f.from, first_switch() + f.to, f.cables, f.capacity, f.latency};
-    if (is_dead_switch(f.from) || is_dead_switch(f.to)) link.capacity = {};
-    for (const int end : {f.from, f.to})
-      if (const auto lost = lost_devices_.find(end); lost != lost_devices_.end()) {
-        const int all = vertex(first_switch() + end).fabric_switch.devices;
-        link.capacity = {link.capacity.bytes_per_second / all * (all - lost->second)};
-      }
   } else {
     const int node = id / layout_.links();
     const int local = id % layout_.links();
@@ -222,7 +205,7 @@ void Topology::scale_rail(int node, int nic, double factor) {
   scale_link(node_link(node, layout_.nic_cable(nic) + 1), factor);
 }
 
-void Topology::remove_nic(int node, int nic) { dead_nics_.insert({node, nic}); }
+void Topology::remove_nic(int node, int nic) { failed_nics_.insert({node, nic}); }
 
 void Topology::remove_rail(int rail) {
   for (int node = 0; node < nodes_; ++node)
@@ -234,23 +217,6 @@ void Topology::lose_uplinks(int tier, double share) {
   const int above = std::holds_alternative<DragonflyFabric>(fabric_) ? tier + 1 : tier;
   for (int id = first_fabric_link(); id < link_count(); ++id)
     if (link(id).tier == above) scale_link(id, 1 - share);
-}
-
-bool Topology::remove_switch(int tier, int unit, int index) {
-  int seen = 0;
-  for (int i = 0; i < switch_count_; ++i) {
-    const FabricSwitch s = std::visit([&](const auto& fabric) { return fabric.fabric_switch(i); }, fabric_);
-    if (s.tier != tier || s.unit != unit) continue;
-    seen += s.devices;
-    if (index >= seen) continue;
-    if (s.devices > 1 && lost_devices_[i] + 1 < s.devices) {
-      ++lost_devices_[i];
-    } else {
-      dead_switches_.insert(i);
-    }
-    return true;
-  }
-  return false;
 }
 
 }  // namespace tracecast

@@ -27,7 +27,12 @@
 namespace tracecast {
 
 enum class VertexKind { gpu, nic, pcie_switch, host, nvswitch, fabric_switch };
-const char* to_string(VertexKind kind);
+template <>
+struct EnumNames<VertexKind> {
+  static constexpr NamedValue<VertexKind> table[] = {
+      {VertexKind::gpu, "gpu"},   {VertexKind::nic, "nic"},           {VertexKind::pcie_switch, "pcie switch"},
+      {VertexKind::host, "host"}, {VertexKind::nvswitch, "nvswitch"}, {VertexKind::fabric_switch, "fabric switch"}};
+};
 
 struct Vertex {
   VertexKind kind = VertexKind::gpu;
@@ -38,7 +43,11 @@ struct Vertex {
 };
 
 enum class LinkKind { nvlink, pcie, nic, fabric };
-const char* to_string(LinkKind kind);
+template <>
+struct EnumNames<LinkKind> {
+  static constexpr NamedValue<LinkKind> table[] = {
+      {LinkKind::nvlink, "nvlink"}, {LinkKind::pcie, "pcie"}, {LinkKind::nic, "nic"}, {LinkKind::fabric, "fabric"}};
+};
 
 struct TopologyLink {
   LinkKind kind = LinkKind::nvlink;
@@ -96,8 +105,8 @@ class Topology {
   std::string name(int vertex) const;
 
   int gpu(int rank) const {
-    const GpuSeat seat = cluster_.seat(rank);
-    return seat.node * layout_.vertices() + seat.gpu;
+    const GpuCoord coord = cluster_.coord_of(rank);
+    return coord.node * layout_.vertices() + coord.gpu;
   }
   int node_link(int node, int link) const { return node * layout_.links() + link; }
   int first_switch() const { return nodes_ * layout_.vertices(); }
@@ -123,13 +132,6 @@ class Topology {
   void remove_rail(int rail);
   /// All links above the units of a tier, both ways, keep 1 - share of their rate.   Requires 0 <= share < 1
   void lose_uplinks(int tier, double share);
-  /// One physical switch of a tier is out of order: 0 the leaves, 1 the spines, …; the rest of its plane carries its share.
-  /// `index` counts through the switches of the unit. In a dragonfly or torus tier and unit 0, 0 … are routers.
-  /// False: there is no such switch.
-  bool remove_switch(int tier, int unit, int index);
-  bool perturbed() const { return !scaled_.empty() || !dead_nics_.empty() || !dead_switches_.empty(); }
-  bool is_dead_switch(int fabric_number) const { return dead_switches_.count(fabric_number) != 0; }
-  bool has_dead_switches() const { return !dead_switches_.empty(); }
 
  private:
   void apply(const NetworkFaults& faults);
@@ -143,10 +145,8 @@ class Topology {
   Fabric fabric_;
   int switch_count_ = 0;
   int fabric_links_ = 0;
-  std::map<int, double> scaled_;             ///< by link
-  std::set<std::pair<int, int>> dead_nics_;  ///< node, NIC of the domain
-  std::set<int> dead_switches_;              ///< by fabric number
-  std::map<int, int> lost_devices_;          ///< of a fabric vertex that stands for several
+  std::map<int, double> scaled_;               ///< by link
+  std::set<std::pair<int, int>> failed_nics_;  ///< node, NIC of the domain
 };
 
 }  // namespace tracecast

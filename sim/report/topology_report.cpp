@@ -129,7 +129,7 @@ TopologyReport describe(const Topology& topology) {
   TopologyReport report;
   report.name = cluster.name;
   report.gpu = cluster.gpu;
-  report.fabric = cluster.fabric;
+  report.fabric = to_string(cluster.fabric);
   report.ranks = cluster.world_size;
   report.nodes = topology.nodes();
   report.vertices = count_vertices(topology);
@@ -196,7 +196,7 @@ void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings)
   }
   if (cluster.shape.switch_ports == 0 || cluster.tiers.size() < 2) return;
   const int nics = cluster.node.nics * (cluster.node.gpus / cluster.node.gpus_per_host);
-  const int rails = cluster.fabric == "rail-optimized" ? std::max(1, cluster.node.nics) : 1;
+  const int rails = cluster.fabric == FabricKind::rail_optimized ? std::max(1, cluster.node.nics) : 1;
   const double down = static_cast<double>(cluster.tiers[0].nodes) * nics / rails;
   const double ports = down * (1 + 1 / cluster.tiers[0].oversubscription);
   if (ports > cluster.shape.switch_ports + 0.5)
@@ -211,7 +211,7 @@ std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
   std::vector<TopologyFinding> findings;
   check_node(cluster.node, findings);
   check_tiers(cluster, findings);
-  const bool network = cluster.node.nics > 0 && cluster.fabric != "none";
+  const bool network = cluster.node.nics > 0 && cluster.fabric != FabricKind::none;
   if (!network && cluster.nodes() > 1)
     doubt(findings, true, fmt::format("{} nodes, and no network between them", cluster.nodes()));
   if (cluster.max_nodes > 0 && cluster.nodes() > cluster.max_nodes)

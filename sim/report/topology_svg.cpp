@@ -270,7 +270,7 @@ class Drawing {
       row += 58;
     }
     text(kLeft - 12, row, fmt::format("PCIe {}", to_text(node.pcie)), "soft end");
-    text(kLeft - 12, row + 15, "to host: " + node.cpu, "soft end");
+    text(kLeft - 12, row + 15, fmt::format("to host: {}", to_string(node.cpu)), "soft end");
     text(kLeft - 12, row + 58, report_.gpu, "soft end");
   }
 

@@ -8,7 +8,6 @@
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/fluid.hpp"
 #include "sim/network/max_min.hpp"
-#include "sim/network/message_times.hpp"
 #include "tests/network/small_clusters.hpp"
 
 namespace {
@@ -128,22 +127,5 @@ BENCHMARK_CAPTURE(collective, simgrid_tree, NetworkKind::simgrid, Collective::al
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime()
     ->Iterations(1);
-
-/// All-reduce by halving and doubling, every message simulated; an item is a message.
-void halving_doubling_messages(benchmark::State& state) {
-  const auto ranks = static_cast<int>(state.range(0));
-  const FlowGroup group = make_flow_group(ClusterLinks(dgx_h100(ranks), "Hopper"), range(ranks));
-  RandomStream random(3, 0, 0);
-  std::vector<Duration> starts;
-  for (int rank = 0; rank < ranks; ++rank) starts.push_back({static_cast<std::int64_t>(random.below(5'000'000))});
-  std::int64_t messages = 0;
-  for ([[maybe_unused]] const auto _ : state) {
-    const FlowSchedule schedule = halving_doubling_all_reduce({kGiB}, group);
-    benchmark::DoNotOptimize(message_times(schedule, {1_us, 50_GBps}, starts));
-    for (const Round& round : schedule.rounds) messages += static_cast<std::int64_t>(round.flows.size());
-  }
-  state.SetItemsProcessed(messages);
-}
-BENCHMARK(halving_doubling_messages)->Arg(1024)->Arg(16384)->Arg(131072)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -217,7 +217,7 @@ TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]
     CHECK(check_fold(scenario, NetworkKind::fluid) > 4);
   }
   SECTION("lost uplinks of a fabric that is oversubscribed") {
-    scenario.cluster.fabric = "fat-tree";
+    scenario.cluster.fabric = FabricKind::fat_tree;
     scenario.cluster.tiers = {{"leaf", 8, 4, {}}, {"spine", 0, 1, {}}};
     scenario.cluster.faults.lost_uplinks = {{"leaf", 0.25}};
     CHECK(check_fold(scenario, NetworkKind::fluid) < 64);
@@ -235,7 +235,7 @@ TEST_CASE("folding: flows that take one way each, every layout in every trouble"
   for (const Layout& layout : layouts())
     for (const Trouble& trouble : troubles()) {
       Scenario scenario = with_narrow_links(scenario_of(layout));
-      scenario.cluster.fabric = seed % 2 == 0 ? "fat-tree" : "rail-optimized";
+      scenario.cluster.fabric = seed % 2 == 0 ? FabricKind::fat_tree : FabricKind::rail_optimized;
       scenario.cluster.tiers = {{"leaf", 1, 2, {}}, {"spine", 2, 1, {}}, {"core", 0, 1, {}}};
       trouble.apply(scenario);
       const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
@@ -257,7 +257,7 @@ TEST_CASE("folding: a lone group whose own flows collide takes longer", "[metamo
     INFO("seed " << seed);
     Scenario scenario = with_narrow_links(small_scenario(1, 1, 32));
     scenario.parallel.overlap_grad_reduce = false;
-    scenario.cluster.fabric = "fat-tree";
+    scenario.cluster.fabric = FabricKind::fat_tree;
     scenario.cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
     const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
     scenario.cluster.routing = RoutingPolicy::ecmp;
@@ -271,7 +271,7 @@ TEST_CASE("folding: a lone group whose own flows collide takes longer", "[metamo
 TEST_CASE("folding: flows divided among the NICs of a port, one way each", "[metamorphic][folding][fluid]") {
   Scenario scenario = with_narrow_links(small_scenario(8, 1, 16));
   scenario.parallel.overlap_grad_reduce = false;
-  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.fabric = FabricKind::fat_tree;
   scenario.cluster.node.nics = 16;
   scenario.cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
   scenario.cluster.routing = RoutingPolicy::ecmp;
@@ -291,7 +291,7 @@ TEST_CASE("folding: transfers that share no link, of which one collides with its
   NodeSpec& node = scenario.cluster.node;
   node.gpus = node.gpus_per_host = 2;
   node.nics = 4;
-  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.fabric = FabricKind::fat_tree;
   scenario.cluster.tiers = {{"leaf", 1, 0.5, {}}, {"spine", 0, 1, {}}};
   const std::size_t even = check_fold(scenario, NetworkKind::fluid);
   CHECK(even == (messages ? 2 : 1));
@@ -324,7 +324,7 @@ TEST_CASE("folding: flows that take one way each at 1,024 ranks split classes", 
 TEST_CASE("folding: two jobs whose transfers meet on links", "[metamorphic][folding][fluid]") {
   Scenario one = with_narrow_links(small_scenario(2, 2, 16));
   Scenario other = with_narrow_links(small_scenario(1, 4, 16));
-  one.cluster.fabric = other.cluster.fabric = "fat-tree";
+  one.cluster.fabric = other.cluster.fabric = FabricKind::fat_tree;
   one.cluster.tiers = other.cluster.tiers = {{"leaf", 2, 32, {}}, {"spine", 0, 1, {}}};
   SECTION("both healthy") {}
   SECTION("a slow rank in one") { one.perturbation.slow_ranks = {{{37, 37}, 1.3}}; }

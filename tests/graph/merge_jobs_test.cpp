@@ -17,7 +17,7 @@ using namespace literals;
 Scenario job(int tp, int pp, int dp, double oversubscription) {
   Scenario scenario = test::small_scenario(tp, pp, dp);
   scenario.name = "small " + std::to_string(tp);
-  scenario.cluster.fabric = "fat-tree";
+  scenario.cluster.fabric = FabricKind::fat_tree;
   scenario.cluster.tiers = {{"leaf", 2, oversubscription, {}}, {"spine", 0, 1, {}}};
   return scenario;
 }

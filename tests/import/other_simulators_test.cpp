@@ -153,7 +153,7 @@ TEST_CASE("astra-sim: networks become topologies, the rest is refused for what i
   CHECK(hgx.max_nodes == 2);
   CHECK(machine("network__analytical__HGX-H100-validated.yml").max_nodes == 1);
   CHECK(machine("network__analytical__Ring_16npus.yml").node.gpus == 16);
-  CHECK(machine("inputs__network__tpu_v3_32_2dtorus.yml").fabric == "torus");
+  CHECK(machine("inputs__network__tpu_v3_32_2dtorus.yml").fabric == FabricKind::torus);
   CHECK(machine("Ring_FullyConnected_Switch.yml").max_nodes == 32);
   for (const char* file :
        {"inputs__system__analytical__hgx_h100_16gpu.json", "inputs__system__analytical__tpu_v3_32_2dtorus.json",

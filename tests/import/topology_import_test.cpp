@@ -114,7 +114,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(cluster.node.nics == 8);
     CHECK(cluster.node.nic_rate == 400_Gbps);
     CHECK(cluster.node.pcie == 53_GBps);
-    CHECK(cluster.node.cpu == "intel");
+    CHECK(cluster.node.cpu == CpuKind::intel);
   }
   SECTION("H100 in a virtual machine: 18 NVLinks, no credible PCIe") {
     const ImportedTopology imported = sample("nccl-topo-xml/topo_h100_ibm_vm.xml");
@@ -129,7 +129,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(cluster.gpu == "a100");
     CHECK(cluster.node.gpu_link == 300_GBps);
     CHECK(cluster.node.nic_rate == 200_Gbps);
-    CHECK(cluster.node.cpu == "amd");
+    CHECK(cluster.node.cpu == CpuKind::amd);
   }
   SECTION("AMD's dialect: 7 xGMI links") {
     const Cluster cluster = sample("nccl-topo-xml/topo_8p_940.xml").cluster;
@@ -233,7 +233,7 @@ TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, four ways to print th
   CHECK(found(imported, "cables to adapters") == 32);
   CHECK(found(imported, "cables between switches") == 32);
   const Cluster& cluster = imported.cluster;
-  CHECK(cluster.fabric == "rail-optimized");
+  CHECK(cluster.fabric == FabricKind::rail_optimized);
   CHECK(cluster.max_nodes == 4);
   CHECK(cluster.node.nics == 8);
   CHECK(cluster.node.nic_rate == 10_Gbps);  // 4 x SDR
@@ -253,12 +253,12 @@ TEST_CASE("A part of a real SuperPOD", "[io][network]") {
   CHECK(imported.cluster.shape.switch_ports == 64);
   // Its adapters are named by host and adapter, but no two by the same host: which belong together is not told.
   CHECK(imported.cluster.node.nics == 1);
-  CHECK(imported.cluster.fabric == "fat-tree");
+  CHECK(imported.cluster.fabric == FabricKind::fat_tree);
   check_round_trip(imported);
 }
 
 TEST_CASE("An export to SimGrid comes back as the topology that it was made from", "[io][network]") {
-  Cluster cluster = three_tiers("rail-optimized", 20);
+  Cluster cluster = three_tiers(FabricKind::rail_optimized, 20);
   cluster.node.nvswitches = 4;
   const Topology topology(cluster);
   const std::string text = to_simgrid(topology);

@@ -37,7 +37,7 @@ TEST_CASE("dgx-h100 and meta-24k-h100 are what their sources say", "[oracle][io]
   CHECK(dgx.node.nvls);
   CHECK(dgx.node.nics == 8);
   CHECK(dgx.node.nic_rate == 50_GBps);
-  CHECK(dgx.fabric == "rail-optimized");
+  CHECK(dgx.fabric == FabricKind::rail_optimized);
   CHECK(dgx.max_nodes == 0);
   const Cluster meta = read_topology(kTopologies / "meta-24k-h100.json").value();
   REQUIRE(meta.tiers.size() == 3);

@@ -14,10 +14,10 @@ namespace {
 using namespace literals;
 
 std::vector<std::string> route(const ClusterLinks& links, int from, int to, int rail = -1) {
-  LinkPath way;
-  links.append_route(from, to, rail, way);
+  LinkPath path;
+  links.append_route(from, to, rail, path);
   std::vector<std::string> names;
-  for (const std::int32_t link : way) names.push_back(links.name(link));
+  for (const std::int32_t link : path) names.push_back(links.name(link));
   return names;
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("Ways of flows over a rail-optimised fabric", "[network]") {
 }
 
 TEST_CASE("Ways of ranks that are moved by whole domains are moved links", "[property][network]") {
-  for (const char* fabric : {"rail-optimized", "fat-tree"}) {
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
     const ClusterLinks links(small_cluster(512, 2, fabric), "Hopper");
     std::set<bool> answers;
     for (int from = 0; from < 512; from += 5)
@@ -50,21 +50,21 @@ TEST_CASE("Ways of ranks that are moved by whole domains are moved links", "[pro
         for (const int domains : {1, 3, 4, 16, 32}) {
           const int by = domains * links.gpus();
           if (to + by >= 512) continue;
-          answers.insert(links.moves(from, to, domains));
-          if (!links.moves(from, to, domains)) continue;
-          LinkPath way;
-          links.append_route(from, to, -1, way);
-          for (std::int32_t& link : way) link = links.moved(link, domains);
+          answers.insert(links.is_translation(from, to, domains));
+          if (!links.is_translation(from, to, domains)) continue;
+          LinkPath path;
+          links.append_route(from, to, -1, path);
+          for (std::int32_t& link : path) link = links.translated(link, domains);
           LinkPath further;
           links.append_route(from + by, to + by, -1, further);
-          REQUIRE(way == further);
+          REQUIRE(path == further);
         }
     CHECK(answers == std::set<bool>{false, true});
   }
 }
 
 TEST_CASE("On a plain fat tree all ports of a node share the leaf", "[network]") {
-  const ClusterLinks links(small_cluster(64, 1, "fat-tree"), "Hopper");
+  const ClusterLinks links(small_cluster(64, 1, FabricKind::fat_tree), "Hopper");
   CHECK(route(links, 1, 10) == std::vector<std::string>{"node 0 port 1 out", "node 1 port 2 in"});
   CHECK(route(links, 1, 34) ==
         std::vector<std::string>{"node 0 port 1 out", "leaf 0 up", "leaf 1 down", "node 4 port 2 in"});
@@ -72,13 +72,13 @@ TEST_CASE("On a plain fat tree all ports of a node share the leaf", "[network]")
 
 TEST_CASE("Capacities: NCCL's share of NVLink, the wire, oversubscribed bundles", "[oracle][network]") {
   const ClusterLinks links(small_cluster(64, 2), "Hopper");
-  LinkPath way;
-  links.append_route(0, 1, -1, way);
-  CHECK(links.capacity(way[0]).bytes_per_second == 370'800'000'000);  // 450 x 20.6 / 25
-  way.clear();
-  links.append_route(0, 32, -1, way);
-  CHECK(links.capacity(way[0]).bytes_per_second == 48'750'000'000);  // 50 x 0.975
-  CHECK(links.capacity(way[1]).bytes_per_second == 97'500'000'000);  // 4 nodes below a rail's leaf, 2 to 1
+  LinkPath path;
+  links.append_route(0, 1, -1, path);
+  CHECK(links.capacity(path[0]).bytes_per_second == 370'800'000'000);  // 450 x 20.6 / 25
+  path.clear();
+  links.append_route(0, 32, -1, path);
+  CHECK(links.capacity(path[0]).bytes_per_second == 48'750'000'000);  // 50 x 0.975
+  CHECK(links.capacity(path[1]).bytes_per_second == 97'500'000'000);  // 4 nodes below a rail's leaf, 2 to 1
 }
 
 TEST_CASE("Ports: GPUs that share a NIC, NICs that share a GPU", "[network]") {
@@ -91,9 +91,9 @@ TEST_CASE("Ports: GPUs that share a NIC, NICs that share a GPU", "[network]") {
   cluster.node.nics = 16;
   const ClusterLinks sixteen(cluster, "Hopper");
   CHECK(sixteen.ports() == 8);
-  LinkPath way;
-  sixteen.append_route(0, 8, -1, way);
-  CHECK(sixteen.capacity(way[0]).bytes_per_second == 97'500'000'000);
+  LinkPath path;
+  sixteen.append_route(0, 8, -1, path);
+  CHECK(sixteen.capacity(path[0]).bytes_per_second == 97'500'000'000);
 }
 
 TEST_CASE("Faults: slow and lost NICs, lost rails and uplinks, missing GPUs", "[network]") {
@@ -103,10 +103,10 @@ TEST_CASE("Faults: slow and lost NICs, lost rails and uplinks, missing GPUs", "[
   cluster.faults.lost_uplinks["leaf"] = 0.25;
   const ClusterLinks links(cluster, "Hopper");
   const auto capacities = [&](const ClusterLinks& of, int from, int to) {
-    LinkPath way;
-    of.append_route(from, to, -1, way);
+    LinkPath path;
+    of.append_route(from, to, -1, path);
     std::vector<std::int64_t> result;
-    for (const std::int32_t link : way) result.push_back(of.capacity(link).bytes_per_second);
+    for (const std::int32_t link : path) result.push_back(of.capacity(link).bytes_per_second);
     return result;
   };
   CHECK(capacities(links, 2, 10) == std::vector<std::int64_t>{48'750'000'000, 24'375'000'000});
@@ -128,10 +128,10 @@ TEST_CASE("Faults: slow and lost NICs, lost rails and uplinks, missing GPUs", "[
 
 /// The slowest link of a route outside its nodes, wire efficiency taken off; of both ways to describe the cluster.
 double by_bundles(const ClusterLinks& links, int from, int to) {
-  LinkPath way;
-  links.append_route(from, to, -1, way);
+  LinkPath path;
+  links.append_route(from, to, -1, path);
   double slowest = 1e18;
-  for (const std::int32_t link : way)
+  for (const std::int32_t link : path)
     if (links.name(link).find("gpu") == std::string::npos)
       slowest = std::min(slowest, static_cast<double>(links.capacity(link).bytes_per_second) / kWireEfficiency);
   return slowest;
@@ -149,7 +149,8 @@ double by_switches(const Topology& topology, int from, int to) {
 }
 
 TEST_CASE("Bundles carry what the switches and cables of the topology carry", "[differential][network]") {
-  std::vector<Cluster> clusters{small_cluster(512), small_cluster(512, 4), small_cluster(512, 64, "fat-tree")};
+  std::vector<Cluster> clusters{small_cluster(512), small_cluster(512, 4),
+                                small_cluster(512, 64, FabricKind::fat_tree)};
   clusters.push_back(clusters.front());
   clusters.back().node.nics = 4;  // one for two GPUs
   clusters.push_back(clusters.front());
@@ -172,14 +173,14 @@ TEST_CASE("Bundles carry what the switches and cables of the topology carry", "[
       for (int from = 0; from < cluster.world_size; from += 7)
         for (int to = 3; to < cluster.world_size; to += 31) {
           if (cluster.node_of(from) == cluster.node_of(to)) continue;
-          INFO(cluster.fabric << " " << cluster.node.nics << " NICs, " << from << " to " << to);
+          INFO(to_string(cluster.fabric) << " " << cluster.node.nics << " NICs, " << from << " to " << to);
           CHECK(by_bundles(links, from, to) == Approx(by_switches(topology, from, to)).epsilon(1e-6));
         }
     }
 }
 
 TEST_CASE("Every link has a name of its own and a capacity", "[property][network]") {
-  for (const char* fabric : {"rail-optimized", "fat-tree"}) {
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
     const ClusterLinks links(small_cluster(136, 1, fabric), "Hopper");
     std::set<std::string> names;
     for (std::int32_t link = 0; link < links.count(); ++link) {

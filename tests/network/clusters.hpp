@@ -24,8 +24,8 @@ inline Cluster dgx_a100(int ranks) {
   cluster.node.gpu_link = 300_GBps;
   cluster.node.nic_rate = 200_Gbps;
   cluster.node.pcie = 26_GBps;
-  cluster.node.cpu = "amd";
-  cluster.fabric = "rail-optimized";
+  cluster.node.cpu = CpuKind::amd;
+  cluster.fabric = FabricKind::rail_optimized;
   cluster.tiers = {{"leaf", 20, 1, 500_ns}, {"spine", 140, 1, 500_ns}, {"core", 0, 1, 0_ns}};
   cluster.world_size = ranks;
   return cluster;
@@ -39,7 +39,7 @@ inline Cluster dgx_h100(int ranks) {
   cluster.node.gpu_link = 450_GBps;
   cluster.node.nic_rate = 400_Gbps;
   cluster.node.pcie = 53_GBps;
-  cluster.node.cpu = "intel";
+  cluster.node.cpu = CpuKind::intel;
   cluster.node.nvls = true;
   cluster.tiers[0].nodes = 32;
   cluster.tiers[1].nodes = 256;

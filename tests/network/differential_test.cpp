@@ -37,7 +37,7 @@ Machine shipped(const std::string& name) {
 }
 
 std::vector<Machine> machines() {
-  Cluster tree = small_cluster(0, 2, "fat-tree");
+  Cluster tree = small_cluster(0, 2, FabricKind::fat_tree);
   Machine sharp = shipped("dgx-h100");
   sharp.name += " with SHARP";
   sharp.cluster.tuning.sharp = true;
@@ -151,7 +151,7 @@ TEST_CASE("Two groups cross an oversubscribed spine: fluid within 5 % of SimGrid
       // Leaves of 4 nodes: one group on the even nodes of two leaves, the other on the odd ones.
       std::vector<std::vector<int>> groups(2);
       for (int rank = 0; rank < 64; ++rank) groups[static_cast<std::size_t>(rank / 8 % 2)].push_back(rank);
-      const Machine machine{"fat tree", small_cluster(64, oversubscription, "fat-tree"), "Hopper"};
+      const Machine machine{"fat tree", small_cluster(64, oversubscription, FabricKind::fat_tree), "Hopper"};
       if (!refusal(machine.cluster, "Hopper", call, place(machine.cluster, groups[0], 1)).empty()) continue;
       const double alone =
           seconds(flow_cost(NetworkKind::fluid, machine.cluster, machine.architecture, {call, {groups[0]}})->duration);
@@ -253,7 +253,7 @@ TEST_CASE("SimGrid: a case that is too large is refused in one sentence", "[erro
 /// The solver against SimGrid's: flows of weight 1 between GPUs, all at once, until each has moved what it has.
 TEST_CASE("Max-min: ends of flows as SimGrid's solver gives them", "[differential][network]") {
   if (no_simgrid()) return;
-  const Cluster cluster = small_cluster(64, 4, "fat-tree");
+  const Cluster cluster = small_cluster(64, 4, FabricKind::fat_tree);
   const ClusterLinks links(cluster, "Hopper");
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
@@ -299,7 +299,7 @@ TEST_CASE("Max-min: ends of flows as SimGrid's solver gives them", "[differentia
   }
 }
 
-// ---- Flows that take one way each ------------------------------------------------------------------------------------
+// ---- Flows on single hashed paths --------------------------------------------------------------------------------------
 
 std::vector<Machine> hashed_machines(std::int64_t seed) {
   Machine groups = shipped("frontier");
@@ -307,7 +307,7 @@ std::vector<Machine> hashed_machines(std::int64_t seed) {
   groups.cluster.tiers.front().nodes = 4;
   groups.cluster.shape.routers = 4;
   groups.cluster.shape.global_links = 2;
-  std::vector<Machine> machines{{"fat tree 2:1", small_cluster(0, 2, "fat-tree"), "Hopper"},
+  std::vector<Machine> machines{{"fat tree 2:1", small_cluster(0, 2, FabricKind::fat_tree), "Hopper"},
                                 {"rails", small_cluster(0), "Hopper"},
                                 shipped("frontier"),
                                 groups,
@@ -324,7 +324,7 @@ double fluid_gap(const Machine& machine, const CollectiveCall& call, const std::
   return ends.fluid / ends.simgrid - 1;
 }
 
-TEST_CASE("Hashed ways, a group alone: fluid within 3 % of SimGrid", "[differential][network]") {
+TEST_CASE("Hashed paths, a group alone: fluid within 3 % of SimGrid", "[differential][network]") {
   if (no_simgrid()) return;
   for (const std::int64_t seed : {1, 2})
     for (const Machine& machine : hashed_machines(seed))
@@ -340,7 +340,7 @@ TEST_CASE("Hashed ways, a group alone: fluid within 3 % of SimGrid", "[different
         }
 }
 
-TEST_CASE("Hashed ways, sibling groups: fluid within 5 % of SimGrid", "[differential][network]") {
+TEST_CASE("Hashed paths, sibling groups: fluid within 5 % of SimGrid", "[differential][network]") {
   if (no_simgrid()) return;
   for (const std::int64_t seed : {1, 2})
     for (const Machine& machine : hashed_machines(seed))
@@ -358,14 +358,14 @@ TEST_CASE("Hashed ways, sibling groups: fluid within 5 % of SimGrid", "[differen
       }
 }
 
-TEST_CASE("Hashed ways and a halved NIC, a lost rail, lost uplinks: fluid within 5 % of SimGrid",
+TEST_CASE("Hashed paths and a halved NIC, a lost rail, lost uplinks: fluid within 5 % of SimGrid",
           "[differential][network]") {
   if (no_simgrid()) return;
   std::vector<NetworkFaults> troubles(3);
   troubles[0].slow_nics = {{1, 3, 0.5}};
   troubles[1].lost_rails = {3};
   troubles[2].lost_uplinks["leaf"] = 0.5;
-  for (const char* fabric : {"rail-optimized", "fat-tree"})
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree})
     for (const CollectiveCall& call : kCalls) {
       Machine machine{fabric, small_cluster(64, 1, fabric), "Hopper"};
       machine.cluster.routing = RoutingPolicy::ecmp;
@@ -375,10 +375,10 @@ TEST_CASE("Hashed ways and a halved NIC, a lost rail, lost uplinks: fluid within
       for (const NetworkFaults& faults : troubles) {
         machine.cluster.faults = faults;
         const Ends ends = ends_of(machine, call, siblings(8, 8), 1);
-        INFO(fabric << ", " << to_string(call.collective) << " " << to_string(call.algorithm));
+        INFO(to_string(fabric) << ", " << to_string(call.collective) << " " << to_string(call.algorithm));
         CHECK(ends.fluid == Approx(ends.simgrid).epsilon(0.05));
         // On the fat tree flows meet on cables already, so that half a NIC is as much as they get.
-        const bool held_back = machine.cluster.fabric != "fat-tree" || !faults.lost_uplinks.empty();
+        const bool held_back = machine.cluster.fabric != FabricKind::fat_tree || !faults.lost_uplinks.empty();
         if (call.algorithm == Algorithm::ring && held_back) CHECK(ends.simgrid > 1.2 * healthy);
       }
     }

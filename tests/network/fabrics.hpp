@@ -6,10 +6,10 @@
 namespace tracecast {
 
 /// Leaves of 4 nodes, pods of 16, a core; rails or not.
-inline Cluster three_tiers(const std::string& kind, int nodes) {
+inline Cluster three_tiers(FabricKind kind, int nodes) {
   using namespace literals;
   Cluster cluster = dgx_h100(8 * nodes);
-  cluster.name = kind;
+  cluster.name = to_string(kind);
   cluster.fabric = kind;
   cluster.tiers = {{"leaf", 4, 2, 500_ns}, {"spine", 16, 4, 300_ns}, {"core", 0, 1, 0_ns}};
   return cluster;
@@ -25,7 +25,7 @@ inline Cluster frontier_like(int nodes) {
   cluster.node.nics = 4;
   cluster.node.nic_latency = 1800_ns;
   cluster.node.link_latency = 1_us;
-  cluster.fabric = "dragonfly";
+  cluster.fabric = FabricKind::dragonfly;
   cluster.tiers = {{"group", 128, 1.753, 600_ns}, {"global", 0, 1, 0_ns}};
   cluster.max_nodes = 9472;
   return cluster;
@@ -42,7 +42,7 @@ inline Cluster torus(int nodes, std::vector<int> dimensions) {
   cluster.node.nic_rate = {6'800'000'000};
   cluster.node.nic_latency = 500_ns;
   cluster.node.pcie = {40'800'000'000};
-  cluster.fabric = "torus";
+  cluster.fabric = FabricKind::torus;
   cluster.tiers = {{"torus", 0, 1, 100_ns}};
   cluster.shape.dimensions = std::move(dimensions);
   cluster.world_size = nodes;

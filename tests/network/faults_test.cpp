@@ -48,13 +48,13 @@ TEST_CASE("faults: lost uplinks raise a tier's oversubscription", "[network][fau
 TEST_CASE("faults: ranks skip the GPUs that are missing", "[network][faults]") {
   Cluster cluster = dgx_h100(40);
   cluster.faults.missing_gpus = {{1, 2}, {3, 8}};
-  const auto seat = [&](int rank) { return std::pair(cluster.seat(rank).node, cluster.seat(rank).gpu); };
-  CHECK(seat(7) == std::pair(0, 7));
-  CHECK(seat(13) == std::pair(1, 5));
-  CHECK(seat(14) == std::pair(2, 0));
-  CHECK(seat(21) == std::pair(2, 7));
-  CHECK(seat(22) == std::pair(4, 0));  // node 3 gives nothing
-  CHECK(seat(39) == std::pair(6, 1));
+  const auto coord_of = [&](int rank) { return std::pair(cluster.coord_of(rank).node, cluster.coord_of(rank).gpu); };
+  CHECK(coord_of(7) == std::pair(0, 7));
+  CHECK(coord_of(13) == std::pair(1, 5));
+  CHECK(coord_of(14) == std::pair(2, 0));
+  CHECK(coord_of(21) == std::pair(2, 7));
+  CHECK(coord_of(22) == std::pair(4, 0));  // node 3 gives nothing
+  CHECK(coord_of(39) == std::pair(6, 1));
   CHECK(cluster.nodes() == 7);
   CHECK(place(cluster, range(8, 8), 1).nodes == 2);
 }

@@ -79,7 +79,7 @@ const std::vector<CollectiveCall> kCalls{{Collective::all_reduce, 256_MiB, Algor
 
 TEST_CASE("Fluid: alone, a transfer takes what the analytic model says, to the picosecond", "[property][network]") {
   for (const double oversubscription : {1.0, 4.0})
-    for (const char* fabric : {"rail-optimized", "fat-tree"})
+    for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree})
       for (const int stride : {1, 2, 8}) {
         const Cluster cluster = small_cluster(64 * stride, oversubscription, fabric);
         const ClusterLinks links(cluster, "Hopper");
@@ -90,7 +90,7 @@ TEST_CASE("Fluid: alone, a transfer takes what the analytic model says, to the p
           const GroupPlacement placed = place(cluster, ranks, stride);
           if (!refusal(cluster, "Hopper", call, placed).empty()) continue;
           INFO(to_string(call.collective)
-               << " " << to_string(call.algorithm) << ", every " << stride << ", " << fabric);
+               << " " << to_string(call.algorithm) << ", every " << stride << ", " << to_string(fabric));
           const CollectiveCost cost = analytic->cost(call, placed);
           FluidNetwork network(links);
           network.start(0, network.add_kind(cost, collective_flows(call, cost.algorithm, group), group), 7_us);

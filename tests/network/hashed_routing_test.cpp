@@ -27,22 +27,22 @@ Cluster hashed(Cluster cluster, std::int64_t seed = 1) {
 
 /// Cables that a part of a flow takes.
 LinkPath cables_of(const ClusterLinks& links, int from, int to, int part = 0) {
-  LinkPath way;
-  links.append_route(from, to, -1, way, part);
-  std::erase_if(way, [&](std::int32_t link) { return link < links.first_cable(); });
-  return way;
+  LinkPath path;
+  links.append_route(from, to, -1, path, part);
+  std::erase_if(path, [&](std::int32_t link) { return link < links.first_cable(); });
+  return path;
 }
 
 std::vector<Cluster> machines() {
   std::vector<Cluster> clusters{small_cluster(512),
                                 small_cluster(512, 4),
-                                small_cluster(512, 2, "fat-tree"),
-                                three_tiers("rail-optimized", 40),
-                                three_tiers("fat-tree", 40),
+                                small_cluster(512, 2, FabricKind::fat_tree),
+                                three_tiers(FabricKind::rail_optimized, 40),
+                                three_tiers(FabricKind::fat_tree, 40),
                                 frontier_like(300),
                                 torus(60, {5, 4, 3})};
   for (const int nics : {4, 16}) {  // one for two GPUs, two for each
-    clusters.push_back(small_cluster(512, 2, "fat-tree"));
+    clusters.push_back(small_cluster(512, 2, FabricKind::fat_tree));
     clusters.back().node.nics = nics;
   }
   Cluster blocks = dgx_h100(8 * 300);
@@ -51,13 +51,13 @@ std::vector<Cluster> machines() {
   return clusters;
 }
 
-TEST_CASE("Hashed ways: the links of both models are the switches of the topology, pair by pair",
+TEST_CASE("Hashed paths: the links of both models are the switches of the topology, pair by pair",
           "[differential][network]") {
   NetworkFaults slow;
   slow.slow_nics = {{0, 1, 0.5}, {3, 2, 0}};
   for (const Cluster& plain : machines())
     for (const NetworkFaults& faults : {NetworkFaults{}, slow}) {
-      if (plain.node.nics < 3 || (plain.fabric == "torus" && !faults.slow_nics.empty())) continue;
+      if (plain.node.nics < 3 || (plain.fabric == FabricKind::torus && !faults.slow_nics.empty())) continue;
       Cluster cluster = hashed(plain, 5);
       cluster.faults = faults;
       const ClusterLinks links(cluster, "Hopper");
@@ -68,8 +68,8 @@ TEST_CASE("Hashed ways: the links of both models are the switches of the topolog
         for (int to = 1; to < cluster.world_size; to += step + 2) {
           if (cluster.node_of(from) == cluster.node_of(to)) continue;
           for (int part = 0; part < links.parts(from, to, -1); ++part) {
-            INFO(cluster.name << " " << cluster.fabric << ", " << cluster.node.nics << " NICs, " << from << " to "
-                              << to);
+            INFO(cluster.name << " " << to_string(cluster.fabric) << ", " << cluster.node.nics << " NICs, " << from
+                              << " to " << to);
             std::vector<std::string> expected;
             for (const LinkLoad& load : routing.route(from, to, static_cast<std::uint64_t>(part)).loads) {
               const TopologyLink link = topology.link(load.link);
@@ -87,27 +87,11 @@ TEST_CASE("Hashed ways: the links of both models are the switches of the topolog
     }
 }
 
-TEST_CASE("Hashed ways: found step by step as where switches may be out of order", "[differential][network]") {
-  const IsDead none = [](int) { return false; };
-  for (const Cluster& cluster : machines()) {
-    const Topology topology(cluster, FabricDetail::switches);
-    const auto* tree = std::get_if<TreeFabric>(&topology.fabric());
-    if (tree == nullptr) continue;
-    for (int node = 1; node < topology.nodes(); node += 3)
-      for (std::uint64_t flow = 0; flow < 5; ++flow) {
-        const WayChoice choice = hashed_choice(3, {0, 1}, {node, 2}, flow);
-        const int from = tree->attached(0, 1);
-        const int to = tree->attached(node, 2);
-        REQUIRE(tree->path(from, to, choice, {}).loads == tree->path(from, to, choice, none).loads);
-      }
-  }
-}
-
-TEST_CASE("Hashed ways: single cables of a NIC's rate, all of them once", "[property][network]") {
+TEST_CASE("Hashed paths: single cables of a NIC's rate, all of them once", "[property][network]") {
   for (const Cluster& plain : machines()) {
     const ClusterLinks links(hashed(plain), "Hopper");
     const Topology topology(plain, FabricDetail::switches);
-    INFO(plain.name << " " << plain.fabric);
+    INFO(plain.name << " " << to_string(plain.fabric));
     std::set<std::string> names;
     double sum = 0;
     for (std::int32_t cable = links.first_cable(); cable < links.count(); ++cable) {
@@ -124,18 +108,18 @@ TEST_CASE("Hashed ways: single cables of a NIC's rate, all of them once", "[prop
   }
 }
 
-TEST_CASE("Hashed ways: a lost share is missing from every cable of the tier", "[network]") {
+TEST_CASE("Hashed paths: a lost share is missing from every cable of the tier", "[network]") {
   Cluster cluster = hashed(small_cluster(512));
   const ClusterLinks healthy(cluster, "Hopper");
   cluster.faults.lost_uplinks["leaf"] = 0.25;
   const ClusterLinks damaged(cluster, "Hopper");
   const LinkPath way = cables_of(healthy, 0, 256);
-  REQUIRE(way.size() == 4);  // leaf, spine, core and down again
-  CHECK(way == cables_of(damaged, 0, 256));
-  for (std::size_t i = 0; i < way.size(); ++i) {
+  REQUIRE(path.size() == 4);  // leaf, spine, core and down again
+  CHECK(path == cables_of(damaged, 0, 256));
+  for (std::size_t i = 0; i < path.size(); ++i) {
     const bool above_leaf = i == 0 || i == 3;
-    CHECK(static_cast<double>(damaged.capacity(way[i]).bytes_per_second) ==
-          Approx((above_leaf ? 0.75 : 1.0) * static_cast<double>(healthy.capacity(way[i]).bytes_per_second)));
+    CHECK(static_cast<double>(damaged.capacity(path[i]).bytes_per_second) ==
+          Approx((above_leaf ? 0.75 : 1.0) * static_cast<double>(healthy.capacity(path[i]).bytes_per_second)));
   }
 }
 
@@ -147,7 +131,7 @@ double chi_square(const std::vector<int>& counts, double expected) {
   return sum;
 }
 
-TEST_CASE("The hash of ways is even, for neighbours, for all pairs, and from hop to hop", "[property][network]") {
+TEST_CASE("The hash of paths is even, for adjacent nodes, for all pairs, and from hop to hop", "[property][network]") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     INFO("seed " << seed);
     std::vector<int> neighbours(8);
@@ -155,10 +139,10 @@ TEST_CASE("The hash of ways is even, for neighbours, for all pairs, and from hop
     std::vector<int> hops(64);
     for (int node = 0; node < 512; ++node)
       for (int nic = 0; nic < 8; ++nic)
-        ++neighbours[static_cast<std::size_t>(hashed_choice(seed, {node, nic}, {node + 1, nic}, 0).pick(8, 0))];
+        ++neighbours[static_cast<std::size_t>(hashed_selector(seed, {node, nic}, {node + 1, nic}, 0).pick(8, 0))];
     for (int from = 0; from < 64; ++from)
       for (int to = 0; to < 64; ++to) {
-        const WayChoice choice = hashed_choice(seed, {from, 0}, {to, 0}, 0);
+        const PathSelector choice = hashed_selector(seed, {from, 0}, {to, 0}, 0);
         ++pairs[static_cast<std::size_t>(choice.pick(16, 0))];
         ++hops[static_cast<std::size_t>(8 * choice.pick(8, 0) + choice.pick(8, 1))];
       }
@@ -173,13 +157,13 @@ TEST_CASE("Seeds, directions and parts of a flow have hashes of their own", "[pr
   std::map<std::string, int> alike;
   constexpr int kPairs = 400;
   for (int i = 0; i < kPairs; ++i) {
-    const NicSeat a{i, 3};
-    const NicSeat b{i + 7, 3};
-    const int way = hashed_choice(1, a, b, 0).pick(8, 0);
-    alike["same"] += way == hashed_choice(1, a, b, 0).pick(8, 0);
-    alike["seed"] += way == hashed_choice(2, a, b, 0).pick(8, 0);
-    alike["back"] += way == hashed_choice(1, b, a, 0).pick(8, 0);
-    alike["part"] += way == hashed_choice(1, a, b, 1).pick(8, 0);
+    const NicId a{i, 3};
+    const NicId b{i + 7, 3};
+    const int path = hashed_selector(1, a, b, 0).pick(8, 0);
+    alike["same"] += path == hashed_selector(1, a, b, 0).pick(8, 0);
+    alike["seed"] += path == hashed_selector(2, a, b, 0).pick(8, 0);
+    alike["back"] += path == hashed_selector(1, b, a, 0).pick(8, 0);
+    alike["part"] += path == hashed_selector(1, a, b, 1).pick(8, 0);
   }
   CHECK(alike["same"] == kPairs);
   for (const char* other : {"seed", "back", "part"}) {
@@ -190,7 +174,7 @@ TEST_CASE("Seeds, directions and parts of a flow have hashes of their own", "[pr
 
 // ---- What collisions cost --------------------------------------------------------------------------------------------
 
-/// Ends of messages of 48.75 MB between the pairs, begun together, each at the wire's 48.75 GB/s where nothing is in its way.
+/// Ends of messages of 48.75 MB between the pairs, begun together, each at the wire's 48.75 GB/s where nothing is in its path.
 std::vector<Duration> ends_of(const ClusterLinks& links, const std::vector<std::pair<int, int>>& pairs) {
   FluidNetwork network(links, {.alone_as_costed = false});
   CollectiveCost cost;
@@ -211,7 +195,7 @@ TEST_CASE("Two flows on one cable get half of it each, to the picosecond", "[ora
   // 48.75 MB / 48.75 GB/s = 1 ms by itself, and 2 ms where both have been given one cable. Evenly split they never meet.
   std::map<bool, int> seen;
   for (std::int64_t seed = 1; seed <= 100; ++seed) {
-    const ClusterLinks links(hashed(small_cluster(64, 1, "fat-tree"), seed), "Hopper");
+    const ClusterLinks links(hashed(small_cluster(64, 1, FabricKind::fat_tree), seed), "Hopper");
     const LinkPath one = cables_of(links, 0, 40);
     LinkPath other = cables_of(links, 8, 48);
     REQUIRE(one.size() == 2);
@@ -222,7 +206,7 @@ TEST_CASE("Two flows on one cable get half of it each, to the picosecond", "[ora
   }
   // 32 cables up and 32 down: 1 - (31/32)^2 = 6 % of the seeds.
   CHECK((seen[true] > 0 && seen[true] < 20));
-  const ClusterLinks even(small_cluster(64, 1, "fat-tree"), "Hopper");
+  const ClusterLinks even(small_cluster(64, 1, FabricKind::fat_tree), "Hopper");
   CHECK(ends_of(even, {{0, 40}, {8, 48}}) == std::vector<Duration>(2, 1_ms));
 }
 
@@ -230,7 +214,7 @@ TEST_CASE("A collective whose own flows collide takes longer, by its fullest cab
           "[oracle][network]") {
   // Two nodes of 8 NICs, two leaves of one node each, 8 cables between them: a ring on each rail, all of them at once.
   for (std::int64_t seed = 1; seed <= 10; ++seed) {
-    Cluster cluster = hashed(small_cluster(16, 1, "fat-tree"), seed);
+    Cluster cluster = hashed(small_cluster(16, 1, FabricKind::fat_tree), seed);
     cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
     const ClusterLinks links(cluster, "Hopper");
     const FlowGroup group = make_flow_group(links, range(16));
@@ -241,9 +225,9 @@ TEST_CASE("A collective whose own flows collide takes longer, by its fullest cab
     std::map<std::int32_t, int> users;
     for (int rail = 0; rail < 8; ++rail)
       for (const auto& [from, to] : {std::pair{7, 8}, std::pair{15, 0}}) {
-        LinkPath way;
-        links.append_route(from, to, rail, way);
-        for (const std::int32_t link : way)
+        LinkPath path;
+        links.append_route(from, to, rail, path);
+        for (const std::int32_t link : path)
           if (link >= links.first_cable()) ++users[link];
       }
     int fullest = 0;
@@ -259,7 +243,7 @@ TEST_CASE("A collective whose own flows collide takes longer, by its fullest cab
   }
 }
 
-TEST_CASE("Minimal ways of a dragonfly: four NICs of neighbouring nodes share one cable", "[oracle][network]") {
+TEST_CASE("Minimal paths of a dragonfly: four NICs of adjacent nodes share one cable", "[oracle][network]") {
   Cluster cluster = *read_topology(source_dir() / "topologies/frontier.json");
   cluster.world_size = 64;
   cluster.tuning = {};
@@ -280,7 +264,7 @@ TEST_CASE("Minimal ways of a dragonfly: four NICs of neighbouring nodes share on
     }
     return now;
   };
-  CHECK(messages(cluster) == 1_ms);  // tiers: switches find a free way
+  CHECK(messages(cluster) == 1_ms);  // tiers: switches find an uncongested path
   const ClusterLinks links(hashed(cluster), "CDNA 2");
   const LinkPath cable = cables_of(links, 24, 32);
   REQUIRE(cable.size() == 1);
@@ -312,10 +296,10 @@ TEST_CASE("All-reduces on a torus whose rings cross each other share every cable
 }
 
 TEST_CASE("Ties on a torus are decided by the hash", "[network]") {
-  std::set<LinkPath> ways;
+  std::set<LinkPath> paths;
   for (std::int64_t seed = 1; seed <= 10; ++seed)
-    ways.insert(cables_of(ClusterLinks(hashed(torus(4, {4}), seed), "Hopper"), 0, 2));
-  CHECK(ways.size() == 2);
+    paths.insert(cables_of(ClusterLinks(hashed(torus(4, {4}), seed), "Hopper"), 0, 2));
+  CHECK(paths.size() == 2);
 }
 
 }  // namespace

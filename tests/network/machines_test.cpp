@@ -63,7 +63,7 @@ TEST_CASE("LUMI: 2,978 nodes hold the 20,480 dies that are 10,240 modules", "[ro
   const Cluster cluster = machine("lumi");
   CHECK(cluster.max_nodes == 2978);
   CHECK(cluster.node.gpus == 8);
-  CHECK(cluster.fabric == "dragonfly");
+  CHECK(cluster.fabric == FabricKind::dragonfly);
   CHECK(cluster.world_size >= 20'480);
 }
 

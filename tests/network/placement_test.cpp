@@ -75,14 +75,14 @@ TEST_CASE("Hops and latency grow with the tiers that a group crosses", "[network
     const std::vector<int> ranks{0, 9};
     CHECK(place(cluster, ranks, 1).network_hops == 3);
     Cluster plain = cluster;
-    plain.fabric = "fat-tree";
+    plain.fabric = FabricKind::fat_tree;
     CHECK(place(plain, ranks, 1).network_hops == 1);
   }
 }
 
 TEST_CASE("Oversubscription counts by the share of nodes that send across", "[network]") {
   Cluster cluster = dgx_h100(8 * 3072);
-  cluster.fabric = "fat-tree";
+  cluster.fabric = FabricKind::fat_tree;
   cluster.tiers = {{"rack", 2, 1, 500_ns}, {"pod", 384, 7, 500_ns}, {"aggregation", 0, 1, 0_ns}};
   SECTION("inside a pod not at all") {
     const GroupPlacement placed = place(cluster, range(128, 0, 8), 8);

@@ -39,9 +39,10 @@ std::vector<int> link_distances(const Topology& topology, int from) {
 }
 
 TEST_CASE("Routes are as short as a search in the graph finds", "[differential][network]") {
-  Cluster ports = three_tiers("fat-tree", 40);
+  Cluster ports = three_tiers(FabricKind::fat_tree, 40);
   ports.shape.switch_ports = 64;
-  for (const Cluster& cluster : {three_tiers("rail-optimized", 40), ports, torus(60, {5, 4, 3}), frontier_like(100)})
+  for (const Cluster& cluster :
+       {three_tiers(FabricKind::rail_optimized, 40), ports, torus(60, {5, 4, 3}), frontier_like(100)})
     for (const auto detail : {FabricDetail::planes, FabricDetail::switches}) {
       const Topology topology(cluster, detail);
       // Over the fabric alone: rails are crossed above the leaves, not over NVLink.

@@ -5,7 +5,7 @@
 
 namespace tracecast {
 
-inline Cluster small_cluster(int ranks, double oversubscription = 1, const char* fabric = "rail-optimized") {
+inline Cluster small_cluster(int ranks, double oversubscription = 1, FabricKind fabric = FabricKind::rail_optimized) {
   using namespace literals;
   Cluster cluster = dgx_h100(ranks);
   cluster.fabric = fabric;

@@ -107,8 +107,8 @@ TEST_CASE("A DGX H100 node", "[network]") {
 
 /// Every link of a node leads where its pair comes from.
 TEST_CASE("Links come in two directions", "[property][network]") {
-  const auto cluster = GENERATE(three_tiers("rail-optimized", 40), three_tiers("fat-tree", 40), frontier_like(300),
-                                torus(60, {5, 3, 4}));
+  const auto cluster = GENERATE(three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40),
+                                frontier_like(300), torus(60, {5, 3, 4}));
   for (const auto detail : {FabricDetail::planes, FabricDetail::switches}) {
     const Topology topology(cluster, detail);
     std::map<std::pair<int, int>, std::int64_t> rates;
@@ -139,7 +139,7 @@ TEST_CASE("NICs and GPUs that are next to each other share a PCIe switch", "[net
 }
 
 TEST_CASE("A fabric with oversubscription has that much less above", "[network]") {
-  const Topology topology(three_tiers("fat-tree", 64));
+  const Topology topology(three_tiers(FabricKind::fat_tree, 64));
   std::int64_t below = 0;
   std::int64_t leaf = 0;
   std::int64_t spine = 0;
@@ -153,7 +153,7 @@ TEST_CASE("A fabric with oversubscription has that much less above", "[network]"
   CHECK(leaf == 4 * spine);
 }
 
-TEST_CASE("A slow cable, a lost NIC and a lost spine", "[network]") {
+TEST_CASE("A slow cable and a failed NIC", "[network]") {
   Cluster cluster = dgx_h100(8 * 64);
   cluster.shape.switch_ports = 64;
   Topology topology(cluster);
@@ -164,29 +164,15 @@ TEST_CASE("A slow cable, a lost NIC and a lost spine", "[network]") {
     CHECK(topology.link(cable + 1).capacity == 25_GBps);
     CHECK(topology.link(cable + 2).capacity == 50_GBps);
   }
-  SECTION("a NIC that is gone leaves its GPU to the next one") {
+  SECTION("the GPU of a failed NIC uses the next one") {
     topology.remove_nic(3, 7);
     CHECK(topology.nics_of(3, 7) == std::vector<int>{0});
     CHECK(topology.nics_of(4, 7) == std::vector<int>{7});
     CHECK(topology.link(topology.node_link(3, topology.node().nic_cable(7))).capacity == Bandwidth{0});
   }
-  SECTION("one of 8 spines gone: 7/8 of every leaf's uplinks") {
-    const int uplink = topology.first_fabric_link();
-    const Bandwidth before = topology.link(uplink).capacity;
-    CHECK(before == 1600_GBps);
-    CHECK(topology.remove_switch(1, 0, 5));
-    CHECK(topology.link(uplink).capacity == 1400_GBps);
-    CHECK(topology.link(uplink + 1).capacity == 1400_GBps);
-    CHECK(topology.vertex(topology.link(uplink).to).devices == 7);
-  }
-  SECTION("there is no ninth spine and no tier 5") {
-    CHECK_FALSE(topology.remove_switch(1, 0, 8));
-    CHECK_FALSE(topology.remove_switch(5, 0, 0));
-    CHECK_FALSE(topology.perturbed());
-  }
 }
 
-TEST_CASE("The faults of a cluster are in its topology", "[network]") {
+TEST_CASE("A topology has the faults of its cluster", "[network]") {
   Cluster cluster = dgx_h100(8 * 64);
   cluster.tiers[0].nodes = 32;
   cluster.faults.slow_nics = {{3, 2, 0.5}, {4, 1, 0}};

@@ -155,7 +155,7 @@ void adapt_gpus(NodeSpec& node, int gpus) {
 
 /// Gives a machine without NICs a non-blocking network, with the latency of InfiniBand in the shipped topologies.
 void connect_nodes(Cluster& cluster) {
-  cluster.fabric = "fat-tree";
+  cluster.fabric = FabricKind::fat_tree;
   cluster.tiers = {FabricTier{"fabric", 0, 1, {}}};
   cluster.node.nic_latency = Duration{1'500'000};
 }
