@@ -122,7 +122,7 @@ Result<Question> read_question(const Options& options) {
                     {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
-  const std::string why = refusal(question.cluster, question.architecture, question.call, question.group);
+  const std::string why = unsupported_reason(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
   if (question.network != NetworkKind::analytic) add_siblings(options, question);
   return question;

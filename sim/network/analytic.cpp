@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/result.hpp"
+#include "sim/network/algorithms/algorithm.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/host_collectives.hpp"
 #include "sim/network/nccl_tuning.hpp"
@@ -84,7 +85,7 @@ class AnalyticNetwork final : public NetworkModel {
     const CollectiveTuning& tuning = cluster_.tuning;
     if (group.nodes > 1) return tuning.net_bandwidth;
     if (cost.protocol != Protocol::simple) return 1;
-    return cost.algorithm == Algorithm::nvls ? tuning.nvls_bandwidth : tuning.intra_bandwidth;
+    return tuning.*row_of(cost.algorithm).domain_bandwidth;
   }
 
   /// Bytes whose transfer time is paid on top, until the pipeline is full.
@@ -106,7 +107,7 @@ class AnalyticNetwork final : public NetworkModel {
     const CollectiveTuning& tuning = cluster_.tuning;
     const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
     double hops = factor * slack * cost.inter_us;
-    const bool single_ring = cost.algorithm == Algorithm::ring && group.ranks_per_node == 1;
+    const bool single_ring = row_of(cost.algorithm).is_ring && group.ranks_per_node == 1;
     if (single_ring && tuning.ring_step_us > 0) hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
     return hops + cost.inter_hops * microseconds(group.extra_latency);
   }
@@ -121,7 +122,7 @@ class AnalyticNetwork final : public NetworkModel {
   double latency_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
                     const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
-    const double slack = nccl_ring_slack(communicator, cost, call.collective, call.size);
+    const double slack = nccl_latency_factor(communicator, cost, call.collective, call.size);
     return slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
            network_hops_us(cost, slack, group);
   }
@@ -129,9 +130,9 @@ class AnalyticNetwork final : public NetworkModel {
   double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
                  const GroupPlacement& group) const {
     const double latency = latency_us(communicator, cost, call, group);
-    double rate = cost.bandwidth * nccl_tree_correction(cost, call.size) * bandwidth_factor(cost, group);
-    if (cost.algorithm == Algorithm::ring && group.nodes > 1) rate = std::min(rate, ring_limit(call, group));
-    const bool fills = cost.protocol == Protocol::simple && cost.algorithm != Algorithm::tree;
+    double rate = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
+    if (row_of(cost.algorithm).is_ring && group.nodes > 1) rate = std::min(rate, ring_limit(call, group));
+    const bool fills = cost.protocol == Protocol::simple && row_of(cost.algorithm).fill_is_missing;
     return latency + (bytes(call.size) + (fills ? fill(call.size, group) : 0)) / (1000 * rate) + copy_us(call, group);
   }
 
@@ -181,19 +182,14 @@ class AnalyticNetwork final : public NetworkModel {
   NcclArchitecture architecture_;
 };
 
-bool is_nvls(Algorithm algorithm) { return algorithm == Algorithm::nvls || algorithm == Algorithm::nvls_tree; }
-bool is_collnet(Algorithm algorithm) {
-  return algorithm == Algorithm::collnet_direct || algorithm == Algorithm::collnet_chain;
-}
-
 }  // namespace
 
 std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture) {
   return std::make_unique<AnalyticNetwork>(cluster, architecture);
 }
 
-std::string refusal(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
-                    const GroupPlacement& group) {
+std::string unsupported_reason(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
+                               const GroupPlacement& group) {
   const std::string name = to_string(call.collective);
   if (group.nodes > 1 && cluster.node.nics == 0) return "this machine has no network between its nodes";
   if (is_direct(call.collective)) {
@@ -206,10 +202,12 @@ std::string refusal(const Cluster& cluster, const std::string& architecture, con
   const NcclCommunicator communicator = nccl_communicator(cluster, group, nccl_architecture(architecture));
   if (!nccl_candidates(communicator, call.collective, call.algorithm, call.protocol).empty()) return "";
   const std::string algorithm = to_string(call.algorithm);
-  if (call.algorithm == Algorithm::direct) return "direct is for all_to_all and send_recv";
-  if (is_nvls(call.algorithm) && !cluster.node.nvls)
-    return algorithm + " needs an NVSwitch with multicast (H100 or later)";
-  if (is_collnet(call.algorithm) && !cluster.tuning.sharp) return algorithm + " needs a network that reduces (SHARP)";
+  if (call.algorithm != Algorithm::automatic) {
+    const CollectiveAlgorithm& row = row_of(call.algorithm);
+    if (row.tune == nullptr) return algorithm + " is for all_to_all and send_recv";
+    const char* missing = row.missing_hardware == nullptr ? nullptr : row.missing_hardware(cluster);
+    if (missing != nullptr) return algorithm + " needs " + missing;
+  }
   return fmt::format("{} with protocol {} cannot run {} on {} ranks of {} nodes", algorithm, to_string(call.protocol),
                      name, group.ranks, group.nodes);
 }

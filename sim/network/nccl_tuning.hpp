@@ -69,10 +69,11 @@ struct NcclCost {
 
 NcclCost nccl_cost(const NcclCommunicator& communicator, Collective collective, Algorithm algorithm, Protocol protocol);
 
-/// Factor on the latency that NCCL adds for large rings over the network (1.4, before Ampere 1.9).
-double nccl_ring_slack(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective, Bytes size);
-/// Factor on the bandwidth of trees by size: NCCL's table at powers of two, linear in log2 between them.
-double nccl_tree_correction(const NcclCost& cost, Bytes size);
+/// NCCL's factor on the latency by size: for large rings over the network 1.4, before Ampere 1.9.
+double nccl_latency_factor(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective,
+                           Bytes size);
+/// NCCL's factor on the bandwidth by size: for trees, a table.
+double nccl_bandwidth_factor(const NcclCost& cost, Bytes size);
 
 /// NCCL's forecast in microseconds: what it compares.
 double nccl_time_us(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective, Bytes size);

@@ -1,5 +1,5 @@
 /// \file
-/// One interface, several fidelities: how long a collective takes on a group of ranks.
+/// The cost of a collective on a group of ranks: one interface for models without link sharing.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,34 @@
 
 namespace tracecast {
 
-enum class Algorithm { automatic, ring, tree, nvls, nvls_tree, collnet_direct, collnet_chain, pat, direct };
-enum class Protocol { automatic, ll, ll128, simple };
-const char* to_string(Algorithm algorithm);
-const char* to_string(Protocol protocol);
+/// `automatic`, then those of algorithms.def.
+enum class Algorithm {
+  automatic,
+#define ALGORITHM(name, row) name,
+#include "sim/network/algorithms/algorithms.def"
+#undef ALGORITHM
+};
+template <>
+struct EnumNames<Algorithm> {
+  static constexpr NamedValue<Algorithm> table[] = {
+      {Algorithm::automatic, "automatic"},
+#define ALGORITHM(name, row) {Algorithm::name, #name},
+#include "sim/network/algorithms/algorithms.def"
+#undef ALGORITHM
+  };
+};
 
-/// What was asked for. `size` is what nccl-tests prints: the buffer for all_reduce and broadcast; the large side
-/// (ranks x the share of one) for all_gather and reduce_scatter; what one rank sends in all for all_to_all; the
-/// message for send_recv.
+enum class Protocol { automatic, ll, ll128, simple };
+template <>
+struct EnumNames<Protocol> {
+  static constexpr NamedValue<Protocol> table[] = {{Protocol::automatic, "automatic"},
+                                                   {Protocol::ll, "ll"},
+                                                   {Protocol::ll128, "ll128"},
+                                                   {Protocol::simple, "simple"}};
+};
+
+/// One call. `size` is what nccl-tests prints: the buffer for all_reduce and broadcast; the large side (ranks x the share
+/// of one) for all_gather and reduce_scatter; the sum of what one rank sends for all_to_all; the message for send_recv.
 struct CollectiveCall {
   Collective collective = Collective::all_reduce;
   Bytes size;
@@ -32,11 +52,11 @@ struct CollectiveCall {
 
 struct CollectiveCost {
   Duration duration;
-  Duration latency;   ///< the part of it that moves nothing and loads no link
+  Duration latency;   ///< the part of the duration that loads no link
   double spread = 0;  ///< relative standard deviation
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
-  int channels = 0;  ///< thread blocks it occupies
+  int channels = 0;  ///< thread blocks that it occupies
   Provenance provenance = Provenance::analytic;
 };
 
@@ -44,7 +64,7 @@ struct CollectiveCost {
 class NetworkModel {
  public:
   virtual ~NetworkModel() = default;
-  /// A single rank takes no time. Requires a call that is not refused.
+  /// A single rank takes no time.   Requires a call for which unsupported_reason() is empty
   virtual CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const = 0;
 };
 
@@ -53,10 +73,10 @@ class NetworkModel {
 /// `architecture` is the profile's.
 std::unique_ptr<NetworkModel> make_analytic_network(const Cluster& cluster, const std::string& architecture);
 
-/// Why NCCL cannot run this call on this group ("nvls needs an NVSwitch with multicast"), "" when it can: to be asked
-/// before `cost` where a user chose the algorithm.
-std::string refusal(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
-                    const GroupPlacement& group);
+/// Why NCCL cannot run this call on this group ("nvls needs an NVSwitch with multicast"); "" if it can. Check it before
+/// `cost` where a user chose the algorithm.
+std::string unsupported_reason(const Cluster& cluster, const std::string& architecture, const CollectiveCall& call,
+                               const GroupPlacement& group);
 
 /// algbw x the collective's factor, as nccl-tests defines it: all_reduce 2(n-1)/n; all_gather, reduce_scatter,
 /// all_to_all (n-1)/n; others 1.

@@ -222,7 +222,7 @@ TEST_CASE("A single rank communicates in no time", "[network]") {
 
 TEST_CASE("Calls that NCCL cannot run are refused with a reason", "[error][network]") {
   const auto why = [](const Cluster& cluster, const std::string& architecture, const CollectiveCall& call) {
-    return refusal(cluster, architecture, call, place(cluster, range(cluster.world_size), 1));
+    return unsupported_reason(cluster, architecture, call, place(cluster, range(cluster.world_size), 1));
   };
   CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB}).empty());
   CHECK(why(dgx_h100(16), "Hopper", {Collective::all_to_all, 1_MiB, Algorithm::direct}).empty());

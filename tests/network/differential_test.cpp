@@ -114,7 +114,7 @@ TEST_CASE("A group alone on its machine: analytic and fluid within 3 % of SimGri
       for (const CollectiveCall& call : kCalls) {
         Cluster sized = machine.cluster;
         sized.world_size = ranks;
-        if (!refusal(sized, machine.architecture, call, place(sized, range(ranks), 1)).empty()) continue;
+        if (!unsupported_reason(sized, machine.architecture, call, place(sized, range(ranks), 1)).empty()) continue;
         INFO(machine.name << ", " << to_string(call.collective) << " " << to_string(call.algorithm) << " on " << ranks);
         const Ends ends = ends_of(machine, call, {range(ranks)}, 1);
         const bool crosses = crosses_tiers_in_rounds(machine, call);
@@ -131,7 +131,8 @@ TEST_CASE("Sibling groups of one node share it: within 5 % of SimGrid", "[differ
         if (call.algorithm == Algorithm::nvls || call.algorithm == Algorithm::nvls_tree) continue;
         Cluster sized = machine.cluster;
         sized.world_size = 8 * stride;
-        if (!refusal(sized, machine.architecture, call, place(sized, range(8, 0, stride), 1)).empty()) continue;
+        if (!unsupported_reason(sized, machine.architecture, call, place(sized, range(8, 0, stride), 1)).empty())
+          continue;
         INFO(machine.name << ", " << to_string(call.collective) << " " << to_string(call.algorithm) << ", every "
                           << stride);
         const Ends ends = ends_of(machine, call, siblings(8, stride), std::min(stride, sized.node.gpus));
@@ -152,7 +153,7 @@ TEST_CASE("Two groups cross an oversubscribed spine: fluid within 5 % of SimGrid
       std::vector<std::vector<int>> groups(2);
       for (int rank = 0; rank < 64; ++rank) groups[static_cast<std::size_t>(rank / 8 % 2)].push_back(rank);
       const Machine machine{"fat tree", small_cluster(64, oversubscription, FabricKind::fat_tree), "Hopper"};
-      if (!refusal(machine.cluster, "Hopper", call, place(machine.cluster, groups[0], 1)).empty()) continue;
+      if (!unsupported_reason(machine.cluster, "Hopper", call, place(machine.cluster, groups[0], 1)).empty()) continue;
       const double alone =
           seconds(flow_cost(NetworkKind::fluid, machine.cluster, machine.architecture, {call, {groups[0]}})->duration);
       const Ends both = ends_of(machine, call, groups, 1);
@@ -173,7 +174,8 @@ TEST_CASE("A halved NIC, a lost rail, a lost spine: fluid within 5 % of SimGrid"
   spine.lost_uplinks["leaf"] = 0.75;
   for (const CollectiveCall& call : kCalls) {
     const Machine healthy{"fat tree", small_cluster(64, 1), "Hopper"};
-    if (!refusal(healthy.cluster, "Hopper", call, place(healthy.cluster, range(8, 0, 8), 8)).empty()) continue;
+    if (!unsupported_reason(healthy.cluster, "Hopper", call, place(healthy.cluster, range(8, 0, 8), 8)).empty())
+      continue;
     const double before = ends_of(healthy, call, siblings(8, 8), 8).simgrid;
     for (const NetworkFaults& faults : {halved, rail, spine}) {
       Machine broken = healthy;
@@ -333,7 +335,7 @@ TEST_CASE("Hashed paths, a group alone: fluid within 3 % of SimGrid", "[differen
           if (ranks == 128 && seed > 1) continue;
           Cluster sized = machine.cluster;
           sized.world_size = ranks;
-          if (!refusal(sized, machine.architecture, call, place(sized, range(ranks), 1)).empty()) continue;
+          if (!unsupported_reason(sized, machine.architecture, call, place(sized, range(ranks), 1)).empty()) continue;
           INFO(machine.name << ", " << to_string(call.collective) << " " << to_string(call.algorithm) << " on " << ranks
                             << ", seed " << seed);
           CHECK(std::abs(fluid_gap(machine, call, {range(ranks)})) < 0.03);
@@ -348,7 +350,7 @@ TEST_CASE("Hashed paths, sibling groups: fluid within 5 % of SimGrid", "[differe
         if (call.algorithm == Algorithm::nvls || call.algorithm == Algorithm::nvls_tree) continue;
         Cluster sized = machine.cluster;
         sized.world_size = 64;
-        if (!refusal(sized, machine.architecture, call, place(sized, range(8, 0, 8), 1)).empty()) continue;
+        if (!unsupported_reason(sized, machine.architecture, call, place(sized, range(8, 0, 8), 1)).empty()) continue;
         INFO(machine.name << ", " << to_string(call.collective) << " " << to_string(call.algorithm) << ", seed "
                           << seed);
         const double gap = fluid_gap(machine, call, siblings(8, 8));
@@ -370,7 +372,8 @@ TEST_CASE("Hashed paths and a halved NIC, a lost rail, lost uplinks: fluid withi
       Machine machine{fabric, small_cluster(64, 1, fabric), "Hopper"};
       machine.cluster.routing = RoutingPolicy::ecmp;
       if (in_unlike_rounds(call)) continue;
-      if (!refusal(machine.cluster, "Hopper", call, place(machine.cluster, range(8, 0, 8), 8)).empty()) continue;
+      if (!unsupported_reason(machine.cluster, "Hopper", call, place(machine.cluster, range(8, 0, 8), 8)).empty())
+        continue;
       const double healthy = ends_of(machine, call, siblings(8, 8), 1).simgrid;
       for (const NetworkFaults& faults : troubles) {
         machine.cluster.faults = faults;

@@ -88,7 +88,7 @@ TEST_CASE("Fluid: alone, a transfer takes what the analytic model says, to the p
         const FlowGroup group = make_flow_group(links, ranks);
         for (const CollectiveCall& call : kCalls) {
           const GroupPlacement placed = place(cluster, ranks, stride);
-          if (!refusal(cluster, "Hopper", call, placed).empty()) continue;
+          if (!unsupported_reason(cluster, "Hopper", call, placed).empty()) continue;
           INFO(to_string(call.collective)
                << " " << to_string(call.algorithm) << ", every " << stride << ", " << to_string(fabric));
           const CollectiveCost cost = analytic->cost(call, placed);

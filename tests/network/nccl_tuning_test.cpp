@@ -39,7 +39,8 @@ TEST_CASE("NCCL's forecast of ring and tree over 16 nodes", "[oracle][network]")
   const NcclCommunicator comm = sixteen_nodes();
   const NcclCost ring = nccl_cost(comm, Collective::all_reduce, Algorithm::ring, Protocol::simple);
   // (8.4 + 224 x 3.4 + 30 x 14) x 1.4
-  CHECK(ring.latency_us() * nccl_ring_slack(comm, ring, Collective::all_reduce, 1_GiB) == Approx(1666.0).margin(0.05));
+  CHECK(ring.latency_us() * nccl_latency_factor(comm, ring, Collective::all_reduce, 1_GiB) ==
+        Approx(1666.0).margin(0.05));
   CHECK(ring.bandwidth == Approx(181.42).margin(0.005));
   CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_GiB) == Approx(7584.6).margin(0.05));
   CHECK(all_reduce_us(comm, Algorithm::ring, Protocol::simple, 1_MiB) == Approx(1671.8).margin(0.05));
@@ -131,15 +132,15 @@ TEST_CASE("Small messages use few channels, large ones twice those of the search
 TEST_CASE("The tree's correction is NCCL's at powers of two and linear between them", "[network]") {
   NcclCost tree;
   tree.algorithm = Algorithm::tree;
-  CHECK(nccl_tree_correction(tree, 64_B) == 0.9);
-  CHECK(nccl_tree_correction(tree, 512_KiB) == 0.5);
-  CHECK(nccl_tree_correction(tree, 1_MiB) == 0.5);
-  CHECK(nccl_tree_correction(tree, 2_MiB) == 0.6);
-  CHECK(nccl_tree_correction(tree, 1_MiB + 512_KiB) == Approx(0.5 + 0.1 * std::log2(1.5)));
-  CHECK(nccl_tree_correction(tree, 256_MiB) == Approx(0.9));
-  CHECK(nccl_tree_correction(tree, 512_MiB) == 1);
+  CHECK(nccl_bandwidth_factor(tree, 64_B) == 0.9);
+  CHECK(nccl_bandwidth_factor(tree, 512_KiB) == 0.5);
+  CHECK(nccl_bandwidth_factor(tree, 1_MiB) == 0.5);
+  CHECK(nccl_bandwidth_factor(tree, 2_MiB) == 0.6);
+  CHECK(nccl_bandwidth_factor(tree, 1_MiB + 512_KiB) == Approx(0.5 + 0.1 * std::log2(1.5)));
+  CHECK(nccl_bandwidth_factor(tree, 256_MiB) == Approx(0.9));
+  CHECK(nccl_bandwidth_factor(tree, 512_MiB) == 1);
   tree.algorithm = Algorithm::ring;
-  CHECK(nccl_tree_correction(tree, 1_MiB) == 1);
+  CHECK(nccl_bandwidth_factor(tree, 1_MiB) == 1);
 }
 
 }  // namespace

@@ -270,7 +270,7 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
     const Machines::Machine& machine = machines.find(curve.topology, curve.ranks);
     if (own_form && !machine.problem.empty()) return fail(table.wrong(curve.row, machine.column, machine.problem));
     samples.back().skipped = machine.problem.empty()
-                                 ? refusal(machine.cluster, machine.architecture, curve.call, machine.group)
+                                 ? unsupported_reason(machine.cluster, machine.architecture, curve.call, machine.group)
                                  : machine.column + ": " + machine.problem;
     if (samples.back().skipped.empty())
       samples.back().predicted_s = seconds(machine.network->cost(curve.call, machine.group).duration);

@@ -1,0 +1,50 @@
+/// \file
+/// CollNet chain: reduction in the network (SHARP), chains inside nodes; all-reduce only.
+#include "sim/network/algorithms/algorithm.hpp"
+#include "sim/network/algorithms/flow_parts.hpp"
+#include "sim/network/algorithms/tuner.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr HopLatency kHop{{0, 0, 2.8}, {0, 0, 2.8}, {0, 0, 30.0}};
+
+void tune(const TunerContext& c, NcclCost& cost) {
+  const NcclGraph& graph = c.comm.collnet;
+  if (c.protocol != Protocol::simple || graph.channels == 0 || c.comm.nodes == 1 || !c.is(Collective::all_reduce))
+    return;
+  cost.channels = graph.channels;
+  cost.bandwidth = graph.channels * graph.intra * 0.5;
+  cost.intra_us = 2 * (c.comm.ranks_per_node - 1) * c.intra(kHop);
+  cost.inter_hops = 1;
+  cost.inter_us = c.inter(kHop);
+}
+
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+  const Bytes slice = call.size / size32(group.rails.size());
+  std::vector<Edge> edges;
+  for (const std::int32_t rail : group.rails) {
+    const NodeTree chains(group, rail, [](int, int) { return TreePlace{}; });
+    const std::int32_t longest = chains.longest_chain();
+    for (std::int32_t node = 0; node < group.node_count(); ++node) {
+      edges.push_back({longest, {chains.head(node), group.network(), rail, slice}});
+      edges.push_back({longest + 1, {group.network(), chains.head(node), rail, slice}});
+    }
+    std::vector<Edge> inside;
+    chains.add_chain_edges(slice, inside);
+    for (Edge& edge : inside) {
+      if (edge.distance >= longest) edge.distance += 2;
+      edges.push_back(edge);
+    }
+  }
+  return pipeline(edges, group, segments_of(slice, how));
+}
+
+}  // namespace
+
+const CollectiveAlgorithm kCollnetChain{.value = Algorithm::collnet_chain,
+                                        .tune = tune,
+                                        .missing_hardware = kCollnetDirect.missing_hardware,
+                                        .flows = flows};
+
+}  // namespace tracecast

@@ -1,0 +1,55 @@
+/// \file
+/// NVLS: the switch of a node multicasts and reduces; between nodes with reduction in the network (SHARP).
+#include <algorithm>
+
+#include "sim/network/algorithms/algorithm.hpp"
+#include "sim/network/algorithms/flow_parts.hpp"
+#include "sim/network/algorithms/tuner.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr HopLatency kHop{{0, 0, 25.0}, {0, 0, 0}, {0, 0, 18.0}};
+
+void tune(const TunerContext& c, NcclCost& cost) {
+  const NcclGraph& graph = c.comm.nvls;
+  if (c.protocol != Protocol::simple || graph.channels < 2 || c.comm.pcie) return;
+  if (c.comm.nodes > 1 && c.comm.collnet.channels == 0) return;
+  if (!c.is(Collective::all_reduce) && !c.gathers()) return;
+  double rate = nvls_channel_rate(c);
+  if (c.comm.nodes > 1) rate = std::min(rate, graph.inter);
+  cost.channels = graph.channels;
+  cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
+  cost.intra_us = c.intra(kHop);
+  cost.inter_hops = c.comm.nodes == 1 ? 0 : 1;
+  cost.inter_us = cost.inter_hops * c.inter(kHop);
+}
+
+const char* missing_hardware(const Cluster& cluster) {
+  return cluster.node.nvls ? nullptr : "an NVSwitch with multicast (H100 or later)";
+}
+
+/// Reduces by reading through the switch, distributes by writing through it. Each rank handles its part of the buffer.
+FlowSchedule node_flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+  const std::int64_t local = size32(group.nodes.front().size());
+  const Bytes part = call.size / local;
+  std::vector<Edge> edges;
+  if (call.collective != Collective::all_gather) add_switch_edges(group, 0, call.size, part, edges);
+  if (call.collective != Collective::reduce_scatter)
+    add_switch_edges(group, call.collective == Collective::all_gather ? 0 : 1, part, call.size, edges);
+  return pipeline(edges, group, segments_of(call.size, how));
+}
+
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+  return group.node_count() == 1 ? node_flows(call, group, how) : network_reduction_flows(call, group, how);
+}
+
+}  // namespace
+
+const CollectiveAlgorithm kNvls{.value = Algorithm::nvls,
+                                .tune = tune,
+                                .missing_hardware = missing_hardware,
+                                .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
+                                .flows = flows};
+
+}  // namespace tracecast
