@@ -150,7 +150,7 @@ GpuCoord ClusterLinks::gpu_next_to(int domain, int port) const {
 }
 
 ClusterLinks::PortPair ClusterLinks::port_pair(GpuCoord source, GpuCoord target, int rail) const {
-  TRACECAST_ASSERT(ports_ > 0, "domains are joined by NICs");
+  TRACECAST_ASSERT(ports_ > 0, "domains are connected by NICs");
   PortPair flow{source, target, rail < 0 ? port_of(source) : rail, rail < 0 ? port_of(target) : rail};
   flow.from_in_use = port_in_use(source.node, flow.from_port);
   flow.to_in_use = port_in_use(target.node, flow.to_port);
@@ -177,8 +177,8 @@ void ClusterLinks::append_cables(const PortPair& flow, int part, LinkPath& route
       hashed_selector(static_cast<std::uint64_t>(cluster_.routing_seed), from, to, static_cast<std::uint64_t>(part));
   const FabricPath path =
       std::visit([&](const auto& fabric) { return fabric.path(start, end, selector); }, hashed_->fabric());
-  TRACECAST_ASSERT(path.connected, "every two NICs of a fabric are joined");
-  int hop = 1 << 16;  // decisions between switches have smaller numbers
+  TRACECAST_ASSERT(path.connected, "any two NICs of a fabric are connected");
+  int hop = 1 << 16;  // decisions between switches use smaller numbers
   for (const LinkLoad& load : path.loads) {
     const std::int32_t* first = first_cables_.data() + load.link;
     route.push_back(*first + selector.pick(first[1] - *first, hop++));
@@ -233,7 +233,7 @@ bool ClusterLinks::is_translation(int first, int last, int domains) const {
   const int from = cluster_.node_of(first);
   const int to = cluster_.node_of(last);
   if (from == to) return true;
-  if (hashed()) return false;  // no two ways are alike
+  if (hashed()) return false;  // paths depend on the hash
   for (const Tier& tier : tiers_) {
     if (domains % tier.nodes == 0) continue;
     const bool lowest = &tier == &tiers_.front();

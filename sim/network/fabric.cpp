@@ -4,8 +4,8 @@ namespace tracecast {
 
 namespace {
 
-/// SplitMix64's step (Steele, Lea, Flood 2014): every bit of what is taken in reaches every bit of the result.
-std::uint64_t stirred(std::uint64_t state, std::uint64_t value) {
+/// SplitMix64's step (Steele, Lea, Flood 2014): every bit of the input affects every bit of the result.
+std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {
   std::uint64_t x = state + 0x9e3779b97f4a7c15ULL * (value + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
@@ -14,15 +14,15 @@ std::uint64_t stirred(std::uint64_t state, std::uint64_t value) {
 
 }  // namespace
 
-int PathSelector::pick(int ways, int hop) const {
-  return static_cast<int>(stirred(key, static_cast<std::uint64_t>(hop)) % static_cast<std::uint64_t>(ways));
+int PathSelector::pick(int paths, int hop) const {
+  return static_cast<int>(mixed(key, static_cast<std::uint64_t>(hop)) % static_cast<std::uint64_t>(paths));
 }
 
 PathSelector hashed_selector(std::uint64_t seed, NicId from, NicId to, std::uint64_t flow) {
   PathSelector selector{true, seed};
   for (const int part : {from.node, from.nic, to.node, to.nic})
-    selector.key = stirred(selector.key, static_cast<std::uint64_t>(part));
-  selector.key = stirred(selector.key, flow);
+    selector.key = mixed(selector.key, static_cast<std::uint64_t>(part));
+  selector.key = mixed(selector.key, flow);
   return selector;
 }
 

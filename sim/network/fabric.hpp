@@ -1,8 +1,8 @@
 /// \file
-/// The fabrics above the NICs: which switches there are, how they are joined, and which links a message loads.
+/// The fabrics above the NICs: their switches, how these are connected, and which links a message loads.
 ///
-/// Switches and links are numbered from 0 within the fabric; Topology puts them behind those of the nodes. Every link is
-/// one direction. Nothing is stored per pair of nodes, and links of trees only per plane of switches.
+/// Switches and links are numbered from 0 within the fabric; Topology numbers them after those of the nodes. Every link is
+/// one direction. Nothing is stored per pair of nodes; links of trees are stored per plane of switches.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace tracecast {
 
 /// A flow of weight kWholeFlow loads each link with the share of it that passes there. Even splits are exact while the
-/// product of the branches divides 2^12 3^2 5 7 11; others are rounded down, alike for all branches.
+/// product of the branches divides 2^12 3^2 5 7 11; others are rounded down, equally for all branches.
 inline constexpr std::int64_t kWholeFlow = std::int64_t{4096} * 9 * 5 * 7 * 11;
 
 struct LinkLoad {
@@ -25,60 +25,60 @@ struct LinkLoad {
   bool operator==(const LinkLoad&) const = default;
 };
 
-/// How a flow chooses among equally short ways: all of them evenly, or one by a hash.
+/// How a flow uses equally short paths: all of them evenly, or one that is selected by a hash.
 struct PathSelector {
   bool hashed = false;
-  std::uint64_t key = 0;  ///< of this flow
-  /// One of `ways` for the `hop`-th decision of the flow.
-  int pick(int ways, int hop) const;
+  std::uint64_t key = 0;  ///< the flow's hash
+  /// One of `paths` for decision number `hop` of the flow.
+  int pick(int paths, int hop) const;
 };
 
-/// A NIC of a scale-up domain, as a number of the domain.
+/// A NIC, numbered within its scale-up domain.
 struct NicId {
   int node = 0;
   int nic = 0;
 };
 
-/// One way by a hash, the same for every flow of this number from one NIC to another: what switches hash are the addresses
-/// of the NICs, and a port number for each of their flows.
+/// Selects one path by a hash, the same for every flow with this number from one NIC to another. Switches hash the addresses
+/// of the NICs, and a port number for each flow between them.
 PathSelector hashed_selector(std::uint64_t seed, NicId from, NicId to, std::uint64_t flow);
 
-/// What a message meets between two NICs.
+/// The path of a message between two NICs.
 struct FabricPath {
   std::vector<LinkLoad> loads;
-  Duration latency;  ///< of the longest of its ways, NIC cables not counted
-  int switches = 0;  ///< that it passes, at most
+  Duration latency;  ///< of its longest branch, without NIC cables
+  int switches = 0;  ///< on its longest branch
   bool connected = true;
 };
 
 struct FabricSwitch {
-  int tier = 0;     ///< 0: where NICs hang
+  int tier = 0;     ///< 0: NICs are connected to it
   int unit = 0;     ///< of its tier; group of a dragonfly
-  int group = 0;    ///< rail, or block of planes that meet
+  int group = 0;    ///< rail, or block of connected planes
   int index = 0;    ///< within its plane
-  int devices = 1;  ///< physical switches that it stands for
+  int devices = 1;  ///< physical switches that it represents
 };
 
 struct FabricLink {
   int from = 0;
   int to = 0;
   int tier = 0;        ///< below the link
-  int cables = 1;      ///< side by side, used alike
+  int cables = 1;      ///< in parallel, with equal load
   Bandwidth capacity;  ///< of all cables
   Duration latency;
 };
 
-/// Whether the switches of a plane are drawn together. Under even splitting all switches of a plane carry the same, so
-/// one that stands for all of them loses nothing; hashing needs each of them.
+/// planes    one switch represents all switches of a plane. Exact with even splitting, where they carry the same load
+/// switches  each switch by itself, as hashing needs it
 enum class FabricDetail { planes, switches };
 
-/// Fat trees of any height and oversubscription, rail-optimised or plain, and the single switch of a fabric whose
-/// structure is not known.
+/// Fat trees of any height and oversubscription, rail-optimised or plain, and the single switch of a fabric of unknown
+/// structure.
 ///
-/// A plane is the switches that the same NICs, or the same planes below, are joined to: one leaf; the spines of a unit.
-/// Planes are a tree. With rails, leaf planes hold the NICs of one index of all hosts of a unit. A plane of S switches
-/// below one of T is cabled each with each, or, where one number divides the other, in groups as k-port fat trees are.
-/// Where FabricShape::switch_ports says how large switches are, planes of one unit meet in several blocks, rails first.
+/// A plane is the set of switches that the same NICs, or the same planes below, are connected to: one leaf; the spines of a
+/// unit. Planes form a tree. With rails, a leaf plane has the NICs of one index of all hosts of a unit. A plane of S switches
+/// is connected to one of T switches above all to all, or, if one number divides the other, in groups as in k-port fat
+/// trees. If FabricShape::switch_ports gives the size of switches, planes of one unit connect to several blocks, rails first.
 /// Source: docs/references.md#dgx-superpod, docs/references.md#fat-tree (Al-Fares, Loukissas, Vahdat 2008)
 class TreeFabric {
  public:
@@ -89,7 +89,7 @@ class TreeFabric {
     int unit = 0;
     int group = 0;
     int devices = 1;   ///< physical switches
-    int switches = 1;  ///< drawn: `devices`, or one for all
+    int switches = 1;  ///< modelled: `devices`, or one for all
     int first_switch = 0;
     int parent = -1;     ///< plane above
     int first_link = 0;  ///< links to the parent: number 2k goes up, 2k + 1 comes down
@@ -100,13 +100,13 @@ class TreeFabric {
   int link_count() const { return static_cast<int>(links_.size()); }
   FabricSwitch fabric_switch(int index) const;
   FabricLink link(int index) const { return links_[static_cast<std::size_t>(index)]; }
-  /// The switch that a NIC of a domain hangs on.
+  /// The switch that a NIC of a domain is connected to.
   int attached(int node, int nic) const;
   FabricPath path(int from, int to, const PathSelector& selector) const;
   const std::vector<Plane>& planes() const { return planes_; }
 
  private:
-  /// One tier while it is built.
+  /// One tier, during construction.
   struct Level {
     int nodes = 0;  ///< below a unit
     int units = 1;
@@ -130,8 +130,8 @@ class TreeFabric {
   int nics_per_host_ = 1;
 };
 
-/// Groups of routers, each joined with each in its group, and every two groups by `global_links` cables. Ways are minimal:
-/// local, global, local. NICs fill routers in order; the i-th global link of a group leaves its router i mod routers.
+/// Groups of routers: all to all inside a group, and `global_links` cables between any two groups. Paths are minimal: local,
+/// global, local. NICs fill routers in order; the i-th global link of a group leaves its router i mod routers.
 /// Source: Kim, Dally, Scott, Abts 2008, docs/references.md#dragonfly, docs/references.md#frontier
 class DragonflyFabric {
  public:
@@ -166,8 +166,8 @@ class DragonflyFabric {
 };
 
 /// One router per domain in a torus. A dimension of length 2 has one link between its two routers; longer ones are rings.
-/// A smaller job has a torus of its own of the last dimensions and as much of the next as it needs. Ways go dimension by
-/// dimension, the shorter way round, and half each way where both are as long; they do not go round a dead router.
+/// A smaller job has a torus of the last dimensions and as much of the next one as it needs. Paths go dimension by dimension
+/// in the shorter direction, half in each direction if both have the same length.
 /// Source: docs/references.md#tofud
 class TorusFabric {
  public:
@@ -203,8 +203,7 @@ class TorusFabric {
 
 using Fabric = std::variant<TreeFabric, DragonflyFabric, TorusFabric>;
 
-/// What the cluster's fabric is: a dragonfly with groups and a torus with dimensions as such; a dragonfly or torus of
-/// unknown structure is one switch.
+/// Builds the cluster's fabric. A dragonfly without groups or a torus without dimensions is one switch.
 Fabric make_fabric(const Cluster& cluster, FabricDetail detail);
 
 }  // namespace tracecast

@@ -1,13 +1,13 @@
 /// \file
-/// Transfers in flight together: the two network models that know of sharing, `fluid` and `simgrid`, behind one interface.
+/// Concurrent transfers: the interface of the two network models with link sharing, `fluid` and `simgrid`.
 ///
-/// Both take the flows of a collective and its cost when it is alone, in two parts: a latency that loads nothing, and the
-/// moving, in which every flow of a round runs at the same rate unless links hold it back:
+/// Both use the flows of a collective and its cost alone. The cost has two parts: a latency that loads no link, and the time
+/// of moving, in which every flow of a round has the same rate unless a link is its bottleneck:
 ///
 ///   rate alone = bytes of the largest flow of each round, summed / moving time alone
 ///
-/// So both start from the same numbers of NCCL's protocols, and differ in what they do with the flows: fluid makes one
-/// variable of them, with the mean load on each link; SimGrid runs every one.
+/// So both use the same numbers of NCCL's protocols, and differ in the flows: fluid combines them into one variable, with the
+/// mean load on each link; SimGrid simulates every flow.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@
 
 namespace tracecast {
 
-/// Kinds of transfers are made known beforehand (FluidNetwork::add_kind, SimGridNetwork::add_kind), and named by number.
+/// Kinds of transfers are registered beforehand (FluidNetwork::add_kind, SimGridNetwork::add_kind) and have numbers.
 class FlowNetwork {
  public:
   virtual ~FlowNetwork() = default;
 
-  /// Puts a transfer on its way. `transfer` is the caller's name for it.
+  /// Starts a transfer. `transfer` is the caller's number for it.
   /// Requires a time that is not before the last instant of advance()
   virtual void start(std::int32_t transfer, std::int32_t kind, Duration at) = 0;
 
-  /// Goes on to the next instant at which something ends, and says what. False: nothing is on its way.
-  /// The caller puts everything on its way that begins before that instant.
+  /// Advances to the next instant at which transfers end, and returns these in `ended`. False: no transfer is in flight.
+  /// Requires that the caller has started all transfers that begin before that instant.
   virtual bool advance(Duration& now, std::vector<std::int32_t>& ended) = 0;
 };
 
-/// Rate of the flows of a transfer that is alone; at least 1 byte per second.
+/// Rate of the flows of a transfer alone; at least 1 byte per second.
 Bandwidth rate_alone(const CollectiveCost& cost, const FlowSchedule& schedule);
 
 }  // namespace tracecast

@@ -9,7 +9,7 @@
 namespace tracecast {
 namespace {
 
-/// Adds loads of the same link up, at the place of the first.
+/// Sums the loads of each link, at the position of the first one.
 void merge(std::vector<LinkLoad>& loads) {
   std::map<int, std::size_t> places;
   std::size_t kept = 0;
@@ -26,7 +26,7 @@ void merge(std::vector<LinkLoad>& loads) {
 
 }  // namespace
 
-/// NICs by which a message leaves one node and enters another.
+/// The NICs through which a message leaves one node and enters another.
 struct Routing::Ends {
   int from_node = 0;
   int from_gpu = 0;
@@ -139,7 +139,7 @@ void Routing::to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, F
   }
   path.push_back(layout.nic_pcie(nic) + 1);
   path.push_back(layout.nic_cable(nic));
-  // A pair of links is an even number (up) and the next one (down): the way back uses the other of each.
+  // A pair of links is an even number (up) and the next one (down): the opposite direction uses the other link of each pair.
   if (!up) {
     std::reverse(path.begin(), path.end());
     for (int& link : path) link += (link - layout.nvlinks()) % 2 == 0 ? 1 : -1;

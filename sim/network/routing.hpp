@@ -1,13 +1,14 @@
 /// \file
 /// Which links a message between two GPUs loads, and with which share of it.
 ///
-/// Inside a node it goes over the NVSwitch, over the direct link of a mesh, or over PCIe. Between nodes it leaves by the
-/// NICs next to its GPU and arrives by those next to the other, split evenly over them; the i-th goes to the i-th where
-/// both have as many, else each to each. On rail-optimised fabrics it first goes over NVLink to the GPU of its own host
-/// that is on the rail of the other one (NCCL's PXN), so that it crosses no rails. In the fabric it takes the shortest ways
-/// (trees), the minimal ones local-global-local (dragonfly), or dimension by dimension (torus).
+/// Inside a node a message uses the NVSwitch, the direct link of a mesh, or PCIe. Between nodes it leaves through the NICs
+/// next to its GPU and arrives through those next to the other GPU, split evenly over them: NIC i to NIC i if both have the
+/// same number, else all to all. On rail-optimised fabrics it first goes over NVLink to the GPU of its own host that is on
+/// the rail of the destination (NCCL's PXN), so that it does not change rails. In the fabric it takes the shortest paths
+/// (trees), minimal paths local-global-local (dragonfly), or goes dimension by dimension (torus).
 ///
-/// Routes are computed when asked for, in time that grows with their own length only.
+/// Routes are computed on request, in time proportional to their length.
+/// Leaves out: adaptive routing, and congestion.
 /// Source: docs/references.md#rails, docs/references.md#fat-tree, docs/references.md#dragonfly
 #pragma once
 
@@ -19,28 +20,26 @@
 namespace tracecast {
 
 struct RoutingOptions {
-  RoutingPolicy policy =
-      RoutingPolicy::even;  ///< ecmp wants FabricDetail::switches, or there is nothing to choose between
+  RoutingPolicy policy = RoutingPolicy::even;  ///< ecmp needs FabricDetail::switches to have a choice
   std::uint64_t seed = 1;
-  bool rail_aware = true;  ///< over NVLink to the rail of the destination, where there are rails and NVLink
+  bool rail_aware = true;  ///< over NVLink to the rail of the destination, if there are rails and NVLink
 };
 
-/// Loads in the order in which a message meets them. A weight is a share of kWholeFlow: a flow at rate r takes
+/// Loads in the order of the path. A weight is a share of kWholeFlow: a flow at rate r takes
 /// r weight / kWholeFlow of a link.
 struct FlowRoute {
   std::vector<LinkLoad> loads;
-  Duration latency;       ///< of the longest way
-  int switches = 0;       ///< of the fabric, at most; 0: inside a node
-  bool connected = true;  ///< false: there is no way, and no loads
+  Duration latency;       ///< of the longest path
+  int switches = 0;       ///< of the fabric, on the longest path; 0: inside a node
+  bool connected = true;  ///< false: no path, no loads
 };
 
 class Routing {
  public:
   explicit Routing(const Topology& topology, RoutingOptions options = {}) : topology_(topology), options_(options) {}
 
-  /// `flow` tells flows of the same pair apart: by hash, flow i leaves and arrives by the i-th of the NICs beside its ends
-  /// (from the first one again where there are fewer), and has a hash of its own.
-  /// Requires two ranks of the cluster. No loads from a rank to itself.
+  /// `flow` numbers the flows of one pair. With hashing, flow i uses the i-th of the NICs next to its ends (modulo their
+  /// number), and has its own hash. A rank to itself has no loads.   Requires two ranks of the cluster
   FlowRoute route(int from, int to, std::uint64_t flow = 0) const;
   const Topology& topology() const { return topology_; }
 
@@ -59,7 +58,7 @@ class Routing {
   RoutingOptions options_;
 };
 
-/// The highest rate at which a lone flow can take this route.
+/// The highest rate of a single flow on this route.
 Bandwidth bottleneck(const Topology& topology, const FlowRoute& route);
 
 }  // namespace tracecast

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-/// Ends of flows, by the rate of these: a GPU with the rail that it sends by, the switch of a domain, the network.
+/// Name of an end of flows with this rate: a GPU with the rail that it uses, the switch of a domain, or the network.
 std::string end_name(const ClusterLinks& links, const FlowGroup& group, std::int32_t end, std::int32_t rail,
                      std::int64_t rate) {
   if (end == group.network()) return fmt::format("network at {}", rate);

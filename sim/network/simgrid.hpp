@@ -1,16 +1,16 @@
 /// \file
-/// The SimGrid network model: every point-to-point flow of every round is simulated, the judge of the other two.
+/// The SimGrid network model: simulates every point-to-point flow of every round. The reference for the other two models.
 ///
 /// A transfer is an actor: for each round it sleeps its share of the latency, posts the flows, and waits for all of them.
-/// SimGrid shares links between them; that no flow is faster than alone is said by one more link on its path, which limits
-/// every flow for itself (SimGrid ignores the rate of messages sent from host to host). Its own corrections for TCP are
-/// switched off: model CM02, latency and bandwidth factors 1, no cross-traffic, no TCP window, no RTT weights.
+/// SimGrid shares links between them. One more link on each path limits every flow separately to its rate alone, since
+/// SimGrid ignores rates of messages from host to host. Its corrections for TCP are switched off: model CM02, latency and
+/// bandwidth factors 1, no cross-traffic, no TCP window, no RTT weights.
 ///
-/// SimGrid is a singleton whose clock survives it, so each simulation has a child process of its own; whatever drives it
-/// runs inside an actor there. For small scale: up to kMaxHosts ends of flows, 10,000 to 70,000 flows per second.
+/// SimGrid is a singleton whose clock cannot be reset, so each simulation has its own child process; the driver runs inside
+/// an actor there. For small cases: up to kMaxHosts ends of flows, 10,000 to 70,000 flows per second.
 ///
-/// Needs libsimgrid-dev 3.32 when Tracecast is built: the module libtracecast_simgrid.so, which the child loads. Without
-/// it run() is an error.
+/// Needs libsimgrid-dev 3.32 when Tracecast is built, for the module libtracecast_simgrid.so that the child loads. Without
+/// it run() returns an error.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace tracecast {
 
 bool simgrid_is_built_in();
 
-/// What drives the network, and says what came of it.
+/// Uses the network, and returns its result as text.
 using SimGridDriver = std::function<std::string(FlowNetwork&)>;
 
 class SimGridNetwork {
@@ -38,10 +38,10 @@ class SimGridNetwork {
 
   explicit SimGridNetwork(const ClusterLinks& links) : links_(links) {}
 
-  /// Makes a kind of transfer known, before run(). Returns its number.
+  /// Registers a kind of transfer, before run(). Returns its number.
   std::int32_t add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
 
-  /// Lets `driver` use the network in a child process, and returns what it returned.
+  /// Runs `driver` with the network in a child process. Returns its result.
   /// Errors: too many hosts, no SimGrid in this build, a child that failed.
   Result<std::string> run(const SimGridDriver& driver) const;
 
@@ -63,13 +63,13 @@ class SimGridNetwork {
   struct Path {
     std::int32_t source = 0;
     std::int32_t target = 0;
-    std::int64_t rate = 0;  ///< of each flow, at most
+    std::int64_t rate = 0;  ///< limit of each flow
     LinkPath links;
   };
   const std::vector<Kind>& kinds() const { return kinds_; }
   const std::vector<Path>& paths() const { return paths_; }
   std::int32_t hosts() const { return static_cast<std::int32_t>(hosts_.size()); }
-  /// Bytes per second of the links that the ways cross.
+  /// Bytes per second of the links on the paths.
   const std::map<std::int32_t, std::int64_t>& capacities() const { return capacities_; }
 
  private:

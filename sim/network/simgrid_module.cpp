@@ -14,7 +14,7 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 
-/// The network as the driving actor sees it.
+/// The network for the driving actor.
 class Driven final : public FlowNetwork {
  public:
   Driven(const SimGridNetwork& network, const std::vector<s4u::Host*>& hosts) : network_(network), hosts_(hosts) {}
@@ -55,7 +55,7 @@ class Driven final : public FlowNetwork {
       const s4u::CommPtr comm = s4u::Comm::sendto_init();
       comm->set_payload_size(static_cast<std::uint64_t>(flow.bytes));
       comm->set_source(hosts_[static_cast<std::size_t>(flow.source)]);
-      comm->set_destination(hosts_[static_cast<std::size_t>(flow.target)]);  // with both known it starts
+      comm->set_destination(hosts_[static_cast<std::size_t>(flow.target)]);  // starts it
       flows.push_back(comm);
     }
     for (const s4u::CommPtr& flow : flows) flow->wait();
@@ -87,7 +87,7 @@ std::vector<s4u::Host*> build_platform(const SimGridNetwork& network) {
   for (const auto& [link, capacity] : network.capacities())
     links[link] =
         world->create_link(fmt::format("link {}", link), static_cast<double>(capacity))->set_latency(0)->seal();
-  // One for each sender: a single one for all would join all flows in SimGrid's solver.
+  // One per sender: a common one would connect all flows in SimGrid's solver.
   std::vector<s4u::Link*> limiters(hosts.size(), nullptr);
   const auto limiter_of = [&](const SimGridNetwork::Path& path) {
     s4u::Link*& known = limiters[static_cast<std::size_t>(path.source)];

@@ -2,16 +2,16 @@
 /// The cluster as a directed graph: GPUs, NVSwitches, PCIe switches, hosts, NICs and the switches of the fabric, joined by
 /// links with a rate and a latency.
 ///
-/// Nothing is stored per node: every node is the same, so vertices and links are numbered by arithmetic, and a topology of
-/// a million GPUs costs what its switches cost.
+/// Nothing is stored per node: all nodes are equal, and vertices and links are numbered by arithmetic. So the memory of a
+/// topology of a million GPUs is that of its switches.
 ///
 ///   vertices   node 0, node 1, …, then the switches of the fabric; in a node GPUs, NICs, PCIe switches, hosts, NVSwitch
 ///   links      node 0, node 1, …, then those of the fabric; a NIC's cable belongs to its node
 ///
-/// One direction is one link. Links that are used alike (the NVLinks of a GPU to all NVSwitches, the cables of a leaf to
-/// all spines of a plane) are one link with the sum of their rates, unless the detail asks for each switch.
-/// Latencies add up to those of `place`: nic_latency from NIC to NIC through one switch, hop_latency of each tier that is
-/// left; NVLink and mesh hops cost link_latency; PCIe beside a NIC is in nic_latency.
+/// One direction is one link. Links with equal load (the NVLinks of a GPU to all NVSwitches, the cables of a leaf to all
+/// spines of a plane) are one link with the sum of their rates, unless FabricDetail::switches separates them.
+/// Latencies add up to those of `place`: nic_latency from NIC to NIC through one switch, and hop_latency of each tier that a
+/// path goes above. NVLink and mesh hops have link_latency; nic_latency includes PCIe next to a NIC.
 /// Leaves out: the links between sockets of a host, and between GPU and its memory.
 #pragma once
 
@@ -39,7 +39,7 @@ struct Vertex {
   int node = -1;               ///< scale-up domain; -1: of the fabric
   int index = 0;               ///< within the node and kind
   FabricSwitch fabric_switch;  ///< where node is -1
-  int devices = 1;             ///< physical ones that it stands for
+  int devices = 1;             ///< physical devices that it represents
 };
 
 enum class LinkKind { nvlink, pcie, nic, fabric };
@@ -54,8 +54,8 @@ struct TopologyLink {
   int tier = -1;  ///< of the fabric: the tier below it
   int from = 0;
   int to = 0;
-  int cables = 1;      ///< that it stands for
-  Bandwidth capacity;  ///< of all of them; 0: out of order
+  int cables = 1;      ///< that it represents
+  Bandwidth capacity;  ///< of all cables; 0: failed
   Duration latency;
 };
 
@@ -66,7 +66,7 @@ struct NodeLayout {
   int nics = 0;
   int pcie_switches = 0;
   int hosts = 0;
-  int nvswitches = 0;  ///< 0 or 1: stands for all
+  int nvswitches = 0;  ///< 0 or 1, which represents all
 
   int vertices() const { return gpus + nics + pcie_switches + hosts + nvswitches; }
   int nic(int i) const { return gpus + i; }
@@ -89,7 +89,8 @@ struct NodeLayout {
 
 class Topology {
  public:
-  /// Sized by the cluster's world_size; what its `faults` name is slow or gone. Requires a cluster as read_topology gives it, and at most max_nodes.
+  /// Sized by the cluster's world_size, with its `faults`.   Requires a cluster as read_topology returns it, and at most
+  /// max_nodes
   explicit Topology(const Cluster& cluster, FabricDetail detail = FabricDetail::planes);
 
   const Cluster& cluster() const { return cluster_; }
@@ -112,23 +113,23 @@ class Topology {
   int first_switch() const { return nodes_ * layout_.vertices(); }
   int first_fabric_link() const { return nodes_ * layout_.links(); }
 
-  /// Working NICs next to a GPU of a node, as numbers of the domain; where none of them works the next of its host that
-  /// does, in order; empty: none.
+  /// Working NICs next to a GPU of a node, numbered within the domain. If none of them works, the next working one of its
+  /// host. Empty: no working NIC.
   std::vector<int> nics_of(int node, int gpu) const;
-  /// PCIe switch of the domain that a GPU or a NIC is on.
+  /// The PCIe switch, numbered within the domain, that a GPU or a NIC is connected to.
   int pcie_switch_of_gpu(int gpu) const;
   int pcie_switch_of_nic(int nic) const;
-  /// Fabric number of the switch that a NIC hangs on.
+  /// Fabric number of the switch that a NIC is connected to.
   int attached(int node, int nic) const;
 
-  // What is out of order or slow. Routing avoids what is out of order.
+  // Faults. Routing avoids failed NICs.
   /// Both directions of one NIC's cable run at `factor` of their rate.   Requires 0 < factor <= 1.
   void scale_rail(int node, int nic, double factor);
   /// One link (a direction) runs at `factor` of its rate.
   void scale_link(int link, double factor);
-  /// One NIC of one node is out of order: its GPUs use the next one.
+  /// One NIC of one node has failed: its GPUs use the next one.
   void remove_nic(int node, int nic);
-  /// The NICs of this index of all hosts are out of order.
+  /// The NICs with this index have failed on all hosts.
   void remove_rail(int rail);
   /// All links above the units of a tier, both ways, keep 1 - share of their rate.   Requires 0 <= share < 1
   void lose_uplinks(int tier, double share);

@@ -12,11 +12,9 @@ namespace {
 struct Case {
   Collective collective;
   Algorithm algorithm;
-  FlowSchedule (*own)(Bytes, const FlowGroup&) = nullptr;
 };
 
 FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group, Pipelining how = Pipelining::segments) {
-  if (each.own != nullptr) return each.own(size, group);
   return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group, how);
 }
 

@@ -1,4 +1,4 @@
-/// Flows that take one way each: which cables they are on, what collisions cost, and that the hash is fair.
+/// Flows on single hashed paths: their cables, the cost of collisions, and that the hash is even.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -113,7 +113,7 @@ TEST_CASE("Hashed paths: a lost share is missing from every cable of the tier", 
   const ClusterLinks healthy(cluster, "Hopper");
   cluster.faults.lost_uplinks["leaf"] = 0.25;
   const ClusterLinks damaged(cluster, "Hopper");
-  const LinkPath way = cables_of(healthy, 0, 256);
+  const LinkPath path = cables_of(healthy, 0, 256);
   REQUIRE(path.size() == 4);  // leaf, spine, core and down again
   CHECK(path == cables_of(damaged, 0, 256));
   for (std::size_t i = 0; i < path.size(); ++i) {
