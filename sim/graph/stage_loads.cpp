@@ -88,7 +88,8 @@ class StageLoads {
     const int first = begin + offsets.front();
     for (const Pattern& pattern : known) {
       const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
-      if ((first - pattern.first) % links_.gpus() != 0 || !links_.is_translation(pattern.first, pattern.last, domains)) continue;
+      if ((first - pattern.first) % links_.gpus() != 0 || !links_.is_translation(pattern.first, pattern.last, domains))
+        continue;
       moved_.clear();
       for (const LinkUsers::Load& load : pattern.loads)
         moved_.push_back({links_.translated(load.link, domains), load.weights});

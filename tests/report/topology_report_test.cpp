@@ -107,8 +107,8 @@ TEST_CASE("The way between two ranks", "[report][network]") {
 }
 
 TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]") {
-  for (const Cluster& cluster : {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40), frontier_like(300),
-                                 torus(60, {5, 4, 3}), dgx_h100(8)}) {
+  for (const Cluster& cluster : {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40),
+                                 frontier_like(300), torus(60, {5, 4, 3}), dgx_h100(8)}) {
     const Topology topology(cluster);
     const TopologyReport report = describe(topology);
     const auto json = nlohmann::json::parse(to_json(report, way_between(topology, 0, 1)));
