@@ -1,5 +1,5 @@
 /// \file
-/// How this program was built, for `tracecast --version` and for results that name their maker.
+/// Build information for `tracecast --version` and for the metadata of results.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tracecast::cli {
 /// "0.2.0"
 std::string version();
 
-/// Version, build type, compiler, and which optional parts are in it: several lines, no newline at the end.
+/// Version, build type, compiler and optional parts: several lines, without a newline at the end.
 std::string build_facts();
 
 }  // namespace tracecast::cli

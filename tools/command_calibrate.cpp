@@ -77,7 +77,7 @@ Result<void> write_profile(const Options& options, const DataPaths& data, const 
   return write_file(options.out, to_json(*profile));
 }
 
-/// Prints one sentence about a requested run. Returns the factor on its forecast, when there is one.
+/// Prints one sentence about a requested run. Returns the factor on its forecast, if one was found.
 std::optional<double> print_scale(const CsvTable& table, const RowForecast& row,
                                   const std::vector<const RowForecast*>& known) {
   const std::optional<double> scale = own_scale(table, row, known);

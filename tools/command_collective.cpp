@@ -62,7 +62,7 @@ struct Question {
   std::vector<std::vector<int>> siblings;  ///< the group first
 };
 
-/// The profile's architecture; for a GPU without profile what its name says.
+/// The profile's architecture; for a GPU without a profile it is derived from the name.
 std::string architecture_of(const Cluster& cluster) {
   const Result<Profile> profile = named_profile(cluster.gpu);
   return profile ? profile->architecture : std::string(architecture_of_gpu(cluster.gpu));
@@ -93,7 +93,7 @@ GroupPlacement group_of(const Cluster& cluster, const Options& options) {
   return place(cluster, group_from(cluster, 0, options.stride), std::min(options.stride, cluster.node.gpus));
 }
 
-/// The group and those beside it, on a machine that is large enough for all of them.
+/// The group and its sibling groups, on a machine that is large enough for all of them.
 void add_siblings(const Options& options, Question& question) {
   if (question.group.ranks <= 1) return;
   question.cluster.world_size += options.stride - 1;
@@ -199,7 +199,7 @@ std::string page(const Question& question, const Row& row) {
       to_string(row.cost.protocol), row.cost.channels);
 }
 
-/// The columns of nccl-tests, and what was chosen.
+/// The columns of nccl-tests, plus the chosen algorithm and protocol.
 std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
   if (const std::string ways = path_text(question.cluster); !ways.empty()) text += "# " + ways + "\n";

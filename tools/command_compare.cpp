@@ -1,4 +1,4 @@
-/// `tracecast compare`: a forecast beside what happened, or beside another forecast.
+/// `tracecast compare`: compares a forecast with an executed step or with another forecast.
 #include <memory>
 #include <string>
 

@@ -30,7 +30,7 @@ struct Options {
   bool json = false;
 };
 
-/// A folder of our own under the system's temporary one, gone at the end.
+/// A private folder in the system's temporary folder, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("tracecast-execute-{}", getpid())) {}

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostRanks = 4'096;  // one file each
+constexpr std::int64_t kMostRanks = 4'096;  // one file per rank
 
 struct Options {
   std::string format;

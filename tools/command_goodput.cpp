@@ -61,7 +61,7 @@ Result<double> time_option(const std::string& name, const std::string& text) {
   return *value;
 }
 
-/// "0=16,1e9=32" as the failure file's list. What is not of this form is left for its reader to refuse.
+/// "0=16,1e9=32" as the failure file's list. Other text is passed on, and the reader of the file reports it.
 std::string ramp_json(const std::string& text) {
   std::string list;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -76,7 +76,7 @@ std::string ramp_json(const std::string& text) {
   return "[" + list + "]";
 }
 
-/// What the short options mean for the failure file.
+/// Translates the short options to keys of the failure file.
 std::vector<std::string> failure_overrides(const Options& options) {
   std::vector<std::string> overrides;
   if (options.checkpoint == "off")
@@ -157,7 +157,7 @@ Result<Sweep> parse_sweep(const std::string& text) {
   return sweep;
 }
 
-/// More or fewer GPUs are more or fewer data-parallel replicas; the batch goes with them.
+/// Another number of GPUs changes the number of data-parallel replicas, and the batch in proportion.
 Result<void> set_gpus(Options& options, const std::string& value) {
   const Result<GoodputRequest> base = load(options);
   if (!base) return tl::unexpected(base.error());

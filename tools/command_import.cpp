@@ -1,4 +1,4 @@
-/// `tracecast import`: turns other people's files into our own.
+/// `tracecast import`: converts files of other programs.
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -35,8 +35,8 @@ std::string overview(std::span<const Command> table, const TextStyle& style) {
   return text;
 }
 
-/// What the user puts behind an option: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag. CLI11 calls numbers
-/// FLOAT, INT or UINT, and appends what is allowed: "TEXT:{a,b}", "INT:INT in [1 - 8]".
+/// The placeholder for an option's value: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag. CLI11 calls
+/// numbers FLOAT, INT or UINT, and appends the allowed values: "TEXT:{a,b}", "INT:INT in [1 - 8]".
 std::string argument(const CLI::Option& option) {
   if (option.get_type_size_max() == 0) return "";
   const std::string type = option.get_type_name();
@@ -45,7 +45,7 @@ std::string argument(const CLI::Option& option) {
   return name == "FLOAT" || name == "INT" || name == "UINT" ? " NUMBER" : " " + name;
 }
 
-/// " (1 to 8)" for a number that must lie in a range.
+/// " (1 to 8)" for a number with a range.
 std::string allowed_range(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find(" in [");
@@ -56,7 +56,7 @@ std::string allowed_range(const CLI::Option& option) {
                      type.substr(middle + 3, end - middle - 3));
 }
 
-/// One entry of a help page: the name, and its text in a column of its own, below the name when that is long.
+/// One entry of a help page: the name, then its text in a second column, or on the next line after a long name.
 std::string entry(const std::string& name, const std::string& text, const TextStyle& style) {
   constexpr int kColumn = 24;
   const std::string first = "  " + name;
@@ -106,7 +106,7 @@ std::string short_number(const std::string& text) {
   return text.empty() || *end != '\0' ? text : fmt::format("{:.10g}", value);
 }
 
-/// What CLI11 says of a value outside of a range or a set, as readers of files say it.
+/// Rewrites CLI11's text about a value outside a range or a set in the style of the file readers.
 std::string in_our_words(const std::string& text) {
   const auto between = [&](std::string_view before, std::string_view after) {
     const std::size_t begin = text.find(before);
@@ -133,7 +133,7 @@ std::string in_our_words(const std::string& text) {
                      nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), fmt::join(allowed, " "));
 }
 
-/// One sentence for what CLI11 found wrong.
+/// One sentence for an error of CLI11.
 std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
   const std::vector<std::string> extra = app.remaining();
@@ -149,7 +149,7 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
   return in_our_words(text) + hint;
 }
 
-/// One word as a POSIX shell reads it back.
+/// One word, quoted for a POSIX shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;

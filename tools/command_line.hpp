@@ -1,5 +1,5 @@
 /// \file
-/// The command line from arguments to exit code: what main() does, callable from a test.
+/// The command line from arguments to exit code: the body of main(), callable from a test.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct Output {
   TextStyle style;
   bool show_progress = false;
   std::function<void(std::string_view)> out;  ///< help and version
-  std::function<void(std::string_view)> err;  ///< one sentence per mistake
+  std::function<void(std::string_view)> err;  ///< one sentence per error
 };
 
 /// Parses `arguments` (without the program's name) for one of `table`, runs it, and returns the exit code.

@@ -1,5 +1,5 @@
 /// \file
-/// Every command's function, as commands.cpp lists it; each lives in command_<name>.cpp.
+/// The functions that commands.cpp lists; each is defined in command_<name>.cpp.
 #pragma once
 
 #include "tools/commands.hpp"

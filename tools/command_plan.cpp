@@ -61,7 +61,8 @@ struct Options {
   bool json = false;
 };
 
-/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is one. Nothing else is.
+/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is a single number. Other text is an
+/// error.
 std::optional<std::vector<int>> parse_counts(const std::string& text) {
   const auto number = [](std::string_view part, int& value) {
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
@@ -86,7 +87,7 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
   return values;
 }
 
-/// One 0, for "as the scenario has it", where nothing is given.
+/// A single 0 (the scenario's value) if nothing is given.
 Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
   if (text.empty()) return std::vector<int>{0};
   if (const auto counts = parse_counts(text)) return *counts;
@@ -133,7 +134,7 @@ Result<void> restrict_memory(SearchSpace& space, const Options& options) {
   return {};
 }
 
-/// What the user fixed in place of the default choices.
+/// The choices that the user gave in place of the defaults.
 Result<void> restrict(SearchSpace& space, const Options& options) {
   const auto take = [](auto& values, const auto& given) {
     if (!given.empty()) values.assign(given.begin(), given.end());
@@ -159,7 +160,7 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
   return {};
 }
 
-/// The machines to compare, and a sentence for each that cannot have so many GPUs.
+/// The machines to compare, and a sentence for each that has too few GPUs.
 struct Machines {
   std::vector<MachineChoice> choices;
   std::vector<std::string> left_out;
@@ -170,7 +171,7 @@ bool is_too_large(const Error& error) {
                      [](const Diagnostic& each) { return each.key == "cluster.world_size"; });
 }
 
-/// Errors: also when every machine is too small.
+/// Errors: those of the files; every machine is too small.
 Result<Machines> find_machines(const Options& options, const DataPaths& data) {
   const Result<fs::path> path = find_file(options.scenario, data.scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
@@ -206,7 +207,7 @@ Result<Machines> find_machines(const Options& options, const DataPaths& data) {
   return result;
 }
 
-/// The share of the wall time in which the best layout of a machine trains, from simulated histories of 30 days.
+/// Goodput of a machine's best layout (productive share of the wall time), from simulated histories of 30 days.
 Result<double> goodput_of(const MachineChoice& machine, const Layout& best, const FailureFile& failures, int threads) {
   GoodputRequest request;
   request.scenario = with_layout(machine.scenario, best);
@@ -221,7 +222,7 @@ Result<double> goodput_of(const MachineChoice& machine, const Layout& best, cons
   return report->goodput.goodput.mean;
 }
 
-/// What a stored evaluation depends on.
+/// All inputs that a stored evaluation depends on.
 std::string problem_key(const MachineChoice& machine, const SearchOptions& options) {
   return fmt::format("{}\n{}\n{} GPUs\nheadroom {}", to_json(machine.scenario), to_json(machine.scenario.profile),
                      machine.gpus, options.memory_headroom);
@@ -282,10 +283,10 @@ Result<Request> load(const Options& options) {
   return request;
 }
 
-/// Evaluates rounds for one problem after the other: on threads, shared with other processes, remembered in a store.
+/// Evaluates rounds for one problem after another: on threads, shared with other processes, cached in a store.
 class Evaluators {
  public:
-  /// `group`: processes that share the work and all come to the same answers; null: this one alone.
+  /// `group`: processes that share the work and all get the same results; null: only this process.
   static Result<Evaluators> make(const Options& options, ProcessGroup* group) {
     Evaluators result(options, group);
     if (options.out.empty() || (group != nullptr && group->rank() != 0)) return result;
@@ -311,7 +312,7 @@ class Evaluators {
   std::optional<SearchStore> store_;
 };
 
-/// The machine's best layouts; where none fits the GPUs and --offload leaves it open, with what may wait on the host.
+/// The machine's best layouts. If none fits the GPUs and --offload is not given, tries offloading to the host.
 SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, const Options& options,
                             Evaluators& evaluators) {
   const EvaluateRound evaluate_round = evaluators.of(machine.scenario, problem_key(machine, options.search));

@@ -89,7 +89,7 @@ Result<void> write_results(const Options& options, const Scenario& scenario, con
       });
 }
 
-/// Those of --set, and what options of their own say for them.
+/// The overrides of --set and of the options that are short for one.
 std::vector<std::string> overrides_of(const Options& options) {
   std::vector<std::string> all = options.overrides;
   if (!options.routing.empty()) all.push_back("cluster.routing=" + options.routing);
@@ -149,7 +149,7 @@ void note_new_name(const char* old_name, const char* new_name) {
   fmt::print(stderr, "{} is now called {}\n", old_name, new_name);
 }
 
-/// Former names of options, which are still accepted.
+/// Old names of options, still accepted.
 void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options) {
   app.add_option_function<std::string>("--neighbour",
                                        [options](const std::string& scenario) {

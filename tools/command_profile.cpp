@@ -38,7 +38,7 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes that are no UTF-8 in a name become U+FFFD.
+/// Replaces invalid UTF-8 in a name by U+FFFD.
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 /// FLOP/s.
@@ -121,7 +121,7 @@ Result<Scenario> recorded_scenario(const Options& options) {
   return named_scenario(options.scenarios[0]);
 }
 
-/// What was recorded where; never a host's name.
+/// What was recorded and on which hardware; never a host name.
 std::string source_of(const std::vector<NamedTrace>& traces, const Scenario& scenario, const Profile& base) {
   const TraceHeader& header = traces.front().trace.header;
   return fmt::format("recorded: {} of scenario {}{}{}; what was not measured: {}",
@@ -130,7 +130,7 @@ std::string source_of(const std::vector<NamedTrace>& traces, const Scenario& sce
                      base.source);
 }
 
-/// The scenario says what ran; its profile lends models for what was not measured.
+/// The scenario names the hardware; its profile supplies models for everything that was not measured.
 Result<ExitCode> measure_recordings(const Options& options) {
   const Result<Scenario> scenario = recorded_scenario(options);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -153,7 +153,7 @@ Result<ExitCode> measure_recordings(const Options& options) {
   return ExitCode::done;
 }
 
-/// What both kinds of workers are told.
+/// Arguments common to both kinds of workers.
 std::vector<std::string> arguments_of(const Options& options, const Context& context) {
   std::vector<std::string> arguments{"profile", "--suite",  options.suite, "--passes", std::to_string(options.passes),
                                      "--out",   options.out};

@@ -1,4 +1,4 @@
-/// `tracecast record`: runs a program and writes down what it does on its GPUs.
+/// `tracecast record`: runs a program and records its GPU activity.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -25,7 +25,7 @@ struct Options {
   std::vector<std::string> command;
 };
 
-/// What is missing for a recording, in a sentence; "" when nothing is.
+/// A sentence about what is missing for a recording; "" if recording is possible.
 std::string missing_for_recording(const fs::path& recorder) {
   if (access(recorder.c_str(), R_OK) != 0)
     return "programs cannot be recorded: this build has no libtracecast_inject.so (it needs the CUDA toolkit with "
@@ -36,9 +36,10 @@ std::string missing_for_recording(const fs::path& recorder) {
   return "";
 }
 
-constexpr const char* kOfProcess = ".pid";  // between OUT and a process id: OUT.0 is of an earlier recording, perhaps
+constexpr const char* kOfProcess = ".pid";  // between OUT and a process id; OUT.0 may be from an earlier recording
 
-/// Every process wrote OUT.pid.PID. One alone becomes OUT; several OUT.0, OUT.1 … in the order of their ranks, then pids.
+/// Every process wrote OUT.pid.PID. One alone becomes OUT; several OUT.0, OUT.1 … in the order of their ranks, then
+/// pids.
 std::vector<fs::path> name_traces(const fs::path& out) {
   struct Found {
     int rank;
@@ -83,7 +84,7 @@ Result<ExitCode> record(const Options& options) {
   if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder is not there"});
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);
-  setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // unless the user has one
+  setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // keeps a plugin of the user
   setenv("TRACECAST_TRACE", (out.string() + kOfProcess).c_str(), 1);
   const int status = run_program(options.command);
   const std::vector<fs::path> traces = name_traces(out);

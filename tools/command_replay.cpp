@@ -1,4 +1,4 @@
-/// `tracecast replay`: a recorded step, run in the simulator.
+/// `tracecast replay`: runs a recorded step in the simulator.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -33,7 +33,7 @@ struct Options {
   bool json = false;
 };
 
-/// Time of all streams by what ran, the largest first.
+/// Time of all streams by operation, largest first.
 std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& record) {
   std::map<std::string, Duration> sums;
   for (const StepSpan& span : record.spans) {
@@ -107,7 +107,7 @@ Result<void> write_all(const Options& options, const Replay& replay, const Timel
   return file.commit();
 }
 
-/// One recording as it is; several as ranks that wait for each other.
+/// One recording alone; several as ranks that wait for each other.
 Result<Replay> read_all(const Options& options) {
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
   std::vector<Replay> replays;

@@ -29,7 +29,7 @@ struct Options {
   bool json = false;
 };
 
-/// The compute in question, and how it was found.
+/// The compute budget and its source.
 struct Question {
   double compute = 0;
   std::string how;
@@ -117,7 +117,7 @@ std::string json_answer(const Question& question, const Options& options) {
   return text + "\n}\n";
 }
 
-constexpr std::array<double, 2> kClaimedFlops = {3e24, 3e25};  ///< what the lecture says GPT-4 took, and ten times it
+constexpr std::array<double, 2> kClaimedFlops = {3e24, 3e25};  ///< the lecture's estimate for GPT-4, and ten times that
 
 double devices_of(const MachineClaim& claim) {
   double devices = 0;
@@ -125,7 +125,7 @@ double devices_of(const MachineClaim& claim) {
   return devices;
 }
 
-/// The two tables of the lecture, with what its numbers imply.
+/// The two tables of the lecture, with values derived from its numbers.
 std::string tables(const TextStyle& style) {
   std::string text =
       fmt::format("{:<14} {:>8} {:>8} {:>6} {:>10} {:>10}\n", "model", "N (B)", "D (B)", "D/N", "5.7ND", "6ND");

@@ -83,7 +83,7 @@ RankTimes in_units(const std::vector<std::int64_t>& times, std::int64_t scale) {
   return result;
 }
 
-/// A schedule simulated and ready to draw. `program`: its communication, when a file has said it.
+/// A schedule, simulated and ready to draw. `program`: its communication, if a file specifies it.
 Result<ScheduleView> simulated(const Options& options, const Schedule& schedule, const PipelineTimes& times,
                                const PipelineProgram* program) {
   const BlockingRules rules = rules_of(options);
@@ -104,7 +104,7 @@ Result<ScheduleView> simulated(const Options& options, const Schedule& schedule,
   return view;
 }
 
-/// With the times of the command line.
+/// Uses the times of the command line.
 Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
                              const PipelineProgram* program) {
   const Result<PipelineTimes> times = pipeline_times(schedule, exact);
@@ -120,7 +120,7 @@ Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, c
   });
 }
 
-/// With the times of a scenario; shown are those of one micro-batch through the layers of each rank.
+/// Uses the times of a scenario. Shows those of one micro-batch through the layers of each rank.
 Result<ScheduleView> timed_view(const Options& options, const TimedSchedule& timed, const std::string& scenario) {
   return simulated(options, timed.schedule, timed.times, nullptr).map([&](ScheduleView view) {
     const double unit = static_cast<double>(timed.times.scale) * timed.schedule.replicas;
@@ -142,7 +142,7 @@ Result<ScheduleView> timed_view(const Options& options, const TimedSchedule& tim
   });
 }
 
-/// The scenario with another schedule, the number of chunks that goes with it, and another number of micro-batches.
+/// The scenario with another schedule, a matching number of chunks, and another number of micro-batches.
 Scenario with_schedule(Scenario scenario, const Options& options, const std::string& name, int chunks) {
   scenario.parallel.pp_schedule = name;
   scenario.parallel.vpp = chunks;
@@ -154,7 +154,7 @@ Scenario with_schedule(Scenario scenario, const Options& options, const std::str
   return scenario;
 }
 
-/// One whose number of chunks is its own has that, whatever was asked for.
+/// A schedule with a fixed number of chunks keeps it, whatever the request.
 Result<ScheduleView> scenario_view(const Options& options, const Scenario& scenario, const std::string& name) {
   const ScheduleVariant* variant = find_schedule(name);
   const int own = variant ? variant->default_chunks : 1;
@@ -186,7 +186,7 @@ Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
   return views;
 }
 
-/// By name; one that has a number of chunks of its own is compared with that.
+/// By name. A schedule with a fixed number of chunks is compared with that number.
 Result<ScheduleView> named_view(const Options& options, const std::string& name, bool compared) {
   const Result<ExactTimes> exact = parse_times(options.times, options.request.ranks);
   if (!exact) return tl::unexpected(exact.error());

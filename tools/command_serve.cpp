@@ -21,7 +21,7 @@ struct Options {
   int seconds = 0;
 };
 
-/// Becomes tracecast-server, which has the HTTP library that this program starts without.
+/// Replaces this process by tracecast-server, so that only the server links the HTTP library.
 ExitCode serve(const Options& options) {
   std::error_code ignored;
   const std::filesystem::path program =

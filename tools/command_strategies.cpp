@@ -1,4 +1,4 @@
-/// `tracecast strategies`: what each parallel strategy divides and sends, counted in its step graph.
+/// `tracecast strategies`: what each parallel strategy partitions and sends, counted in its step graph.
 #include <memory>
 #include <string>
 #include <vector>

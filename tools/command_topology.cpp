@@ -34,7 +34,7 @@ struct Options {
   bool json = false;
 };
 
-/// The whole machine; of one without an end as many nodes as make its tiers seen: two units of its lowest tier.
+/// The whole machine. A machine without a fixed size gets two units of its lowest tier, enough to show its tiers.
 int usual_ranks(const Cluster& cluster) {
   const std::int64_t gpus = cluster.node.gpus;
   if (cluster.max_nodes > 0) return static_cast<int>(std::min<std::int64_t>(kMostRanks, cluster.max_nodes * gpus));
@@ -84,7 +84,7 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   const Result<Cluster> cluster = sized_cluster(options, notes);
   if (!cluster) return tl::unexpected(cluster.error());
   if (const Result<void> ok = check_hops(options, *cluster); !ok) return tl::unexpected(ok.error());
-  const bool each = options.switches || options.ecmp;  // a hash chooses between switches
+  const bool each = options.switches || options.ecmp;  // the ECMP hash distinguishes individual switches
   const Topology topology(*cluster, each ? FabricDetail::switches : FabricDetail::planes);
   TopologyReport report = describe(topology);
   for (const std::string& note : notes) report.findings.push_back({false, note});

@@ -62,7 +62,7 @@ Result<void> write_pictures(const Options& options, const CsvTable& table, const
   return write_file(options.svg, scatter_svg(rows));
 }
 
-/// The files themselves; of a folder all tables in it, in the order of their names.
+/// The given files, with each folder replaced by its tables in the order of their names.
 std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
   std::vector<fs::path> files;
   std::error_code code;
@@ -82,7 +82,7 @@ std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
   return files;
 }
 
-/// Tables of operators or collectives. Other tables in a folder are not read, and listed.
+/// Tables of operators or collectives. Other tables in a folder are skipped and listed.
 Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
   const bool collectives = options.kernels.empty();
   const std::vector<std::string>& names = collectives ? options.collectives : options.kernels;

@@ -2,8 +2,8 @@
 /// The commands of `tracecast`: one file each, command_<name>.cpp, and one line each in the table of
 /// commands.cpp.
 ///
-/// A command declares its options on a CLI11 subcommand and returns what runs it. It parses, calls sim/, and
-/// prints to standard output; errors are returned, and main() alone turns them into sentences and exit codes.
+/// A command declares its options on a CLI11 subcommand and returns the function that runs it. It parses, calls sim/,
+/// and prints to standard output; errors are returned, and main() alone turns them into sentences and exit codes.
 /// docs/adding.md walks through adding one.
 #pragma once
 
@@ -24,16 +24,16 @@ namespace tracecast::cli {
 /// Stable exit codes, the same for every command.
 enum class ExitCode {
   done = 0,
-  no = 1,         ///< the answer is no: does not fit, comparison out of tolerance
+  no = 1,         ///< negative result: does not fit, comparison out of tolerance
   bad_input = 2,  ///< a wrong option or file; an Error that a command returns
-  missing = 3,    ///< a device or library that is not there
+  missing = 3,    ///< a device or library is missing
 };
 
-/// What a command may know about the place it runs in.
+/// The environment of a command.
 struct Context {
   TextStyle style;             ///< of standard output
   bool show_progress = false;  ///< standard error is a terminal
-  std::string command;         ///< as typed, quoted for a shell: for reports that say how to repeat them
+  std::string command;         ///< as typed, quoted for a shell: reports show it so that they can be reproduced
 };
 
 /// Runs a command whose options have been parsed.

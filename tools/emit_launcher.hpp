@@ -1,5 +1,5 @@
 /// \file
-/// --emit: a layout as a launcher takes it.
+/// --emit: a layout as settings of a launcher.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace tracecast::cli {
 /// megatron, deepspeed, torchtitan, accelerate
 std::vector<std::string> emitted_formats();
 
-/// The text on standard output, what the launcher has no word for on standard error.
+/// Prints the settings to standard output, and those that the launcher cannot express to standard error.
 void print_for_launcher(const std::string& format, const Scenario& scenario);
 
 }  // namespace tracecast::cli

@@ -1,6 +1,6 @@
 /// \file
-/// The outside world as the command line sees it: terminal, environment variables, shipped data, memory used.
-/// The only place that asks for them.
+/// Access to the environment of the command line: terminal, environment variables, shipped data, memory used.
+/// No other file reads them.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -18,10 +18,10 @@ bool stderr_is_terminal();
 
 /// Where scenarios, topologies and profiles are: the directory of TRACECAST_DATA when set, else
 /// share/tracecast beside an installed program, else the source tree that this program was built from.
-/// Errors: TRACECAST_DATA is no such directory; none of the places exists.
+/// Errors: TRACECAST_DATA lacks these folders; none of the candidates exists.
 Result<DataPaths> data_paths();
 
-/// Largest resident set so far of this process, or of one that it has waited for (SimGrid's), MiB.
+/// Peak resident set of this process or of a finished child process (SimGrid's), in MiB.
 double peak_rss_mib();
 
 }  // namespace tracecast::cli

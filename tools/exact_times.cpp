@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDigits = 9;
 
-/// A decimal number as its digits and how many of them come after the point.
+/// A decimal number: its digits, and how many of them follow the point.
 struct Decimal {
   std::int64_t digits = 0;
   std::size_t decimals = 0;

@@ -13,16 +13,16 @@
 
 namespace tracecast::cli {
 
-/// As written: one number, or one per rank separated by commas. Without unit.
+/// As written by the user: one number, or one per rank separated by commas. Without unit.
 struct TimeTexts {
   std::string forward = "1";
   std::string backward_input = "1";
   std::string backward_weight = "1";
   std::string latency = "0";
-  std::string overlapped;  ///< empty: forward and backward one after the other
+  std::string overlapped;  ///< empty: forward and backward run in sequence
 };
 
-/// The same as integers: `scale` of them are one unit.
+/// The same as integers: `scale` ticks are one unit.
 struct ExactTimes {
   std::vector<std::int64_t> forward, backward_input, backward_weight;  ///< one, or one per rank
   std::int64_t latency = 0;
@@ -34,10 +34,11 @@ struct ExactTimes {
 /// them; all 0.
 Result<ExactTimes> parse_times(const TimeTexts& texts, int ranks);
 
-/// One number for all ranks: their mean, rounded up. What schedules that are searched for go by.
+/// One number for all ranks: their mean, rounded up. The search for schedules uses it.
 ScheduleTimes mean_times(const ExactTimes& times);
 
-/// Per stage. Errors: times per rank for a schedule with two copies of the model; numbers too long for exact arithmetic.
+/// Per stage. Errors: times per rank for a schedule with two copies of the model; numbers too long for exact
+/// arithmetic.
 Result<PipelineTimes> pipeline_times(const Schedule& schedule, const ExactTimes& times);
 
 }  // namespace tracecast::cli

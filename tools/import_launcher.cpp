@@ -1,4 +1,4 @@
-/// `tracecast import` of runs: what a launcher is told becomes a scenario.
+/// `tracecast import` of runs: converts launcher settings to a scenario.
 #include <fmt/format.h>
 
 #include "sim/import/launchers/launcher.hpp"

@@ -1,4 +1,4 @@
-/// `tracecast import` of machines: topologies and fabrics in the words of other tools.
+/// `tracecast import` of machines: topologies and fabrics in the formats of other tools.
 #include <filesystem>
 
 #include <fmt/format.h>

@@ -14,7 +14,7 @@
 namespace tracecast::cli {
 namespace {
 
-/// The profile of `options.into` with the measurements of one host in it.
+/// The profile of `options.into` with the measurements of one host added.
 Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, const CollectiveMeasurements& measured) {
   Result<Profile> base = named_profile(options.into);
   if (!base) return tl::unexpected(base.error());

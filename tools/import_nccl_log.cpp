@@ -9,7 +9,7 @@
 namespace tracecast::cli {
 namespace {
 
-/// What NCCL chose, a line for each size; then what it reckoned with.
+/// NCCL's choices, one line per size; then the bandwidths and latencies that NCCL assumed.
 std::string table_of(const NcclLog& log) {
   std::string text = fmt::format("{} collectives begun, {} ranks in the largest communicator\n", log.calls, log.ranks);
   if (!log.choices.empty())

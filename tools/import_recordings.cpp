@@ -20,7 +20,7 @@ std::string found_in(const ImportedTrace& imported, const std::string& file, con
   return text;
 }
 
-/// Beside its place first: a file that is there is whole.
+/// Writes a temporary file and renames it, so that the output is never partial.
 bool save(const Trace& trace, const std::string& path) {
   const std::string partial = path + ".partial";
   std::error_code failed;

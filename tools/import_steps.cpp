@@ -1,4 +1,4 @@
-// Importers of steps as others describe them: Chakra, PyTorch's execution traces, SimAI; and Calculon's inputs.
+// Importers of steps in other formats: Chakra, PyTorch's execution traces, SimAI; and Calculon's inputs.
 
 #include <filesystem>
 

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   const Output output{
       .style = style_of_stdout(), .show_progress = stderr_is_terminal(), .out = to(stdout), .err = to(stderr)};
   const int code = run_command_line(std::vector<std::string>(argv + 1, argv + argc), commands(), output);
-  // A full disk shows only here: an answer that could not be written is not an answer.
+  // A full disk is detected only when the buffer is flushed.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     std::perror("tracecast: standard output");
     return static_cast<int>(ExitCode::bad_input);

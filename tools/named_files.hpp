@@ -1,7 +1,7 @@
 /// \file
-/// What people name on the command line, by path or by the name of what is shipped.
+/// Reads files named on the command line, by path or by the name of a shipped file.
 ///
-/// All return the errors of data_paths, find_file and the file's reader.
+/// Errors: those of data_paths, find_file and the file's reader.
 #pragma once
 
 #include <string>

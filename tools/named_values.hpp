@@ -17,7 +17,7 @@ std::map<std::string, T> values_by_name() {
   return {values.begin(), values.end()};
 }
 
-/// What CLI::IsMember allows.
+/// The names, for CLI::IsMember.
 template <class T>
 std::vector<std::string> names_of(const std::map<std::string, T>& values) {
   std::vector<std::string> names;

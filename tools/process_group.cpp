@@ -9,7 +9,7 @@
 namespace tracecast::cli {
 namespace {
 
-/// As Open MPI's mpirun tells the processes that it starts.
+/// Set by Open MPI's mpirun for the processes that it starts.
 int processes_started() {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   return size == nullptr ? 1 : std::atoi(size);

@@ -9,8 +9,8 @@
 
 namespace tracecast::cli {
 
-/// Null when this process was started alone. MPI lives in a module of its own (tools/mpi), loaded only here: beside the
-/// program in a build tree, in lib/tracecast of an installation.
+/// Null when this process was started alone. MPI is a separate module (tools/mpi) that is loaded only here: from the
+/// folder of the program in a build tree, from lib/tracecast in an installation.
 /// Errors: started by mpirun with others, but built without MPI.
 Result<std::unique_ptr<ProcessGroup>> launched_processes();
 

@@ -1,6 +1,6 @@
 /// \file
-/// A progress bar for whatever takes more than a second: on standard error, only when that is a terminal, and
-/// gone when it is done. Thread-safe: workers may report.
+/// A progress bar for work of more than a second: on standard error, only if that is a terminal, and erased at
+/// the end. Thread-safe: workers may report.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,16 @@
 
 namespace tracecast::cli {
 
-/// A bar for work that knows how far it is. Thread-safe: workers may report.
+/// A bar for work with known progress. Thread-safe: workers may report.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
   using Write = std::function<void(std::string_view)>;
   using Now = std::function<Clock::time_point()>;
 
-  /// `label` says what is going on, e.g. "simulating". Nothing is shown when not `enabled`.
+  /// `label` names the work, e.g. "simulating". Shows nothing unless `enabled`.
   Progress(std::string label, bool enabled);
-  /// For tests: with a clock and a place of its own.
+  /// For tests: with an explicit clock and sink.
   Progress(std::string label, bool enabled, Write write, Now now);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -42,10 +42,10 @@ class Progress {
   std::mutex mutex_;
 };
 
-/// The seconds gone by, for work that cannot say how far it is.
+/// Elapsed seconds, for work without known progress.
 class Busy {
  public:
-  /// `first`: when to appear. `write` is called from a thread of its own.
+  /// `first`: delay before it appears. `write` is called from a separate thread.
   Busy(std::string label, bool enabled);
   Busy(std::string label, bool enabled, Progress::Write write, std::chrono::milliseconds first);
   ~Busy();

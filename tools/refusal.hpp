@@ -1,5 +1,5 @@
 /// \file
-/// Sentences about options that several commands need.
+/// Errors of options that several commands use.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 
 namespace tracecast::cli {
 
-/// `option`'s `value` is not taken: "option = value: message".
+/// The error of an option's value: "option = value: message".
 tl::unexpected<Error> wrong(std::string option, std::string value, std::string message);
 
-/// Makes the folder of --out, with those above it. Errors: something else is there, or it cannot be made.
+/// Creates the folder of --out and its parents. Errors: the path is not a folder, or it cannot be created.
 Result<void> make_folder(const std::filesystem::path& folder);
 
 }  // namespace tracecast::cli

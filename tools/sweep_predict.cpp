@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kTopology = "topology.";
 
-/// The scenario's machine with values of its file replaced.
+/// The scenario's machine with values of its topology file replaced.
 Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data) {
   const Result<std::filesystem::path> file = find_file(scenario.topology, data.topologies, "topology");
   if (!file) return tl::unexpected(file.error());

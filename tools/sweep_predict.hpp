@@ -18,7 +18,7 @@ struct SweepOptions {
   std::string svg;
 };
 
-/// `scenario` and `overrides` as predict has them. Overrides that begin with "topology." are of the machine.
+/// `scenario` and `overrides` as for predict. Overrides that begin with "topology." change the machine.
 Result<Scenario> read_with_topology(const std::string& scenario, const std::vector<std::string>& overrides);
 
 Result<ExitCode> sweep_predict(const SweepOptions& sweep, const std::string& scenario,

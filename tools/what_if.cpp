@@ -66,7 +66,7 @@ bool is_name(const std::string& text) {
   });
 }
 
-/// Whether a value could name a file elsewhere. "400 Gb/s" is a rate.
+/// True if a value could be a path. "400 Gb/s" is a rate, not a path.
 bool may_be_path(const std::string& text) {
   const std::size_t slash = text.find('/');
   if (slash == std::string::npos && text.find('\\') == std::string::npos) return false;
@@ -150,7 +150,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
 
 Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
 
-/// Days, money and energy for the scenario's tokens, or for a month when it names none.
+/// Days, money and energy for the scenario's tokens, or for a month if it has no train_tokens.
 Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput, const DataPaths& data) {
   constexpr double kMonth = 30;
   const double tokens = tokens_to_train(scenario.training);
@@ -227,7 +227,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
   return out;
 }
 
-/// Brackets inside brackets: what is written back recursively must not be deeper than a stack.
+/// Limits the nesting depth, because the JSON is written recursively.
 bool too_deep(const std::string& text) {
   constexpr int kDeepest = 32;
   int depth = 0;
@@ -245,7 +245,7 @@ Json refused(const Error& error) {
   Json sentences = Json::array();
   for (const Diagnostic& each : error.diagnostics) {
     Diagnostic shown = each;
-    // Where the data lie on this machine is nobody's business.
+    // Hide the server's paths.
     if (shown.file != "--set") shown.file = fs::path(shown.file).filename().string();
     sentences.push_back(to_string(shown));
   }

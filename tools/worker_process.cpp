@@ -36,7 +36,7 @@ bool on_the_path(std::string_view name) {
   return false;
 }
 
-/// Ranks are not bound: the machine may be shared. Open MPI refuses root unless it is told.
+/// Ranks are not bound to cores, since the machine may be shared. Open MPI needs --allow-run-as-root for root.
 std::vector<std::string> mpirun(int ranks) {
   std::vector<std::string> command{"mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-n", std::to_string(ranks)};
   if (geteuid() == 0) command.insert(command.begin() + 1, "--allow-run-as-root");
@@ -112,7 +112,7 @@ int run_program(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  // Ctrl-C is for the worker: this process lives on to say what became of it.
+  // Ctrl-C is for the worker: this process keeps running to report the result.
   auto* const previous = std::signal(SIGINT, SIG_IGN);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

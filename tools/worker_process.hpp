@@ -10,32 +10,32 @@
 
 namespace tracecast::cli {
 
-/// Whether this build and this machine can execute steps on CPUs; a sentence that says what is missing otherwise.
+/// Empty if this build and this machine can execute steps on CPUs; else a sentence about what is missing.
 std::string missing_for_workers();
 
-/// Runs the worker with `arguments`: `ranks` processes under mpirun, or 0 for one process without MPI. Its messages go to
-/// standard error. Ctrl-C ends the worker and comes back as its failure.
+/// Runs the worker with `arguments`: `ranks` processes under mpirun, or 0 for one process without MPI. Its messages go
+/// to standard error. Ctrl-C ends the worker and is returned as its failure.
 /// Requires missing_for_workers() to be empty.
 ExitCode run_worker(int ranks, const std::vector<std::string>& arguments);
 
-/// The same for GPUs. That a driver is missing the worker itself finds, and says.
+/// The same for GPUs. The worker itself reports a missing driver.
 std::string missing_for_cuda_workers(int ranks);
 
-/// Runs the worker on GPUs: one process alone, or `ranks` > 1 under mpirun with a folder to meet in. ExitCode::missing where
-/// no GPU can be used.   Requires missing_for_cuda_workers(ranks) to be empty.
+/// Runs the worker on GPUs: one process alone, or `ranks` > 1 under mpirun with a folder for their rendezvous.
+/// ExitCode::missing where no GPU can be used.   Requires missing_for_cuda_workers(ranks) to be empty.
 ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments);
 
-/// Says on standard error what is missing.
+/// Reports on standard error what is missing.
 ExitCode missing(const std::string& sentence);
 
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);
 
-/// Runs a program found on the PATH, with Ctrl-C for it alone. Its exit status; -1 when it could not be started or was
-/// ended by a signal.
+/// Runs a program found on the PATH, with Ctrl-C for it alone. Returns its exit status; -1 if it could not be started
+/// or was ended by a signal.
 int run_program(const std::vector<std::string>& command);
 
-/// Cores that this process may run on.
+/// The number of cores that this process may run on.
 int usable_cores();
 
 }  // namespace tracecast::cli

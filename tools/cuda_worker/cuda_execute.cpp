@@ -20,7 +20,7 @@ namespace {
 
 constexpr ForecastOptions kEveryRank{.unfold = true};
 
-/// Operators of the graph that no GPU can be asked for.
+/// Operators of the graph that cannot run on a GPU.
 Result<void> check_operators(const StepGraph& graph, const Widths& widths) {
   for (const CostedOperator& costed : graph.operators)
     if (const std::string why = cuda::refusal(costed.op, widths); !why.empty()) return fail(why);

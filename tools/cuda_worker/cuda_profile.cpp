@@ -43,7 +43,7 @@ std::string shape_text(const Operator& op) {
   const ElementwiseShape& shape = std::get<ElementwiseShape>(op.shape);
   return fmt::format("{} elements {} bytes", shape.elements, shape.traffic.count);
 }
-/// What a measurement is found by again: everything that makes operators different, and the name that tells kernels apart.
+/// The key of a measurement in the log: everything that distinguishes operators, and the kernel's name.
 std::string label_of(const Operator& op) {
   return fmt::format("{} {} {} {} {}", to_string(op.kind), op.name, to_string(op.pass), to_string(op.precision),
                      shape_text(op));
@@ -97,12 +97,12 @@ class Recorder {
       if (!driver_->masked(each.op)) return {{}, "cuDNN has no kernel with this mask"};
       return {cuda::measure([&] { driver_->run(each.op, stream_); }, stream_, settings()), ""};
     } catch (const cuda::DeviceError& error) {
-      cudaGetLastError();  // what the launch left behind
+      cudaGetLastError();  // clears the error of the launch
       return {{}, error.what()};
     }
   }
 
-  /// A kernel that broke the context takes every later one with it.
+  /// After a kernel broke the context, every later one fails too.
   bool device_is_lost() const { return cudaStreamSynchronize(stream_) != cudaSuccess; }
 
   Measurement time(const CollectiveCall& call) {
@@ -114,7 +114,7 @@ class Recorder {
     return {cuda::measure([&] { world_.run(call, *driver_, stream_); }, stream_, together), ""};
   }
 
-  /// Host time of launches, norms and multiplications mixed; 0: it could not be measured.
+  /// Host time per launch in a mix of norms and GEMMs; 0: not measurable.
   double launch_seconds() {
     try {
       return median_launch();
@@ -124,7 +124,7 @@ class Recorder {
     }
   }
 
-  /// The largest multiplication, a copy and an all-reduce of 256 MiB, alone and beside each other, as a table. All ranks call.
+  /// A table of the largest GEMM, a copy and an all-reduce of 256 MiB, alone and overlapped. All ranks must call it.
   std::string overlap() {
     if (largest_ == nullptr) return "";
     const cuda::StreamWork multiplication{[this](cudaStream_t stream) { driver_->run(largest_->op, stream); }, 0};
@@ -138,7 +138,7 @@ class Recorder {
     table += rows("largest multiplication", multiplication, "copy of 256 MiB", copy);
     try {
       if (world_.none()) world_ = cuda::nccl_world(rendezvous_).value_or(cuda::NcclGroup{});
-    } catch (const cuda::DeviceError& error) {  // alone there is little to see, and no reason to fail
+    } catch (const cuda::DeviceError& error) {  // optional, so not an error
       fmt::print(stderr, "no collective beside a multiplication: {}\n", error.what());
     }
     if (world_.none()) return table;
@@ -196,8 +196,8 @@ class Recorder {
     return largest;
   }
 
-  /// The GPU is under load for a second before anything is timed, and between all samples. A multiplication that cannot be run is
-  /// named when its turn comes.
+  /// Loads the GPU for a second before the first sample and between samples. A GEMM that cannot run is reported when it
+  /// is timed.
   void warm_up() {
     if (largest_ == nullptr) return;
     try {
@@ -233,12 +233,12 @@ class Recorder {
   std::unique_ptr<cuda::Driver> driver_;
   cuda::NcclGroup world_;
   cudaStream_t stream_ = nullptr;
-  const SuiteOperator* largest_ = nullptr;  ///< bf16 multiplication of the suite; nullptr: it has none
+  const SuiteOperator* largest_ = nullptr;  ///< largest bf16 GEMM of the suite; nullptr: the suite has no GEMM
   cuda::Heat heat_;
 };
 
-/// Measures what the log does not have yet. False: time is up. Ranks stay together: rank 0's clock decides for all of
-/// them only when there is one rank, so several ranks have no limit of time.
+/// Measures everything that is missing in the log. False: the time limit was reached. Ranks stay together: rank 0's
+/// clock decides for all of them only when there is one rank, so several ranks have no limit of time.
 bool measure_all(const Suite& suite, Recorder& recorder, MeasurementLog& log, int ranks, bool progress_shown) {
   cli::Progress progress(fmt::format("timing {} operators", suite.operators.size()), progress_shown);
   std::int64_t done = 0;
@@ -255,7 +255,7 @@ bool measure_all(const Suite& suite, Recorder& recorder, MeasurementLog& log, in
   if (ranks == 1) return true;
   for (const CollectiveCall& call : suite.collectives) {
     progress.update(static_cast<double>(done++), total);
-    log.add(label_of(call, ranks), recorder.time(call));  // always: all ranks must do the same
+    log.add(label_of(call, ranks), recorder.time(call));  // unconditional, because all ranks must make the same calls
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// Every operator on the GPU against kernels/reference.hpp, on fresh random data. Outputs are full of NaN first, so that an
-// element that is not written is seen, and have a guard behind them.
+// Every operator on the GPU against kernels/reference.hpp, on fresh random data. Outputs start as NaN, which detects
+// elements that are never written. A guard area behind them detects writes past the end.
 
 #include <algorithm>
 #include <cmath>
@@ -29,10 +29,10 @@ using reference::Doubles;
 
 constexpr std::int64_t kGuard = 64;  // elements behind every output
 constexpr std::uint8_t kGuardByte = 0xC3;
-constexpr double kBf16Tolerance = 1.0 / 64;  // results are rounded to 8 bits, sums of them are of some thousand terms
+constexpr double kBf16Tolerance = 1.0 / 64;  // results have 8 significant bits, sums have some thousand terms
 constexpr double kFp32Tolerance = 1e-4;
 
-/// Random values on the host, as they are on the device.
+/// Random values on the host, equal to those on the device.
 class Data {
  public:
   explicit Data(std::uint64_t seed) : random_(seed, 0, 0) {}
@@ -91,7 +91,7 @@ class Output {
     const DeviceMemory from = sizeof(T) == 4 ? fp32_on_device(values) : bf16_on_device(values);
     TRACECAST_CUDA(cudaMemcpy(memory_.as<void>(), from.as<void>(), bytes(), cudaMemcpyDeviceToDevice));
   }
-  /// Waits for all work. Infinity in the place of a hurt guard.
+  /// Waits for all work. Returns infinity if the guard was overwritten.
   Doubles values() const {
     TRACECAST_CUDA(cudaDeviceSynchronize());
     std::vector<T> copied(static_cast<std::size_t>(count_ + kGuard));
@@ -113,7 +113,7 @@ class Output {
   DeviceMemory memory_;
 };
 
-/// Largest |value - expected| / largest |expected|; infinite for anything that is no number.
+/// Largest |value - expected| / largest |expected|; infinite if a value is NaN.
 double error_of(const Doubles& values, const Doubles& expected) {
   double largest = 1e-30;
   double worst = 0;
@@ -129,7 +129,7 @@ class Verification {
  public:
   explicit Verification(std::uint64_t seed) : data_(seed) {}
 
-  /// `only`: one of the groups, "" for all. Errors: no group is called so.
+  /// `only`: one of the groups, "" for all. Errors: unknown group.
   Result<void> run(const std::string& only) {
     const std::pair<const char*, std::function<void()>> groups[] = {
         {"gemm", [&] { gemms(); }},
@@ -204,7 +204,7 @@ class Verification {
     check(what, c.values(), expected, tolerance);
   }
 
-  /// Operands are quantised on the device; the reference gets what comes back from that.
+  /// Operands are quantised on the device; the reference uses the dequantised values.
   void narrow_gemms() {
     const GemmShape shape{128, 256, 512, 1, false};
     for (const Precision precision : {Precision::fp8, Precision::fp8_block}) {
@@ -221,7 +221,7 @@ class Verification {
     }
   }
 
-  /// Also checks the quantisation and its transposed copy. `values` become what 8 bits hold of them.
+  /// Also checks the quantisation and its transposed copy. `values` are rounded to 8 bits.
   DeviceMemory quantised(std::int64_t rows, std::int64_t width, Doubles& values) {
     const DeviceMemory x = bf16_on_device(values);
     DeviceMemory y(rows * width);
@@ -273,7 +273,7 @@ class Verification {
     const std::string name =
         fmt::format("attention {} x {}, {}/{} heads of {}{}{}", shape.q_len, shape.kv_len, shape.heads, shape.kv_heads,
                     shape.qk_dim, shape.causal ? ", causal" : "", shape.window > 0 ? ", window" : "");
-    // Where cuDNN has no kernel with the mask, what is run is the unmasked one, and that is what must be right.
+    // If cuDNN has no kernel with the mask, the unmasked one runs, so the reference is unmasked too.
     const bool masked = attention_.has_masked_kernel(shape, true) && attention_.has_masked_kernel(shape, false);
     AttentionShape run = shape;
     if (!masked) run.causal = false;
@@ -443,7 +443,7 @@ class Verification {
 
   void embeddings() {
     const Rows shape{50, 136};
-    const std::int64_t words = 20;  // fewer than rows: some are looked up twice
+    const std::int64_t words = 20;  // fewer than rows, so some are looked up twice
     const Doubles table = data_.values(words * shape.width);
     const Doubles d_y = data_.values(shape.rows * shape.width);
     const Doubles before = data_.values(words * shape.width);
@@ -470,12 +470,12 @@ class Verification {
   }
 
   void optimizers() {
-    const std::int64_t count = 1003;  // no multiple of four
+    const std::int64_t count = 1003;  // not a multiple of four
     const Doubles g = data_.values(count);
     const Doubles w = data_.values(count);
     const Doubles m = data_.values(count);
     const Doubles v = data_.positive(count);
-    // A large rate, so that its effect is above the rounding.
+    // A large learning rate, so that its effect exceeds the rounding.
     const AdamSettings settings{.learning_rate = 0.5F, .step = 3};
     const double correction1 = 1 - 0.9 * 0.9 * 0.9;
     const double correction2 = 1 - 0.95 * 0.95 * 0.95;
@@ -523,7 +523,7 @@ class Verification {
     check("zero gradients", weight.values(), Doubles(w.size(), 0.0), 0);
   }
 
-  /// Alone every collective is a copy.
+  /// With one rank every collective is a copy.
   void collectives() {
     const Result<cuda::NcclGroup> world = cuda::nccl_world(cuda::Rendezvous({}, "."));
     const std::int64_t count = 4096;

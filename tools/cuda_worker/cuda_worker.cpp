@@ -24,7 +24,7 @@ int say(const std::string& sentence, cli::ExitCode code, bool speak) {
   return static_cast<int>(code);
 }
 
-/// Rank 0 says what is wrong with the input, since all ranks find the same; a GPU's error is each rank's own.
+/// Only rank 0 reports input errors, since all ranks find the same ones. Every rank reports errors of its GPU.
 int report(const std::function<Result<bool>()>& work, bool speak) {
   try {
     const Result<bool> result = work();

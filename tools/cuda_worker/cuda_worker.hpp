@@ -1,5 +1,5 @@
 /// \file
-/// What a rank on a GPU is told by the command that starts it; the counterpart of tools/worker.
+/// Options that a command passes to its ranks on GPUs; the counterpart of tools/worker.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@
 
 namespace tracecast::worker {
 
-/// Whether the scenario fits: as many GPUs as ranks on this host, and their memory.
+/// Checks that this host has as many GPUs as the scenario has ranks, and enough GPU memory.
 Result<void> check_cuda_execution(const ExecuteOptions& options);
 Result<void> execute_cuda(const ExecuteOptions& options, const cuda::Rendezvous& rendezvous);
 
 struct CudaProfileOptions {
   ProfileOptions common;
-  std::string base;    ///< shipped profile that stands behind the measurements; "": by the name of the GPU
-  double seconds = 0;  ///< end in good order after so long, to go on later; 0: until done
+  std::string base;    ///< shipped profile for everything not measured; "": chosen by the GPU's name
+  double seconds = 0;  ///< time limit; a later run resumes from the log. 0: until done
 };
-/// False: time is up before everything is measured; the profile has what there is, and the log (OUT.measured) goes on from there.
+/// False: the time limit was reached. The profile holds the results so far; the next run resumes from OUT.measured.
 Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous);
 
-/// Checks every operator, or one group of them (`only`), against a reference in double precision on fresh random data. Prints a
-/// Markdown table, of one group its rows; `report`: a file for the table. False: something is wrong.
+/// Checks every operator, or one group of them (`only`), against a reference in double precision on fresh random data.
+/// Prints a Markdown table, or only the rows of one group; `report`: a file for the table. False: a check failed.
 Result<bool> verify_cuda(std::uint64_t seed, const std::string& only, const std::string& report);
 
 }  // namespace tracecast::worker

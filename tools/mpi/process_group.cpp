@@ -1,4 +1,4 @@
-/// The processes that mpirun started, as a search sees them. Loaded by tools/process_group.cpp.
+/// The process group of a search under mpirun. Loaded by tools/process_group.cpp.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-/// MPI ends the whole job when a call of its fails (MPI_ERRORS_ARE_FATAL is its default), so results are not checked.
+/// MPI aborts the whole job if a call fails (MPI_ERRORS_ARE_FATAL is the default), so return codes are not checked.
 class MpiProcessGroup final : public ProcessGroup {
  public:
   MpiProcessGroup() {

@@ -1,9 +1,10 @@
-/// tracecast-server: what `tracecast serve` runs. A program of its own, so that tracecast starts without an HTTP library.
+/// tracecast-server: the program behind `tracecast serve`. It is separate, so that tracecast does not link an HTTP
+/// library.
 ///
-///   tracecast-server HOST PORT WORKERS SECONDS    serves; port 0: any; seconds 0: until it is told to stop
-///   tracecast-server --worker                     answers a request per line (tools/what_if.hpp)
+///   tracecast-server HOST PORT WORKERS SECONDS    serves; port 0: any; seconds 0: until a signal
+///   tracecast-server --worker                     answers one request per line (tools/what_if.hpp)
 ///
-/// It hands out one page and answers two addresses, nothing else: no file of the machine can be asked for.
+/// It serves one page and two API paths. It never serves files of the machine.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -29,14 +30,14 @@ namespace tracecast::serve {
 namespace {
 
 constexpr std::size_t kLargestRequest = std::size_t{64} << 10;
-constexpr std::size_t kConnections = 128;  ///< at once; each has a thread
+constexpr std::size_t kConnections = 128;  ///< concurrent ones; each has a thread
 constexpr int kPatience = 5;               ///< seconds for a client to send, take or ask again
 constexpr const char* kJson = "application/json";
 constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
 
-/// A request that asks for more ends its worker, not the machine.
+/// Limits the memory of a worker, so that a large request ends only its worker.
 void limit_memory() {
-#ifndef TRACECAST_SANITIZED  // their shadow alone is larger
+#ifndef TRACECAST_SANITIZED  // the sanitizers' shadow memory is larger
   const rlimit memory{kWorkerMemory, kWorkerMemory};
   setrlimit(RLIMIT_AS, &memory);
 #endif
@@ -50,7 +51,7 @@ int work() {
     std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
     return 2;
   }
-  if (chdir("/") != 0) return 2;  // names are never files that happen to lie where the server was started
+  if (chdir("/") != 0) return 2;  // so that a name never matches a file in the folder where the server was started
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << cli::answer_what_if(line, *data) << "\n" << std::flush;
   }
@@ -66,7 +67,7 @@ void refuse(httplib::Response& response, int status, const std::string& sentence
   response.set_content(refusal(sentence), kJson);
 }
 
-/// Whether the browser was led here under our own name: another one is somebody else's page that points at this machine.
+/// DNS-rebinding check: the Host header must name this server.
 bool own_name(const std::string& host_and_port, const std::string& own) {
   const std::size_t bracket = host_and_port.find(']');
   const std::size_t colon = host_and_port.rfind(':');
@@ -76,7 +77,7 @@ bool own_name(const std::string& host_and_port, const std::string& own) {
          own == "::";
 }
 
-/// Refuses what must not even be read. True: refused.
+/// Rejects requests by their header, before the body is read. True: rejected.
 bool refused(const httplib::Request& request, httplib::Response& response, const std::string& own) {
   response.set_header("X-Content-Type-Options", "nosniff");
   response.set_header("Cache-Control", "no-store");
@@ -157,7 +158,7 @@ void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
   });
 }
 
-/// Stops the server at Ctrl-C, at a kind signal, or when its time is over. The signals are blocked in all threads.
+/// Stops the server on SIGINT, SIGTERM or at the end of its time limit. The signals are blocked in all threads.
 void stop_when_told(httplib::Server& server, const sigset_t& signals, int seconds) {
   const timespec step{seconds > 0 ? seconds : 3600, 0};
   while (sigtimedwait(&signals, nullptr, &step) < 0) {

@@ -51,7 +51,7 @@ WorkerPool::Worker WorkerPool::start() const {
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  // A group of its own: Ctrl-C in the terminal is for the server.
+  // A separate process group: Ctrl-C in the terminal is for the server.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::vector<char*> words;
   for (const std::string& word : command_) words.push_back(const_cast<char*>(word.c_str()));
@@ -102,7 +102,7 @@ Reply WorkerPool::ask(const std::string& line) {
   const bool mine = freed_.wait_for(lock, limits_.queue, [&] { return !idle_.empty() && waiting_.front() == ticket; });
   std::erase(waiting_, ticket);
   if (!mine) {
-    freed_.notify_all();  // whoever was behind may be the first now
+    freed_.notify_all();  // another waiting request may be first now
     return {Outcome::busy, ""};
   }
   Worker worker = idle_.back();

@@ -1,6 +1,6 @@
 /// \file
-/// Processes that answer what-if requests. A process of its own for each, so that a request that takes too long, eats
-/// memory or meets a mistake of ours ends one worker and not the server; another one takes its place.
+/// Processes that answer what-if requests. A request that takes too long, uses too much memory or crashes ends only its
+/// worker process, not the server; the pool starts a new one.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ struct Reply {
 
 struct Limits {
   std::chrono::milliseconds answer{10'000};
-  std::chrono::milliseconds queue{30'000};  ///< for a free worker
+  std::chrono::milliseconds queue{30'000};  ///< limit of the wait for a free worker
 };
 
 class WorkerPool {
  public:
-  /// Starts `count` times `command`, which reads a request per line and writes an answer per line.
+  /// Starts `count` processes of `command`, which reads one request per line and writes one answer per line.
   WorkerPool(std::vector<std::string> command, int count, Limits limits);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -58,7 +58,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<Worker> idle_;
-  std::deque<std::uint64_t> waiting_;  ///< tickets in the order of asking: who waits longest is served first
+  std::deque<std::uint64_t> waiting_;  ///< tickets in order of arrival: first come, first served
   std::uint64_t next_ticket_ = 0;
 };
 

@@ -1,5 +1,5 @@
 /// \file
-/// What ranks on CPUs and on GPUs read in the same way: their scenario, their suite.
+/// Input that CPU and GPU workers share: scenario and suite.
 #pragma once
 
 #include <string>
@@ -16,18 +16,18 @@ class App;
 
 namespace tracecast::worker {
 
-/// SCENARIO and --set; the options that `execute` has beside them; those of `profile`.
+/// SCENARIO and --set; the further options of `execute`; those of `profile`.
 void add_scenario_options(CLI::App& command, ExecuteOptions& options);
 void add_execute_options(CLI::App& command, ExecuteOptions& options);
 void add_profile_options(CLI::App& command, ProfileOptions& options);
 
 Result<Scenario> load_scenario(const ExecuteOptions& options);
 
-/// The operators of the scenarios, then the suite that was asked for. `largest`: of collectives when the suite has
-/// none of its own.
+/// The operators of the scenarios, then the requested suite. `largest`: largest collective, for a suite without its own
+/// sizes.
 Result<Suite> suite_of(const ProfileOptions& options, Bytes largest);
 
-/// Requires a scenario that was forecast before.
+/// Requires a scenario that has been forecast.
 Widths widths_of(const Scenario& scenario);
 
 }  // namespace tracecast::worker

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The step whose duration is nearest to the lower quartile of all.
+/// The step whose duration is nearest to the lower quartile.
 const Timeline& typical(const std::vector<Timeline>& steps, const Samples& samples) {
   const auto distance = [&](const Timeline& step) {
     return std::abs(seconds(step.step_time) - samples.lower_quartile);

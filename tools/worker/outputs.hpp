@@ -1,5 +1,5 @@
 /// \file
-/// What an executed step leaves behind, on CPUs and on GPUs alike.
+/// Output of an executed step, for CPU and GPU workers.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace tracecast::worker {
 
-/// timeline.json and trace.json of the step nearest to the lower quartile, in the folder that was asked for.
+/// timeline.json and trace.json of the step nearest to the lower quartile, in the folder of --out.
 Result<void> write_steps(const ExecuteOptions& options, const Scenario& scenario, ForecastRun& run,
                          const std::vector<Timeline>& steps);
 

@@ -16,7 +16,7 @@
 #include "tools/commands.hpp"
 #include "tools/worker/inputs.hpp"
 
-// Open MPI keeps memory until the process ends; with sanitizers that is no mistake of ours.
+// Open MPI keeps memory until the process ends; LeakSanitizer must not report it.
 #ifdef TRACECAST_SANITIZED
 extern "C" int __lsan_is_turned_off() { return 1; }
 #endif
@@ -28,15 +28,15 @@ using namespace tracecast::worker;
 
 constexpr std::chrono::milliseconds kFarewell{250};
 
-/// Rank 0 says what is wrong, since all ranks find the same; mpirun hands the exit code on.
+/// Only rank 0 prints errors, since all ranks find the same ones; mpirun passes the exit code on.
 int report(const Result<void>& result, bool speak) {
   if (result) return static_cast<int>(cli::ExitCode::done);
   if (speak) fmt::print(stderr, "{}\n", to_string(result.error()));
   return static_cast<int>(cli::ExitCode::bad_input);
 }
 
-/// Memory that was used once stays with the process. Else the temporary buffers of large collectives would be mapped and
-/// touched anew in one program and not in another, which doubles their time.
+/// Keeps freed memory in the process. Otherwise some programs would map and touch the temporary buffers of large
+/// collectives again each time, which doubles their time.
 void keep_memory() {
   constexpr int kNever = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kNever);
@@ -50,7 +50,7 @@ int under_mpi(const std::function<Result<void>()>& work) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int code = report(work(), rank == 0);
   MPI_Finalize();
-  // On a machine that is kept busy, Open MPI 4.1 may see a rank end before it has seen it say so, and takes that for a failure.
+  // On a busy machine, Open MPI 4.1 may see a rank exit before its final message, and then reports a failure.
   std::this_thread::sleep_for(kFarewell);
   return code;
 }

@@ -1,5 +1,5 @@
 /// \file
-/// What a rank is told by the command that starts it. Every rank reads the same files and comes to the same decisions.
+/// Options that a command passes to its ranks. Every rank reads the same files and makes the same decisions.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct ExecuteOptions {
   int warm_up = 3;
   std::string out;  ///< folder for timeline.json and trace.json; "" prints nothing
 };
-/// Without MPI: errors of the scenario, or that the machine has not the memory.
+/// Runs without MPI. Errors: those of the scenario; too little memory on this machine.
 Result<void> check_execution(const ExecuteOptions& options);
 Result<void> execute(const ExecuteOptions& options);
 

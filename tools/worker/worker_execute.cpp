@@ -16,7 +16,7 @@
 namespace tracecast::worker {
 namespace {
 
-/// The CPU's way, whatever the profile is of: a step graph has no times that execution would need.
+/// Plans without overlap, as on a CPU, for any profile: execution needs no times in the step graph.
 Result<Scenario> load(const ExecuteOptions& options) {
   Result<Scenario> scenario = load_scenario(options);
   if (scenario) scenario->profile.overlap = false;
@@ -62,7 +62,7 @@ std::vector<ExecutedOp> gather_at_root(const std::vector<ExecutedOp>& own, int s
   return theirs;
 }
 
-/// Runs the steps; at rank 0 the timeline of each.
+/// Runs the steps. Returns the timeline of each on rank 0.
 std::vector<Timeline> run_steps(const StepGraph& graph, const ExecuteOptions& options, cpu::Driver& driver) {
   int rank = 0;
   int ranks = 1;

@@ -34,7 +34,7 @@ struct Pass {
   std::vector<std::vector<double>> collectives;
 };
 
-/// Every rank times every operator at the same moment as the others, since cores share caches and memory.
+/// All ranks time each operator simultaneously, since cores share caches and memory.
 class Timer {
  public:
   explicit Timer(const Suite& suite) : suite_(suite) {
@@ -72,7 +72,7 @@ class Timer {
     return all;
   }
 
-  /// Seconds from the moment when the last rank had come to the last end: one value.
+  /// Seconds from the arrival of the last rank to the end of the last rank: one value.
   template <class Work>
   std::vector<double> together(Work work) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -92,7 +92,7 @@ class Timer {
   std::vector<std::unique_ptr<cpu::Driver>> drivers_;
 };
 
-/// Passes on disk, a line each, so that an interrupted recording goes on where it was.
+/// A log of passes, one per line, so that an interrupted recording can resume.
 class PassFile {
  public:
   PassFile(fs::path path, const std::string& key) : path_(std::move(path)), key_(key) {
@@ -130,7 +130,7 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-/// Memory of one rank when as many as there are cores share the machine.
+/// Memory of one rank when there is one rank per core.
 Bytes memory_of_rank(int ranks) {
   return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE) / ranks};
 }
@@ -169,7 +169,7 @@ Result<void> profile(const ProfileOptions& options) {
   }
   MPI_Bcast(&done, 1, MPI_INT, 0, MPI_COMM_WORLD);
   Timer timer(*suite);
-  timer.pass();  // warm: libraries are loaded, pages are there
+  timer.pass();  // warm-up: loads libraries and maps pages
   {
     cli::Progress progress(
         fmt::format("timing {} operators and {} collectives", suite->operators.size(), suite->collectives.size()),
