@@ -17,8 +17,8 @@
 #include "tools/accuracy/errors.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
-#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -44,7 +44,7 @@ Result<ExitCode> fit_published(const Options& options, const DataPaths& data, co
                             .progress = [&](int done, int of) { progress.update(done, of); }};
   const Result<CrossValidation> result = cross_validate(*table, *library, how);
   if (!result) return tl::unexpected(result.error());
-  if (scored(result->plain).empty()) return wrong("--published", options.published, "has no row that can be scored");
+  if (scored(result->plain).empty()) return fail_key("--published", options.published, "has no row that can be scored");
   const std::string page = calibration_page(*table, *result);
   if (!options.out.empty())
     if (const Result<void> written = write_file(options.out, page); !written) return tl::unexpected(written.error());
@@ -104,11 +104,12 @@ Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
   if (!rows) return tl::unexpected(rows.error());
   const std::vector<const RowForecast*> runs = requested(*rows, options.like);
   if (runs.empty() && options.like.empty())
-    return wrong("--like", "", "is required: the id of a run, since every run has a step time");
-  if (runs.empty()) return wrong("--like", options.like, "not an id of a run in the table");
+    return fail_key("--like", "", "is required: the id of a run, since every run has a step time");
+  if (runs.empty()) return fail_key("--like", options.like, "not an id of a run in the table");
   if (!runs.front()->forecast_made())
-    return wrong("--like", options.like, "cannot be forecast: " + runs.front()->skipped);
-  if (runs.size() > 1 && !options.out.empty()) return wrong("--out", options.out, "needs --like: one run of several");
+    return fail_key("--like", options.like, "cannot be forecast: " + runs.front()->skipped);
+  if (runs.size() > 1 && !options.out.empty())
+    return fail_key("--out", options.out, "needs --like: one run of several");
   const std::vector<const RowForecast*> known = scored(*rows);
   ExitCode code = ExitCode::done;
   for (const RowForecast* row : runs) {

@@ -19,7 +19,7 @@
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/named_values.hpp"
-#include "tools/refusal.hpp"
+#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -76,7 +76,8 @@ Result<Cluster> sized_cluster(const Options& options) {
   const std::int64_t world = static_cast<std::int64_t>(ranks - 1) * options.stride + 1;
   const std::int64_t most = cluster->max_nodes > 0 ? static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus
                                                    : std::int64_t{1} << 24;
-  if (world > most) return wrong("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  if (world > most)
+    return fail_key("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   cluster->world_size = static_cast<int>(world);
   cluster->routing = kRoutings.at(options.routing);
   cluster->routing_seed = options.seed.value_or(cluster->routing_seed);
@@ -103,16 +104,17 @@ void add_siblings(const Options& options, Question& question) {
 
 Result<Question> read_question(const Options& options) {
   if (options.seed && options.routing != "ecmp")
-    return wrong("--routing-seed", std::to_string(*options.seed),
-                 "is of hashed routing (allowed: beside --routing ecmp)");
+    return fail_key("--routing-seed", std::to_string(*options.seed),
+                    "is of hashed routing (allowed: beside --routing ecmp)");
   if (options.routing == "ecmp" && options.network == "analytic")
-    return wrong("--routing", "ecmp",
-                 "needs single cables, which the analytic network does not know (allowed: --network fluid, --network "
-                 "simgrid)");
+    return fail_key(
+        "--routing", "ecmp",
+        "needs single cables, which the analytic network does not know (allowed: --network fluid, --network "
+        "simgrid)");
   const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
-  if (!size) return wrong("--bytes", options.bytes, size.error().diagnostics.front().message);
+  if (!size) return fail_key("--bytes", options.bytes, size.error().diagnostics.front().message);
   Question question{*cluster,
                     architecture_of(*cluster),
                     group_of(*cluster, options),
@@ -121,7 +123,7 @@ Result<Question> read_question(const Options& options) {
                     kNetworkNames.at(options.network),
                     {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
-    return wrong("--op", "send_recv", "is between two ranks: --ranks 2");
+    return fail_key("--op", "send_recv", "is between two ranks: --ranks 2");
   const std::string why = unsupported_reason(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
   if (question.network != NetworkKind::analytic) add_siblings(options, question);
@@ -230,7 +232,7 @@ Result<ExitCode> collective(const Options& options, const Context&) {
   const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
   if (!rows) return tl::unexpected(rows.error());
   if (!options.svg.empty() && rows->empty())
-    return wrong("--svg", options.svg, "draws sizes from 1 KiB on: --bytes is smaller");
+    return fail_key("--svg", options.svg, "draws sizes from 1 KiB on: --bytes is smaller");
   if (!options.svg.empty())
     if (const Result<void> ok = write_file(options.svg, picture(*question, *rows)); !ok)
       return tl::unexpected(ok.error());

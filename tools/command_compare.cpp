@@ -35,8 +35,8 @@ Result<ExitCode> run(const Options& options, const Context& context) {
       return tl::unexpected(written.error());
   }
   if (!options.html.empty()) {
-    const PageFacts facts{context.command, "tracecast " + version()};
-    const std::string page = compare_html(*comparison, *forecast, *actual, facts);
+    const PageMetadata metadata{context.command, "tracecast " + version()};
+    const std::string page = compare_html(*comparison, *forecast, *actual, metadata);
     if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
   fmt::print("{}", options.json ? comparison_json(*comparison)

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostRanks = 4'096;  // one file per rank
+constexpr std::int64_t kMaxRanks = 4'096;  // one file per rank
 
 struct Options {
   std::string format;
@@ -68,9 +68,9 @@ std::string summary(const Options& options, const ForecastRun& run, std::uintmax
 Result<ExitCode> run(const Options& options) {
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
-  if (scenario->cluster.world_size > kMostRanks)
+  if (scenario->cluster.world_size > kMaxRanks)
     return fail({options.scenario, 0, "cluster.world_size", std::to_string(scenario->cluster.world_size),
-                 fmt::format("would be as many files (allowed: up to {})", kMostRanks)});
+                 fmt::format("would be as many files (allowed: up to {})", kMaxRanks)});
   const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
   if (!run) return tl::unexpected(run.error());
   const Result<std::uintmax_t> bytes = write_chakra(run->graph, scenario->name, options.out);

@@ -16,8 +16,8 @@
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
-#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -56,8 +56,8 @@ bool concerns_failures(const std::string& key) {
 Result<double> time_option(const std::string& name, const std::string& text) {
   if (text.empty()) return 0.0;
   const Result<double> value = parse_long_time_s(text);
-  if (!value) return wrong(name, text, value.error().diagnostics.front().message);
-  if (*value <= 0) return wrong(name, text, "is not positive");
+  if (!value) return fail_key(name, text, value.error().diagnostics.front().message);
+  if (*value <= 0) return fail_key(name, text, "is not positive");
   return *value;
 }
 
@@ -153,7 +153,7 @@ Result<Sweep> parse_sweep(const std::string& text) {
     begin = end + 1;
   }
   if (sweep.key.empty() || sweep.values.empty())
-    return wrong("--sweep", text, "is not KEY=VALUE,VALUE,… (keys: mtbf checkpoint spares gpus, or any of --set)");
+    return fail_key("--sweep", text, "is not KEY=VALUE,VALUE,… (keys: mtbf checkpoint spares gpus, or any of --set)");
   return sweep;
 }
 
@@ -165,7 +165,7 @@ Result<void> set_gpus(Options& options, const std::string& value) {
   const int block = s.parallel.tp * s.parallel.pp * s.parallel.cp;
   const int gpus = std::atoi(value.c_str());
   if (gpus <= 0 || gpus % block != 0)
-    return wrong("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));
+    return fail_key("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));
   const std::int64_t per_replica = s.training.global_batch_size / (s.cluster.world_size / block);
   options.overrides.push_back(fmt::format("cluster.world_size={}", gpus));
   options.overrides.push_back(fmt::format("parallel.dp={}", gpus / block));
@@ -213,7 +213,7 @@ Result<ExitCode> sweep(const Options& options, const Context& context) {
 Result<ExitCode> goodput(const Options& options, const Context& context) {
   if (!options.sweep.empty()) {
     if (!options.html.empty())
-      return wrong("--html", options.html, "shows one forecast and no --sweep; --out draws that");
+      return fail_key("--html", options.html, "shows one forecast and no --sweep; --out draws that");
     return sweep(options, context);
   }
   Result<GoodputRequest> request = load(options);

@@ -107,7 +107,7 @@ std::string short_number(const std::string& text) {
 }
 
 /// Rewrites CLI11's text about a value outside a range or a set in the style of the file readers.
-std::string in_our_words(const std::string& text) {
+std::string rephrase_cli11(const std::string& text) {
   const auto between = [&](std::string_view before, std::string_view after) {
     const std::size_t begin = text.find(before);
     if (begin == std::string::npos) return std::string();
@@ -146,7 +146,7 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return in_our_words(text) + hint;
+  return rephrase_cli11(text) + hint;
 }
 
 /// One word, quoted for a POSIX shell.
@@ -168,16 +168,14 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
   CLI::App app{std::string(command.summary), std::string(command.name)};
   app.set_help_flag("--help,-h", "this page");
   const Run action = command.add(app);
-  const auto complain = [&](std::string_view text) {
-    output.err(fmt::format("tracecast {}: {}\n", command.name, text));
-  };
+  const auto report = [&](std::string_view text) { output.err(fmt::format("tracecast {}: {}\n", command.name, text)); };
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     output.out(help_page(app, command, output.style));
     return code(ExitCode::done);
   } catch (const CLI::ParseError& error) {
-    complain(sentence(app, error));
+    report(sentence(app, error));
     return code(ExitCode::bad_input);
   }
   const Result<ExitCode> result =

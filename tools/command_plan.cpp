@@ -23,9 +23,9 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_error.hpp"
 #include "tools/process_group.hpp"
 #include "tools/progress.hpp"
-#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -91,7 +91,8 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
 Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
   if (text.empty()) return std::vector<int>{0};
   if (const auto counts = parse_counts(text)) return *counts;
-  return wrong(option, text, fmt::format("is no {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
+  return fail_key(option, text,
+                  fmt::format("is no {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
 }
 
 /// "2T", "15.6T", "300B", "1e12".
@@ -107,28 +108,28 @@ Result<double> parse_tokens(const std::string& text) {
                         : unit == "T" ? 1e12
                                       : 0;
   if (code == std::errc{} && factor > 0 && value * factor >= 1 && value * factor <= 9e18) return value * factor;
-  return wrong("--tokens", text, "is no number of tokens (allowed: 2T, 300B, 15.6e12)");
+  return fail_key("--tokens", text, "is no number of tokens (allowed: 2T, 300B, 15.6e12)");
 }
 
 Result<Objective> parse_objective(const std::string& text) {
   if (const std::optional<Objective> objective = parse_enum<Objective>(text)) return *objective;
-  return wrong("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
+  return fail_key("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
 }
 
 Result<void> restrict_memory(SearchSpace& space, const Options& options) {
   if (!options.sequence_parallel.empty()) space.sequence_parallel.clear();
   for (const std::string& text : options.sequence_parallel) {
     if (text != "on" && text != "off")
-      return wrong("--sequence-parallel", text, "is neither on nor off (allowed: on, off, or on,off)");
+      return fail_key("--sequence-parallel", text, "is neither on nor off (allowed: on, off, or on,off)");
     space.sequence_parallel.push_back(static_cast<char>(text == "on"));
   }
   if (!options.offload.empty()) space.offload.clear();
   for (const std::string& text : options.offload) {
     const std::optional<Offload> offload = parse_offload(text);
     if (!offload)
-      return wrong("--offload", text,
-                   "is nothing that can wait on the host (allowed: none, or of optimizer parameters activations, in "
-                   "this order, joined by +)");
+      return fail_key("--offload", text,
+                      "is nothing that can wait on the host (allowed: none, or of optimizer parameters activations, in "
+                      "this order, joined by +)");
     space.offload.push_back(*offload);
   }
   return {};
@@ -148,13 +149,13 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
   take(space.micro_batch_size, options.micro_batch);
   for (const std::string& name : options.schedules)
     if (find_schedule(name) == nullptr)
-      return wrong("--schedule", name, "is no schedule (see tracecast schedule --help)");
+      return fail_key("--schedule", name, "is no schedule (see tracecast schedule --help)");
   take(space.pp_schedule, options.schedules);
   if (Result<void> done = restrict_memory(space, options); !done || options.recompute.empty()) return done;
   space.recompute.clear();
   for (const std::string& name : options.recompute) {
     const std::optional<Recompute> found = parse_enum<Recompute>(name);
-    if (!found) return wrong("--recompute", name, fmt::format("is unknown (allowed: {})", all_names<Recompute>()));
+    if (!found) return fail_key("--recompute", name, fmt::format("is unknown (allowed: {})", all_names<Recompute>()));
     space.recompute.push_back(*found);
   }
   return {};
@@ -267,7 +268,8 @@ Result<Request> load(const Options& options) {
   if (request.target.tokens <= 0)
     request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
   if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
-    return wrong("--tokens", "", "is needed for --days and --budget, since the scenario has no training.train_tokens");
+    return fail_key("--tokens", "",
+                    "is needed for --days and --budget, since the scenario has no training.train_tokens");
   for (const MachineChoice& machine : request.machines) {
     SearchSpace space = default_space(machine.scenario, machine.gpus);
     if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
@@ -340,7 +342,8 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
     }
     outcomes.push_back({machine, std::move(result)});
   }
-  if (const std::string failure = evaluators->failure(); !failure.empty()) return wrong("--out", options.out, failure);
+  if (const std::string failure = evaluators->failure(); !failure.empty())
+    return fail_key("--out", options.out, failure);
   PlanReport report;
   report.scenario = request.machines.front().scenario.name;
   report.economics = request.economics.name;

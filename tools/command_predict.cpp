@@ -26,8 +26,8 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_values.hpp"
+#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
-#include "tools/refusal.hpp"
 #include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
@@ -132,8 +132,8 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
       return tl::unexpected(written.error());
   }
   if (!options.html.empty()) {
-    const PageFacts facts{context.command, "tracecast " + version()};
-    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, facts)); !written)
+    const PageMetadata metadata{context.command, "tracecast " + version()};
+    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, metadata)); !written)
       return tl::unexpected(written.error());
   }
   if (!options.emit.empty()) {

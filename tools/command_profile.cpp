@@ -101,7 +101,7 @@ std::string summary(const Profile& profile, const std::string& path) {
 }
 
 std::string summary(const MeasuredProfile& measured, const std::string& path) {
-  constexpr std::size_t kMostNames = 8;
+  constexpr std::size_t kMaxNames = 8;
   const double share = seconds(measured.matched_time) / seconds(measured.time);
   std::string text = fmt::format(
       "{} of {} kernels of {} step{} matched, {:.1f} % of their time: {} operators measured\n", measured.matched,
@@ -110,7 +110,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
     text += fmt::format("{} of {} collectives matched, {} of them across hosts and left to the network model\n",
                         measured.collectives_matched, measured.collectives, measured.collectives_across_hosts);
   if (!measured.unmatched.empty()) text += "not matched, the longest first:\n";
-  for (std::size_t i = 0; i < std::min(kMostNames, measured.unmatched.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMaxNames, measured.unmatched.size()); ++i)
     text += fmt::format("  {:>10}  {}\n", to_text(measured.unmatched[i].second), measured.unmatched[i].first);
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }

@@ -13,9 +13,9 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
-#include "sim/io/whole_file.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_list.hpp"
 #include "tracer/import/recordings.hpp"
@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& rec
 }
 
 std::string page(const Replay& replay, const Timeline& timeline, const StepRecord& record, const TextStyle& style) {
-  constexpr std::size_t kMostNames = 12;
+  constexpr std::size_t kMaxNames = 12;
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
   std::string text = record.scenario + "\n";
   text += paragraph("  ",
@@ -69,7 +69,7 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
   }
   text += '\n' + heading("What ran longest, all streams together", style);
   const auto names = time_by_name(record);
-  for (std::size_t i = 0; i < std::min(kMostNames, names.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
     text += fmt::format("  {:>10}  {:>5.1f} %  {}\n", to_text(names[i].second),
                         100 * seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time)), names[i].first);
   return text;
@@ -101,7 +101,7 @@ Result<void> write_all(const Options& options, const Replay& replay, const Timel
     const std::int32_t number = replay.graph.ranks[i].representative;
     ranks.push_back({number, static_cast<std::int32_t>(i), fmt::format("rank {}", number), Bytes{}});
   }
-  WholeFile file(folder / "trace.json");
+  AtomicFile file(folder / "trace.json");
   write_trace(replay.graph, timeline, ranks, record.scenario,
               [&file](std::string_view piece) { return file.write(piece); });
   return file.commit();

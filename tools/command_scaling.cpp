@@ -11,7 +11,7 @@
 #include "sim/report/text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
-#include "tools/refusal.hpp"
+#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -46,7 +46,8 @@ Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
   auto peak = profile->peak_flops.find(Precision::bf16);
   if (peak == profile->peak_flops.end()) peak = profile->peak_flops.find(Precision::fp16);
   if (peak == profile->peak_flops.end()) peak = profile->peak_flops.begin();
-  if (peak == profile->peak_flops.end()) return wrong("--topology", options.topology, "has a GPU without a peak rate");
+  if (peak == profile->peak_flops.end())
+    return fail_key("--topology", options.topology, "has a GPU without a peak rate");
   return std::vector<DeviceGroup>{{profile->name, static_cast<double>(options.gpus), peak->second}};
 }
 
@@ -65,7 +66,7 @@ Result<Question> read_question(const Options& options) {
   }
   question.optimal = compute_optimal(question.compute);
   if (options.topology.empty()) return question;
-  if (options.gpus == 0) return wrong("--topology", options.topology, "needs --gpus");
+  if (options.gpus == 0) return fail_key("--topology", options.topology, "needs --gpus");
   if ((options.days > 0) == (options.utilisation > 0)) return fail("a machine needs --days or --utilisation");
   Result<std::vector<DeviceGroup>> devices = read_devices(options);
   if (!devices) return tl::unexpected(devices.error());
@@ -186,10 +187,10 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
 
 Run add_scaling(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  constexpr double kMost = 1e30;
-  app.add_option("--parameters", options->parameters, "of the model, e.g. 175e9")->check(CLI::Range(1.0, kMost));
-  app.add_option("--tokens", options->tokens, "of the training, e.g. 300e9")->check(CLI::Range(1.0, kMost));
-  app.add_option("--flops", options->flops, "compute, in place of both")->check(CLI::Range(1.0, kMost));
+  constexpr double kMaxBudget = 1e30;
+  app.add_option("--parameters", options->parameters, "of the model, e.g. 175e9")->check(CLI::Range(1.0, kMaxBudget));
+  app.add_option("--tokens", options->tokens, "of the training, e.g. 300e9")->check(CLI::Range(1.0, kMaxBudget));
+  app.add_option("--flops", options->flops, "compute, in place of both")->check(CLI::Range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "compute from parameters and tokens")
       ->check(CLI::IsMember({"6nd", "5.7nd"}))
       ->capture_default_str();

@@ -15,13 +15,13 @@
 #include "sim/report/topology_report.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
-#include "tools/refusal.hpp"
+#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
-constexpr int kMostInNode = 4096;
+constexpr int kMaxRanks = 1 << 20;
+constexpr int kMaxInNode = 4096;
 
 struct Options {
   std::string topology;
@@ -37,9 +37,9 @@ struct Options {
 /// The whole machine. A machine without a fixed size gets two units of its lowest tier, enough to show its tiers.
 int usual_ranks(const Cluster& cluster) {
   const std::int64_t gpus = cluster.node.gpus;
-  if (cluster.max_nodes > 0) return static_cast<int>(std::min<std::int64_t>(kMostRanks, cluster.max_nodes * gpus));
+  if (cluster.max_nodes > 0) return static_cast<int>(std::min<std::int64_t>(kMaxRanks, cluster.max_nodes * gpus));
   const int nodes = cluster.tiers.empty() || cluster.tiers.front().nodes == 0 ? 8 : 2 * cluster.tiers.front().nodes;
-  return static_cast<int>(std::min<std::int64_t>(kMostRanks, nodes * gpus));
+  return static_cast<int>(std::min<std::int64_t>(kMaxRanks, nodes * gpus));
 }
 
 Result<Cluster> sized_cluster(const Options& options, std::vector<std::string>& notes) {
@@ -50,18 +50,19 @@ Result<Cluster> sized_cluster(const Options& options, std::vector<std::string>& 
   Result<Cluster> cluster = read_any_topology(*path, &notes);
   if (!cluster) return cluster;
   cluster->world_size = options.ranks > 0 ? options.ranks : usual_ranks(*cluster);
-  if (cluster->node.gpus > kMostInNode || cluster->node.nics > kMostInNode)
-    return wrong("topology", options.topology, fmt::format("has more than {} GPUs or NICs in a node", kMostInNode));
+  if (cluster->node.gpus > kMaxInNode || cluster->node.nics > kMaxInNode)
+    return fail_key("topology", options.topology, fmt::format("has more than {} GPUs or NICs in a node", kMaxInNode));
   const std::int64_t most = static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus;
   if (most > 0 && cluster->world_size > most)
-    return wrong("--ranks", std::to_string(options.ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+    return fail_key("--ranks", std::to_string(options.ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   return cluster;
 }
 
 Result<void> check_hops(const Options& options, const Cluster& cluster) {
   for (const int rank : options.hops)
     if (rank < 0 || rank >= cluster.world_size)
-      return wrong("--hops", std::to_string(rank), fmt::format("ranks are 0 to {} (--ranks)", cluster.world_size - 1));
+      return fail_key("--hops", std::to_string(rank),
+                      fmt::format("ranks are 0 to {} (--ranks)", cluster.world_size - 1));
   return {};
 }
 
@@ -75,7 +76,7 @@ Result<void> write_files(const Options& options, const Topology& topology, const
     if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
   if (options.exported.empty()) return {};
   if (options.exported[0] != "simgrid")
-    return wrong("--export", options.exported[0], "is no format to export topologies to (allowed: simgrid)");
+    return fail_key("--export", options.exported[0], "is no format to export topologies to (allowed: simgrid)");
   return write_file(options.exported[1], to_simgrid(topology));
 }
 
@@ -88,12 +89,12 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   const Topology topology(*cluster, each ? FabricDetail::switches : FabricDetail::planes);
   TopologyReport report = describe(topology);
   for (const std::string& note : notes) report.findings.push_back({false, note});
-  std::optional<TopologyWay> way;
-  if (!options.hops.empty()) way = way_between(topology, options.hops[0], options.hops[1], routing(options));
+  std::optional<TopologyPath> path;
+  if (!options.hops.empty()) path = path_between(topology, options.hops[0], options.hops[1], routing(options));
   if (const Result<void> ok = write_files(options, topology, report); !ok) return tl::unexpected(ok.error());
-  fmt::print("{}", options.json ? to_json(report, way) : to_terminal(report, context.style));
-  if (!options.json && way) fmt::print("\n{}", to_terminal(*way, context.style));
-  return report.wrong() ? ExitCode::no : ExitCode::done;
+  fmt::print("{}", options.json ? to_json(report, path) : to_terminal(report, context.style));
+  if (!options.json && path) fmt::print("\n{}", to_terminal(*path, context.style));
+  return report.has_errors() ? ExitCode::no : ExitCode::done;
 }
 
 }  // namespace
@@ -104,11 +105,11 @@ Run add_topology(CLI::App& app) {
                  "a topology file (ours, or any that import reads), or the name of one that is shipped")
       ->required();
   app.add_option("--ranks", options->ranks, "GPUs of it; default: all, or two units of its lowest tier")
-      ->check(CLI::Range(1, kMostRanks));
+      ->check(CLI::Range(1, kMaxRanks));
   CLI::Option* const hops =
-      app.add_option("--hops", options->hops, "two ranks: the way from one to the other")->expected(2);
+      app.add_option("--hops", options->hops, "two ranks: the path from one to the other")->expected(2);
   app.add_option("--ecmp", options->ecmp,
-                 "with --hops: the one way that a hash with this seed chooses among equal ones")
+                 "with --hops: the one path that a hash with this seed chooses among equal ones")
       ->needs(hops);
   app.add_option("--svg", options->svg, "write the picture to a file");
   app.add_option("--export", options->exported, "write it in another format: simgrid FILE")->expected(2);

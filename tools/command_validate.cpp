@@ -20,8 +20,8 @@
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
-#include "tools/refusal.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -48,14 +48,14 @@ struct Options {
 Result<void> check_column(const CsvTable& table, const std::string& by) {
   if (by.empty() || by == "architecture" || by == "stack" || table.has(by)) return {};
   const std::string meant = nearest_match(by, table.header());
-  return wrong("--by", by, "not a column of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
+  return fail_key("--by", by, "not a column of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
 }
 
 Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows,
                             const Context& context) {
   if (!options.html.empty()) {
-    const PageFacts facts{context.command, "tracecast " + version()};
-    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by, facts)); !written)
+    const PageMetadata metadata{context.command, "tracecast " + version()};
+    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by, metadata)); !written)
       return written;
   }
   if (options.svg.empty()) return {};
@@ -110,7 +110,7 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
     files.push_back(paths[i].string());
   }
   if (files.empty())
-    return wrong(collectives ? "--collectives" : "--kernels", names.front(), "contains no known table");
+    return fail_key(collectives ? "--collectives" : "--kernels", names.front(), "contains no known table");
   fmt::print("{}", options.json       ? samples_json(files, samples)
                    : options.markdown ? samples_markdown(samples, collectives)
                                       : samples_page(samples, collectives, context.style));
@@ -127,12 +127,12 @@ Result<CsvTable> narrowed(CsvTable table, const Options& options) {
     std::vector<std::string> ids;
     for (std::size_t row = 0; row < table.rows(); ++row) ids.push_back(table.text(row, "id"));
     const std::string meant = nearest_match(id, ids);
-    return wrong("--only", id, "not an id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
+    return fail_key("--only", id, "not an id of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
   }
   if (!options.only.empty()) table = table.only("id", options.only);
   for (const std::string& change : options.set) {
     const std::size_t equals = change.find('=');
-    if (equals == std::string::npos || equals == 0) return wrong("--set", change, "expected COLUMN=VALUE");
+    if (equals == std::string::npos || equals == 0) return fail_key("--set", change, "expected COLUMN=VALUE");
     table = table.with(change.substr(0, equals), change.substr(equals + 1));
   }
   return table;

@@ -25,12 +25,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostOverrides = 64;
+constexpr std::size_t kMaxOverrides = 64;
 constexpr int kHistories = 64;  ///< enough for +- 0.1 % of goodput, and quick enough for a slider
 constexpr double kHoursPerDay = 24;
 constexpr double kSecondsPerDay = 86400;
 
-tl::unexpected<Error> wrong(const std::string& key, const std::string& value, const std::string& message) {
+tl::unexpected<Error> fail_key(const std::string& key, const std::string& value, const std::string& message) {
   return fail(Diagnostic{"", 0, key, value, message});
 }
 
@@ -86,12 +86,12 @@ Result<std::vector<std::string>> overrides_of(const Json& request) {
   std::vector<std::string> overrides;
   if (!request.contains("set")) return overrides;
   const Json& set = request["set"];
-  if (!set.is_object()) return wrong("set", set.dump(), "is no object of keys and values");
-  if (set.size() > kMostOverrides)
-    return wrong("set", std::to_string(set.size()), fmt::format("are too many keys (allowed: {})", kMostOverrides));
+  if (!set.is_object()) return fail_key("set", set.dump(), "is no object of keys and values");
+  if (set.size() > kMaxOverrides)
+    return fail_key("set", std::to_string(set.size()), fmt::format("are too many keys (allowed: {})", kMaxOverrides));
   for (const auto& [key, value] : set.items()) {
     if (key.find('=') != std::string::npos || key.find("hf_config") != std::string::npos || has_path(value))
-      return wrong(key, value.dump(), "is not taken from a page (allowed: names of shipped files and values)");
+      return fail_key(key, value.dump(), "is not taken from a page (allowed: names of shipped files and values)");
     overrides.push_back(fmt::format("{}={}", key, value.dump()));
   }
   return overrides;
@@ -99,17 +99,17 @@ Result<std::vector<std::string>> overrides_of(const Json& request) {
 
 Result<std::string> name_at(const Json& request, const char* key) {
   if (!request.contains(key) || !request[key].is_string())
-    return wrong(key, "", "is missing: the name of a shipped file");
+    return fail_key(key, "", "is missing: the name of a shipped file");
   const std::string name = request[key];
-  if (!is_name(name)) return wrong(key, name, "is no name of a shipped file");
+  if (!is_name(name)) return fail_key(key, name, "is no name of a shipped file");
   return name;
 }
 
 Result<double> number_at(const Json& group, const char* key, double low, double high, double otherwise) {
   if (!group.contains(key) || group[key].is_null()) return otherwise;
   if (!group[key].is_number() || !(group[key].get<double>() >= low && group[key].get<double>() <= high))
-    return wrong(std::string("failures.") + key, group[key].dump(),
-                 fmt::format("is no number from {} to {}", low, high));
+    return fail_key(std::string("failures.") + key, group[key].dump(),
+                    fmt::format("is no number from {} to {}", low, high));
   return group[key].get<double>();
 }
 
@@ -117,7 +117,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
                                                   const DataPaths& data) {
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
   const Json& asked = request["failures"];
-  if (!asked.is_object()) return wrong("failures", asked.dump(), "is no object");
+  if (!asked.is_object()) return fail_key("failures", asked.dump(), "is no object");
   const Result<std::string> name = name_at(asked, "model");
   if (!name) return tl::unexpected(name.error());
   const Result<double> days = number_at(asked, "days", 0.01, 3650, 54);
@@ -241,7 +241,7 @@ bool too_deep(const std::string& text) {
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-Json refused(const Error& error) {
+Json error_answer(const Error& error) {
   Json sentences = Json::array();
   for (const Diagnostic& each : error.diagnostics) {
     Diagnostic shown = each;
@@ -255,14 +255,15 @@ Json refused(const Error& error) {
 }  // namespace
 
 std::string answer_what_if(const std::string& request, const DataPaths& data) {
-  if (too_deep(request)) return dump(refused(fail("the request is nested too deeply").value()));
+  if (too_deep(request)) return dump(error_answer(fail("the request is nested too deeply").value()));
   const Json asked = Json::parse(request, nullptr, false);
-  if (!asked.is_object()) return dump(refused(fail("the request is no JSON object").value()));
+  if (!asked.is_object()) return dump(error_answer(fail("the request is no JSON object").value()));
   const std::string what = asked.contains("what") && asked["what"].is_string() ? asked["what"].get<std::string>() : "";
   if (what == "catalog") return dump(catalog(data));
-  if (what != "forecast") return dump(refused(wrong("what", what, "is not known (allowed: catalog forecast)").value()));
+  if (what != "forecast")
+    return dump(error_answer(fail_key("what", what, "is not known (allowed: catalog forecast)").value()));
   const Result<Json> answer = forecast_answer(asked, data);
-  return dump(answer ? *answer : refused(answer.error()));
+  return dump(answer ? *answer : error_answer(answer.error()));
 }
 
 }  // namespace tracecast::cli

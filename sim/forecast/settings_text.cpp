@@ -49,8 +49,8 @@ std::string attention_text(const Scenario& scenario) {
   const std::string kernel = !training.attention_kernel.empty() ? training.attention_kernel
                              : kernels.empty()                  ? "unknown"
                                                                 : kernels.front();
-  const auto asked = scenario.places.find("training.attention_kernel");
-  if (training.attention_kernel.empty() && asked != scenario.places.end() && !asked->second.value.empty())
+  const auto asked = scenario.locations.find("training.attention_kernel");
+  if (training.attention_kernel.empty() && asked != scenario.locations.end() && !asked->second.value.empty())
     return fmt::format("attention: fused, kernel {}; the scenario asks for {}, which is not known on {}", kernel,
                        asked->second.value, scenario.profile.name);
   return fmt::format("attention: fused, kernel {}", kernel);

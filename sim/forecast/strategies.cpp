@@ -69,7 +69,7 @@ constexpr std::array<Strategy, 11> kStrategies{{
 Scenario alone(const Scenario& base, int global_batch) {
   Scenario scenario = base;
   scenario.parallel = Parallel{};
-  scenario.places.clear();
+  scenario.locations.clear();
   scenario.cluster.world_size = 1;
   scenario.training.micro_batch_size = 1;
   scenario.training.global_batch_size = global_batch;

@@ -11,12 +11,12 @@
 namespace tracecast {
 
 /// Limit against decompression bombs: 1 MB of gzip may hold 1 GB of zeros. Recordings of one rank are smaller.
-inline constexpr std::size_t kMostUnpacked = std::size_t{4} << 30;
+inline constexpr std::size_t kMaxUnpacked = std::size_t{4} << 30;
 
 /// Returns `content` unchanged unless it starts with gzip's magic bytes; else all gzip members, unpacked and
 /// concatenated.
 /// Errors: a gzip file that is damaged or cut; more than `most` bytes in it.
-Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most = kMostUnpacked);
+Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most = kMaxUnpacked);
 
 /// The whole file, unpacked. Errors: cannot be read; those of unpacked().
 Result<std::string> read_packed(const std::filesystem::path& path);

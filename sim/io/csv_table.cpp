@@ -123,7 +123,7 @@ CsvTable CsvTable::with(const std::string& column, const std::string& value) con
   return changed;
 }
 
-Diagnostic CsvTable::wrong(std::size_t row, const std::string& column, std::string message) const {
+Diagnostic CsvTable::error_at(std::size_t row, const std::string& column, std::string message) const {
   return {file_, line(row), column, shortened(text(row, column)), std::move(message)};
 }
 

@@ -38,7 +38,7 @@ class CsvTable {
   /// A copy with `value` in every row's `column`. The column is added if the table lacks it.
   CsvTable with(const std::string& column, const std::string& value) const;
   /// A diagnostic at this field, with file and line.
-  Diagnostic wrong(std::size_t row, const std::string& column, std::string message) const;
+  Diagnostic error_at(std::size_t row, const std::string& column, std::string message) const;
 
  private:
   struct Row {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/whole_file.hpp"
+#include "sim/io/atomic_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -69,7 +69,7 @@ Result<fs::path> find_file(const std::string& name, const fs::path& folder, std:
 }
 
 Result<void> write_file(const fs::path& path, std::string_view content) {
-  WholeFile file(path);
+  AtomicFile file(path);
   file.write(content);
   return file.commit();
 }

@@ -56,7 +56,7 @@ class ConfigReader {
     const JsonNode* member = node_->find(key);
     return member != nullptr && member->kind == JsonNode::Kind::array ? member : nullptr;
   }
-  void refuse(const std::string& key, std::string message) { object_.error(key, std::move(message)); }
+  void error(const std::string& key, std::string message) { object_.error(key, std::move(message)); }
 
   void report(const Diagnostic& invalid) {
     constexpr std::string_view kPrefix = "model.";
@@ -83,7 +83,7 @@ Activation gated_activation(ConfigReader& config) {
   const std::string name = config.word("hidden_act");
   if (name.empty() || name == "silu" || name == "swish") return Activation::swiglu;
   if (name.starts_with("gelu")) return Activation::geglu;
-  config.refuse("hidden_act", "is not supported (allowed: silu gelu)");
+  config.error("hidden_act", "is not supported (allowed: silu gelu)");
   return Activation::swiglu;
 }
 
@@ -110,15 +110,13 @@ void read_qwen2(ConfigReader& config, Model& model) {
   read_llama(config, model);
   model.qkv_bias = true;
   model.attention_output_bias = false;
-  if (config.flag("use_sliding_window", false))
-    config.refuse("use_sliding_window", "is not supported (allowed: false)");
+  if (config.flag("use_sliding_window", false)) config.error("use_sliding_window", "is not supported (allowed: false)");
 }
 
 void read_qwen3(ConfigReader& config, Model& model) {
   read_llama(config, model);
   model.qk_norm = true;
-  if (config.flag("use_sliding_window", false))
-    config.refuse("use_sliding_window", "is not supported (allowed: false)");
+  if (config.flag("use_sliding_window", false)) config.error("use_sliding_window", "is not supported (allowed: false)");
 }
 
 /// Baichuan 13B has no max_position_embeddings: it uses ALiBi.
@@ -150,7 +148,7 @@ void read_layer_types(ConfigReader& config, Model& model) {
   for (std::size_t layer = 0; layer < types->items.size(); ++layer) {
     const bool expected = interval != 0 && (layer + 1) % static_cast<std::size_t>(interval) == 0;
     if (is_global(types->items[layer]) == expected) continue;
-    config.refuse("layer_types", "is not supported (allowed: full_attention in every n-th layer)");
+    config.error("layer_types", "is not supported (allowed: full_attention in every n-th layer)");
     return;
   }
   model.global_layer_interval = static_cast<int>(interval);
@@ -171,7 +169,7 @@ void read_qwen_experts(ConfigReader& config, Model& model) {
   config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
   config.read("moe.layer_interval", {"decoder_sparse_step"}, moe.layer_interval);
   const JsonNode* dense = config.list("mlp_only_layers");
-  if (dense != nullptr && !dense->items.empty()) config.refuse("mlp_only_layers", "is not supported (allowed: [])");
+  if (dense != nullptr && !dense->items.empty()) config.error("mlp_only_layers", "is not supported (allowed: [])");
 }
 
 void read_qwen2_moe(ConfigReader& config, Model& model) {
@@ -206,13 +204,13 @@ void read_deepseek_experts(ConfigReader& config, Model& model) {
   int shared = 0;
   config.read("moe.shared_ffn_hidden", {"n_shared_experts"}, shared);
   if (shared < 0 || shared > 1024) {
-    config.refuse("n_shared_experts", "is out of range (allowed: 0 to 1024)");
+    config.error("n_shared_experts", "is out of range (allowed: 0 to 1024)");
   } else {
     moe.shared_ffn_hidden = shared * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
   }
   int interval = 1;
   config.read("moe.layer_interval", {"moe_layer_freq"}, interval);
-  if (interval != 1) config.refuse("moe_layer_freq", "is not supported (allowed: 1)");
+  if (interval != 1) config.error("moe_layer_freq", "is not supported (allowed: 1)");
 }
 
 void read_deepseek(ConfigReader& config, Model& model) {
@@ -314,7 +312,7 @@ std::optional<Model> read_language_model(const JsonNode& node, const std::string
   if (errors.size() > before) return std::nullopt;
   const Family* family = find_family(model_type);
   if (family == nullptr) {
-    config.refuse("model_type", fmt::format("is a family that is not known (allowed: {})", family_names()));
+    config.error("model_type", fmt::format("is a family that is not known (allowed: {})", family_names()));
     return std::nullopt;
   }
   Model model;

@@ -79,7 +79,7 @@ class LogReader {
   }
 
  private:
-  void mistake(std::string key, std::string_view value, std::string message) {
+  void add_error(std::string key, std::string_view value, std::string message) {
     errors_.push_back({file_, line_, std::move(key), std::string(value), std::move(message)});
   }
 
@@ -89,16 +89,17 @@ class LogReader {
     const std::string_view key = trim(fact.substr(0, equals)), value = trim(fact.substr(equals + 1));
     const std::optional<double> number = parse_number<double>(value);
     if (key == "gpus" || key == "gpus_per_node") {
-      if (!number || *number < 1) return mistake(std::string(key), value, "is not a count of at least 1");
-      if (*number > 1e9) return mistake(std::string(key), value, "is out of range (allowed: up to 1000000000)");
+      if (!number || *number < 1) return add_error(std::string(key), value, "is not a count of at least 1");
+      if (*number > 1e9) return add_error(std::string(key), value, "is out of range (allowed: up to 1000000000)");
       (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
       has_gpus_ |= key == "gpus";
     } else if (key == "start" || key == "end") {
       const std::optional<double> date = number ? std::optional(*number * kHour) : date_of(value);
-      if (!date) return mistake(std::string(key), value, "is neither a date (2025-01-31T12:00) nor a number of hours");
+      if (!date)
+        return add_error(std::string(key), value, "is neither a date (2025-01-31T12:00) nor a number of hours");
       (key == "start" ? start_ : end_) = date;
     } else {
-      mistake(std::string(key), value, "is unknown (allowed: gpus gpus_per_node start end)");
+      add_error(std::string(key), value, "is unknown (allowed: gpus gpus_per_node start end)");
     }
   }
 
@@ -116,27 +117,27 @@ class LogReader {
     columns_ = split(line);
     for (const char* needed : {"time", "component"})
       if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
-        mistake("", "", fmt::format("the first line names the columns; '{}' is missing", needed));
+        add_error("", "", fmt::format("the first line names the columns; '{}' is missing", needed));
     for (const std::string& column : columns_)
       if (column != "time" && column != "component" && column != "part" && column != "effect")
-        mistake("", "", fmt::format("unknown column '{}' (allowed: time component part effect)", column));
+        add_error("", "", fmt::format("unknown column '{}' (allowed: time component part effect)", column));
   }
 
   void read_incident(std::string_view line) {
     const std::vector<std::string> cells = split(line);
     if (cells.size() != columns_.size())
-      return mistake("", "", fmt::format("has {} columns, not {}", cells.size(), columns_.size()));
+      return add_error("", "", fmt::format("has {} columns, not {}", cells.size(), columns_.size()));
     std::map<std::string, std::string> cell;
     for (std::size_t i = 0; i < cells.size(); ++i) cell[columns_[i]] = cells[i];
     if (!start_ || !end_) return;  // reported once, at the end
     const std::optional<double> hours = parse_number<double>(cell["time"]);
     const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
-    if (!time) return mistake("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
-    if (*time < *start_ || *time > *end_) return mistake("time", cell["time"], "lies outside of start and end");
+    if (!time) return add_error("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
+    if (*time < *start_ || *time > *end_) return add_error("time", cell["time"], "lies outside of start and end");
     const std::string& effect = cell["effect"];
     if (!effect.empty() && effect != "crash" && effect != "hang")
-      return mistake("effect", effect, "is unknown (allowed: crash hang)");
-    if (cell["component"].empty()) return mistake("component", "", "is empty");
+      return add_error("effect", effect, "is unknown (allowed: crash hang)");
+    if (cell["component"].empty()) return add_error("component", "", "is empty");
     Group& group = groups_[cell["component"]];
     group.incidents.push_back({*time - *start_, cell["part"]});
     group.hangs += effect == "hang" ? 1 : 0;
@@ -144,9 +145,9 @@ class LogReader {
 
   void check_head() {
     line_ = 0;
-    if (!has_gpus_) mistake("gpus", "", "is missing: a line '# gpus = 1024' before the columns");
+    if (!has_gpus_) add_error("gpus", "", "is missing: a line '# gpus = 1024' before the columns");
     if (!start_ || !end_ || *end_ <= *start_)
-      mistake("start", "", "is missing, or not before end: lines '# start = …' and '# end = …' before the columns");
+      add_error("start", "", "is missing, or not before end: lines '# start = …' and '# end = …' before the columns");
   }
 
   void fit() {

@@ -122,7 +122,7 @@ class ObjectReader {
   };
   const JsonNode* lookup(const std::string& key);
   const JsonNode* find(const std::string& key) const;
-  void mistake(std::string key, const JsonNode* node, std::string message);
+  void add_error(std::string key, const JsonNode* node, std::string message);
   bool get_integer(const std::string& key, std::int64_t& value, const Range& range);
   template <class T>
   bool get_quantity(const std::string& key, T& value, Result<T> (*parse)(std::string_view));

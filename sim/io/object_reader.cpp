@@ -43,7 +43,7 @@ std::string suggest_key(const std::string& written, const std::vector<std::strin
 
 ObjectReader::ObjectReader(const JsonNode& node, std::string file, std::string path, std::vector<Diagnostic>& errors)
     : node_(&node), file_(std::move(file)), path_(std::move(path)), errors_(&errors) {
-  if (node.kind != JsonNode::Kind::object) mistake(path_, &node, "is not an object");
+  if (node.kind != JsonNode::Kind::object) add_error(path_, &node, "is not an object");
 }
 
 const JsonNode* ObjectReader::lookup(const std::string& key) {
@@ -56,7 +56,7 @@ const JsonNode* ObjectReader::find(const std::string& key) const {
   return node_->find(renamed == old_names_.end() ? key : renamed->second);
 }
 
-void ObjectReader::mistake(std::string key, const JsonNode* node, std::string message) {
+void ObjectReader::add_error(std::string key, const JsonNode* node, std::string message) {
   Diagnostic diagnostic;
   diagnostic.file = file_;
   diagnostic.line = (node != nullptr ? node : node_)->line;
@@ -73,7 +73,7 @@ void ObjectReader::mistake(std::string key, const JsonNode* node, std::string me
 void ObjectReader::error(const std::string& key, std::string message) {
   // A node that is not an object has been reported already; do not also report its missing keys.
   if (node_->kind != JsonNode::Kind::object) return;
-  mistake(dotted(key), find(key), std::move(message));
+  add_error(dotted(key), find(key), std::move(message));
 }
 
 bool ObjectReader::get(const std::string& key, std::string& value) {
@@ -233,9 +233,9 @@ void ObjectReader::finish() {
   for (const auto& [name, node] : node_->members) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
     const std::string nearest = suggest_key(name, known_);
-    mistake(dotted(shortened(name)), &node,
-            nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
-                            : fmt::format("unknown key (did you mean '{}'?)", nearest));
+    add_error(dotted(shortened(name)), &node,
+              nearest.empty() ? fmt::format("unknown key (allowed: {})", list_of(known_))
+                              : fmt::format("unknown key (did you mean '{}'?)", nearest));
     errors_->back().value.clear();  // the error is in the key
   }
 }

@@ -37,7 +37,7 @@ JsonNode& member(JsonNode& object, const std::string& key) {
   return object.members.back().value;
 }
 
-Diagnostic mistake(std::string key, std::string value, std::string message) {
+Diagnostic error_at(std::string key, std::string value, std::string message) {
   return {"--set", 0, std::move(key), std::move(value), std::move(message)};
 }
 
@@ -45,16 +45,16 @@ Diagnostic mistake(std::string key, std::string value, std::string message) {
 std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    return mistake(shortened(text), "", "is not key=value (for example parallel.tp=8)");
+    return error_at(shortened(text), "", "is not key=value (for example parallel.tp=8)");
   const std::string key = text.substr(0, equals);
   const std::string value = text.substr(equals + 1);
   JsonNode* node = &root;
   for (std::size_t begin = 0; begin <= key.size();) {
     const std::size_t end = std::min(key.find('.', begin), key.size());
-    if (end == begin) return mistake(shortened(key), shortened(value), "has an empty part in its key");
+    if (end == begin) return error_at(shortened(key), shortened(value), "has an empty part in its key");
     if (node->kind != JsonNode::Kind::object)
-      return mistake(shortened(key), shortened(value),
-                     fmt::format("{} = {} is not an object", key.substr(0, begin - 1), node->text()));
+      return error_at(shortened(key), shortened(value),
+                      fmt::format("{} = {} is not an object", key.substr(0, begin - 1), node->text()));
     node = &member(*node, key.substr(begin, end - begin));
     begin = end + 1;
   }

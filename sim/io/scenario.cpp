@@ -4,11 +4,11 @@ namespace tracecast {
 namespace {
 
 /// The location of `key`, else of the nearest enclosing group; nullptr when the scenario was built by hand.
-const KeyPlace* place_of(std::string key, const Scenario& scenario, bool& exact) {
+const KeyLocation* location_of(std::string key, const Scenario& scenario, bool& exact) {
   exact = true;
   while (true) {
-    const auto found = scenario.places.find(key);
-    if (found != scenario.places.end()) return &found->second;
+    const auto found = scenario.locations.find(key);
+    if (found != scenario.locations.end()) return &found->second;
     if (key.empty()) return nullptr;
     exact = false;
     const std::size_t dot = key.rfind('.');
@@ -22,11 +22,11 @@ Error located(Error error, const Scenario& scenario) {
   for (Diagnostic& diagnostic : error.diagnostics) {
     if (!diagnostic.file.empty()) continue;
     bool exact = false;
-    const KeyPlace* place = place_of(diagnostic.key, scenario, exact);
-    if (place == nullptr) continue;
-    diagnostic.file = place->file;
-    diagnostic.line = place->line;
-    if (exact && diagnostic.value.empty()) diagnostic.value = place->value;
+    const KeyLocation* location = location_of(diagnostic.key, scenario, exact);
+    if (location == nullptr) continue;
+    diagnostic.file = location->file;
+    diagnostic.line = location->line;
+    if (exact && diagnostic.value.empty()) diagnostic.value = location->value;
   }
   return error;
 }

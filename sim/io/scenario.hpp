@@ -24,11 +24,11 @@ struct Measured {
 };
 
 /// Source location of a scenario key, so that later errors can still name file and line.
-struct KeyPlace {
+struct KeyLocation {
   std::string file;  ///< the scenario's file, or "--set"
   int line = 0;
   std::string value;  ///< as written
-  bool operator==(const KeyPlace&) const = default;
+  bool operator==(const KeyLocation&) const = default;
 };
 
 struct Scenario {
@@ -46,8 +46,8 @@ struct Scenario {
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
   double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
-  std::vector<std::string> notes;          ///< on how the file was read, for the report
-  std::map<std::string, KeyPlace> places;  ///< by dotted key; "" is the file itself. Empty for scenarios built by hand
+  std::vector<std::string> notes;                ///< on how the file was read, for the report
+  std::map<std::string, KeyLocation> locations;  ///< by dotted key; "": the file itself. Empty if built by hand
 };
 
 /// Adds file, line and value to diagnostics that name a scenario key but no file, for example those of make_plan. A key

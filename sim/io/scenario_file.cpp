@@ -27,7 +27,7 @@ class ScenarioReader {
   ScenarioReader(const JsonDocument& document, const DataPaths& data, std::vector<Diagnostic>& errors)
       : folder_(fs::path(document.file).parent_path()), data_(&data), errors_(&errors) {
     scenario_.name = fs::path(document.file).stem().string();
-    scenario_.places[""] = {document.file, 0, ""};
+    scenario_.locations[""] = {document.file, 0, ""};
     remember_places(document.root, document.file, "");
     ObjectReader root(document.root, document.file, "", errors);
     read(root);
@@ -62,8 +62,8 @@ class ScenarioReader {
     std::string& kernel = scenario_.training.attention_kernel;
     const std::vector<std::string> known = attention_kernels(scenario_.profile);
     if (kernel.empty() || known.empty() || std::find(known.begin(), known.end(), kernel) != known.end()) return;
-    const KeyPlace& place = scenario_.places["training.attention_kernel"];
-    if (on_another_machine() && place.file == scenario_.places[""].file) {
+    const KeyLocation& place = scenario_.locations["training.attention_kernel"];
+    if (on_another_machine() && place.file == scenario_.locations[""].file) {
       kernel.clear();
       return;
     }
@@ -74,8 +74,8 @@ class ScenarioReader {
 
   bool on_another_machine() {
     const auto overridden = [this](const char* key) {
-      const auto place = scenario_.places.find(key);
-      return place != scenario_.places.end() && place->second.file != scenario_.places[""].file;
+      const auto place = scenario_.locations.find(key);
+      return place != scenario_.locations.end() && place->second.file != scenario_.locations[""].file;
     };
     return overridden("cluster.topology") || overridden("cluster.profile");
   }
@@ -240,7 +240,7 @@ class ScenarioReader {
     for (const auto& [name, value] : node.members) {
       const std::string key = path.empty() ? name : path + "." + name;
       const bool overridden = value.line == kOverrideLine;
-      scenario_.places[key] = {overridden ? "--set" : file, overridden ? 0 : value.line, value.text()};
+      scenario_.locations[key] = {overridden ? "--set" : file, overridden ? 0 : value.line, value.text()};
       remember_places(value, file, key);
     }
   }

@@ -96,12 +96,12 @@ std::string painted(const std::string& letters, const TextStyle& style) {
 }
 
 std::string picture(const StepRecord& forecast, const StepRecord& actual, const TextStyle& style) {
-  constexpr std::size_t kMostRanks = 8;
+  constexpr std::size_t kMaxRanks = 8;
   const double axis = std::max(seconds(forecast.step_time), seconds(actual.step_time));
   const int width = std::max(20, style.width - 21);
   std::string text = "\n" + heading(fmt::format("Both on one axis of {}", time_text(axis)), style);
   const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
-  for (std::size_t i = 0; i < std::min(kMostRanks, finer.ranks.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMaxRanks, finer.ranks.size()); ++i) {
     const StepRank& rank = finer.ranks[i];
     const auto index = [&rank](const StepRecord& record) {
       return static_cast<std::int32_t>(&rank_for(record, rank) - record.ranks.data());

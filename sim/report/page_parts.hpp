@@ -21,15 +21,15 @@ std::string base64(std::string_view bytes);
 std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
                           std::span<const std::size_t> chosen);
 
-/// Ranks of a record to draw within kMostSpans spans (at least one rank): the first of each pipeline rank, then the
+/// Ranks of a record to draw within kMaxSpans spans (at least one rank): the first of each pipeline rank, then the
 /// rest.
 std::vector<std::size_t> ranks_to_draw(const StepRecord& record);
 
 /// `page` of page_sources.hpp with `json` as its data.
 std::string page_with_data(std::string_view page, std::string json);
 
-/// The report page with `members` ("\"a\":1,\"b\":2") as data, beside kind, title and facts.
-std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
+/// The report page with `members` ("\"a\":1,\"b\":2") as data, beside kind, title and metadata.
+std::string report_page(std::string_view kind, std::string_view title, const PageMetadata& metadata,
                         const std::string& members);
 
 }  // namespace tracecast

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/io/whole_file.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/report/template_runs.hpp"
 
 namespace tracecast {
@@ -313,7 +313,7 @@ Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<c
 Result<void> write_trace_file(const std::filesystem::path& path, const ForecastRun& run, std::span<const int> chosen) {
   const Result<std::vector<TracedRank>> traced = traced_ranks(run, chosen);
   if (!traced) return tl::unexpected(traced.error());
-  WholeFile file(path);
+  AtomicFile file(path);
   write_trace(run.graph, run.timeline, *traced, run.forecast.scenario,
               [&](std::string_view piece) { return file.write(piece); });
   return file.commit();

@@ -88,7 +88,7 @@ std::string sentences(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageFacts& facts) {
+std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageMetadata& metadata) {
   const StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated);
   const std::vector<TracedRank> traced = *traced_ranks(run, {});
   std::vector<std::string> names;
@@ -106,7 +106,7 @@ std::string predict_html(const Scenario& scenario, const ForecastRun& run, const
   return report_page("predict",
                      fmt::format("{} on {} × {}", scenario.model.name,
                                  number(static_cast<double>(run.forecast.ranks), 1), scenario.profile.gpu),
-                     facts, members);
+                     metadata, members);
 }
 
 }  // namespace tracecast

@@ -99,7 +99,7 @@ std::vector<std::size_t> ranks_to_draw(const StepRecord& record) {
   order.insert(order.end(), others.begin(), others.end());
   std::size_t sum = 0;
   std::size_t taken = 0;
-  while (taken < order.size() && (taken == 0 || sum + count[order[taken]] <= kMostSpans)) sum += count[order[taken++]];
+  while (taken < order.size() && (taken == 0 || sum + count[order[taken]] <= kMaxSpans)) sum += count[order[taken++]];
   order.resize(taken);
   std::ranges::sort(order);
   return order;
@@ -131,19 +131,21 @@ std::string page_with_data(std::string_view page, std::string json) {
   return std::string(page).replace(at, kPlace.size(), json);
 }
 
-std::string report_page(std::string_view kind, std::string_view title, const PageFacts& facts,
+std::string report_page(std::string_view kind, std::string_view title, const PageMetadata& metadata,
                         const std::string& members) {
-  return page_with_data(kReportPage,
-                        fmt::format(R"({{"kind":{},"title":{},"command":{},"version":{},{}}})", json_text(kind),
-                                    json_text(title), json_text(facts.command), json_text(facts.version), members));
+  return page_with_data(
+      kReportPage, fmt::format(R"({{"kind":{},"title":{},"command":{},"version":{},{}}})", json_text(kind),
+                               json_text(title), json_text(metadata.command), json_text(metadata.version), members));
 }
 
-std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageFacts& facts) {
+std::string plan_html(const PlanReport& report, const std::string& scenario_json, const PageMetadata& metadata) {
   return report_page("plan", fmt::format("{}: best layouts by {}", report.scenario, to_string(report.plan.objective)),
-                     facts, fmt::format(R"("result":{},"scenario":{})", plan_json(report), json_text(scenario_json)));
+                     metadata,
+                     fmt::format(R"("result":{},"scenario":{})", plan_json(report), json_text(scenario_json)));
 }
 
-std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json, const PageFacts& facts) {
+std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json,
+                         const PageMetadata& metadata) {
   std::string days = "[";
   for (const JobSpan& span : report.sample.spans)
     days += fmt::format(R"({}[{:.0f},{:.0f},"{}"])", days.size() > 1 ? "," : "", seconds(span.begin), seconds(span.end),
@@ -153,20 +155,21 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
   std::ranges::sort(goodputs);
   return report_page(
       "goodput",
-      fmt::format("{}: goodput over {} days", report.scenario, number(seconds(report.spec.horizon) / 86400, 3)), facts,
+      fmt::format("{}: goodput over {} days", report.scenario, number(seconds(report.spec.horizon) / 86400, 3)),
+      metadata,
       fmt::format(R"("result":{},"scenario":{},"history":{},"goodputs":[{:.5f}])", goodput_json(report),
                   json_text(scenario_json), days, fmt::join(goodputs, ",")));
 }
 
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
-                         const PageFacts& facts) {
+                         const PageMetadata& metadata) {
   const auto timeline = [](const StepRecord& record, std::string_view label) {
     return timeline_json(record, label, plain_names(record), ranks_to_draw(record));
   };
   return report_page("compare",
                      fmt::format("{}: {} and {}", comparison.scenario, to_string(comparison.forecast_origin),
                                  to_string(comparison.actual_origin)),
-                     facts,
+                     metadata,
                      fmt::format(R"("result":{},"timelines":[{},{}])", comparison_json(comparison),
                                  timeline(forecast, "forecast"), timeline(actual, "actual")));
 }

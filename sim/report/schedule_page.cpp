@@ -53,10 +53,10 @@ Json data_of(const ScheduleView& view) {
 
 }  // namespace
 
-std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& facts) {
+std::string schedule_page(std::span<const ScheduleView> views, const PageMetadata& metadata) {
   Json data;
-  data["command"] = facts.command;
-  data["version"] = facts.version;
+  data["command"] = metadata.command;
+  data["version"] = metadata.version;
   data["colours"] = {kForwardColour, kBackwardColour, kInputColour, kWeightColour};
   data["views"] = Json::array();
   for (const ScheduleView& view : views) data["views"].push_back(data_of(view));

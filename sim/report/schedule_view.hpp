@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/page_facts.hpp"
+#include "sim/report/page_metadata.hpp"
 #include "sim/report/text.hpp"
 #include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -53,6 +53,6 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
 std::string schedule_svg(std::span<const ScheduleView> views);
 
 /// A standalone HTML document.
-std::string schedule_page(std::span<const ScheduleView> views, const PageFacts& facts);
+std::string schedule_page(std::span<const ScheduleView> views, const PageMetadata& metadata);
 
 }  // namespace tracecast

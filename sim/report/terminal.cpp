@@ -142,7 +142,7 @@ struct Share {
   Colour colour = Colour::green;
 };
 
-std::string spoken(std::string name) {
+std::string humanize(std::string name) {
   std::ranges::replace(name, '_', ' ');
   return name;
 }
@@ -157,7 +157,7 @@ void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s
   double small = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (i < named)
-      rows.push_back({spoken(parts[i].name), parts[i].time_s, true, colour});
+      rows.push_back({humanize(parts[i].name), parts[i].time_s, true, colour});
     else
       small += parts[i].time_s;
   }
@@ -256,10 +256,10 @@ struct MemoryRow {
   MemoryByKind memory;
 };
 
-/// With more than kMostRows of them, adjacent ones share a row, which shows the one with the most memory.
+/// With more than kMaxRows of them, adjacent ones share a row, which shows the one with the most memory.
 std::vector<MemoryRow> memory_rows(const Forecast& f) {
-  constexpr std::size_t kMostRows = 16;
-  const std::size_t together = (f.memory.size() + kMostRows - 1) / kMostRows;
+  constexpr std::size_t kMaxRows = 16;
+  const std::size_t together = (f.memory.size() + kMaxRows - 1) / kMaxRows;
   std::vector<MemoryRow> rows;
   for (std::size_t first = 0; first < f.memory.size();) {
     std::size_t end = std::min(first + together, f.memory.size());

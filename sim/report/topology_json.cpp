@@ -21,25 +21,25 @@ Json parts_json(const std::vector<TopologyPart>& parts, bool links) {
   return list;
 }
 
-Json way_json(const TopologyWay& way) {
+Json path_json(const TopologyPath& path) {
   Json stops = Json::array();
-  for (const TopologyWay::Stop& stop : way.stops)
+  for (const TopologyPath::Stop& stop : path.stops)
     stops.push_back({{"to", stop.vertex},
                      {"bytes_per_second", stop.rate.bytes_per_second},
                      {"share", stop.share},
                      {"latency_us", microseconds(stop.latency)}});
-  return {{"from", way.from},
-          {"to", way.to},
-          {"connected", way.connected},
-          {"switches", way.switches},
-          {"latency_us", microseconds(way.latency)},
-          {"bytes_per_second", way.lone_flow.bytes_per_second},
+  return {{"from", path.from},
+          {"to", path.to},
+          {"connected", path.connected},
+          {"switches", path.switches},
+          {"latency_us", microseconds(path.latency)},
+          {"bytes_per_second", path.lone_flow.bytes_per_second},
           {"links", stops}};
 }
 
 }  // namespace
 
-std::string to_json(const TopologyReport& report, const std::optional<TopologyWay>& way) {
+std::string to_json(const TopologyReport& report, const std::optional<TopologyPath>& path) {
   Json distances = Json::array();
   for (const TopologyDistance& d : report.distances)
     distances.push_back({{"switches", d.switches},
@@ -48,7 +48,7 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyWa
                          {"bytes_per_second", d.lone_flow.bytes_per_second}});
   Json findings = Json::array();
   for (const TopologyFinding& finding : report.findings)
-    findings.push_back({{"wrong", finding.wrong}, {"sentence", finding.sentence}});
+    findings.push_back({{"wrong", finding.is_error}, {"sentence", finding.sentence}});
   Json out = {{"topology", report.name},
               {"gpu", report.gpu},
               {"fabric", report.fabric},
@@ -59,7 +59,7 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyWa
               {"distances_from_rank_0", distances},
               {"bisection_bytes_per_second", report.bisection.bytes_per_second},
               {"findings", findings}};
-  if (way) out["way"] = way_json(*way);
+  if (path) out["way"] = path_json(*path);
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

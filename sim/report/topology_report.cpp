@@ -102,7 +102,7 @@ std::vector<TopologyDistance> distances_of(const Topology& topology, std::vector
     ++distance.ranks;
   }
   if (apart >= 0)
-    findings.push_back({true, fmt::format("ranks 0 and {} are not connected: there is no way between {} and {}", apart,
+    findings.push_back({true, fmt::format("ranks 0 and {} are not connected: there is no path between {} and {}", apart,
                                           topology.name(topology.gpu(0)), topology.name(topology.gpu(apart)))});
   std::vector<TopologyDistance> distances;
   for (const auto& [switches, distance] : by_switches) distances.push_back(distance);
@@ -120,8 +120,8 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-bool TopologyReport::wrong() const {
-  return std::any_of(findings.begin(), findings.end(), [](const TopologyFinding& finding) { return finding.wrong; });
+bool TopologyReport::has_errors() const {
+  return std::any_of(findings.begin(), findings.end(), [](const TopologyFinding& finding) { return finding.is_error; });
 }
 
 TopologyReport describe(const Topology& topology) {
@@ -140,21 +140,21 @@ TopologyReport describe(const Topology& topology) {
   return report;
 }
 
-TopologyWay way_between(const Topology& topology, int from, int to, RoutingOptions options) {
+TopologyPath path_between(const Topology& topology, int from, int to, RoutingOptions options) {
   const FlowRoute route = Routing(topology, options).route(from, to);
-  TopologyWay way{from, to, route.connected, route.switches, route.latency, bottleneck(topology, route), {}};
+  TopologyPath path{from, to, route.connected, route.switches, route.latency, bottleneck(topology, route), {}};
   for (const LinkLoad& load : route.loads) {
     const TopologyLink link = topology.link(load.link);
     const double share = static_cast<double>(load.weight) / static_cast<double>(kWholeFlow);
-    way.stops.push_back({topology.name(link.to), link.capacity, share, link.latency});
+    path.stops.push_back({topology.name(link.to), link.capacity, share, link.latency});
   }
-  return way;
+  return path;
 }
 
 namespace {
 
-void doubt(std::vector<TopologyFinding>& findings, bool wrong, std::string sentence) {
-  findings.push_back({wrong, std::move(sentence)});
+void add_finding(std::vector<TopologyFinding>& findings, bool is_error, std::string sentence) {
+  findings.push_back({is_error, std::move(sentence)});
 }
 
 /// NVLink 5 has 900 GB/s; the fastest NICs on the market have 800 Gb/s.
@@ -163,24 +163,26 @@ constexpr std::int64_t kFastestNic = 200'000'000'000;
 
 void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
   if (node.nics > 0 && node.nic_rate > node.pcie)
-    doubt(findings, false,
-          fmt::format("a NIC of {} behind PCIe of {}: PCIe sets the rate", to_text(node.nic_rate), to_text(node.pcie)));
+    add_finding(
+        findings, false,
+        fmt::format("a NIC of {} behind PCIe of {}: PCIe sets the rate", to_text(node.nic_rate), to_text(node.pcie)));
   const int per_gpu = node.nics / node.gpus_per_host;
   const Bandwidth beside{node.nic_rate.bytes_per_second * per_gpu};
   if (per_gpu > 1 && beside > node.pcie)
-    doubt(findings, false,
-          fmt::format("{} NICs beside a GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside),
-                      to_text(node.pcie)));
+    add_finding(findings, false,
+                fmt::format("{} NICs beside a GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside),
+                            to_text(node.pcie)));
   if (node.gpu_link.bytes_per_second > kFastestGpuLink)
-    doubt(
+    add_finding(
         findings, true,
         fmt::format("no GPU has links of {} in one direction (is it a sum of both, or bits?)", to_text(node.gpu_link)));
   if (node.nic_rate.bytes_per_second > kFastestNic)
-    doubt(findings, true,
-          fmt::format("no NIC has {} in one direction (is it the rate of several, or bits?)", to_text(node.nic_rate)));
+    add_finding(
+        findings, true,
+        fmt::format("no NIC has {} in one direction (is it the rate of several, or bits?)", to_text(node.nic_rate)));
   const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
   if (own_link && node.gpus > 1 && node.gpu_link < node.pcie)
-    doubt(
+    add_finding(
         findings, false,
         fmt::format("links between GPUs of {} are slower than PCIe of {}", to_text(node.gpu_link), to_text(node.pcie)));
 }
@@ -190,9 +192,9 @@ void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings)
     const FabricTier& tier = cluster.tiers[i];
     const FabricTier& below = cluster.tiers[i - 1];
     if (tier.nodes > 0 && tier.nodes % below.nodes != 0)
-      doubt(findings, false,
-            fmt::format("a unit of tier '{}' has {} nodes, no multiple of the {} of tier '{}'", tier.name, tier.nodes,
-                        below.nodes, below.name));
+      add_finding(findings, false,
+                  fmt::format("a unit of tier '{}' has {} nodes, no multiple of the {} of tier '{}'", tier.name,
+                              tier.nodes, below.nodes, below.name));
   }
   if (cluster.shape.switch_ports == 0 || cluster.tiers.size() < 2) return;
   const int nics = cluster.node.nics * (cluster.node.gpus / cluster.node.gpus_per_host);
@@ -200,9 +202,9 @@ void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings)
   const double down = static_cast<double>(cluster.tiers[0].nodes) * nics / rails;
   const double ports = down * (1 + 1 / cluster.tiers[0].oversubscription);
   if (ports > cluster.shape.switch_ports + 0.5)
-    doubt(findings, false,
-          fmt::format("a {} needs {:.0f} ports, its switches have {}: it is taken as one larger switch",
-                      cluster.tiers[0].name, ports, cluster.shape.switch_ports));
+    add_finding(findings, false,
+                fmt::format("a {} needs {:.0f} ports, its switches have {}: it is taken as one larger switch",
+                            cluster.tiers[0].name, ports, cluster.shape.switch_ports));
 }
 
 }  // namespace
@@ -213,9 +215,9 @@ std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
   check_tiers(cluster, findings);
   const bool network = cluster.node.nics > 0 && cluster.fabric != FabricKind::none;
   if (!network && cluster.nodes() > 1)
-    doubt(findings, true, fmt::format("{} nodes, and no network between them", cluster.nodes()));
+    add_finding(findings, true, fmt::format("{} nodes, and no network between them", cluster.nodes()));
   if (cluster.max_nodes > 0 && cluster.nodes() > cluster.max_nodes)
-    doubt(findings, true, fmt::format("{} nodes, but the machine has {}", cluster.nodes(), cluster.max_nodes));
+    add_finding(findings, true, fmt::format("{} nodes, but the machine has {}", cluster.nodes(), cluster.max_nodes));
   return findings;
 }
 
@@ -265,19 +267,19 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
     text += fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half\n", to_text(report.bisection),
                         to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)}));
   for (const TopologyFinding& finding : report.findings)
-    text += paragraph(finding.wrong ? "wrong: " : "doubtful: ", finding.sentence, style);
+    text += paragraph(finding.is_error ? "wrong: " : "doubtful: ", finding.sentence, style);
   return text;
 }
 
-std::string to_terminal(const TopologyWay& way, const TextStyle& style) {
-  std::string text = heading(fmt::format("From rank {} to rank {}", way.from, way.to), style) + "\n";
-  if (!way.connected) return text + "  there is no way\n";
-  for (const TopologyWay::Stop& stop : way.stops)
+std::string to_terminal(const TopologyPath& path, const TextStyle& style) {
+  std::string text = heading(fmt::format("From rank {} to rank {}", path.from, path.to), style) + "\n";
+  if (!path.connected) return text + "  there is no path\n";
+  for (const TopologyPath::Stop& stop : path.stops)
     text += fmt::format("  -> {:<26} {:>12} {:>10}{}\n", stop.vertex, to_text(stop.rate),
                         stop.latency.picoseconds == 0 ? "" : to_text(stop.latency),
                         stop.share < 1 ? fmt::format("   {:.3g} of the flow", stop.share) : "");
-  return text + fmt::format("  {} in all, {} switches of the fabric, a lone flow gets {}\n", to_text(way.latency),
-                            way.switches, to_text(way.lone_flow));
+  return text + fmt::format("  {} in all, {} switches of the fabric, a lone flow gets {}\n", to_text(path.latency),
+                            path.switches, to_text(path.lone_flow));
 }
 
 }  // namespace tracecast

@@ -31,7 +31,7 @@ struct TopologyDistance {
 };
 
 /// The path between two ranks, for --hops.
-struct TopologyWay {
+struct TopologyPath {
   struct Stop {
     std::string vertex;
     Bandwidth rate;  ///< of the link to it
@@ -48,7 +48,7 @@ struct TopologyWay {
 };
 
 struct TopologyFinding {
-  bool wrong = false;  ///< false: only a warning
+  bool is_error = false;  ///< false: only a warning
   std::string sentence;
 };
 
@@ -63,7 +63,7 @@ struct TopologyReport {
   std::vector<TopologyDistance> distances;
   Bandwidth bisection;  ///< 0: the cluster has only one GPU
   std::vector<TopologyFinding> findings;
-  bool wrong() const;
+  bool has_errors() const;
 };
 
 /// "75,776".
@@ -71,15 +71,15 @@ std::string grouped(std::int64_t count);
 
 /// Takes time linear in the size of the cluster.
 TopologyReport describe(const Topology& topology);
-TopologyWay way_between(const Topology& topology, int from, int to, RoutingOptions options = {});
+TopologyPath path_between(const Topology& topology, int from, int to, RoutingOptions options = {});
 
 /// Impossible or doubtful numbers of a cluster: NICs faster than PCIe, switches with too few ports, tiers that do not
 /// nest, rates that no product has.
 std::vector<TopologyFinding> check_cluster(const Cluster& cluster);
 
 std::string to_terminal(const TopologyReport& report, const TextStyle& style);
-std::string to_terminal(const TopologyWay& way, const TextStyle& style);
-std::string to_json(const TopologyReport& report, const std::optional<TopologyWay>& way);
+std::string to_terminal(const TopologyPath& path, const TextStyle& style);
+std::string to_json(const TopologyReport& report, const std::optional<TopologyPath>& path);
 
 /// Draws the cluster: one node with its GPUs, switches and NICs, and the fabric above it, tier by tier. Repeated parts
 /// are drawn once with their count. A complete document, readable on light and dark pages.

@@ -17,8 +17,8 @@ constexpr double kWidth = 1000;
 constexpr double kLeft = 150;  // space for the names of the rows
 constexpr double kBox = 34;
 constexpr double kRow = 86;
-constexpr int kMostBoxes = 12;
-constexpr int kMostGpus = 16;
+constexpr int kMaxBoxes = 12;
+constexpr int kMaxGpus = 16;
 
 /// Boxes are light with black text on every page; lines and other text use the page's colours.
 constexpr const char* kStyle =
@@ -96,7 +96,7 @@ class Drawing {
     std::vector<int> planes;
     for (std::size_t i = 0; i < tree.planes().size(); ++i)
       if (tree.planes()[i].tier == tier) planes.push_back(static_cast<int>(i));
-    const int shown = std::min(static_cast<int>(planes.size()), kMostBoxes);
+    const int shown = std::min(static_cast<int>(planes.size()), kMaxBoxes);
     const bool more = static_cast<int>(planes.size()) > shown;
     const double room = kWidth - kLeft - 20 - (more ? 90 : 0);
     const double width = std::min(170.0, room / shown - 8);
@@ -151,7 +151,7 @@ class Drawing {
   }
 
   void draw_dragonfly(const DragonflyFabric& fabric) {
-    const int shown = std::min(fabric.groups(), kMostBoxes);
+    const int shown = std::min(fabric.groups(), kMaxBoxes);
     const double radius = shown > 1 ? 130 : 0;
     const Point middle{kLeft + (kWidth - kLeft - 20) / 2, y_ + radius + kBox};
     std::vector<Point> places;
@@ -224,7 +224,7 @@ class Drawing {
   void draw_first_node(double x, double y, double width) {
     const NodeLayout& layout = topology_.node();
     const NodeSpec& node = topology_.cluster().node;
-    const int gpus = layout.gpus > kMostGpus ? std::min(8, 2 * node.gpus_per_host) : layout.gpus;
+    const int gpus = layout.gpus > kMaxGpus ? std::min(8, 2 * node.gpus_per_host) : layout.gpus;
     const int nics = std::min(layout.nics, layout.gpus > gpus ? 2 * node.nics : layout.nics);
     const bool switches = layout.nvswitches > 0;
     const int rows = (nics > 0 ? 1 : 0) + 2 + (switches || layout.mesh ? 1 : 0);

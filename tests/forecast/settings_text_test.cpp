@@ -45,7 +45,7 @@ TEST_CASE("settings text: attention and its kernel", "[report]") {
   scenario.profile.attention[0].kernel = "cudnn";
   scenario.profile.attention[1].kernel = "fa2";
   CHECK(attention_text(scenario) == "attention: fused, kernel cudnn");
-  scenario.places["training.attention_kernel"].value = "fa3";  // given way to the first
+  scenario.locations["training.attention_kernel"].value = "fa3";  // given way to the first
   CHECK(attention_text(scenario) ==
         "attention: fused, kernel cudnn; the scenario asks for fa3, which is not known on b200");
   scenario.training.attention_kernel = "fa2";

@@ -175,7 +175,7 @@ struct Exercise {
 };
 
 std::vector<Exercise> make_exercises() {
-  constexpr std::size_t kMostUnpacked = std::size_t{16} << 20;
+  constexpr std::size_t kMaxUnpacked = std::size_t{16} << 20;
   std::vector<Exercise> all{
       {"scenario", [](std::string_view, const Workplace& place) { exercise_scenario(place); }},
       {"topology", [](std::string_view, const Workplace& place) { holds(read_topology(place.input)); }},
@@ -184,7 +184,7 @@ std::vector<Exercise> make_exercises() {
       {"overrides", [](std::string_view input, const Workplace&) { exercise_overrides(input); }},
       {"trace", [](std::string_view, const Workplace& place) { exercise_trace(place); }},
       {"gzip",
-       [](std::string_view input, const Workplace&) { holds(unpacked(std::string(input), "input", kMostUnpacked)); }},
+       [](std::string_view input, const Workplace&) { holds(unpacked(std::string(input), "input", kMaxUnpacked)); }},
       {"nccl-log", [](std::string_view input, const Workplace&) { holds(read_nccl_log(input, "input")); }},
       {"nccl-tests",
        [](std::string_view input, const Workplace&) { exercise_measurements(read_nccl_tests(input, "input")); }},

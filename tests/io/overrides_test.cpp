@@ -66,10 +66,10 @@ TEST_CASE("overrides: a mistake in a value says that it came from --set", "[io][
 
 TEST_CASE("scenario: what is found wrong later gets file, line and value of its key", "[io][error]") {
   Scenario scenario;
-  scenario.places = {{"", {"s.json", 0, ""}},
-                     {"parallel", {"s.json", 5, "{2 keys}"}},
-                     {"parallel.tp", {"s.json", 7, "12"}},
-                     {"cluster.world_size", {"--set", 0, "96"}}};
+  scenario.locations = {{"", {"s.json", 0, ""}},
+                        {"parallel", {"s.json", 5, "{2 keys}"}},
+                        {"parallel.tp", {"s.json", 7, "12"}},
+                        {"cluster.world_size", {"--set", 0, "96"}}};
   const auto told = [&scenario](Diagnostic diagnostic) {
     return to_string(located(Error{{std::move(diagnostic)}}, scenario));
   };
@@ -79,6 +79,6 @@ TEST_CASE("scenario: what is found wrong later gets file, line and value of its 
   CHECK(told({"", 0, "parallel.dp", "6", "is too large"}) == "s.json:5: parallel.dp = 6: is too large");
   CHECK(told({"", 0, "training.recompute", "", "is odd"}) == "s.json: training.recompute: is odd");
   CHECK(told({"other.json", 3, "parallel.tp", "", "stays"}) == "other.json:3: parallel.tp: stays");
-  scenario.places.clear();
+  scenario.locations.clear();
   CHECK(told({"", 0, "parallel.tp", "12", "by hand"}) == "parallel.tp = 12: by hand");
 }

@@ -50,8 +50,8 @@ TEST_CASE("scenario: the main job is read as published", "[io]") {
   CHECK(scenario.profile.name == "h100");
   REQUIRE(scenario.measured);
   CHECK(scenario.measured->step_time_s == 6.7211);
-  CHECK(scenario.places.at("parallel.tp").line == 6);
-  CHECK(scenario.places.at("parallel.tp").value == "8");
+  CHECK(scenario.locations.at("parallel.tp").line == 6);
+  CHECK(scenario.locations.at("parallel.tp").value == "8");
 }
 
 TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of the slowest", "[io]") {
@@ -141,7 +141,7 @@ TEST_CASE("scenario: overrides are applied before reading", "[io]") {
   CHECK(scenario.cluster.world_size == 8192);
   CHECK(scenario.training.dtype == Precision::fp8);
   CHECK(scenario.profile.name == "a100");
-  CHECK(scenario.places.at("parallel.dp").file == "--set");
+  CHECK(scenario.locations.at("parallel.dp").file == "--set");
 }
 
 TEST_CASE("scenario: mistakes in overrides and in the file are told together", "[io][error]") {

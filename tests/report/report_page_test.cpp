@@ -151,10 +151,10 @@ TEST_CASE("page: memory begins and ends with what stays, and its peak has the ac
 TEST_CASE("page: of a step too large to draw, every pipeline rank is drawn once first", "[report][page]") {
   StepRecord record;
   for (int r = 0; r < 6; ++r) record.ranks.push_back({.number = r, .multiplicity = 1, .pp_rank = r / 3, .time = {}});
-  const std::size_t each = kMostSpans / 3;
+  const std::size_t each = kMaxSpans / 3;
   for (std::int32_t r = 0; r < 6; ++r) record.spans.insert(record.spans.end(), each, span_of(r));
   CHECK(ranks_to_draw(record) == std::vector<std::size_t>{0, 1, 3});
-  record.spans.assign(2 * kMostSpans, StepSpan{});
+  record.spans.assign(2 * kMaxSpans, StepSpan{});
   CHECK(ranks_to_draw(record) == std::vector<std::size_t>{0});
   for (StepSpan& span : record.spans) span.rank = 1;
   record.spans.front().rank = 0;

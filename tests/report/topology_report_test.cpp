@@ -39,7 +39,7 @@ TEST_CASE("A report counts parts and cables", "[report][network]") {
   CHECK(part(report.links, "NIC - leaf").each == 50_GBps);
   CHECK(part(report.links, "leaf - spine").count == 512);
   CHECK(part(report.links, "leaf - spine").total == Bandwidth{512 * 50'000'000'000});
-  CHECK_FALSE(report.wrong());
+  CHECK_FALSE(report.has_errors());
   std::int64_t ranks = 1;
   for (const TopologyDistance& distance : report.distances) ranks += distance.ranks;
   CHECK(ranks == 512);
@@ -60,7 +60,7 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
   SECTION("bits taken for bytes") {
     cluster.node.nic_rate = 400_GBps;
     CHECK(sentences(cluster).back() == "no NIC has 400 GB/s in one direction (is it the rate of several, or bits?)");
-    CHECK(describe(Topology(cluster)).wrong());
+    CHECK(describe(Topology(cluster)).has_errors());
   }
   SECTION("both directions together") {
     cluster.node.gpu_link = {3'600'000'000'000};
@@ -88,22 +88,22 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
     cluster.tiers = {{"leaf", 0, 1, 0_ns}};
     cluster.node.link = IntraLink::pcie;
     const TopologyReport report = describe(Topology(cluster));
-    CHECK(report.wrong());
+    CHECK(report.has_errors());
     CHECK(report.findings.back().sentence ==
-          "ranks 0 and 9 are not connected: there is no way between node0/gpu0 and node1/gpu1");
+          "ranks 0 and 9 are not connected: there is no path between node0/gpu0 and node1/gpu1");
   }
 }
 
-TEST_CASE("The way between two ranks", "[report][network]") {
+TEST_CASE("The path between two ranks", "[report][network]") {
   Cluster cluster = dgx_h100(8 * 64);
   cluster.node.nic_latency = 1500_ns;
-  const TopologyWay way = way_between(Topology(cluster), 0, 8 * 40);
-  CHECK(way.switches == 3);
-  CHECK(way.latency == 2_us);
-  CHECK(way.lone_flow == 50_GBps);
-  REQUIRE(way.stops.size() == 8);
-  CHECK(way.stops[3].vertex == "spine0.0");
-  CHECK(to_terminal(way, {}).find("-> node40/gpu0") != std::string::npos);
+  const TopologyPath path = path_between(Topology(cluster), 0, 8 * 40);
+  CHECK(path.switches == 3);
+  CHECK(path.latency == 2_us);
+  CHECK(path.lone_flow == 50_GBps);
+  REQUIRE(path.stops.size() == 8);
+  CHECK(path.stops[3].vertex == "spine0.0");
+  CHECK(to_terminal(path, {}).find("-> node40/gpu0") != std::string::npos);
 }
 
 TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]") {
@@ -111,7 +111,7 @@ TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]"
                                  frontier_like(300), torus(60, {5, 4, 3}), dgx_h100(8)}) {
     const Topology topology(cluster);
     const TopologyReport report = describe(topology);
-    const auto json = nlohmann::json::parse(to_json(report, way_between(topology, 0, 1)));
+    const auto json = nlohmann::json::parse(to_json(report, path_between(topology, 0, 1)));
     CHECK(json["ranks"] == cluster.world_size);
     CHECK(json["way"]["connected"] == true);
     CHECK(json["bisection_bytes_per_second"].get<std::int64_t>() > 0);

@@ -135,7 +135,7 @@ MeasuredSample forecast_sample(const MeasuredKernel& measured, const std::string
 std::optional<Diagnostic> missing_kernel(const CsvTable& table, const MeasuredKernel& measured,
                                          const CostsByProfile::Pair& costs) {
   if (measured.kernel.empty() || measured.kernel == costs.kernel) return std::nullopt;
-  return table.wrong(measured.row, "kernel", "unknown attention kernel of the profile");
+  return table.error_at(measured.row, "kernel", "unknown attention kernel of the profile");
 }
 
 /// The networks of the machines in a table, each made once.
@@ -233,7 +233,7 @@ Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, cons
   for (const MeasuredKernel& kernel : *measured) {
     const std::string profile = profile_of_gpu(kernel.gpu);
     CostsByProfile::Pair* costs = costs_by_profile.find(profile, kernel.kernel);
-    if (own_form && costs == nullptr) return fail(table.wrong(kernel.row, "profile", "unknown profile"));
+    if (own_form && costs == nullptr) return fail(table.error_at(kernel.row, "profile", "unknown profile"));
     MeasuredSample sample;
     if (costs == nullptr)
       sample.skipped = "no profile of " + kernel.gpu;
@@ -268,7 +268,7 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
       continue;
     }
     const Machines::Machine& machine = machines.find(curve.topology, curve.ranks);
-    if (own_form && !machine.problem.empty()) return fail(table.wrong(curve.row, machine.column, machine.problem));
+    if (own_form && !machine.problem.empty()) return fail(table.error_at(curve.row, machine.column, machine.problem));
     samples.back().skipped = machine.problem.empty()
                                  ? unsupported_reason(machine.cluster, machine.architecture, curve.call, machine.group)
                                  : machine.column + ": " + machine.problem;

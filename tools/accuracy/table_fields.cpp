@@ -62,7 +62,7 @@ double TableFields::number_or_zero(const char* column) const {
 std::int64_t TableFields::integer_or_zero(const char* column) const { return std::llround(number_or_zero(column)); }
 
 void TableFields::add_error(const char* column, std::string message) {
-  if (!problem_) problem_ = table_->wrong(row_, column, std::move(message));
+  if (!problem_) problem_ = table_->error_at(row_, column, std::move(message));
 }
 
 bool has_all(const CsvTable& table, const std::vector<const char*>& columns) {

@@ -285,9 +285,9 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
 }
 
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
-                            const PageFacts& facts) {
+                            const PageMetadata& metadata) {
   const std::string name = std::filesystem::path(table.file()).stem().string();
-  return report_page("validate", fmt::format("{}: forecast and measured", name), facts,
+  return report_page("validate", fmt::format("{}: forecast and measured", name), metadata,
                      fmt::format(R"("result":{})", validation_json(table, rows, by)));
 }
 

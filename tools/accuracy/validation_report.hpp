@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/io/csv_table.hpp"
-#include "sim/report/page_facts.hpp"
+#include "sim/report/page_metadata.hpp"
 #include "sim/report/text.hpp"
 #include "tools/accuracy/measured_tables.hpp"
 #include "tools/accuracy/row_forecast.hpp"
@@ -26,7 +26,7 @@ std::string validation_json(const CsvTable& table, const std::vector<RowForecast
 std::string scatter_svg(const std::vector<RowForecast>& rows);
 /// A web page: the picture, sorted signed errors, groups and every run.
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
-                            const PageFacts& facts);
+                            const PageMetadata& metadata);
 
 /// Errors of measured operators or collectives by group, for a terminal.
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style);

@@ -29,9 +29,9 @@
 namespace tracecast::serve {
 namespace {
 
-constexpr std::size_t kLargestRequest = std::size_t{64} << 10;
+constexpr std::size_t kMaxRequestBytes = std::size_t{64} << 10;
 constexpr std::size_t kConnections = 128;  ///< concurrent ones; each has a thread
-constexpr int kPatience = 5;               ///< seconds for a client to send, take or ask again
+constexpr int kClientTimeout = 5;          ///< seconds for a client to send, take or ask again
 constexpr const char* kJson = "application/json";
 constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
 
@@ -58,13 +58,13 @@ int work() {
   return 0;
 }
 
-std::string refusal(const std::string& sentence) {
+std::string error_json(const std::string& sentence) {
   return nlohmann::json{{"ok", false}, {"errors", {sentence}}}.dump();
 }
 
-void refuse(httplib::Response& response, int status, const std::string& sentence) {
+void respond_error(httplib::Response& response, int status, const std::string& sentence) {
   response.status = status;
-  response.set_content(refusal(sentence), kJson);
+  response.set_content(error_json(sentence), kJson);
 }
 
 /// DNS-rebinding check: the Host header must name this server.
@@ -78,27 +78,27 @@ bool own_name(const std::string& host_and_port, const std::string& own) {
 }
 
 /// Rejects requests by their header, before the body is read. True: rejected.
-bool refused(const httplib::Request& request, httplib::Response& response, const std::string& own) {
+bool reject(const httplib::Request& request, httplib::Response& response, const std::string& own) {
   response.set_header("X-Content-Type-Options", "nosniff");
   response.set_header("Cache-Control", "no-store");
   response.set_header("Content-Security-Policy",
                       "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
                       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   if (!own_name(request.get_header_value("Host"), own)) {
-    refuse(response, 403, "this page answers under its own name only");
+    respond_error(response, 403, "this page answers under its own name only");
     return true;
   }
   if (request.method == "GET" || request.method == "HEAD") return false;
   if (request.method != "POST") {
-    refuse(response, 405, fmt::format("{}: not answered (allowed: GET POST)", request.method));
+    respond_error(response, 405, fmt::format("{}: not answered (allowed: GET POST)", request.method));
     return true;
   }
   if (request.get_header_value("Content-Type").rfind(kJson, 0) != 0 || request.has_header("Content-Encoding")) {
-    refuse(response, 415, "Content-Type: is not application/json, plain");
+    respond_error(response, 415, "Content-Type: is not application/json, plain");
     return true;
   }
   if (!request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
-    refuse(response, 411, "Content-Length: is missing");
+    respond_error(response, 411, "Content-Length: is missing");
     return true;
   }
   return false;
@@ -110,11 +110,11 @@ void give(httplib::Response& response, const Reply& reply) {
       response.set_content(reply.line, kJson);
       return;
     case Outcome::busy:
-      return refuse(response, 503, "too many requests wait; ask again");
+      return respond_error(response, 503, "too many requests wait; ask again");
     case Outcome::slow:
-      return refuse(response, 503, "the answer takes longer than a page may wait: ask on the command line");
+      return respond_error(response, 503, "the answer takes longer than a page may wait: ask on the command line");
     case Outcome::crashed:
-      return refuse(response, 500, "the simulator stopped: a mistake of ours, or too little memory");
+      return respond_error(response, 500, "the simulator stopped: a mistake of ours, or too little memory");
   }
 }
 
@@ -122,25 +122,26 @@ void explain(const httplib::Request& request, httplib::Response& response) {
   if (!response.body.empty()) return;
   switch (response.status) {
     case 404:
-      return refuse(response, 404, fmt::format("{}: there is nothing at this address", request.path.substr(0, 200)));
+      return respond_error(response, 404,
+                           fmt::format("{}: there is nothing at this address", request.path.substr(0, 200)));
     case 413:
-      return refuse(response, 413, fmt::format("the request is larger than {} bytes", kLargestRequest));
+      return respond_error(response, 413, fmt::format("the request is larger than {} bytes", kMaxRequestBytes));
     default:
-      return refuse(response, response.status, "the request is malformed");
+      return respond_error(response, response.status, "the request is malformed");
   }
 }
 
 void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
-  server.set_payload_max_length(kLargestRequest);
-  server.set_read_timeout(kPatience);
-  server.set_write_timeout(kPatience);
-  server.set_keep_alive_timeout(kPatience);
+  server.set_payload_max_length(kMaxRequestBytes);
+  server.set_read_timeout(kClientTimeout);
+  server.set_write_timeout(kClientTimeout);
+  server.set_keep_alive_timeout(kClientTimeout);
   server.set_keep_alive_max_count(10'000);
   server.set_tcp_nodelay(true);
   server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
   server.set_pre_routing_handler([host](const httplib::Request& request, httplib::Response& response) {
-    return refused(request, response, host) ? httplib::Server::HandlerResponse::Handled
-                                            : httplib::Server::HandlerResponse::Unhandled;
+    return reject(request, response, host) ? httplib::Server::HandlerResponse::Handled
+                                           : httplib::Server::HandlerResponse::Unhandled;
   });
   server.set_error_handler(
       [](const httplib::Request& request, httplib::Response& response) { explain(request, response); });

@@ -1,4 +1,4 @@
-#include "sim/io/whole_file.hpp"
+#include "sim/io/atomic_file.hpp"
 
 #include <system_error>
 #include <utility>
@@ -25,7 +25,7 @@ bool is_special(const fs::path& path) {
 }
 }  // namespace
 
-WholeFile::WholeFile(fs::path path)
+AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)),
       target_(is_special(path_) ? path_ : behind_links(path_)),
       partial_(is_special(path_) ? path_ : fs::path(target_.string() + fmt::format(".{}.partial", ::getpid()))) {
@@ -35,17 +35,17 @@ WholeFile::WholeFile(fs::path path)
   opened_ = stream_.is_open();
 }
 
-WholeFile::~WholeFile() {
+AtomicFile::~AtomicFile() {
   std::error_code ignored;
   if (opened_ && !committed_ && partial_ != target_) fs::remove(partial_, ignored);
 }
 
-bool WholeFile::write(std::string_view piece) {
+bool AtomicFile::write(std::string_view piece) {
   stream_.write(piece.data(), static_cast<std::streamsize>(piece.size()));
   return opened_ && stream_.good();
 }
 
-Result<void> WholeFile::commit() {
+Result<void> AtomicFile::commit() {
   const auto about = [this](std::string message) { return fail({path_.string(), 0, "", "", std::move(message)}); };
   std::error_code code;
   if (!opened_) {

@@ -11,12 +11,12 @@
 
 namespace tracecast {
 
-class WholeFile {
+class AtomicFile {
  public:
-  explicit WholeFile(std::filesystem::path path);
-  ~WholeFile();  ///< without commit() the temporary file is removed
-  WholeFile(const WholeFile&) = delete;
-  WholeFile& operator=(const WholeFile&) = delete;
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();  ///< without commit() the temporary file is removed
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
 
   /// False if this write or an earlier one failed; commit() returns the error.
   bool write(std::string_view piece);

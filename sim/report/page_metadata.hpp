@@ -6,7 +6,7 @@
 
 namespace tracecast {
 
-struct PageFacts {
+struct PageMetadata {
   std::string command;  ///< as typed: "tracecast predict llama3-405b-16k --html report.html"
   std::string version;
 };

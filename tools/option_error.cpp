@@ -1,11 +1,11 @@
-#include "tools/refusal.hpp"
+#include "tools/option_error.hpp"
 
 #include <system_error>
 #include <utility>
 
 namespace tracecast::cli {
 
-tl::unexpected<Error> wrong(std::string option, std::string value, std::string message) {
+tl::unexpected<Error> fail_key(std::string option, std::string value, std::string message) {
   return fail(Diagnostic{"", 0, std::move(option), std::move(value), std::move(message)});
 }
 
@@ -13,7 +13,7 @@ Result<void> make_folder(const std::filesystem::path& folder) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (std::filesystem::is_directory(folder, code)) return {};
-  return wrong("--out", folder.string(), "is no folder and cannot be made one");
+  return fail_key("--out", folder.string(), "is no folder and cannot be made one");
 }
 
 }  // namespace tracecast::cli
