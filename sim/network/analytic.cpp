@@ -88,14 +88,14 @@ class AnalyticNetwork final : public NetworkModel {
     return tuning.*row_of(cost.algorithm).domain_bandwidth;
   }
 
-  /// Bytes whose transfer time is paid on top, until the pipeline is full.
+  /// Bytes whose transfer time is added for filling the pipeline.
   double fill(Bytes size, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
     if (group.nodes > 1) return (tuning.net_mid_size - 1) * bytes(std::min(size, tuning.net_mid_limit));
     return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
   }
 
-  /// GB/s of algbw: no ring sends more than its NICs carry, whatever the factor that was fitted to other groups.
+  /// GB/s of algbw: a ring cannot exceed the rate of its NICs, whatever factor was fitted to other groups.
   double ring_limit(const CollectiveCall& call, const GroupPlacement& group) const {
     const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
     const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;

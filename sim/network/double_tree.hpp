@@ -1,6 +1,6 @@
 /// \file
-/// The double binary tree of NCCL's tree all-reduce: over nodes, two trees in which an inner node of one is a leaf of the
-/// other, so that each carries half of the buffer and every node sends and receives alike.
+/// The double binary tree of NCCL's tree all-reduce over nodes: an inner node of one tree is a leaf of the other. Each tree
+/// carries half of the buffer, and every node sends and receives the same amount.
 ///
 /// Source: NCCL graph/trees.cc, docs/references.md#nccl-trees
 #pragma once
@@ -16,12 +16,12 @@ struct TreePlace {
   bool operator==(const TreePlace&) const = default;
 };
 
-/// First tree: with `bit` the lowest set bit of the rank, its parent is (rank ^ bit) | 2 bit, or rank ^ bit where that is
-/// no rank. Rank 0 is the root; its one child is the largest power of two below n.
+/// First tree: with `bit` the lowest set bit of the rank, its parent is (rank ^ bit) | 2 bit, or rank ^ bit if that is
+/// not a rank. Rank 0 is the root; its one child is the largest power of two below n.
 /// Requires 0 <= rank < n
 TreePlace first_tree(int rank, int n);
 
-/// Second tree: the first one mirrored (rank r stands at n-1-r) for even n, shifted by one rank for odd n.
+/// Second tree: the first one mirrored (rank r takes the place of n-1-r) for even n, shifted by one rank for odd n.
 TreePlace second_tree(int rank, int n);
 
 }  // namespace tracecast

@@ -1,5 +1,5 @@
 /// \file
-/// Collectives through gloo or MPI: rings over the hosts, without NVLink and without NCCL's choice of algorithms.
+/// Collectives through gloo or MPI: rings over the hosts, without NVLink and without NCCL's algorithms.
 ///
 ///   t = rounds x latency + factor x size / rate + copies
 ///
@@ -7,11 +7,11 @@
 /// factor  the bytes that a rank sends per byte of size: 2(n-1)/n, (n-1)/n, 1
 /// rate    of one rank. gloo: one TCP connection, also inside a node; mpi: PCIe inside a node, its share of the NICs
 ///         between nodes, never more than PCIe
-/// copies  gloo works on host memory: size / PCIe down and up. MPI is taken to be CUDA-aware
+/// copies  gloo works on host memory: size / PCIe down and up. MPI is assumed to be CUDA-aware
 ///
 /// Leaves out: overlapping rounds of several small messages, trees for small messages.
 /// Source: gloo's rate is 1.11 GB/s between two p3.2xlarge (their line rate) and 0.58 GB/s between two g4dn.xlarge
-/// (a quarter of it), discuss.pytorch.org/t/194008; latencies are assumptions, and the spread says so.
+/// (a quarter of it), discuss.pytorch.org/t/194008; latencies are assumptions, which the spread includes.
 #pragma once
 
 #include "sim/network/network_model.hpp"

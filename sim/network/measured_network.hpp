@@ -1,5 +1,5 @@
 /// \file
-/// Collectives as they were measured, before any model of them.
+/// Measured collectives, which take precedence over a model.
 ///
 /// A recorded profile holds times of collectives by number of ranks and size, on one scale-up domain or host. A call on
 /// a group inside one domain takes its time from those with as many ranks:
@@ -8,7 +8,7 @@
 ///   below the smallest  as long as the smallest
 ///   above the largest   at the bandwidth of the largest
 ///
-/// Other calls (number of ranks not measured, several domains, an algorithm asked for) go to the model behind.
+/// Other calls (number of ranks not measured, several domains, an algorithm asked for) use the model.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ namespace tracecast {
 std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> model,
                                                 std::vector<MeasuredCollective> measured);
 
-/// The analytic model of the cluster, with the profile's measured collectives before it when there are any.
+/// The analytic model of the cluster, with precedence for the profile's measured collectives.
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile);
 
 }  // namespace tracecast

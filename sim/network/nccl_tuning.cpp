@@ -12,7 +12,7 @@
 namespace tracecast {
 namespace {
 
-/// Share of the vendor's NVLink rate that NCCL counts on: 20 of 25, 20.6 of 25, 40.1 of 50 GB/s per link.
+/// Share of the vendor's NVLink rate that NCCL assumes: 20 of 25, 20.6 of 25, 40.1 of 50 GB/s per link.
 double link_efficiency(NcclArchitecture architecture) {
   switch (architecture) {
     case NcclArchitecture::hopper:
@@ -47,14 +47,14 @@ std::span<const double> ladder_inter(NcclArchitecture architecture) {
   return kLadderInterOld;
 }
 
-/// The fastest step of the ladder that `rate` carries; the rate itself where it is slower than all of them.
+/// The fastest step of the ladder that is at most `rate`; the rate itself if all steps are faster.
 double step_below(std::span<const double> ladder, double rate) {
   for (const double step : ladder)
     if (step <= rate) return step;
   return rate;
 }
 
-/// Channels that fill a link of `total` GB/s best.
+/// The channels with the largest total rate on a link of `total` GB/s.
 NcclGraph fill(std::span<const double> ladder, double total) {
   NcclGraph best{1, std::min(total, ladder.front()), 0};
   for (const double step : ladder) {
@@ -68,7 +68,7 @@ NcclGraph fill(std::span<const double> ladder, double total) {
 
 double giga(Bandwidth rate) { return static_cast<double>(rate.bytes_per_second) * 1e-9; }
 
-/// GB/s that the group may send from one of its nodes.
+/// GB/s that the group can send from one of its nodes.
 double node_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture) {
   const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
   return group.nics * step_below(ladder_inter(architecture), giga(node.nic_rate)) / slowdown;
@@ -78,7 +78,7 @@ int inter_channels(const GroupPlacement& group) {
   return std::clamp(static_cast<int>(group.nics + 1e-9), 1, kMaxChannels);
 }
 
-/// One head per GPU of the node, or per NIC's channel; each at the ladder's step.
+/// One head per GPU of the node, each with a rate of the ladder.
 NcclGraph nvls_graph(double gpu, double network, const GroupPlacement& group, NcclArchitecture architecture) {
   const int heads = std::min(group.ranks_per_node, kMaxChannels);
   if (heads < 2) return {};

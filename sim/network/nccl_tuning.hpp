@@ -16,29 +16,29 @@
 
 namespace tracecast {
 
-/// Selects the constants. GPUs that NCCL does not know use those of Ampere.
+/// Selects the constants. GPUs unknown to NCCL use those of Ampere.
 enum class NcclArchitecture { volta, ampere, hopper, blackwell };
 NcclArchitecture nccl_architecture(std::string_view name);
-/// The architecture of a GPU by the name of its profile, for those without one: "h100-96gb" is "Hopper"; "" if unknown.
+/// The architecture of a GPU by the name of its profile: "h100-96gb" is "Hopper"; "" if unknown.
 std::string_view architecture_of_gpu(std::string_view gpu);
 
-/// What NCCL's graph search finds for one algorithm: channels, and GB/s of each inside and between nodes.
+/// Result of NCCL's graph search for one algorithm: channels, and GB/s of each inside and between nodes.
 struct NcclGraph {
   int channels = 0;  ///< before NCCL doubles them; 0: the algorithm cannot be used
   double intra = 0;
   double inter = 0;
 };
 
-/// Everything that NCCL's model asks about a communicator.
+/// The properties of a communicator that NCCL's model uses.
 struct NcclCommunicator {
   NcclArchitecture architecture = NcclArchitecture::hopper;
   int ranks = 8;
   int nodes = 1;
   int ranks_per_node = 8;
-  bool pcie = false;  ///< GPUs of a node meet over PCIe instead of NVLink
+  bool pcie = false;  ///< GPUs of a node are connected by PCIe, not NVLink
   bool amd_cpu = false;
   double plugin_latency_us = 0;  ///< of the NIC plugin
-  bool ll128 = true;             ///< NVLink and NICs keep 128-byte stores together
+  bool ll128 = true;             ///< NVLink and NICs keep 128-byte stores atomic
   bool pat = false;
   NcclGraph ring;
   NcclGraph tree;
@@ -46,12 +46,12 @@ struct NcclCommunicator {
   NcclGraph collnet;
 };
 
-/// Channels and speeds as NCCL's search finds them, from its ladders of speeds: of the ladder's steps the one with the
-/// largest total, at least 12 channels if that costs nothing. 12 x 20 on A100, 12 x 30 on H100, 8 x 45 over 8 NDR NICs.
+/// Channels and speeds as NCCL's search finds them: of the steps of its speed ladder the one with the largest total, with at
+/// least 12 channels if the total stays the same. 12 x 20 on A100, 12 x 30 on H100, 8 x 45 over 8 NDR NICs.
 NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement& group, NcclArchitecture architecture);
 
-/// GB/s into and out of one GPU towards the other ranks of its domain, as NCCL reckons; on a mesh, over the links that
-/// lead to them.
+/// GB/s into and out of one GPU towards the other ranks of its domain, in NCCL's model; on a mesh, over the links
+/// to these ranks.
 double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture);
 
 /// One algorithm with one protocol. `bandwidth` is algorithm bandwidth in GB/s; 0: not available for this collective.
@@ -59,9 +59,9 @@ struct NcclCost {
   Algorithm algorithm = Algorithm::ring;
   Protocol protocol = Protocol::simple;
   double base_us = 0;
-  double intra_us = 0;  ///< all hops inside nodes
-  double inter_us = 0;  ///< all hops between nodes
-  int inter_hops = 0;   ///< how many of them
+  double intra_us = 0;  ///< sum of hops inside nodes
+  double inter_us = 0;  ///< sum of hops between nodes
+  int inter_hops = 0;   ///< number of hops between nodes
   double bandwidth = 0;
   int channels = 0;
   double latency_us() const { return base_us + intra_us + inter_us; }
@@ -75,16 +75,16 @@ double nccl_latency_factor(const NcclCommunicator& communicator, const NcclCost&
 /// NCCL's factor on the bandwidth by size: for trees, a table.
 double nccl_bandwidth_factor(const NcclCost& cost, Bytes size);
 
-/// NCCL's forecast in microseconds: what it compares.
+/// NCCL's estimate in microseconds, by which it chooses.
 double nccl_time_us(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective, Bytes size);
 
-/// Every combination that NCCL considers for a collective, or those of them that a user asked for (as NCCL_ALGO and
-/// NCCL_PROTO do). None for all_to_all and send_recv.
+/// The combinations that NCCL considers for a collective, restricted to a requested algorithm and protocol (as with
+/// NCCL_ALGO and NCCL_PROTO). None for all_to_all and send_recv.
 std::vector<NcclCost> nccl_candidates(const NcclCommunicator& communicator, Collective collective,
                                       Algorithm algorithm = Algorithm::automatic,
                                       Protocol protocol = Protocol::automatic);
 
-/// Channels in use: doubled after the search, then fewer for small messages, as each thread wants some bytes to move.
+/// Channels in use: twice those of the search, and fewer for small messages, since each thread needs some bytes to move.
 int nccl_channels(const NcclCost& cost, Bytes size);
 
 }  // namespace tracecast
