@@ -104,12 +104,11 @@ void add_siblings(const Options& options, Question& question) {
 
 Result<Question> read_question(const Options& options) {
   if (options.seed && options.routing != "ecmp")
-    return fail_key("--routing-seed", std::to_string(*options.seed),
-                    "is of hashed routing (allowed: beside --routing ecmp)");
+    return fail_key("--routing-seed", std::to_string(*options.seed), "needs --routing ecmp");
   if (options.routing == "ecmp" && options.network == "analytic")
     return fail_key(
         "--routing", "ecmp",
-        "needs single cables, which the analytic network does not know (allowed: --network fluid, --network "
+        "needs single cables, which the analytic network does not model (allowed: --network fluid, --network "
         "simgrid)");
   const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
@@ -232,7 +231,7 @@ Result<ExitCode> collective(const Options& options, const Context&) {
   const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
   if (!rows) return tl::unexpected(rows.error());
   if (!options.svg.empty() && rows->empty())
-    return fail_key("--svg", options.svg, "draws sizes from 1 KiB on: --bytes is smaller");
+    return fail_key("--svg", options.svg, "starts at 1 KiB, but --bytes is smaller");
   if (!options.svg.empty())
     if (const Result<void> ok = write_file(options.svg, picture(*question, *rows)); !ok)
       return tl::unexpected(ok.error());
@@ -269,7 +268,7 @@ Run add_collective(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,
-         "with fluid and simgrid, over equal-cost ways: even splits each flow over all of them; ecmp gives it one, "
+         "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
          "minimal, by a static hash")
       ->check(CLI::IsMember(names_of(kRoutings)))
       ->capture_default_str();

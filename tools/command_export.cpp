@@ -70,7 +70,7 @@ Result<ExitCode> run(const Options& options) {
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->cluster.world_size > kMaxRanks)
     return fail({options.scenario, 0, "cluster.world_size", std::to_string(scenario->cluster.world_size),
-                 fmt::format("would be as many files (allowed: up to {})", kMaxRanks)});
+                 fmt::format("one file per rank would be too many files (allowed: up to {})", kMaxRanks)});
   const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
   if (!run) return tl::unexpected(run.error());
   const Result<std::uintmax_t> bytes = write_chakra(run->graph, scenario->name, options.out);

@@ -29,7 +29,7 @@ std::string overview(std::span<const Command> table, const TextStyle& style) {
   for (const Command& command : table)
     text += paragraph(fmt::format("  {:<{}}  ", command.name, width), command.summary, style);
   text +=
-      "\nOptions:\n  --help       this page; `tracecast COMMAND --help` tells a command's options\n"
+      "\nOptions:\n  --help       this page; `tracecast COMMAND --help` shows the options of a command\n"
       "  --version    version and how it was built\n";
   if (!table.empty()) text += fmt::format("\nExample:\n  tracecast {}\n", table.front().example);
   return text;

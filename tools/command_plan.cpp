@@ -92,7 +92,7 @@ Result<std::vector<int>> counts_of(const char* option, const std::string& text, 
   if (text.empty()) return std::vector<int>{0};
   if (const auto counts = parse_counts(text)) return *counts;
   return fail_key(option, text,
-                  fmt::format("is no {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
+                  fmt::format("is not a {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
 }
 
 /// "2T", "15.6T", "300B", "1e12".
@@ -108,19 +108,18 @@ Result<double> parse_tokens(const std::string& text) {
                         : unit == "T" ? 1e12
                                       : 0;
   if (code == std::errc{} && factor > 0 && value * factor >= 1 && value * factor <= 9e18) return value * factor;
-  return fail_key("--tokens", text, "is no number of tokens (allowed: 2T, 300B, 15.6e12)");
+  return fail_key("--tokens", text, "is not a number of tokens (allowed: 2T, 300B, 15.6e12)");
 }
 
 Result<Objective> parse_objective(const std::string& text) {
   if (const std::optional<Objective> objective = parse_enum<Objective>(text)) return *objective;
-  return fail_key("--objective", text, "is no objective (allowed: time throughput cost energy gpus)");
+  return fail_key("--objective", text, "unknown objective (allowed: time throughput cost energy gpus)");
 }
 
 Result<void> restrict_memory(SearchSpace& space, const Options& options) {
   if (!options.sequence_parallel.empty()) space.sequence_parallel.clear();
   for (const std::string& text : options.sequence_parallel) {
-    if (text != "on" && text != "off")
-      return fail_key("--sequence-parallel", text, "is neither on nor off (allowed: on, off, or on,off)");
+    if (text != "on" && text != "off") return fail_key("--sequence-parallel", text, "must be on, off, or on,off");
     space.sequence_parallel.push_back(static_cast<char>(text == "on"));
   }
   if (!options.offload.empty()) space.offload.clear();
@@ -128,7 +127,7 @@ Result<void> restrict_memory(SearchSpace& space, const Options& options) {
     const std::optional<Offload> offload = parse_offload(text);
     if (!offload)
       return fail_key("--offload", text,
-                      "is nothing that can wait on the host (allowed: none, or of optimizer parameters activations, in "
+                      "cannot be offloaded to the host (allowed: none, or of optimizer parameters activations, in "
                       "this order, joined by +)");
     space.offload.push_back(*offload);
   }
@@ -149,7 +148,7 @@ Result<void> restrict(SearchSpace& space, const Options& options) {
   take(space.micro_batch_size, options.micro_batch);
   for (const std::string& name : options.schedules)
     if (find_schedule(name) == nullptr)
-      return fail_key("--schedule", name, "is no schedule (see tracecast schedule --help)");
+      return fail_key("--schedule", name, "unknown schedule (see tracecast schedule --help)");
   take(space.pp_schedule, options.schedules);
   if (Result<void> done = restrict_memory(space, options); !done || options.recompute.empty()) return done;
   space.recompute.clear();

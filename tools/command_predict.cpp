@@ -185,7 +185,7 @@ Run add_predict(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,
-         "with fluid and simgrid, over equal-cost ways: even splits each flow over all of them; ecmp gives it one, "
+         "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
          "minimal, by a static hash; default: the scenario's cluster.routing, or even")
       ->check(CLI::IsMember({"even", "ecmp"}));
   app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")

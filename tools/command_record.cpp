@@ -81,7 +81,7 @@ Result<ExitCode> record(const Options& options) {
     return ExitCode::missing;
   }
   const fs::path out = fs::absolute(options.out);
-  if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder is not there"});
+  if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder does not exist"});
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // keeps a plugin of the user

@@ -54,7 +54,7 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
                                 "between streams, {} of the host{}",
                                 to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
                                 record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
-                                replay.met > 0 ? fmt::format(", {} collectives in which ranks meet", replay.met) : ""),
+                                replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : ""),
                     style) +
           "\n";
   text += heading("Where the time went", style);

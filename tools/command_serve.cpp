@@ -32,7 +32,7 @@ ExitCode serve(const Options& options) {
   const std::string seconds = std::to_string(options.seconds);
   execl(program.c_str(), program.c_str(), options.host.c_str(), port.c_str(), workers.c_str(), seconds.c_str(),
         nullptr);
-  std::fputs("nothing can be served: this build has no tracecast-server (it needs cpp-httplib)\n", stderr);
+  std::fputs("the page cannot be served: this build has no tracecast-server (it needs cpp-httplib)\n", stderr);
   return ExitCode::missing;
 }
 

@@ -76,7 +76,7 @@ Result<void> write_files(const Options& options, const Topology& topology, const
     if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
   if (options.exported.empty()) return {};
   if (options.exported[0] != "simgrid")
-    return fail_key("--export", options.exported[0], "is no format to export topologies to (allowed: simgrid)");
+    return fail_key("--export", options.exported[0], "unknown export format (allowed: simgrid)");
   return write_file(options.exported[1], to_simgrid(topology));
 }
 

@@ -46,7 +46,7 @@ Result<std::vector<Decimal>> parse_list(const char* option, std::string_view tex
                    .line = 0,
                    .key = option,
                    .value = std::string(text),
-                   .message = "is no time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)"});
+                   .message = "is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)"});
     }
     list.push_back(*decimal);
     if (comma == std::string_view::npos) break;

@@ -23,7 +23,7 @@ Result<ExitCode> import_foreign_step(const ImportOptions& options, const std::st
   std::string summary =
       fmt::format("{}: {}\n  {:<28} {:>8}\n", options.file, step->format, "nodes", step->nodes.size());
   for (const auto& [what, count] : step->found) summary += fmt::format("  {:<28} {:>8}\n", what, count);
-  summary += fmt::format("  {:<28} {:>8}\n", "longest way through", to_text(timeline->step_time));
+  summary += fmt::format("  {:<28} {:>8}\n", "longest path", to_text(timeline->step_time));
   for (const std::string& note : step->notes) summary += paragraph("note: ", note, context.style);
   const std::string name = std::filesystem::path(options.file).filename().string();
   return deliver(options, to_json(record_of(graph, *timeline, name, StepOrigin::executed)), summary);

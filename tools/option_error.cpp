@@ -13,7 +13,7 @@ Result<void> make_folder(const std::filesystem::path& folder) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (std::filesystem::is_directory(folder, code)) return {};
-  return fail_key("--out", folder.string(), "is no folder and cannot be made one");
+  return fail_key("--out", folder.string(), "is not a folder and cannot be created");
 }
 
 }  // namespace tracecast::cli

@@ -86,12 +86,12 @@ Result<std::vector<std::string>> overrides_of(const Json& request) {
   std::vector<std::string> overrides;
   if (!request.contains("set")) return overrides;
   const Json& set = request["set"];
-  if (!set.is_object()) return fail_key("set", set.dump(), "is no object of keys and values");
+  if (!set.is_object()) return fail_key("set", set.dump(), "must be an object of keys and values");
   if (set.size() > kMaxOverrides)
     return fail_key("set", std::to_string(set.size()), fmt::format("are too many keys (allowed: {})", kMaxOverrides));
   for (const auto& [key, value] : set.items()) {
     if (key.find('=') != std::string::npos || key.find("hf_config") != std::string::npos || has_path(value))
-      return fail_key(key, value.dump(), "is not taken from a page (allowed: names of shipped files and values)");
+      return fail_key(key, value.dump(), "cannot be set from the page (allowed: names of shipped files and values)");
     overrides.push_back(fmt::format("{}={}", key, value.dump()));
   }
   return overrides;
@@ -101,7 +101,7 @@ Result<std::string> name_at(const Json& request, const char* key) {
   if (!request.contains(key) || !request[key].is_string())
     return fail_key(key, "", "is missing: the name of a shipped file");
   const std::string name = request[key];
-  if (!is_name(name)) return fail_key(key, name, "is no name of a shipped file");
+  if (!is_name(name)) return fail_key(key, name, "is not the name of a shipped file");
   return name;
 }
 
@@ -109,7 +109,7 @@ Result<double> number_at(const Json& group, const char* key, double low, double 
   if (!group.contains(key) || group[key].is_null()) return otherwise;
   if (!group[key].is_number() || !(group[key].get<double>() >= low && group[key].get<double>() <= high))
     return fail_key(std::string("failures.") + key, group[key].dump(),
-                    fmt::format("is no number from {} to {}", low, high));
+                    fmt::format("must be a number from {} to {}", low, high));
   return group[key].get<double>();
 }
 
@@ -117,7 +117,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
                                                   const DataPaths& data) {
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
   const Json& asked = request["failures"];
-  if (!asked.is_object()) return fail_key("failures", asked.dump(), "is no object");
+  if (!asked.is_object()) return fail_key("failures", asked.dump(), "must be an object");
   const Result<std::string> name = name_at(asked, "model");
   if (!name) return tl::unexpected(name.error());
   const Result<double> days = number_at(asked, "days", 0.01, 3650, 54);
@@ -257,7 +257,7 @@ Json error_answer(const Error& error) {
 std::string answer_what_if(const std::string& request, const DataPaths& data) {
   if (too_deep(request)) return dump(error_answer(fail("the request is nested too deeply").value()));
   const Json asked = Json::parse(request, nullptr, false);
-  if (!asked.is_object()) return dump(error_answer(fail("the request is no JSON object").value()));
+  if (!asked.is_object()) return dump(error_answer(fail("the request is not a JSON object").value()));
   const std::string what = asked.contains("what") && asked["what"].is_string() ? asked["what"].get<std::string>() : "";
   if (what == "catalog") return dump(catalog(data));
   if (what != "forecast")

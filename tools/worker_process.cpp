@@ -53,7 +53,7 @@ ExitCode missing(const std::string& sentence) {
 std::string missing_for_workers() {
   if (!is_program(worker_path()))
     return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
-  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: there is no mpirun on the PATH (Open MPI)";
+  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: mpirun (Open MPI) is not on the PATH";
   return "";
 }
 
@@ -61,7 +61,7 @@ std::string missing_for_cuda_workers(int ranks) {
   if (!is_program(cuda_worker_path()))
     return "nothing can be run on GPUs: this build has no tracecast-cuda-worker (it needs CUDA, cuDNN and NCCL)";
   if (ranks > 1 && !on_the_path("mpirun"))
-    return "several GPUs need several processes: there is no mpirun on the PATH (Open MPI)";
+    return "several GPUs need several processes: mpirun (Open MPI) is not on the PATH";
   return "";
 }
 

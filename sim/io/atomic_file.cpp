@@ -50,7 +50,7 @@ Result<void> AtomicFile::commit() {
   std::error_code code;
   if (!opened_) {
     if (!path_.has_filename() || fs::is_directory(path_, code)) return about("is a folder, not a file");
-    return about("cannot be written (is there such a folder, and may it be written?)");
+    return about("cannot be written (does the folder exist, and is it writable?)");
   }
   stream_.close();
   if (!stream_) return about("cannot be written (is the disk full?)");

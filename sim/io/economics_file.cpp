@@ -46,7 +46,7 @@ void read_ownership(ObjectReader& root, Economics& economics) {
   std::optional<ObjectReader> reader = root.get_object("ownership");
   if (!reader) return;
   Ownership& own = economics.ownership.emplace();
-  if (!read_band(*reader, "years", own.years) || !(own.years.low > 0)) reader->error("years", "is no band above 0");
+  if (!read_band(*reader, "years", own.years) || !(own.years.low > 0)) reader->error("years", "must be a band above 0");
   read_band(*reader, "usd_per_kwh", own.usd_per_kwh);
   reader->finish();
 }

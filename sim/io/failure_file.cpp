@@ -37,7 +37,8 @@ class FailureFileReader {
   void read_observed(ObjectReader& reader) {
     reader.require("gpus", file_.observed.machine.gpus, 1);
     reader.get("gpus_per_node", file_.observed.machine.gpus_per_node, 1);
-    if (!long_time(reader, "duration", file_.observed.duration_s)) reader.error("duration", "is missing or wrong");
+    if (!long_time(reader, "duration", file_.observed.duration_s))
+      reader.error("duration", "is missing or not a time with a unit");
     reader.finish();
   }
 
@@ -168,7 +169,7 @@ class FailureFileReader {
       BatchRamp next;
       if (step.require("from_tokens", next.from_tokens, 0) && !steps.empty() &&
           next.from_tokens <= steps.back().from_tokens)
-        step.error("from_tokens", "is not above the one before it");
+        step.error("from_tokens", "must be larger than the previous one");
       step.require("global_batch", next.global_batch, 1);
       step.finish();
       steps.push_back(next);

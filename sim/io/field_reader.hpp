@@ -28,7 +28,7 @@ class FieldReader {
     if (node->kind == JsonNode::Kind::boolean)
       field = node->boolean;
     else if (node->kind != JsonNode::Kind::integer)
-      reader_->error(key, "is neither true nor false nor a count");
+      reader_->error(key, "must be true, false or a count");
     else if (reader_->get(key, number, static_cast<int>(range.minimum), static_cast<int>(range.maximum)))
       field = true;
   }

@@ -37,7 +37,7 @@ std::string hint(const std::string& name, const std::vector<std::string>& names,
     return fmt::format(" (did you mean '{}'?)", fmt::join(containing, "' or '"));
   if (names.empty()) return "";
   if (names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
-  return fmt::format(" (those that are shipped are in {})", folder.string());
+  return fmt::format(" (shipped ones are in {})", folder.string());
 }
 
 Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what) {
@@ -48,10 +48,10 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
     if (names.back() == name) found.push_back(file);
   }
   if (found.size() == 1) return found.front();
-  if (found.empty()) return fail(fmt::format("no {} is called '{}'{}", what, name, hint(name, names, folder)));
+  if (found.empty()) return fail(fmt::format("unknown {} '{}'{}", what, name, hint(name, names, folder)));
   std::string paths;
   for (const fs::path& file : found) paths += (paths.empty() ? "" : ", ") + file.string();
-  return fail(fmt::format("more than one {} is called '{}' (give the path: {})", what, name, paths));
+  return fail(fmt::format("more than one {} has the name '{}' (give the path: {})", what, name, paths));
 }
 
 Diagnostic about(const fs::path& path, std::string message) { return {path.string(), 0, "", "", std::move(message)}; }

@@ -312,7 +312,7 @@ std::optional<Model> read_language_model(const JsonNode& node, const std::string
   if (errors.size() > before) return std::nullopt;
   const Family* family = find_family(model_type);
   if (family == nullptr) {
-    config.error("model_type", fmt::format("is a family that is not known (allowed: {})", family_names()));
+    config.error("model_type", fmt::format("is unknown (allowed: {})", family_names()));
     return std::nullopt;
   }
   Model model;

@@ -95,8 +95,7 @@ class LogReader {
       has_gpus_ |= key == "gpus";
     } else if (key == "start" || key == "end") {
       const std::optional<double> date = number ? std::optional(*number * kHour) : date_of(value);
-      if (!date)
-        return add_error(std::string(key), value, "is neither a date (2025-01-31T12:00) nor a number of hours");
+      if (!date) return add_error(std::string(key), value, "must be a date (2025-01-31T12:00) or a number of hours");
       (key == "start" ? start_ : end_) = date;
     } else {
       add_error(std::string(key), value, "is unknown (allowed: gpus gpus_per_node start end)");
@@ -132,8 +131,8 @@ class LogReader {
     if (!start_ || !end_) return;  // reported once, at the end
     const std::optional<double> hours = parse_number<double>(cell["time"]);
     const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
-    if (!time) return add_error("time", cell["time"], "is neither a date (2025-01-31T12:00) nor a number of hours");
-    if (*time < *start_ || *time > *end_) return add_error("time", cell["time"], "lies outside of start and end");
+    if (!time) return add_error("time", cell["time"], "must be a date (2025-01-31T12:00) or a number of hours");
+    if (*time < *start_ || *time > *end_) return add_error("time", cell["time"], "must be between start and end");
     const std::string& effect = cell["effect"];
     if (!effect.empty() && effect != "crash" && effect != "hang")
       return add_error("effect", effect, "is unknown (allowed: crash hang)");

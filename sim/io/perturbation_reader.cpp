@@ -55,7 +55,7 @@ class PerturbationReader {
         dash == key.size() ? begin : parse_index(std::string_view(key).substr(dash + 1), last);
     if (begin && end && *begin <= *end) return RankRange{*begin, *end};
     group.ignore(key);
-    group.error(key, fmt::format("is no rank and no range of ranks (allowed: 0 to {}, or 8-15)", last));
+    group.error(key, fmt::format("must be a rank or a range of ranks (allowed: 0 to {}, or 8-15)", last));
     return std::nullopt;
   }
 
@@ -72,7 +72,7 @@ class PerturbationReader {
     const std::optional<int> found = parse_index(key, count - 1);
     if (found) return found;
     group.ignore(key);
-    group.error(key, fmt::format("is no {} (allowed: 0 to {})", what, count - 1));
+    group.error(key, fmt::format("is not a {} (allowed: 0 to {})", what, count - 1));
     return std::nullopt;
   }
 
@@ -127,7 +127,7 @@ class PerturbationReader {
                                    [&](const FabricTier& tier) { return tier.nodes > 0 && tier.name == key; });
     if (!known) {
       group.ignore(key);
-      group.error(key, fmt::format("is no tier with uplinks (allowed: {})", names.empty() ? "none here" : names));
+      group.error(key, fmt::format("is not a tier with uplinks (allowed: {})", names.empty() ? "none here" : names));
     } else if (group.get(key, share)) {
       if (share >= 0 && share < 1)
         cluster_.faults.lost_uplinks[key] = share;

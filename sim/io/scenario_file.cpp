@@ -67,9 +67,9 @@ class ScenarioReader {
       kernel.clear();
       return;
     }
-    errors_->push_back(
-        {place.file, place.line, "training.attention_kernel", place.value,
-         fmt::format("is no kernel of the profile {} (allowed: {})", scenario_.profile.name, fmt::join(known, " "))});
+    errors_->push_back({place.file, place.line, "training.attention_kernel", place.value,
+                        fmt::format("is not a kernel of the profile {} (allowed: {})", scenario_.profile.name,
+                                    fmt::join(known, " "))});
   }
 
   bool on_another_machine() {
@@ -167,7 +167,7 @@ class ScenarioReader {
     cluster->get("routing", scenario_.cluster.routing, named_values<RoutingPolicy>());
     if (cluster->get("routing_seed", scenario_.cluster.routing_seed, 0, INT64_MAX) &&
         scenario_.cluster.routing != RoutingPolicy::ecmp)
-      cluster->error("routing_seed", "is of hashed routing (allowed: beside cluster.routing = ecmp)");
+      cluster->error("routing_seed", "needs cluster.routing = ecmp");
     scenario_.cluster.world_size = world_size;
     const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
     if (most > 0 && world_size > most)

@@ -246,7 +246,7 @@ std::string resume(const GoodputForecast& r, const TextStyle& style) {
 
 std::string states(const GoodputForecast& r, const TextStyle& style) {
   if (r.states.size() < 2) return "";
-  std::string text = "\n" + heading("Steps of a machine that is not healthy", style) + "\n";
+  std::string text = "\n" + heading("Steps on a degraded machine", style) + "\n";
   for (const auto& [state, step] : r.states) {
     if (state == MachineState{}) continue;
     std::vector<std::string> parts;

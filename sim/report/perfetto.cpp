@@ -300,7 +300,7 @@ Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<c
       return fail({.file = "",
                    .key = "--trace-ranks",
                    .value = std::to_string(number),
-                   .message = fmt::format("is no rank of this job (allowed: 0 to {})", run.plan.world_size - 1)});
+                   .message = fmt::format("is not a rank of this job (allowed: 0 to {})", run.plan.world_size - 1)});
     }
     if (std::ranges::find(traced, number, &TracedRank::number) != traced.end()) continue;
     const std::int32_t index = class_of(run, number);

@@ -193,7 +193,7 @@ void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings)
     const FabricTier& below = cluster.tiers[i - 1];
     if (tier.nodes > 0 && tier.nodes % below.nodes != 0)
       add_finding(findings, false,
-                  fmt::format("a unit of tier '{}' has {} nodes, no multiple of the {} of tier '{}'", tier.name,
+                  fmt::format("a unit of tier '{}' has {} nodes, not a multiple of the {} of tier '{}'", tier.name,
                               tier.nodes, below.nodes, below.name));
   }
   if (cluster.shape.switch_ports == 0 || cluster.tiers.size() < 2) return;

@@ -100,7 +100,7 @@ TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2"
         std::string::npos);
   CHECK(error("--topology dgx-a100 --routing ecmp").find("--routing = ecmp: needs single cables") != std::string::npos);
   CHECK(
-      error("--topology dgx-a100 --network fluid --routing-seed 2").find("--routing-seed = 2: is of hashed routing") !=
+      error("--topology dgx-a100 --network fluid --routing-seed 2").find("--routing-seed = 2: needs --routing ecmp") !=
       std::string::npos);
   CHECK(error("--topology dgx-a10").find("dgx-a100") != std::string::npos);
 }

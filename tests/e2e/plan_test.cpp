@@ -120,23 +120,23 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
 TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
-        "--gpus = 16..x: is no number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
+        "--gpus = 16..x: is not a number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --global-batch 7..") ==
         "--global-batch = 7..: is no global batch (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --offload disk") ==
-        "--offload = disk: is nothing that can wait on the host (allowed: none, or of optimizer parameters "
+        "--offload = disk: cannot be offloaded to the host (allowed: none, or of optimizer parameters "
         "activations, in "
         "this order, joined by +)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --sequence-parallel yes") ==
-        "--sequence-parallel = yes: is neither on nor off (allowed: on, off, or on,off)\n");
+        "--sequence-parallel = yes: must be on, off, or on,off\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --objective speed") ==
-        "--objective = speed: is no objective (allowed: time throughput cost energy gpus)\n");
+        "--objective = speed: unknown objective (allowed: time throughput cost energy gpus)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==
-        "--tokens = 3X: is no number of tokens (allowed: 2T, 300B, 15.6e12)\n");
+        "--tokens = 3X: is not a number of tokens (allowed: 2T, 300B, 15.6e12)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --recompute some") ==
         "--recompute = some: is unknown (allowed: none selective selective_op full)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
-        "--schedule = 2f2b: is no schedule (see tracecast schedule --help)\n");
+        "--schedule = 2f2b: unknown schedule (see tracecast schedule --help)\n");
   CHECK(complaint(sandbox, "pipeline-1f1b --days 3").starts_with("--tokens: is needed for --days and --budget"));
 }
 

@@ -120,7 +120,7 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
     CHECK(outcome.code == code);
     CHECK(outcome.err.find(sentence) != std::string::npos);
   };
-  check("llama3-405b-16", 2, "no scenario is called 'llama3-405b-16' (did you mean 'llama3-405b-16k'?)\n");
+  check("llama3-405b-16", 2, "unknown scenario 'llama3-405b-16' (did you mean 'llama3-405b-16k'?)\n");
   check("absent.json", 2, "absent.json: does not exist\n");
   check("llama3-405b-16k --set parallel.tp=7", 2, "parallel.tp");
   check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
@@ -128,11 +128,12 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --co-located zero-1-7.5b", 2, "--co-located = zero-1-7.5b: co-located jobs share links");
   check("llama3-405b-16k --neighbour zero-1-7.5b", 2, "--neighbour is now called --co-located\n");
   check("llama3-405b-16k --routing ecmp", 2, "cluster.routing = ecmp: needs single cables");
-  check("llama3-405b-16k --network fluid --routing-seed 3", 2, "cluster.routing_seed = 3: is of hashed routing");
+  check("llama3-405b-16k --network fluid --routing-seed 3", 2,
+        "cluster.routing_seed = 3: needs cluster.routing = ecmp");
   check("llama3-405b-16k --network fluid --routing hashed", 2, "--routing");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
-        "--trace-ranks = 16384: is no rank of this job (allowed: 0 to 16383)\n");
+        "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");
   CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new" / "trace.json"));
   // All weights, gradients and optimizer states on each of 8 tensor ranks: far more than a GPU holds.
   check("llama3-405b-16k --set parallel.pp=1 --set parallel.vpp=1 --set parallel.dp=2048 --set parallel.zero_stage=0",

@@ -134,7 +134,7 @@ TEST_CASE("schedule: every mistake is a sentence", "[e2e][schedule]") {
   CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
   CHECK(complaint(sandbox, "--schedule 1f1b --virtual 2") == "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)\n");
   CHECK(complaint(sandbox, "--tf 1us") ==
-        "--tf = 1us: is no time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)\n");
+        "--tf = 1us: is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)\n");
   CHECK(complaint(sandbox, "--tf 1,2") == "--tf = 1,2: has 2 numbers (allowed: 1, or one per rank: 4)\n");
   CHECK(complaint(sandbox, "--tf 0 --tb 0 --tw 0") == "--tf, --tb and --tw are all 0: there is nothing to schedule\n");
   CHECK(complaint(sandbox, "--schedule chimera --tf 1,2,3,4") ==

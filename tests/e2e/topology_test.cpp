@@ -88,7 +88,7 @@ TEST_CASE("topology and import: what cannot be is told in one sentence, with exi
   CHECK(error("topology mdx --ranks 321").find("--ranks = 321: mdx has 320 GPUs") != std::string::npos);
   CHECK(error("topology mdx --ranks 16 --hops 0 16").find("--hops = 16: ranks are 0 to 15 (--ranks)") !=
         std::string::npos);
-  CHECK(error("topology mdx --export visio f").find("--export = visio: is no format") != std::string::npos);
+  CHECK(error("topology mdx --export visio f").find("--export = visio: unknown export format") != std::string::npos);
   CHECK(error("import simgrid docs/formats/samples/nccl-topology.xml")
             .find("has the root element <system>, not <platform>") != std::string::npos);
   CHECK(error("import topology docs").find("cannot be read") != std::string::npos);

@@ -36,7 +36,7 @@ TEST_CASE("files: a name is looked up recursively, a path is taken as it is", "[
   CHECK(find_file(expected.string(), root, "scenario").value() == expected);
   CHECK(find_file("llama-2-7b", root / "models", "model").value() == root / "models" / "llama-2-7b.json");
   CHECK(complaint(find_file("llama-2-7b", root, "scenario")) ==  // a model is no scenario
-        "no scenario is called 'llama-2-7b' (allowed: llama3-405b-16k, or a path)");
+        "unknown scenario 'llama-2-7b' (allowed: llama3-405b-16k, or a path)");
 }
 
 TEST_CASE("files: a name that is not found or not unique is told, word for word", "[io][error]") {
@@ -46,16 +46,15 @@ TEST_CASE("files: a name that is not found or not unique is told, word for word"
   fs::create_directories(root / "b");
   for (const char* name : {"a/dgx-h100.json", "b/dgx-h100.json", "a/dgx-a100.json", "a/abci.json"})
     REQUIRE(write_file(root / name, "{}"));
-  CHECK(complaint(find_file("dgx-h10", root, "topology")) ==
-        "no topology is called 'dgx-h10' (did you mean 'dgx-h100'?)");
-  CHECK(complaint(find_file("a100", root, "topology")) == "no topology is called 'a100' (did you mean 'dgx-a100'?)");
+  CHECK(complaint(find_file("dgx-h10", root, "topology")) == "unknown topology 'dgx-h10' (did you mean 'dgx-h100'?)");
+  CHECK(complaint(find_file("a100", root, "topology")) == "unknown topology 'a100' (did you mean 'dgx-a100'?)");
   CHECK(complaint(find_file("frontier", root, "topology")) ==
-        "no topology is called 'frontier' (allowed: abci dgx-a100 dgx-h100 dgx-h100, or a path)");
+        "unknown topology 'frontier' (allowed: abci dgx-a100 dgx-h100 dgx-h100, or a path)");
   CHECK(complaint(find_file("dgx-h100", root, "topology")) ==
-        "more than one topology is called 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() + ", " +
+        "more than one topology has the name 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() + ", " +
             (root / "b/dgx-h100.json").string() + ")");
   CHECK(complaint(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
-  CHECK(complaint(find_file("x", root / "absent", "topology")) == "no topology is called 'x'");
+  CHECK(complaint(find_file("x", root / "absent", "topology")) == "unknown topology 'x'");
 }
 
 TEST_CASE("files: writing replaces the whole file and leaves nothing beside it", "[io]") {
@@ -71,7 +70,7 @@ TEST_CASE("files: what cannot be written is told and leaves nothing", "[io][erro
   const TemporaryFolder folder;
   const fs::path absent = folder.path() / "absent" / "out.json";
   CHECK(to_string(write_file(absent, "x").error()) ==
-        absent.string() + ": cannot be written (is there such a folder, and may it be written?)");
+        absent.string() + ": cannot be written (does the folder exist, and is it writable?)");
   CHECK(to_string(write_file(folder.path(), "x").error()) == folder.path().string() + ": is a folder, not a file");
   CHECK(fs::is_empty(folder.path()));
 }
@@ -102,7 +101,7 @@ TEST_CASE("files: many shipped names are not listed, their folder is; a folder i
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i) REQUIRE(write_file(folder.path() / fmt::format("machine-{}.json", i), "{}"));
   CHECK(complaint(find_file("zebra", folder.path(), "topology")) ==
-        "no topology is called 'zebra' (those that are shipped are in " + folder.path().string() + ")");
+        "unknown topology 'zebra' (shipped ones are in " + folder.path().string() + ")");
   fs::create_directories(folder.path() / "x.json");
   const std::string path = (folder.path() / "x.json").string();
   CHECK(complaint(find_file(path, folder.path(), "topology")) == path + ": is a folder, not a file");

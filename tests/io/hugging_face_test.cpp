@@ -124,8 +124,7 @@ TEST_CASE("hugging face: what cannot be read is told, word for word", "[io][mode
   const std::string allowed =
       "(allowed: baichuan bloom deepseek_v2 deepseek_v3 gpt2 gpt_neox gpt_oss kimi_k2 llama mistral mixtral qwen2 "
       "qwen2_moe qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text)";
-  CHECK(complaint(config("mamba")) ==
-        "config.json:1: model_type = \"mamba\": is a family that is not known " + allowed);
+  CHECK(complaint(config("mamba")) == "config.json:1: model_type = \"mamba\": is unknown " + allowed);
   CHECK(complaint(R"({"architectures": ["LlamaForCausalLM"]})") == "config.json:1: model_type: is missing");
   CHECK(complaint(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100})") ==
         "config.json:1: num_hidden_layers: is missing\nconfig.json:1: intermediate_size: is missing");
@@ -149,5 +148,5 @@ TEST_CASE("hugging face: what cannot be read is told, word for word", "[io][mode
       "layer_types": ["full_attention", "sliding_attention"])")) ==
         "config.json:3: layer_types = [2 items]: is not supported (allowed: full_attention in every n-th layer)");
   CHECK(complaint("{\"text_config\":\n" + config("mamba") + "}") ==
-        "config.json:2: text_config.model_type = \"mamba\": is a family that is not known " + allowed);
+        "config.json:2: text_config.model_type = \"mamba\": is unknown " + allowed);
 }

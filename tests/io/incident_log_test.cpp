@@ -55,9 +55,9 @@ TEST_CASE("save and load: a log written from a Weibull fleet gives back its law"
 
 TEST_CASE("mistakes in an incident log are told with line and column", "[error][io][reliability]") {
   CHECK(error_of(kHead + "time,component\n2025-13-01,gpu\n") ==
-        "log.csv:5: time = 2025-13-01: is neither a date (2025-01-31T12:00) nor a number of hours");
+        "log.csv:5: time = 2025-13-01: must be a date (2025-01-31T12:00) or a number of hours");
   CHECK(error_of(kHead + "time,component\n2026-01-01,gpu\n") ==
-        "log.csv:5: time = 2026-01-01: lies outside of start and end");
+        "log.csv:5: time = 2026-01-01: must be between start and end");
   CHECK(error_of(kHead + "time,component\n1\n") == "log.csv:5: has 1 columns, not 2");
   CHECK(error_of(kHead + "time,what\n") ==
         "log.csv:4: the first line names the columns; 'component' is missing\n"

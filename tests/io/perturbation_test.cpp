@@ -59,18 +59,18 @@ TEST_CASE("perturb: what is written is read again as it was", "[io][perturb]") {
 TEST_CASE("perturb: mistakes are sentences", "[io][perturb][error]") {
   const auto [setting, expected] = GENERATE(table<std::string, std::string>({
       {"perturb.slow_rank.64=1.3",
-       "--set: perturb.slow_rank.64 = 1.3: is no rank and no range of ranks (allowed: 0 to 63, or 8-15)"},
+       "--set: perturb.slow_rank.64 = 1.3: must be a rank or a range of ranks (allowed: 0 to 63, or 8-15)"},
       {"perturb.slow_rank.9-8=1.3",
-       "--set: perturb.slow_rank.9-8 = 1.3: is no rank and no range of ranks (allowed: 0 to 63, or 8-15)"},
+       "--set: perturb.slow_rank.9-8 = 1.3: must be a rank or a range of ranks (allowed: 0 to 63, or 8-15)"},
       {"perturb.slow_rank.3=0", "--set: perturb.slow_rank.3 = 0: is out of range (allowed: 0.01 to 100)"},
       {"perturb.speed_spread=1", "--set: perturb.speed_spread = 1: is out of range (allowed: 0 to 0.5)"},
-      {"perturb.slow_nic.8.0=0.5", "--set: perturb.slow_nic.8 = {1 key}: is no node of the job (allowed: 0 to 7)"},
-      {"perturb.slow_nic.0.8=0.5", "--set: perturb.slow_nic.0.8 = 0.5: is no NIC of a node (allowed: 0 to 7)"},
+      {"perturb.slow_nic.8.0=0.5", "--set: perturb.slow_nic.8 = {1 key}: is not a node of the job (allowed: 0 to 7)"},
+      {"perturb.slow_nic.0.8=0.5", "--set: perturb.slow_nic.0.8 = 0.5: is not a NIC of a node (allowed: 0 to 7)"},
       {"perturb.slow_nic.0.1=1.5", "--set: perturb.slow_nic.0.1 = 1.5: is out of range (allowed: 0 to 1)"},
       {"perturb.lost_rails=[8]", "--set: perturb.lost_rails = [1 item]: names rail 8; hosts have NICs 0 to 7"},
       {"perturb.lost_rails=[0,1,2,3,4,5,6,7]", "--set: perturb.lost_rails = [8 items]: leaves no NIC"},
       {"perturb.lost_uplinks.roof=0.5",
-       "--set: perturb.lost_uplinks.roof = 0.5: is no tier with uplinks (allowed: leaf spine)"},
+       "--set: perturb.lost_uplinks.roof = 0.5: is not a tier with uplinks (allowed: leaf spine)"},
       {"perturb.lost_uplinks.leaf=1", "--set: perturb.lost_uplinks.leaf = 1: is out of range (allowed: 0 to below 1)"},
       {"perturb.slow=1",
        "--set: perturb.slow: unknown key (allowed: slow_rank gpus speed_spread seed slow_nic lost_rails lost_uplinks "

@@ -150,7 +150,7 @@ TEST_CASE("scenario: mistakes in overrides and in the file are told together", "
       read_scenario(file, kData, {"parallel.tp=zero", "training.seq_len=1", "model=lama-2-7b"});
   REQUIRE_FALSE(scenario);
   CHECK(to_string(scenario.error()) ==
-        "--set: model = \"lama-2-7b\": no model is called 'lama-2-7b' (did you mean 'llama-2-7b'?)\n"
+        "--set: model = \"lama-2-7b\": unknown model 'lama-2-7b' (did you mean 'llama-2-7b'?)\n"
         "--set: parallel.tp = \"zero\": is not an integer\n"
         "--set: training.seq_len: unknown key (did you mean 'seq_length'?)");
 }

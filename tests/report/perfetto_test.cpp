@@ -174,7 +174,7 @@ TEST_CASE("trace: a chosen rank must be one of the job", "[report][perfetto][err
     const auto ranks = traced_ranks(folded(), std::array{rank});
     REQUIRE_FALSE(ranks);
     CHECK(to_string(ranks.error()) ==
-          "--trace-ranks = " + std::to_string(rank) + ": is no rank of this job (allowed: 0 to 7)");
+          "--trace-ranks = " + std::to_string(rank) + ": is not a rank of this job (allowed: 0 to 7)");
   }
 }
 

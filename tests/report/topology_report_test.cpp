@@ -77,7 +77,7 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
   SECTION("units that do not nest") {
     cluster.tiers[1].nodes = 40;
     CHECK(sentences(cluster) ==
-          std::vector<std::string>{"a unit of tier 'spine' has 40 nodes, no multiple of the 32 of tier 'leaf'"});
+          std::vector<std::string>{"a unit of tier 'spine' has 40 nodes, not a multiple of the 32 of tier 'leaf'"});
   }
   SECTION("too few ports") {
     cluster.shape.switch_ports = 36;

@@ -75,7 +75,7 @@ TEST_CASE("what if: mistakes are the sentences of the command line", "[serve]") 
   CHECK(sentences(request).at(0).find("did you mean 'llama3-405b-16k'?") != std::string::npos);
   CHECK(sentences({{"what", "delete"}}) ==
         std::vector<std::string>{"what = delete: is not known (allowed: catalog forecast)"});
-  CHECK(sentences(json::array()) == std::vector<std::string>{"the request is no JSON object"});
+  CHECK(sentences(json::array()) == std::vector<std::string>{"the request is not a JSON object"});
 }
 
 TEST_CASE("what if: no file but the shipped ones can be named", "[serve]") {
@@ -91,13 +91,13 @@ TEST_CASE("what if: no file but the shipped ones can be named", "[serve]") {
   for (const char* key : {"model", "cluster.topology", "cluster.profile", "stack"}) {
     json request = forecast_request();
     request["set"] = {{key, "/etc/passwd"}};
-    CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+    CHECK(sentences(request).at(0).find("cannot be set from the page") != std::string::npos);
   }
   json request = forecast_request();
   request["set"] = {{"model", {{"hf_config", "passwd"}}}};
-  CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+  CHECK(sentences(request).at(0).find("cannot be set from the page") != std::string::npos);
   request["set"] = {{"model.hf_config", "passwd"}};
-  CHECK(sentences(request).at(0).find("is not taken from a page") != std::string::npos);
+  CHECK(sentences(request).at(0).find("cannot be set from the page") != std::string::npos);
 }
 
 TEST_CASE("what if: the catalog names what is shipped", "[serve]") {

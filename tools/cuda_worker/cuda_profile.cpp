@@ -29,7 +29,7 @@ constexpr Bytes kLargestCollective{std::int64_t{1} << 30};
 
 Result<Profile> base_profile(const std::string& asked, const std::string& gpu) {
   const std::string name = asked.empty() ? shipped_profile_of(gpu) : asked;
-  if (name.empty()) return fail(fmt::format("no shipped profile is of {}: name the nearest with --base", gpu));
+  if (name.empty()) return fail(fmt::format("no shipped profile for {}: name the nearest with --base", gpu));
   return cli::named_profile(name);
 }
 
@@ -250,7 +250,7 @@ bool measure_all(const Suite& suite, Recorder& recorder, MeasurementLog& log, in
     log.add(label_of(each.op), recorder.time(each));
     if (recorder.device_is_lost())
       throw cuda::DeviceError(
-          fmt::format("{}: broke the GPU's context; the same command goes on behind it", label_of(each.op)));
+          fmt::format("{}: broke the GPU's context; the same command continues after it", label_of(each.op)));
   }
   if (ranks == 1) return true;
   for (const CollectiveCall& call : suite.collectives) {

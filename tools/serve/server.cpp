@@ -85,16 +85,16 @@ bool reject(const httplib::Request& request, httplib::Response& response, const 
                       "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
                       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
   if (!own_name(request.get_header_value("Host"), own)) {
-    respond_error(response, 403, "this page answers under its own name only");
+    respond_error(response, 403, "the Host header must name this server");
     return true;
   }
   if (request.method == "GET" || request.method == "HEAD") return false;
   if (request.method != "POST") {
-    respond_error(response, 405, fmt::format("{}: not answered (allowed: GET POST)", request.method));
+    respond_error(response, 405, fmt::format("{}: unknown method (allowed: GET POST)", request.method));
     return true;
   }
   if (request.get_header_value("Content-Type").rfind(kJson, 0) != 0 || request.has_header("Content-Encoding")) {
-    respond_error(response, 415, "Content-Type: is not application/json, plain");
+    respond_error(response, 415, "Content-Type: must be application/json, without an encoding");
     return true;
   }
   if (!request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
@@ -110,11 +110,11 @@ void give(httplib::Response& response, const Reply& reply) {
       response.set_content(reply.line, kJson);
       return;
     case Outcome::busy:
-      return respond_error(response, 503, "too many requests wait; ask again");
+      return respond_error(response, 503, "too many requests are waiting; try again");
     case Outcome::slow:
-      return respond_error(response, 503, "the answer takes longer than a page may wait: ask on the command line");
+      return respond_error(response, 503, "the request takes too long for a page; use the command line");
     case Outcome::crashed:
-      return respond_error(response, 500, "the simulator stopped: a mistake of ours, or too little memory");
+      return respond_error(response, 500, "the simulator crashed or ran out of memory");
   }
 }
 
@@ -122,8 +122,7 @@ void explain(const httplib::Request& request, httplib::Response& response) {
   if (!response.body.empty()) return;
   switch (response.status) {
     case 404:
-      return respond_error(response, 404,
-                           fmt::format("{}: there is nothing at this address", request.path.substr(0, 200)));
+      return respond_error(response, 404, fmt::format("{}: not found", request.path.substr(0, 200)));
     case 413:
       return respond_error(response, 413, fmt::format("the request is larger than {} bytes", kMaxRequestBytes));
     default:
@@ -179,7 +178,7 @@ int serve(const std::string& host, int port, int workers, int seconds) {
   route(server, pool, host.find(':') == std::string::npos ? host : "[" + host + "]");
   const int bound = port == 0 ? server.bind_to_any_port(host) : server.bind_to_port(host, port) ? port : -1;
   if (bound < 0) {
-    std::fputs(fmt::format("{}:{}: cannot be listened at (is another program there?)\n", host, port).c_str(), stderr);
+    std::fputs(fmt::format("{}:{}: cannot listen (is the port in use?)\n", host, port).c_str(), stderr);
     return 2;
   }
   fmt::print("The page is at http://{}:{}/   (Ctrl-C ends it)\n",
