@@ -16,6 +16,7 @@
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
 #include "tools/accuracy/memory_page.hpp"
+#include "tools/accuracy/samples_report.hpp"
 #include "tools/accuracy/validation_report.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"

@@ -7,7 +7,7 @@
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
-#include "tools/accuracy/validation_report.hpp"
+#include "tools/accuracy/samples_report.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;

@@ -9,13 +9,12 @@
 #include "sim/base/binomial.hpp"
 #include "tools/accuracy/decisions.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/percent.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
 using Rows = std::vector<const RowForecast*>;
-
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string factors_table(const ArchitectureFactors& factors) {
   std::string text = "| kind of work |";

@@ -1,7 +1,6 @@
 #include "tools/accuracy/validation_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -11,14 +10,12 @@
 #include "sim/base/markup.hpp"
 #include "sim/report/page_parts.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/percent.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string signed_share(double share) { return fmt::format("{:+.1f} %", 100 * share); }
-std::string plain(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
 
@@ -30,7 +27,7 @@ std::string row_line(const RowForecast& r) {
                        seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
   return without_trailing_blanks(fmt::format(
              "  {} {} {} {}  {} {}", pad_right(r.id.empty() ? "-" : r.id, 26), pad_left(seconds_text(r.predicted_s), 8),
-             pad_left(seconds_text(r.measured_s), 8), pad_left(fmt::format("{:+.1f}", 100 * r.error()), 7),
+             pad_left(seconds_text(r.measured_s), 8), pad_left(signed_percent(r.error()), 7),
              pad_right(fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)), 18),
              r.inside_band() ? "" : "out")) +
          "\n";
@@ -44,10 +41,9 @@ std::string group_line(const std::string& name, const std::vector<const RowForec
   const Measure m = measure(rows);
   const bool fits = columns(name) <= kGroupName;
   return fmt::format("{}  {} {:4} {} {} {} {} {} {}\n", fits ? "" : "  " + name + "\n",
-                     pad_right(fits ? name : "", kGroupName), s.rows, pad_left(plain(m.mean_of_medians), 7),
-                     pad_left(plain(s.mean), 6), pad_left(plain(s.worst), 6),
-                     pad_left(fmt::format("{:+.1f}", 100 * s.bias), 6), pad_left(plain(s.coverage), 6),
-                     pad_left(plain(s.half_width), 6));
+                     pad_right(fits ? name : "", kGroupName), s.rows, pad_left(percent(m.mean_of_medians), 7),
+                     pad_left(percent(s.mean), 6), pad_left(percent(s.worst), 6), pad_left(signed_percent(s.bias), 6),
+                     pad_left(percent(s.coverage), 6), pad_left(percent(s.half_width), 6));
 }
 
 std::string group_header() {
@@ -77,32 +73,9 @@ std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& s
       "  ",
       fmt::format("{} rows report a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
                   "fit, {} of {} that ran out of memory are forecast not to",
-                  m.rows, plain(m.mean), signed_share(m.bias), m.completed_fit, m.completed, m.out_of_memory_seen,
-                  m.out_of_memory),
+                  m.rows, percent(m.mean), signed_percent(m.bias) + " %", m.completed_fit, m.completed,
+                  m.out_of_memory_seen, m.out_of_memory),
       style);
-}
-
-/// A name and up to six numbers; empty ones at the end are left out.
-std::string sample_line(int name, const std::array<std::string, 7>& cells) {
-  std::string line = "  " + pad_right(cells[0], name);
-  for (std::size_t i = 1; i < cells.size(); ++i) line += " " + pad_left(cells[i], i == 5 ? 8 : i == 1 ? 7 : 6);
-  return without_trailing_blanks(line) + "\n";
-}
-
-std::string plain(const MeanError& error) { return error.samples > 0 ? plain(error.mean) : ""; }
-
-/// "gemm 1.29, included"
-std::string factor_text(const SampleErrors& e) {
-  return e.factor.empty()
-             ? ""
-             : fmt::format("{} {:.3g}{}", e.factor, e.in_training, e.with_factor ? ", included" : ", left out");
-}
-
-std::map<std::string, int> skipped_samples(const std::vector<MeasuredSample>& samples) {
-  std::map<std::string, int> skipped;
-  for (const MeasuredSample& sample : samples)
-    if (!sample.skipped.empty()) ++skipped[sample.skipped];
-  return skipped;
 }
 
 Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
@@ -223,7 +196,7 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
   text +=
       paragraph("  ",
                 fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
-                            m.sources, plain(m.scatter)),
+                            m.sources, percent(m.scatter)),
                 style);
   text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
   if (!assumed.empty()) text += "\n" + heading("Assumed where the source reports nothing", style) + "\n";
@@ -270,7 +243,7 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
     svg += fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
         scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
-        signed_share(r->error()));
+        signed_percent(r->error()) + " %");
   double y = kMargin;
   for (const auto& [source, index] : sources) {
     svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
@@ -289,73 +262,6 @@ std::string validation_html(const CsvTable& table, const std::vector<RowForecast
   const std::string name = std::filesystem::path(table.file()).stem().string();
   return report_page("validate", fmt::format("{}: forecast and measured", name), metadata,
                      fmt::format(R"("result":{})", validation_json(table, rows, by)));
-}
-
-std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
-  const int width = collectives ? 40 : 33;  // of a group's name
-  std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
-  text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
-                              collectives ? "" : "large"});
-  std::string excluded;
-  std::map<std::string, std::string> factors;
-  for (const SampleErrors& e : sample_errors(samples, collectives)) {
-    if (e.excluded != excluded) text += paragraph("  Shown, not counted: ", e.excluded, style);
-    excluded = e.excluded;
-    text += sample_line(width, {e.group, std::to_string(e.samples), plain(e.mean), plain(e.median),
-                                fmt::format("{:+.1f}", 100 * e.bias), collectives ? "" : plain(e.held_out),
-                                collectives ? "" : plain(e.large)});
-    if (!e.factor.empty()) factors[e.group] = factor_text(e);
-  }
-  if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
-  for (const auto& [group, factor] : factors) text += "  " + pad_right(group, width) + factor + "\n";
-  for (const auto& [reason, count] : skipped_samples(samples)) text += fmt::format("  {} skipped: {}\n", count, reason);
-  return text;
-}
-
-std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool collectives) {
-  std::string text = collectives
-                         ? "| group | sizes | mean | median | bias |\n| --- | ---: | ---: | ---: | ---: |\n"
-                         : "| group | samples | mean | median | bias | held out | of those, large | in-training "
-                           "factor |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
-  for (const SampleErrors& e : sample_errors(samples, collectives)) {
-    const std::string name = e.excluded.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.excluded);
-    text +=
-        fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, plain(e.mean), plain(e.median), 100 * e.bias);
-    if (!collectives) text += fmt::format(" {} | {} | {} |", plain(e.held_out), plain(e.large), factor_text(e));
-    text += "\n";
-  }
-  return text;
-}
-
-std::string samples_json(const std::vector<std::string>& files, const std::vector<MeasuredSample>& samples) {
-  Json rows = Json::array();
-  for (const MeasuredSample& s : samples)
-    rows.push_back({{"table", s.table},
-                    {"line", s.line},
-                    {"group", s.group},
-                    {"predicted_us", s.skipped.empty() ? Json(1e6 * s.predicted_s) : Json(nullptr)},
-                    {"measured_us", 1e6 * s.measured_s},
-                    {"error", s.skipped.empty() ? Json(s.error()) : Json(nullptr)},
-                    {"held_out", s.held_out},
-                    {"large", s.large},
-                    {"not_counted", s.excluded.empty() ? Json(nullptr) : Json(s.excluded)},
-                    {"skipped", s.skipped.empty() ? Json(nullptr) : Json(s.skipped)}});
-  Json groups = Json::array();
-  for (const SampleErrors& e : sample_errors(samples, false))
-    groups.push_back({{"group", e.group},
-                      {"samples", e.samples},
-                      {"mean", e.mean},
-                      {"median", e.median},
-                      {"bias", e.bias},
-                      {"held_out", {{"samples", e.held_out.samples}, {"mean", e.held_out.mean}}},
-                      {"large", {{"samples", e.large.samples}, {"mean", e.large.mean}}},
-                      {"in_training_factor", e.factor.empty() ? Json(nullptr) : Json(e.factor)},
-                      {"in_training", e.in_training},
-                      {"factor_included", e.with_factor},
-                      {"not_counted", e.excluded.empty() ? Json(nullptr) : Json(e.excluded)}});
-  return Json{{"tables", files}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
-                                                                          Json::error_handler_t::replace) +
-         "\n";
 }
 
 }  // namespace tracecast::accuracy

@@ -1,6 +1,5 @@
-/// \file
-/// Output of `tracecast validate`: a page, one JSON object, a picture and a web page for a table of runs; a page, a
-/// Markdown table and JSON for tables of operators and collectives.
+/// ile
+/// Output of `tracecast validate` for a table of runs: a page, one JSON object, a picture and a web page.
 #pragma once
 
 #include <string>
@@ -9,7 +8,6 @@
 #include "sim/io/csv_table.hpp"
 #include "sim/report/page_metadata.hpp"
 #include "sim/report/text.hpp"
-#include "tools/accuracy/measured_tables.hpp"
 #include "tools/accuracy/row_forecast.hpp"
 
 namespace tracecast::accuracy {
@@ -27,12 +25,5 @@ std::string scatter_svg(const std::vector<RowForecast>& rows);
 /// A web page: the picture, sorted signed errors, groups and every run.
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
                             const PageMetadata& metadata);
-
-/// Errors of measured operators or collectives by group, for a terminal.
-std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style);
-/// The same as a Markdown table, for docs/validation.
-std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool collectives);
-/// One JSON object; `files` by MeasuredSample::table.
-std::string samples_json(const std::vector<std::string>& files, const std::vector<MeasuredSample>& samples);
 
 }  // namespace tracecast::accuracy
