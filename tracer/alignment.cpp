@@ -10,10 +10,10 @@ namespace {
 constexpr std::int32_t kNever = INT32_MIN / 2;
 constexpr std::int64_t kNarrowest = 256;  // pairs on either side of the diagonal
 
-/// How the best sum of a pair came about: one of the first three, with kJoined added where a match continues the one before.
+/// Traceback of a pair: one of the first three values, plus kJoined if the match continues the previous one.
 enum Way : std::uint8_t { kSkipExpected = 0, kSkipFound = 1, kMatch = 2, kJoined = 4 };
 
-/// The expected items that are looked at for each found one: all, or a band around the diagonal.
+/// The expected items compared with each found item: all of them, or a band around the diagonal.
 class Band {
  public:
   Band(std::int64_t found, std::int64_t expected, std::int64_t most_pairs)
@@ -21,7 +21,7 @@ class Band {
         expected_(expected),
         half_(std::clamp(most_pairs / (2 * (found + 1)) - 1, std::int64_t{0}, expected)) {}
 
-  /// Neighbouring rows must share more than a column.
+  /// Adjacent rows must share more than one column.
   bool wide_enough() const {
     return half_ == expected_ || (half_ >= kNarrowest && expected_ / std::max<std::int64_t>(1, found_) < half_);
   }
@@ -36,11 +36,11 @@ class Band {
   std::int64_t half_;
 };
 
-/// Sums of one found item with each expected one.
+/// Best sums of one found item, by expected item.
 struct Row {
   std::int64_t first = 0;
-  std::vector<std::int32_t> best;     ///< of the items so far, whatever this one is
-  std::vector<std::int32_t> matched;  ///< where this one is the expected item
+  std::vector<std::int32_t> best;     ///< over the items so far, matched or not
+  std::vector<std::int32_t> matched;  ///< if the found item matches this expected item
   std::int32_t best_at(std::int64_t e) const { return at(best, e); }
   std::int32_t matched_at(std::int64_t e) const { return at(matched, e); }
 
@@ -112,7 +112,7 @@ class Aligner {
 
   std::vector<std::int32_t> way_back() {
     std::vector<std::int32_t> result(task_.found.size(), -1);
-    bool part = false;  // of the same expected item as the found one after it
+    bool part = false;  // of the same expected item as the next found item
     for (std::int64_t f = count(task_.found), e = count(task_.expected); f > 0 && (e > 0 || part);) {
       const std::uint8_t code = way(f, e);
       const int step = code & 3;

@@ -5,7 +5,7 @@
 namespace tracecast {
 namespace {
 
-// CUPTI's own rule: a record's kind says which struct it begins.
+// CUPTI defines this cast: the kind of a record says which struct it is.
 template <class Record>
 const Record& as(const CUpti_Activity& record) {
   return reinterpret_cast<const Record&>(record);
@@ -28,7 +28,7 @@ const char* copy_kind(std::uint8_t kind) {
   }
 }
 
-/// The name of a call in which the host waits for the GPU; others have none.
+/// The name of a call that blocks the host until the GPU is done; empty for other calls.
 const char* waiting_call(const CUpti_ActivityAPI& call) {
   if (call.kind == CUPTI_ACTIVITY_KIND_DRIVER) {
     switch (call.cbid) {
@@ -65,7 +65,7 @@ void kernel(const CUpti_ActivityKernel10& k, TraceWriter& writer) {
                 std::int64_t{k.blockX} * k.blockY * k.blockZ);
 }
 
-/// A range is a pair of markers with one id; single marks say nothing about time.
+/// A range is a pair of markers with the same id; single marks have no duration.
 void marker(const CUpti_ActivityMarker2& m, TraceWriter& writer) {
   const bool begins = (m.flags & CUPTI_ACTIVITY_FLAG_MARKER_START) != 0;
   const bool ends = (m.flags & CUPTI_ACTIVITY_FLAG_MARKER_END) != 0;

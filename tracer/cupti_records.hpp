@@ -1,5 +1,5 @@
 /// \file
-/// From CUPTI's activity records to a trace: the seam, as thin as it can be. Needs CUPTI's headers, not its library.
+/// Converts CUPTI activity records to trace records. Needs CUPTI's headers, not its library.
 #pragma once
 
 #include <cupti.h>
@@ -8,10 +8,10 @@
 
 namespace tracecast {
 
-/// Writes one record; kinds that a trace has no use for are passed over.
+/// Writes one record; kinds that the trace does not store are skipped.
 void write_record(const CUpti_Activity& record, TraceWriter& writer);
 
-/// The kinds that write_record takes: what a recorder enables.
+/// The kinds that write_record handles; a recorder enables these.
 extern const CUpti_ActivityKind kRecordedKinds[];
 extern const int kRecordedKindCount;
 

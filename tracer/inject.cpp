@@ -1,5 +1,5 @@
 // libtracecast_inject.so: CUDA loads it into a program that `tracecast record` starts (CUDA_INJECTION64_PATH) and calls
-// InitializeInjection. It enables CUPTI's activity records, writes them as they come, and ends the trace with the program.
+// InitializeInjection. It enables CUPTI's activity records, writes them as they arrive, and ends the trace when the program exits.
 
 #include <cstdlib>
 #include <ctime>
@@ -19,17 +19,17 @@ namespace {
 
 using namespace tracecast;
 
-constexpr std::size_t kBufferBytes = std::size_t{8} << 20;  ///< some 40,000 kernels
-constexpr std::size_t kAlignment = 8;                       ///< that CUPTI asks for
+constexpr std::size_t kBufferBytes = std::size_t{8} << 20;  ///< about 40,000 kernels
+constexpr std::size_t kAlignment = 8;                       ///< required by CUPTI
 constexpr std::uint32_t kFlushMilliseconds = 1000;
 
-// Lives until the process is gone: CUPTI's threads may hand over a last buffer while others are being torn down.
+// Never freed: CUPTI's threads may deliver a last buffer while the process shuts down.
 TraceWriter* writer = nullptr;
 
 void give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *most_records = 0;  // as many as fit
+  *most_records = 0;  // no limit
 }
 
 void take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t, std::size_t valid) {
@@ -43,7 +43,7 @@ void take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, 
   std::free(buffer);
 }
 
-// NCCL's part: this library is its profiler plug-in too (NCCL_PROFILER_PLUGIN) and writes into the same trace.
+// This library is also NCCL's profiler plug-in (NCCL_PROFILER_PLUGIN) and writes into the same trace.
 nccl::Recorder* nccl_recorder = nullptr;
 
 void end_of_program() {
@@ -52,7 +52,7 @@ void end_of_program() {
   writer->finish();
 }
 
-std::string version_text(int version) {  // 13000 is 13.0
+std::string version_text(int version) {  // 13000 -> 13.0
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
@@ -61,8 +61,8 @@ int number_in_environment(const char* name) {
   return text == nullptr || *text == '\0' ? -1 : std::atoi(text);
 }
 
-/// Asks the driver for its version and the name of device 0. The program has it loaded, perhaps where our symbols would
-/// not find it.
+/// Asks the driver for its version and the name of device 0. The program has loaded the driver, but our symbols might not
+/// resolve to it.
 void describe_gpu(TraceHeader& h) {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
   if (driver == nullptr) return;
@@ -116,8 +116,8 @@ std::int64_t cupti_now() {
 int nccl_init(void** context, std::uint64_t communicator, int* events, const char*, int, int ranks, int rank, void*) {
   *context = nullptr;
   *events = 0;
-  if (writer == nullptr) return 0;  // NCCL before CUDA, or a recording that could not be started
-  if (nccl_recorder == nullptr) nccl_recorder = new nccl::Recorder(*writer, cupti_now);  // lives as long as the writer
+  if (writer == nullptr) return 0;  // NCCL started before CUDA, or the recording could not start
+  if (nccl_recorder == nullptr) nccl_recorder = new nccl::Recorder(*writer, cupti_now);  // never freed, like the writer
   *context = nccl_recorder->begin_communicator(communicator, ranks, rank);
   *events = nccl::Recorder::kEvents;
   return 0;
@@ -145,14 +145,14 @@ int nccl_finalize(void* context) {
 
 }  // namespace
 
-// NCCL finds it by this name.
+// NCCL looks up this symbol.
 extern "C" {
 __attribute__((visibility("default")))
 nccl::Profiler ncclProfiler_v5{"tracecast", nccl_init, nccl_start, nccl_stop, nccl_state, nccl_finalize};
 }
 
-// NVTX loads this library too (NVTX_INJECTION64_PATH), and CUPTI's own entry does the work: that library lies where ours was linked to
-// find it, under a name that differs between installations.
+// NVTX loads this library too (NVTX_INJECTION64_PATH); CUPTI's entry point does the work. CUPTI is found through this library's link,
+// since its file name differs between installations.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(void* get_table) {
   Dl_info cupti{};
   if (dladdr(reinterpret_cast<void*>(&cuptiGetVersion), &cupti) == 0 || cupti.dli_fname == nullptr) return 0;
@@ -162,8 +162,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(v
   return initialize == nullptr ? 0 : initialize(get_table);
 }
 
-// CUDA asks for 1; anything else would stop the program, which has nothing to do with a recording that failed.
+// CUDA expects 1; any other value would stop the program. A failed recording must not do that.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
-  if (!start()) std::fputs("tracecast: recording could not be started; the program runs without it\n", stderr);
+  if (!start()) std::fputs("tracecast: recording could not start; the program runs without it\n", stderr);
   return 1;
 }

@@ -18,7 +18,7 @@
 namespace tracecast {
 namespace {
 
-/// Sizes of a multiplication, whatever its pass: `k` is summed over.
+/// Sizes of a multiplication in any pass; the sum runs over `k`.
 struct Sizes {
   std::int64_t k = 0;
   std::int64_t small = 0;
@@ -28,32 +28,32 @@ struct Sizes {
 
 Sizes sizes_of(std::int64_t m, std::int64_t n, std::int64_t k) { return {k, std::min(m, n), std::max(m, n)}; }
 
-/// What can be told of a kernel: enough to say which operators it may be.
+/// What is known of a kernel: enough to decide which operators it may be.
 struct Traits {
   OperatorKind kind = OperatorKind::residual;
   std::optional<Sizes> sizes;
-  std::string name;  ///< of the operator, where a range says so
+  std::string name;  ///< of the operator, if a range names it
   bool backward = false;
-  bool nameless = false;  ///< counts as a residual because nothing is known of its name
+  bool nameless = false;  ///< treated as a residual because its name is unknown
   auto operator<=>(const Traits&) const = default;
 };
 
-/// Kernels on their way to an operator: one, or all that a range launched.
+/// Kernels to be assigned to one operator: a single one, or all that a range launched.
 struct Candidate {
   std::vector<std::int32_t> kernels;  ///< indices into Trace::kernels
   Traits traits;
-  std::int32_t range = -1;  ///< that says its name or sizes
+  std::int32_t range = -1;  ///< that gives its name or sizes
 };
 
 /// One step of one rank.
 struct RecordedStep {
   std::vector<Candidate> work;
-  std::vector<std::int32_t> collectives;  ///< kernels of NCCL
-  std::vector<std::size_t> work_before;   ///< [collective] how much of `work` was launched before it
-  std::size_t optimized = 0;  ///< how much of `work` there is up to the last kernel of an optimizer; 0: none
+  std::vector<std::int32_t> collectives;  ///< NCCL kernels
+  std::vector<std::size_t> work_before;   ///< [collective] number of items of `work` launched before it
+  std::size_t optimized = 0;              ///< number of items of `work` up to the last optimizer kernel; 0: none
 };
 
-/// A step begins with its embedding; where the stage has none, with what follows the optimizer. Moves that into a step of its own.
+/// A step starts with its embedding or, on a stage without one, with the first work after the optimizer. Moves that work into a new step.
 RecordedStep begin_of_next(RecordedStep& step) {
   const auto is_embedding = [](const Candidate& c) { return c.traits.kind == OperatorKind::embedding; };
   const auto after = step.work.begin() + static_cast<std::ptrdiff_t>(step.optimized);
@@ -72,7 +72,7 @@ RecordedStep begin_of_next(RecordedStep& step) {
   return next;
 }
 
-/// The lists of "…, sizes = [[a, b], [b, c], []]".
+/// Parses the lists of "…, sizes = [[a, b], [b, c], []]".
 std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
   std::vector<std::vector<std::int64_t>> lists;
   int depth = 0;
@@ -88,7 +88,7 @@ std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
   return lists;
 }
 
-/// Of a range of PyTorch that multiplies matrices; addmm has the bias first.
+/// Sizes from a PyTorch range that multiplies matrices; addmm lists the bias first.
 std::optional<Sizes> multiplied(const TraceRange& range) {
   const std::size_t at = range.name.find("sizes = ");
   if (at == std::string::npos || !range.name.starts_with("aten::")) return std::nullopt;
@@ -120,12 +120,12 @@ int weight(const CostedOperator& expected, const Traits& found) {
   return found.nameless ? kNameless : kSmallKind;
 }
 
-/// Kinds that frameworks run as several kernels. Names that say nothing count as a residual: those stand alone.
+/// Kinds that frameworks run as several kernels. Kernels with unknown names are treated as residuals, which never join.
 bool may_be_a_part(const Traits& traits) {
   return traits.name.empty() && !is_multiplication(traits.kind) && traits.kind != OperatorKind::residual;
 }
 
-/// What a rank does in a step, in order.
+/// The operators and collectives of a rank in a step, in order.
 struct ExpectedStep {
   std::vector<std::int32_t> operators;    ///< indices into StepGraph::operators
   std::vector<std::int32_t> collectives;  ///< indices into StepGraph::collectives
@@ -143,7 +143,7 @@ ExpectedStep expected_step(const StepGraph& graph, const Rank& rank) {
   return step;
 }
 
-/// Numbers for things that are equal, in the order in which they first come.
+/// Gives equal values the same number, in order of first occurrence.
 template <class T>
 class Classes {
  public:
@@ -159,13 +159,13 @@ class Classes {
   std::vector<T> values_;
 };
 
-/// What a candidate turned out to be.
+/// The operator assigned to a candidate.
 struct Place {
   std::int32_t op = -1;     ///< index into StepGraph::operators; -1: nothing
-  std::int32_t index = -1;  ///< into ExpectedStep::operators; -1: found by its sizes, out of order
+  std::int32_t index = -1;  ///< into ExpectedStep::operators; -1: matched by its sizes, out of order
 };
 
-/// For each candidate its place. Empty: too many to be laid side by side.
+/// The match of each candidate. Empty: too many to align.
 std::optional<std::vector<Place>> places_of(const StepGraph& graph, const ExpectedStep& expected,
                                             const std::vector<Candidate>& found) {
   Classes<Traits> traits;
@@ -197,7 +197,7 @@ std::optional<std::vector<Place>> places_of(const StepGraph& graph, const Expect
   return places;
 }
 
-/// The collectives of the step in the order of NCCL's kernels: [kernel] index into ExpectedStep::collectives; -1: none.
+/// The collective of each NCCL kernel: [kernel] index into ExpectedStep::collectives; -1: none.
 std::optional<std::vector<std::int32_t>> collectives_of(const StepGraph& graph, const ExpectedStep& expected,
                                                         const Trace& trace, const std::vector<std::int32_t>& kernels) {
   std::vector<std::int32_t> found;
@@ -216,7 +216,7 @@ std::optional<std::vector<std::int32_t>> collectives_of(const StepGraph& graph, 
   return align(task);
 }
 
-/// Cuts a trace into the steps of each of its GPUs.
+/// Splits a trace into the steps of each of its GPUs.
 class StepCutter {
  public:
   StepCutter(const Trace& trace, const std::set<std::string>& operator_names)
@@ -227,7 +227,7 @@ class StepCutter {
         windows_.push_back({range.start_ns, range.end_ns});
   }
 
-  /// [device][step]; devices in the order of their numbers.
+  /// [device][step]; devices in ascending order.
   std::map<std::int64_t, std::vector<RecordedStep>> cut() {
     std::map<std::int64_t, std::vector<RecordedStep>> devices;
     for (const RecordedWork& work : recorded_work(trace_)) {
@@ -249,7 +249,7 @@ class StepCutter {
   }
 
  private:
-  /// Of a trace without ranges of steps.
+  /// Steps of a trace that has no step ranges.
   void add(const RecordedWork& work, std::vector<RecordedStep>& steps) {
     const OperatorKind kind = kernel_kind(trace_.kernels[static_cast<std::size_t>(work.kernel)].name);
     if (steps.empty()) steps.emplace_back();
@@ -292,7 +292,7 @@ class StepCutter {
     }
   }
 
-  /// Launched by the same range: one operator, unless both multiply.
+  /// Two kernels launched in the same range belong to one operator, unless both multiply.
   static bool belongs(const Candidate& last, const Candidate& next) {
     return next.range >= 0 && next.range == last.range &&
            !(is_multiplication(last.traits.kind) && is_multiplication(next.traits.kind));
@@ -314,7 +314,7 @@ std::pair<double, double> median_and_spread(std::vector<double> values) {
 }
 
 Duration time_of(const TraceKernel& kernel) {
-  constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days, whatever a damaged trace says
+  constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days; limits times from a damaged trace
   return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
 }
 
@@ -328,7 +328,7 @@ class Measurer {
     const Trace& trace = named.trace;
     if (trace.header.ranks > 0 && trace.header.ranks != graph_.total_ranks())
       return fail({named.file, 0, "ranks", std::to_string(trace.header.ranks),
-                   fmt::format("were recorded, and the scenario has {}", graph_.total_ranks())});
+                   fmt::format("recorded, but the scenario has {}", graph_.total_ranks())});
     const bool sizes_known = collectives_with_sizes(trace);
     std::int32_t number = std::max(0, trace.header.rank);
     for (const auto& [device, steps] : StepCutter(trace, names_).cut()) {
@@ -336,7 +336,7 @@ class Measurer {
                                      [number](const Rank& r) { return r.representative == number; });
       if (rank == graph_.ranks.end())
         return fail({named.file, 0, "rank", std::to_string(number),
-                     fmt::format("was recorded, and the scenario has {} ranks", graph_.total_ranks())});
+                     fmt::format("recorded, but the scenario has {} ranks", graph_.total_ranks())});
       const ExpectedStep expected = expected_step(graph_, *rank);
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const auto places = places_of(graph_, expected, steps[i].work);
@@ -344,7 +344,7 @@ class Measurer {
                                        : collectives_of(graph_, expected, trace, steps[i].collectives);
         if (!places || !calls)
           return fail({named.file, 0, "", "",
-                       fmt::format("has a step of {} kernels, too many to be laid beside {} operators",
+                       fmt::format("has a step of {} kernels, too many to align with {} operators",
                                    steps[i].work.size(), expected.operators.size())});
         take(trace, steps[i].work, *places);
         if (!sizes_known) take_collectives(trace, steps[i].collectives, *calls, expected, i);
@@ -356,9 +356,9 @@ class Measurer {
   }
 
   Result<MeasuredProfile> finish(Profile base, const std::string& file) {
-    if (result_.kernels == 0) return fail({file, 0, "", "", "has no kernel that computes"});
+    if (result_.kernels == 0) return fail({file, 0, "", "", "has no compute kernels"});
     base.kind = "recorded";
-    wait_for_slowest(base, 1, 0);  // the launch time of the profile, not of the recorded job's slowest host
+    wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
     base.in_training = {};
     base.in_training.fit.data = "recorded inside a training step";
     for (auto& [key, samples] : samples_) write(base, samples);
@@ -408,7 +408,7 @@ class Measurer {
       samples.seconds.push_back(time);
   }
 
-  /// Whether a group of that many ranks lies on one host; of groups that the step does not have nothing is known.
+  /// Whether a group of this many ranks is on one host; unknown for groups that the step does not have.
   bool on_one_host(int ranks) const {
     return std::any_of(graph_.communicators.begin(), graph_.communicators.end(),
                        [ranks](const Communicator& c) { return c.placement.ranks == ranks && c.placement.nodes == 1; });
@@ -492,7 +492,7 @@ class Measurer {
 }  // namespace
 
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base) {
-  TRACECAST_ASSERT(!traces.empty(), "a profile is made from at least one trace");
+  TRACECAST_ASSERT(!traces.empty(), "at least one trace is required");
   Measurer measurer(graph);
   for (const NamedTrace& trace : traces)
     if (const auto ok = measurer.add(trace); !ok) return tl::unexpected(ok.error());

@@ -1,25 +1,25 @@
 /// \file
-/// From recorded kernels and collectives to a profile: what `profile --from` does.
+/// Builds a profile from recorded kernels and collectives (`profile --from`).
 ///
-/// The step graph of the recorded scenario says which operators a rank runs, in which order; the kernels of each recorded step
-/// are laid beside them (tracer/alignment.hpp) so that the most weight matches:
+/// The step graph of the recorded scenario gives the operators of a rank in order. The kernels of each recorded step are aligned
+/// with them (tracer/alignment.hpp) so that the total weight is maximal:
 ///
-///   NVTX     8   kernels launched in a range with the name of an operator ("qkv") are that operator, all together
+///   NVTX     8   all kernels launched in a range named after an operator ("qkv") together are that operator
 ///   shape    6   a matrix multiplication launched in a range that names its sizes ("aten::mm, sizes = [[8192, 4096], …]", as
 ///                PyTorch's NVTX and profiler write them) matches operators of these sizes and no others
 ///   kind     4   a multiplication or attention kernel without sizes, by its name
-///            2   element-wise kernels, by their name; those whose name says nothing match a residual for 1
-///            1   one more kernel of the same kind in a row: an operator may be several kernels, whose times are added
+///            2   element-wise kernels, by their name; kernels with unknown names match a residual with weight 1
+///            1   a further consecutive kernel of the same kind: an operator may be several kernels, whose times are added
 ///
-/// What was launched in a range of a backward matches no forward, other than a recomputed one. Kernels with sizes that found no
-/// place in the order match by the sizes alone. What remains is reported, with its time.
+/// A kernel launched in a backward range matches a forward operator only if that operator is recomputed. Kernels with sizes that
+/// do not match in order are matched by their sizes alone. Unmatched kernels are reported with their time.
 ///
-/// A step is a range ProfilerStep#N; where there are none, it ends with the last kernel of an optimizer before the next
-/// multiplication, or with what follows that up to the next embedding. Every GPU of a trace is a rank.
+/// A step is a range ProfilerStep#N. Without such ranges it ends with the last optimizer kernel before the next multiplication,
+/// or before the next embedding if there is one in between. Every GPU of a trace is a rank.
 ///
-/// Collectives that the trace knows sizes of become measurements of their group; without sizes, NCCL's kernels are laid beside the
-/// collectives of the step in order. Of each call the shortest of all traces counts: the last rank to come waits for nobody. A
-/// profile has collectives of one host only, others are counted and left to the network model.
+/// Collectives with recorded sizes become measurements of their group. Without sizes, NCCL kernels are matched with the step's
+/// collectives in order. For each call the shortest duration over all traces is used: the last rank to arrive does not wait.
+/// The profile stores only collectives within one host; others are counted and left to the network model.
 #pragma once
 
 #include <cstdint>
@@ -39,27 +39,27 @@ namespace tracecast {
 struct MeasuredProfile {
   Profile profile;
   std::int64_t steps = 0;    ///< of all ranks
-  std::int64_t kernels = 0;  ///< that compute, of all traces
+  std::int64_t kernels = 0;  ///< compute kernels of all traces
   std::int64_t matched = 0;
   Duration time;  ///< of those kernels
   Duration matched_time;
   std::int64_t operators = 0;    ///< distinct ones that were measured
-  std::int64_t collectives = 0;  ///< calls or kernels of NCCL, of all traces
+  std::int64_t collectives = 0;  ///< NCCL calls or kernels of all traces
   std::int64_t collectives_matched = 0;
   std::int64_t collectives_across_hosts = 0;                ///< of those that matched: not written
-  std::vector<std::pair<std::string, Duration>> unmatched;  ///< by name of the kernel, the longest first
+  std::vector<std::pair<std::string, Duration>> unmatched;  ///< by kernel name, longest first
 };
 
-/// A trace and what its sentences call it.
+/// A trace and its name in messages.
 struct NamedTrace {
   std::string file;
   Trace trace;
 };
 
-/// `base` lends its models for what was not measured; its in-training factors become 1, since a step was recorded.
-/// `graph`: of the scenario that was recorded, with every rank (unfolded).
-/// Requires at least one trace. Errors: no kernel that computes; a rank that the graph does not have; another number of ranks; a step
-/// of more kernels and operators than can be laid side by side.
+/// `base` provides the models for everything not measured; its in-training factors become 1, since a step was recorded.
+/// `graph`: of the recorded scenario, with every rank (unfolded).
+/// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have; a different number of ranks; a step
+/// with too many kernels and operators to align.
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base);
 
 }  // namespace tracecast

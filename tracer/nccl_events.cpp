@@ -109,7 +109,7 @@ void Recorder::stop(void* handle) {
 void Recorder::write_if_complete(Handle* operation) {
   if (!operation->stopped || operation->finished < operation->channels) return;
   write(*operation);
-  // A channel that was never stopped would point to what is gone.
+  // The handle of a channel that was never stopped would dangle.
   std::erase_if(handles_, [&](const auto& each) { return each.second->operation == operation; });
   handles_.erase(operation);
 }

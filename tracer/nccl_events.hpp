@@ -1,9 +1,9 @@
 /// \file
-/// From the events of NCCL's profiler interface to the collectives of a trace.
+/// Converts the events of NCCL's profiler interface to the collectives of a trace.
 ///
-/// NCCL tells of an operation when the host enqueues it, and of each of its channels when that begins and ends on the GPU.
-/// An operation's time in the trace is from its first channel's begin to its last channel's end, by the host's clock, as
-/// NCCL's own thread sees them (some microseconds late); where no channel is told of, that of the host's call.
+/// NCCL reports an operation when the host enqueues it, and each of its channels when it begins and ends on the GPU. In the trace
+/// an operation lasts from the begin of its first channel to the end of its last one. These are host times taken by a
+/// thread of NCCL, a few microseconds late. If no channel is reported, the time of the host call is used.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace tracecast::nccl {
 
-/// Thread-safe: NCCL calls from the program's threads and from its own.
+/// Thread-safe: NCCL calls it from the program's threads and from NCCL threads.
 class Recorder {
  public:
-  /// `now`: nanoseconds of the trace's clock. The writer outlives the recorder.
+  /// `now`: nanoseconds on the trace's clock. The writer must outlive the recorder.
   Recorder(TraceWriter& writer, std::function<std::int64_t()> now) : writer_(writer), now_(std::move(now)) {}
 
-  /// What it wants to be told of.
+  /// Mask of the event types to report.
   static constexpr int kEvents = static_cast<int>(kCollective | kPointToPoint | kKernelChannel);
 
   /// A communicator's context, for start() and end_communicator().
   void* begin_communicator(std::uint64_t communicator, int ranks, int rank);
-  /// A handle, or nullptr for what is passed over.
+  /// Returns a handle, or nullptr for ignored events.
   void* start(void* context, const Event& event);
   void stop(void* handle);
   void record_state(void* handle, int state);
-  /// Writes operations whose channels never ended.
+  /// Writes the operations whose channels never ended.
   void end_communicator(void* context);
-  /// The same for all communicators: the program is at its end.
+  /// The same for all communicators, at the end of the program.
   void finish();
 
  private:
@@ -46,12 +46,12 @@ class Recorder {
   struct Handle {
     bool is_channel = false;
     Handle* operation = nullptr;  ///< of a channel
-    bool ended = false;           ///< a channel, once
+    bool ended = false;           ///< set once for a channel
     Communicator* communicator = nullptr;
     TraceCollective collective;
     std::int64_t first_channel_ns = -1;
     std::int64_t last_channel_ns = -1;
-    int channels = 0;  ///< that take part
+    int channels = 0;  ///< of this operation
     int finished = 0;
     bool stopped = false;  ///< the host's call has returned
   };
@@ -60,7 +60,7 @@ class Recorder {
   Handle* start_operation(Communicator& communicator, const Event& event);
   Handle* start_channel(const Event& event);
   void end_channel(Handle& channel);
-  /// Writes an operation that is complete and forgets it with its channels.
+  /// Writes a complete operation and drops it and its channels.
   void write_if_complete(Handle* operation);
   void write(Handle& operation);
   void write_open(const Communicator* of);

@@ -1,6 +1,6 @@
 /// \file
 /// The part of NCCL's profiler plug-in interface, version 5 (NCCL 2.28 and later), that a recorder reads. NCCL does not
-/// install a header for it; what stands here is the layout that a plug-in and the library agree on.
+/// install a header for it; this file declares the ABI between plug-in and library.
 /// Source: NCCL 2.28 sources, src/include/plugin/profiler/profiler_v5.h and nccl_profiler.h.
 #pragma once
 
@@ -12,14 +12,14 @@ namespace tracecast::nccl {
 enum EventType : std::uint64_t {
   kCollective = 1 << 1,
   kPointToPoint = 1 << 2,
-  kKernelChannel = 1 << 6,  ///< one channel of an operation is at work on the GPU
+  kKernelChannel = 1 << 6,  ///< one channel of an operation runs on the GPU
 };
 
 inline constexpr int kKernelChannelStop = 22;  ///< state of recordEventState
 
 struct Event {
   std::uint64_t type;
-  void* parent;  ///< of a channel: what startEvent gave for its operation
+  void* parent;  ///< of a channel: the handle that startEvent returned for its operation
   int rank;
   union {
     struct {
@@ -52,7 +52,7 @@ struct Event {
   };
 };
 
-/// Returns are ncclResult_t: 0 is success.
+/// Return values are ncclResult_t: 0 means success.
 struct Profiler {
   const char* name;
   int (*init)(void** context, std::uint64_t communicator, int* events, const char* communicator_name, int nodes,

@@ -67,7 +67,7 @@ OpenRanges::OpenRanges(const Trace& trace) {
   }
   for (auto& [thread, entries] : threads_) {
     std::sort(entries.begin(), entries.end(),
-              [](const Entry& a, const Entry& b) {  // of equal begins the longer one first
+              [](const Entry& a, const Entry& b) {  // if two begin together, the longer one first
                 return std::tuple(a.start_ns, b.end_ns, a.range) < std::tuple(b.start_ns, a.end_ns, b.range);
               });
     std::vector<std::int32_t> open;

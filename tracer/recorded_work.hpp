@@ -1,5 +1,5 @@
 /// \file
-/// The GPU work of a trace with what launched it: kernels and copies as one list, and the ranges that were open on the host.
+/// The GPU work of a trace and what launched it: kernels and copies in one list, and the host ranges open at each launch.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace tracecast {
 struct RecordedWork {
   std::int32_t kernel = -1;  ///< index into Trace::kernels; -1: a copy
   std::int32_t copy = -1;    ///< index into Trace::copies; -1: a kernel
-  std::int32_t call = -1;    ///< index into Trace::calls that launched it; -1: not recorded
+  std::int32_t call = -1;    ///< launching call, index into Trace::calls; -1: not recorded
   std::int64_t device = 0;
   std::int64_t stream = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
 };
 
-/// In the order of the launches, then of the begins; work whose launch was not recorded counts as launched when it began.
+/// Sorted by launch time, then by begin. Work without a recorded launch counts as launched when it began.
 std::vector<RecordedWork> recorded_work(const Trace& trace);
 
-/// When it was launched.
+/// Time of its launch.
 std::int64_t launch_ns(const Trace& trace, const RecordedWork& work);
 
-/// Moments of host threads that lie in ranges of a kind.
+/// The times at which host threads are inside ranges of one kind.
 class CoveredTime {
  public:
   CoveredTime(const Trace& trace, const std::function<bool(const TraceRange&)>& wanted);
@@ -44,7 +44,7 @@ class CoveredTime {
 class OpenRanges {
  public:
   explicit OpenRanges(const Trace& trace);
-  /// Indices into Trace::ranges, the innermost first; at most `most` of them.
+  /// Indices into Trace::ranges, innermost first; at most `most` of them.
   std::vector<std::int32_t> at(std::int64_t thread, std::int64_t time_ns, std::size_t most = 16) const;
 
  private:

@@ -30,22 +30,22 @@ std::optional<std::int64_t> step_number(const TraceRange& range) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-/// A kernel or copy on its way into the graph. Times count from the begin of the step, ns.
+/// A kernel or copy to be added to the graph. Times are ns since the begin of the step.
 struct Node {
   RecordedWork work;
   std::int64_t issue = 0;
-  std::int64_t start = 0;  ///< not before the end of the one before on its stream
+  std::int64_t start = 0;  ///< not before the end of the previous node on its stream
   std::int64_t end = 0;
-  std::int64_t ready = 0;   ///< issued, and the one before it has ended
+  std::int64_t ready = 0;   ///< issued, and the previous node has ended
   std::int32_t order = 0;   ///< of issue, on its device
   std::int32_t cause = -1;  ///< node on another stream that it waits for
-  bool is_cause = false;    ///< of another node, or of a host call
+  bool is_cause = false;    ///< another node or a host call waits for it
   EventRef event;
 };
 
-/// A host call that waited until `cause` had ended.
+/// A host call that waited for the end of `cause`.
 struct Sync {
-  std::int64_t time = 0;  ///< when it was called
+  std::int64_t time = 0;  ///< of the call
   std::int32_t cause = -1;
 };
 
@@ -75,7 +75,7 @@ Traffic traffic_of(Collective collective) {
   }
 }
 
-/// The nodes of one device, tied to each other.
+/// The nodes of one device and their dependencies.
 class DeviceNodes {
  public:
   /// `host_end`: how long the step lasts on the host; 0: until its last launch.
@@ -100,7 +100,7 @@ class DeviceNodes {
  private:
   Node& at(std::int32_t index) { return nodes[static_cast<std::size_t>(index)]; }
 
-  /// On a stream, what is issued later begins later: launches of several threads may have been recorded otherwise.
+  /// Orders each stream by begin: launches from several threads may have been recorded out of order.
   void order_streams() {
     std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
       return std::tuple(a.work.stream, a.start, a.end) < std::tuple(b.work.stream, b.start, b.end);
@@ -127,7 +127,7 @@ class DeviceNodes {
     }
   }
 
-  /// Indices of nodes by their ends.
+  /// Indices of nodes, sorted by end.
   std::vector<std::int32_t> by_end() const {
     std::vector<std::int32_t> order(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
@@ -137,7 +137,7 @@ class DeviceNodes {
     return order;
   }
 
-  /// The node with the last end in (after, until] that `fits`; -1: none.
+  /// The last node to end in (after, until] for which `fits` holds; -1: none.
   template <class Fits>
   std::int32_t last_end(const std::vector<std::int32_t>& ends, std::int64_t after, std::int64_t until, Fits fits) {
     auto it = std::upper_bound(ends.begin(), ends.end(), until,
@@ -159,7 +159,7 @@ class DeviceNodes {
     }
   }
 
-  /// Only while no other thread launches: the host is one stream of launches.
+  /// Only if no other thread launches meanwhile: the host is modelled as one stream of launches.
   void find_syncs(const Trace& trace, std::int64_t origin, std::int64_t host_end) {
     const std::vector<std::int32_t> ends = by_end();
     for (const TraceCall& call : trace.calls) {
@@ -192,7 +192,7 @@ class Builder {
     graph_.microbatches = 1;
   }
 
-  /// The host goes on until `host_end`.
+  /// The host continues until `host_end`.
   void add(DeviceNodes& nodes, std::int64_t host_end) {
     name_streams(nodes);
     for (Node& node : nodes.nodes)
@@ -232,7 +232,7 @@ class Builder {
                             : trace_.copies[static_cast<std::size_t>(work.copy)].kind;
   }
 
-  /// The stream with most computation is the compute stream of the graph.
+  /// The stream with the most computation becomes the compute stream of the graph.
   void name_streams(const DeviceNodes& nodes) {
     stream_of_.clear();
     std::int64_t most = -1;
@@ -272,7 +272,7 @@ class Builder {
     open_ = {};
   }
 
-  /// Returns the time at which the host goes on.
+  /// Returns the time at which the host continues.
   std::int64_t wait(const DeviceNodes& nodes, const Sync& sync) {
     const Node& cause = nodes.nodes[static_cast<std::size_t>(sync.cause)];
     Op op;
@@ -283,7 +283,7 @@ class Builder {
     return cause.end;
   }
 
-  /// What the host does behind its last launch.
+  /// Host time after the last launch.
   void finish(Duration host) {
     if (host > Duration{}) {
       Op op;
@@ -343,7 +343,7 @@ class Builder {
     return found->second;
   }
 
-  /// What NCCL was asked for, where the trace knows it: the call whose kernel this is.
+  /// The recorded NCCL call of this kernel, if the trace has it.
   const TraceCollective* call_of(const Node& node) const {
     const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(node.work.kernel)];
     const auto found = collectives_.find(kernel.start_ns);
@@ -375,7 +375,7 @@ class Builder {
     graph_.collectives.push_back(entry);
   }
 
-  /// One for each stream that a group is used on: an engine's communicator belongs to one stream.
+  /// One for each stream that a group is used on: in the engine a communicator belongs to one stream.
   std::int32_t communicator(std::uint64_t group, int ranks, StreamId stream) {
     const auto index = static_cast<std::int32_t>(graph_.communicators.size());
     const auto rank = static_cast<std::int32_t>(graph_.ranks.size());
@@ -401,12 +401,12 @@ class Builder {
   std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
   std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
   std::vector<RecordedCall> calls_;
-  std::map<std::size_t, std::int64_t> unnamed_;  ///< [rank] kernels of NCCL so far
+  std::map<std::size_t, std::int64_t> unnamed_;  ///< [rank] NCCL kernels so far
   std::int32_t device_count_ = 0;
 };
 
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;                        // ns since 1970: the year 2116
-constexpr std::int64_t kLongest = std::int64_t{100} * 86'400 * 1'000'000'000;  // ns; a Duration holds 106 days
+constexpr std::int64_t kLongest = std::int64_t{100} * 86'400 * 1'000'000'000;  // ns; a Duration can hold 106 days
 
 bool in_range(const Trace& trace) {
   const auto good = [](const auto& r) { return std::abs(r.start_ns) < kLatest && std::abs(r.end_ns) < kLatest; };
@@ -416,7 +416,7 @@ bool in_range(const Trace& trace) {
          std::all_of(trace.ranges.begin(), trace.ranges.end(), good);
 }
 
-/// Of the step, or of everything.
+/// Limits of the step, or of the whole trace.
 struct Window {
   std::int64_t begin = INT64_MIN;
   std::int64_t end = INT64_MAX;
@@ -429,8 +429,8 @@ Result<Window> window_of(const Trace& trace, std::optional<std::int64_t> step, c
       return Window{range.start_ns, range.end_ns};
   const std::vector<std::int64_t> steps = recorded_steps(trace);
   return fail({file, 0, "step", std::to_string(*step),
-               steps.empty() ? "is not there: the trace has no ranges ProfilerStep#N"
-                             : fmt::format("is no step of the trace (allowed: {})", fmt::join(steps, " "))});
+               steps.empty() ? "not found: the trace has no ranges ProfilerStep#N"
+                             : fmt::format("not a step of the trace (allowed: {})", fmt::join(steps, " "))});
 }
 
 }  // namespace

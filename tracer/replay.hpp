@@ -1,19 +1,19 @@
 /// \file
-/// A recorded step as a step graph: what the engine replays to the duration that it had, and what a change to a part of it
-/// can be tried on.
+/// Converts a recorded step to a step graph. The engine replays it to the recorded duration; changes to parts of it can be
+/// simulated.
 ///
-///   rank          a GPU of the trace; its NCCL kernels keep the durations that they had (nobody else is there to wait for)
-///   stream        as recorded; the one with most computation is the compute stream
-///   host          issues every kernel when its launch was called, measured from the launch before; where a call waited
-///                 for the GPU (cudaStreamSynchronize …) it waits for the kernel that ended in that call; of a step
-///                 ProfilerStep#N it goes on until that range ends
-///   event         a kernel that began more than kPause after it could have begun waits for what ended last before it on
-///                 another stream
-///   gap           what is left between the moment when a kernel could begin and the one when it did (launch latency,
-///                 dispatch) is an operator "gap" of that length on its stream
+///   rank          a GPU of the trace; its NCCL kernels keep their recorded durations (there are no other ranks to wait for)
+///   stream        as recorded; the one with the most computation is the compute stream
+///   host          issues every kernel at its recorded launch time, relative to the previous launch; if a call waited for
+///                 the GPU (cudaStreamSynchronize …), the host waits for the kernel that ended during that call; in a
+///                 step ProfilerStep#N it continues until the range ends
+///   event         a kernel that began more than kPause after it could have begun waits for the last work on another
+///                 stream that ended before it
+///   gap           the remaining time between the earliest possible begin of a kernel and its actual begin (launch
+///                 latency, dispatch) becomes an operator "gap" of that length on its stream
 ///
-/// So a replay of the whole graph gives every kernel the time that it had. Kernels that overlap on one stream are cut at the
-/// end of the one before.
+/// A replay of the whole graph therefore reproduces the recorded time of every kernel. If kernels overlap on one stream, the
+/// later one is shortened to begin at the end of the earlier one.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +28,22 @@
 
 namespace tracecast {
 
-/// A pause before a kernel that is longer than this was a wait for another stream, where one ended in it.
+/// A longer pause before a kernel is taken as a wait for another stream, if work on one ended during the pause.
 inline constexpr std::int64_t kPauseNs = 10'000;
 
-/// A kernel of NCCL: what identifies the call in the recordings of other ranks.
+/// An NCCL kernel: identifies the call in the recordings of other ranks.
 struct RecordedCall {
   std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
-  std::int64_t sequence = 0;  ///< of the communicator; where that was not recorded, of the rank's kernels of NCCL
-  Duration end;               ///< from the begin of the step
+  std::int64_t sequence = 0;  ///< within the communicator; if that was not recorded, among the rank's NCCL kernels
+  Duration end;               ///< since the begin of the step
 };
 
 struct Replay {
   StepGraph graph;
-  std::vector<RecordedCall> calls;  ///< [i] what graph.collectives[i] was
-  Duration
-      recorded;  ///< from the begin of the step on the host to its end there, or to that of its last GPU work if later
+  std::vector<RecordedCall> calls;  ///< [i] recorded call of graph.collectives[i]
+  Duration recorded;  ///< begin of the step on the host to its end there, or to the end of its last GPU work if later
   std::int64_t works = 0;  ///< kernels and copies
-  std::int64_t waits = 0;  ///< events between streams that were concluded
+  std::int64_t waits = 0;  ///< inferred events between streams
   std::int64_t syncs = 0;  ///< host calls that waited for the GPU
   std::int64_t met = 0;    ///< collectives in which ranks of several recordings met
 };

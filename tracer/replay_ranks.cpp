@@ -1,4 +1,4 @@
-// Recordings of several ranks in one step graph: their collectives become places where they meet.
+// Recordings of several ranks in one step graph: collectives become rendezvous between the ranks.
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-/// Of a collective on all ranks: group, its number, and how often that number was there before on the same rank.
+/// Identifies a collective on all ranks: group, sequence number, and how often the number occurred before on the same rank.
 using CallKey = std::tuple<std::uint64_t, std::int64_t, std::int64_t>;
 
 /// A rank's part in a collective.
@@ -21,14 +21,14 @@ struct Part {
   std::int32_t slot = 0;
 };
 
-/// What the ranks of a group have in common.
+/// The calls that the ranks of a group share.
 struct Group {
   std::set<std::int32_t> ranks;
-  std::map<std::int32_t, std::vector<CallKey>> order;  ///< [rank] its calls, in the order of its program
+  std::map<std::int32_t, std::vector<CallKey>> order;  ///< [rank] its calls in program order
   std::map<CallKey, std::vector<Part>> calls;
 };
 
-/// Puts `from` behind what `to` has; indices are moved up.
+/// Appends `from` to `to` and shifts its indices.
 void append(StepGraph& to, StepGraph from) {
   const auto operators = static_cast<std::int32_t>(to.operators.size());
   const auto collectives = static_cast<std::int32_t>(to.collectives.size());
@@ -85,8 +85,7 @@ bool same_collective(const StepGraph& graph, const std::vector<Part>& parts) {
   });
 }
 
-/// The calls that all ranks of a group made. None where ranks made them in different orders or on several streams: they could wait for
-/// each other in a circle.
+/// The calls that all ranks of a group made. None if ranks made them in different orders or on several streams: they could deadlock.
 std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group) {
   if (group.ranks.size() < 2) return {};
   std::vector<CallKey> first;
@@ -161,7 +160,7 @@ class Joiner {
     }
   }
 
-  /// A collective ends on all members together, whatever their clocks say.
+  /// A collective ends on all members at the same time, even if their clocks differ.
   void compare_clocks(const Part& first, const Part& other) {
     const std::int32_t from = replay_of_[static_cast<std::size_t>(first.rank)];
     const std::int32_t to = replay_of_[static_cast<std::size_t>(other.rank)];
@@ -171,7 +170,7 @@ class Joiner {
                                      .picoseconds);
   }
 
-  /// Later begins of the recordings, from the first on: through those that they have collectives with.
+  /// Offsets of the recordings relative to the first, propagated through the collectives that they share.
   void delay() {
     std::vector<std::int64_t> begins(recorded_.size(), 0);
     std::vector<bool> known(recorded_.size(), false);
@@ -198,7 +197,7 @@ class Joiner {
     }
   }
 
-  /// The host issues its first operation that much later. Templates are of one rank only.
+  /// The host issues its first operation this much later. Each template belongs to one rank.
   void begin_later(const Rank& rank, Duration later) {
     const std::vector<ProgramItem>& program = result_.graph.programs[static_cast<std::size_t>(rank.program)];
     if (program.empty()) return;
@@ -229,7 +228,7 @@ class Joiner {
 }  // namespace
 
 Replay join_ranks(std::vector<Replay> replays) {
-  TRACECAST_ASSERT(!replays.empty(), "at least one recording is replayed");
+  TRACECAST_ASSERT(!replays.empty(), "at least one recording is required");
   return Joiner(std::move(replays)).join();
 }
 

@@ -1,8 +1,8 @@
 /// \file
-/// A trace: what a program did on its GPUs, as it was recorded. The file format is docs/formats/trace.md.
+/// A trace: the recorded GPU activity of a program. The file format is docs/formats/trace.md.
 ///
-/// Times are nanoseconds of one clock (the header names it). Everything refers to strings by number; a string is written
-/// before it is first used, so that a file can be read while it is written, and up to the place where it is cut.
+/// Times are nanoseconds of one clock, named in the header. Records refer to strings by number. A string is written before
+/// its first use, so that a file can be read while it is written, and a truncated file up to the cut.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-/// Where and with what it was recorded. No names of hosts or users.
+/// The machine and software of the recording. Contains no host or user names.
 struct TraceHeader {
   std::string recorder;  ///< "cupti 13.0"
   std::string clock;     ///< "cupti nanoseconds"
@@ -21,7 +21,7 @@ struct TraceHeader {
   std::string cuda;
   std::string nccl;
   std::int64_t process = 0;
-  int rank = -1;   ///< of the job, where the environment says (RANK); -1: not known
+  int rank = -1;   ///< in the job, from the environment (RANK); -1: unknown
   int ranks = -1;  ///< WORLD_SIZE
   bool operator==(const TraceHeader&) const = default;
 };
@@ -30,11 +30,11 @@ struct TraceKernel {
   std::string name;
   std::int64_t device = 0;
   std::int64_t stream = 0;
-  std::int64_t correlation = 0;  ///< of the call that launched it
+  std::int64_t correlation = 0;  ///< of the launching call
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int64_t blocks = 0;
-  std::int64_t threads = 0;  ///< of a block
+  std::int64_t threads = 0;  ///< per block
   bool operator==(const TraceKernel&) const = default;
 };
 
@@ -56,11 +56,11 @@ struct TraceCall {
   std::int64_t correlation = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::string name;  ///< "cudaStreamSynchronize": of calls that wait for the GPU; may be empty for others
+  std::string name;  ///< of calls that wait for the GPU ("cudaStreamSynchronize"); may be empty for others
   bool operator==(const TraceCall&) const = default;
 };
 
-/// An NVTX range. `end_ns` -1: it was still open when recording ended.
+/// An NVTX range. `end_ns` -1: still open when the recording ended.
 struct TraceRange {
   std::string name;
   std::string domain;
@@ -71,11 +71,11 @@ struct TraceRange {
   bool operator==(const TraceRange&) const = default;
 };
 
-/// A collective or message as NCCL was asked for it.
+/// A collective or message as requested from NCCL.
 struct TraceCollective {
   std::string name;       ///< "AllReduce", "Send"
   std::string type;       ///< "ncclBfloat16"
-  std::string algorithm;  ///< "RING"; "" where not known
+  std::string algorithm;  ///< "RING"; "" if unknown
   std::string protocol;   ///< "SIMPLE"
   std::uint64_t communicator = 0;
   int rank = 0;
@@ -88,7 +88,7 @@ struct TraceCollective {
   bool operator==(const TraceCollective&) const = default;
 };
 
-/// An id of another tool (a framework's operator) that was current when the call with this correlation was made.
+/// An external id (a framework operator) that was active when the call with this correlation was made.
 struct TraceExternal {
   std::int64_t kind = 0;
   std::int64_t id = 0;
@@ -104,9 +104,9 @@ struct Trace {
   std::vector<TraceRange> ranges;
   std::vector<TraceCollective> collectives;
   std::vector<TraceExternal> externals;
-  std::int64_t dropped = 0;  ///< records that the recorder had no room for
-  bool complete = false;     ///< the end was written; false: the program was killed, or the file is cut
-  std::int64_t records = 0;  ///< that were read
+  std::int64_t dropped = 0;  ///< records that the recorder could not buffer
+  bool complete = false;     ///< the end record was read; false: the program was killed, or the file is truncated
+  std::int64_t records = 0;  ///< number read
   bool operator==(const Trace&) const = default;
 };
 

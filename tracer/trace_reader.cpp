@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "tracecast trace 1";
 
-/// One line taken apart. `good` turns false when a field is missing, of another type, or names an unknown string.
+/// One parsed line. `good` becomes false if a field is missing, has the wrong type, or names an unknown string.
 class Fields {
  public:
   Fields(const Json& line, const std::vector<std::string>& strings) : line_(line), strings_(strings) {}
@@ -49,7 +49,7 @@ class Fields {
     if (error != std::errc() || end != digits.data() + digits.size()) bad();
     return value;
   }
-  /// All fields were good and there are no more.
+  /// All fields were good and none is left.
   bool done() const { return good_ && at_ == line_.size(); }
 
  private:
@@ -66,7 +66,7 @@ class TraceReader {
  public:
   static bool is_trace(const Json& line) { return line.is_object() && line.value("format", Json()) == kFormat; }
 
-  /// False: a field is of another type or out of range. Requires is_trace.
+  /// False: a field has the wrong type or is out of range. Requires is_trace.
   bool header(const Json& line) {
     bool good = true;
     const auto text = [&](const char* key) {
@@ -89,7 +89,7 @@ class TraceReader {
     return good;
   }
 
-  /// False: no record of this format.
+  /// False: not a record of this format.
   bool record(const Json& line) {
     if (!line.is_array() || line.empty() || !line[0].is_string()) return false;
     const auto& known = kinds();
@@ -122,7 +122,7 @@ class TraceReader {
     strings_.push_back(f.text());
     return next;
   }
-  // In a braced list the fields are taken from left to right.
+  // A braced list evaluates its fields from left to right.
   bool kernel(Fields& f) {
     trace_.kernels.push_back(TraceKernel{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(),
                                          f.integer(), f.integer()});
@@ -142,8 +142,8 @@ class TraceReader {
     open_[trace_.ranges.back().id] = trace_.ranges.size() - 1;
     return counted();
   }
-  /// CUPTI hands records over in buffers of threads: an end may name a range that another buffer brings later, or one
-  /// that began before the recording did. Such ends are let go.
+  /// CUPTI delivers records in per-thread buffers: an end may name a range that another buffer brings later, or one that
+  /// began before the recording. Such ends are ignored.
   bool range_end(Fields& f) {
     const std::int64_t id = f.integer();
     const std::int64_t time = f.integer();
@@ -198,12 +198,12 @@ Result<Trace> read_trace(const std::filesystem::path& path) {
     if (number == 1) {
       if (!TraceReader::is_trace(line))
         return fail(
-            {path.string(), 1, "", "", fmt::format("is no trace: the first line has no \"format\": \"{}\"", kFormat)});
-      if (!reader.header(line)) return fail({path.string(), 1, "", "", "is no header of a trace"});
+            {path.string(), 1, "", "", fmt::format("not a trace: the first line has no \"format\": \"{}\"", kFormat)});
+      if (!reader.header(line)) return fail({path.string(), 1, "", "", "not a trace header"});
       continue;
     }
     if (line.is_discarded() && cut) break;
-    if (!reader.record(line)) return fail({path.string(), number, "", "", "is no record of a trace"});
+    if (!reader.record(line)) return fail({path.string(), number, "", "", "not a trace record"});
   }
   if (number == 0) return fail({path.string(), 0, "", "", "is empty"});
   return reader.take();

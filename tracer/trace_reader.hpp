@@ -9,9 +9,9 @@
 
 namespace tracecast {
 
-/// A trace up to its end, or up to the line at which it is cut: then `complete` is false and everything before is there.
-/// Errors: not readable; the first line is no header of this format; a line before the last that is none of the known
-/// records, or refers to a string that was not written.
+/// Reads a trace up to its end or, with `complete` false, up to the line at which it is truncated.
+/// Errors: not readable; the first line is not a header of this format; a line before the last is not a known record or
+/// refers to an unknown string.
 Result<Trace> read_trace(const std::filesystem::path& path);
 
 }  // namespace tracecast

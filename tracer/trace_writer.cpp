@@ -7,7 +7,7 @@ namespace tracecast {
 
 namespace {
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.   Source: Unicode 15, table 3-7.
+/// Length in bytes of the UTF-8 character at the start of `text`; 0: invalid.   Source: Unicode 15, table 3-7.
 std::size_t character_length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto follows = [&byte](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
@@ -36,7 +36,7 @@ std::string json_string(std::string_view text) {
     length = whole == 0 ? 1 : whole;
     const char c = text.front();
     if (whole == 0) {
-      result += "\xEF\xBF\xBD";  // U+FFFD: names are bytes to CUDA and NVTX, and JSON is UTF-8
+      result += "\xEF\xBF\xBD";  // U+FFFD: CUDA and NVTX names are arbitrary bytes, and JSON is UTF-8
     } else if (c == '"' || c == '\\') {
       result += '\\';
       result += c;
@@ -151,7 +151,7 @@ void TraceWriter::collective(const TraceCollective& c) {
   const std::int64_t type = string_number(c.type);
   const std::int64_t algorithm = string_number(c.algorithm);
   const std::int64_t protocol = string_number(c.protocol);
-  // The communicator is a hash of 64 bits: as text, since JSON's numbers end at 53 for many readers.
+  // The communicator is a 64-bit hash, written as text: many JSON readers are exact only up to 53 bits.
   line("[\"collective\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",\"%016" PRIx64 "\",%d,%d,%d,%" PRId64
        ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
        name, type, algorithm, protocol, c.communicator, c.rank, c.ranks, c.peer, c.count, c.sequence, c.start_ns,

@@ -1,8 +1,8 @@
 /// \file
-/// Writes a trace while it is recorded. Thread-safe: CUPTI hands buffers over on threads of its own.
+/// Writes a trace during recording. Thread-safe: CUPTI delivers buffers on its own threads.
 ///
-/// Used inside programs that are recorded: it needs nothing but the C++ library, never throws, and after a write that
-/// failed (a full disk) it goes on without writing.
+/// Runs inside the recorded program: it needs only the C++ library and never throws. After a failed write (a full disk) it
+/// stops writing.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace tracecast {
 
 class TraceWriter {
  public:
-  /// The file appears with its header. `good()` says whether it could be made.
+  /// Creates the file with its header. `good()` says whether this succeeded.
   TraceWriter(const std::string& path, const TraceHeader& header);
-  ~TraceWriter();  ///< without finish(): a trace that is not complete
+  ~TraceWriter();  ///< without finish() the trace is incomplete
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
@@ -36,14 +36,14 @@ class TraceWriter {
   void collective(const TraceCollective& collective);
   void external(std::int64_t kind, std::int64_t id, std::int64_t correlation);
   void dropped(std::int64_t records);
-  /// Brings what was written so far to disk.
+  /// Flushes to disk.
   void flush();
-  /// The last record: the trace is complete.
+  /// Writes the last record, which marks the trace as complete.
   void finish();
   bool good() const { return file_ != nullptr; }
 
  private:
-  /// Number of a string, which is written when it is new. Requires the lock.
+  /// Number of a string; a new string is written first. Requires the lock.
   std::int64_t string_number(std::string_view text);
   void line(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -53,10 +53,10 @@ class TraceWriter {
   std::int64_t records_ = 0;
 };
 
-/// The whole of a trace; read_trace gives it back. False: not written (a full disk, a folder that is not there).
+/// Writes a whole trace; read_trace reads it back. False: writing failed (a full disk, a missing folder).
 bool write_trace(const std::string& path, const Trace& trace);
 
-/// `text` as a JSON string, quotes included; bytes that are no ASCII characters are written as they are.
+/// `text` as a JSON string with quotes; non-ASCII characters are not escaped.
 std::string json_string(std::string_view text);
 
 }  // namespace tracecast

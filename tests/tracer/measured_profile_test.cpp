@@ -209,7 +209,7 @@ TEST_CASE("profile from a recording: what cannot be used is refused in a sentenc
     HandMade copy = made;
     return to_string(measure(run.graph, {copy.trace()}).error());
   };
-  CHECK(sentence(HandMade()) == "t0: has no kernel that computes");
-  CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: were recorded, and the scenario has 8");
-  CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: was recorded, and the scenario has 8 ranks");
+  CHECK(sentence(HandMade()) == "t0: has no compute kernels");
+  CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: recorded, but the scenario has 8");
+  CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: recorded, but the scenario has 8 ranks");
 }

@@ -95,7 +95,7 @@ TEST_CASE("replay: one step of several", "[tracer][replay]") {
   CHECK(simulate(replay.graph)->step_time == 209'500_ns);
   const Result<Replay> none = replay_graph(trace, 7, "run.trace");
   REQUIRE_FALSE(none);
-  CHECK(to_string(none.error()) == "run.trace: step = 7: is no step of the trace (allowed: 5 6)");
+  CHECK(to_string(none.error()) == "run.trace: step = 7: not a step of the trace (allowed: 5 6)");
   CHECK(to_string(replay_graph(Trace{}, std::nullopt, "run.trace").error()) == "run.trace: has no GPU work");
 }
 

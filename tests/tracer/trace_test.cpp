@@ -122,17 +122,17 @@ TEST_CASE("trace: each mistake has its sentence", "[tracer][error]") {
   };
   const std::string header = "{\"format\":\"tracecast trace 1\"}\n";
   CHECK(complaint("") == "t.trace: is empty");
-  CHECK(complaint("[1]\n") == "t.trace:1: is no trace: the first line has no \"format\": \"tracecast trace 1\"");
+  CHECK(complaint("[1]\n") == "t.trace:1: not a trace: the first line has no \"format\": \"tracecast trace 1\"");
   for (const char* field : {"\"rank\":4294967296", "\"process\":92233720368547758078", "\"ranks\":1.5", "\"gpu\":1"})
     CHECK(complaint("{\"format\":\"tracecast trace 1\"," + std::string(field) + "}\n") ==
-          "t.trace:1: is no header of a trace");
+          "t.trace:1: not a trace header");
   CHECK(complaint("{\"format\":\"tracecast trace 2\"}\n") ==
-        "t.trace:1: is no trace: the first line has no \"format\": \"tracecast trace 1\"");
-  CHECK(complaint(header + "[\"kernel\",0,0,0,0,0,0,0,0]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
-  CHECK(complaint(header + "[\"call\",1,2,3]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
-  CHECK(complaint(header + "[\"cat\"]\n[\"end\",1]\n") == "t.trace:2: is no record of a trace");
-  CHECK(complaint(header + "[\"dropped\",3]\n[\"end\",7]\n") == "t.trace:3: is no record of a trace");
-  CHECK(complaint(header + "[\"call\",1,2,\n[\"end\",0]\n") == "t.trace:2: is no record of a trace");
+        "t.trace:1: not a trace: the first line has no \"format\": \"tracecast trace 1\"");
+  CHECK(complaint(header + "[\"kernel\",0,0,0,0,0,0,0,0]\n[\"end\",1]\n") == "t.trace:2: not a trace record");
+  CHECK(complaint(header + "[\"call\",1,2,3]\n[\"end\",1]\n") == "t.trace:2: not a trace record");
+  CHECK(complaint(header + "[\"cat\"]\n[\"end\",1]\n") == "t.trace:2: not a trace record");
+  CHECK(complaint(header + "[\"dropped\",3]\n[\"end\",7]\n") == "t.trace:3: not a trace record");
+  CHECK(complaint(header + "[\"call\",1,2,\n[\"end\",0]\n") == "t.trace:2: not a trace record");
 }
 
 TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tracer][e2e]") {

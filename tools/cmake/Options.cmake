@@ -9,13 +9,13 @@ endif()
 
 find_program(TRACECAST_CCACHE ccache)
 if(TRACECAST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache wants before it caches code that uses precompiled headers (its manual, "Precompiled headers").
+  # ccache requires this to cache code that uses precompiled headers (its manual, "Precompiled headers").
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TRACECAST_CCACHE})
 endif()
 
-# Parses headers of other libraries once per target instead of once per file. Every file still includes what it uses:
-# TRACECAST_PRECOMPILE=OFF builds the same without.
+# Parses headers of other libraries once per target instead of once per file. Every file still includes what it uses, so
+# TRACECAST_PRECOMPILE=OFF builds the same program.
 #   precompile(TARGET HEADER...)              precompile(TARGET REUSE_FROM OTHER)  where both compile with the same options
 function(precompile target)
   if(TRACECAST_PRECOMPILE)
@@ -36,10 +36,10 @@ target_compile_features(tracecast_options INTERFACE cxx_std_20)
 target_compile_options(tracecast_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 reports std::string's operator+ (GCC bug 105651)
-  # One result for one input on every machine: no fused multiply-add that one compiler uses and another does not.
+  # Identical results on every machine: no fused multiply-add, which compilers use differently.
   -ffp-contract=off)
-# Errors are the release build's warnings: with sanitizers GCC 12 warns of much that is right (GCC bug 105562 among others), and
-# clang, which sees the sources there only, just says what it would have otherwise.
+# Only the release build treats warnings as errors: with sanitizers GCC 12 has many false warnings (GCC bug 105562 among
+# others), and clang, which is used only there, only prints its warnings.
 if(TRACECAST_WARNINGS_AS_ERRORS AND NOT TRACECAST_SANITIZE)
   target_compile_options(tracecast_options INTERFACE -Werror)
 endif()
@@ -47,7 +47,7 @@ if(TRACECAST_SANITIZE)
   target_compile_options(tracecast_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-w>)
 endif()
 if(TRACECAST_SANITIZE STREQUAL "address")
-  # Without those of UBSan's checks that ASan or the page at zero make as well: they are a quarter of the compile time.
+  # Without the UBSan checks that ASan or the unmapped page at address zero already cover: they take a quarter of the compile time.
   target_compile_options(tracecast_options INTERFACE -fsanitize=address,undefined -fno-sanitize=null,object-size,vptr
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tracecast_options INTERFACE -fsanitize=address,undefined)

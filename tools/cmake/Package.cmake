@@ -1,7 +1,7 @@
-# What is installed beside the programs, and the Debian package:  cpack -G DEB --config build/release/CPackConfig.cmake
+# Files installed besides the programs, and the Debian package:  cpack -G DEB --config build/release/CPackConfig.cmake
 include(GNUInstallDirs)
 
-# Man page and completions are made from the help of the program that is installed.
+# Man page and completions are generated from the help text of the installed program.
 install(CODE "
   execute_process(COMMAND \"${PROJECT_SOURCE_DIR}/tools/scripts/documents\" \"$<TARGET_FILE:tracecast>\" \"${PROJECT_BINARY_DIR}/documents\"
     COMMAND_ERROR_IS_FATAL ANY)")
@@ -13,7 +13,7 @@ install(FILES ${PROJECT_BINARY_DIR}/documents/tracecast.fish DESTINATION ${CMAKE
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 set(CPACK_GENERATOR DEB)
-# Whoever makes packages for others to install says who they are.
+# Set this to your own name when you build packages for distribution.
 set(TRACECAST_MAINTAINER "Tracecast maintainers <maintainers@users.noreply.a-seed-2f07c42f.example>"
   CACHE STRING "Maintainer field of the Debian package: name <address>")
 set(CPACK_PACKAGE_CONTACT "${TRACECAST_MAINTAINER}")
