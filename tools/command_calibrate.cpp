@@ -143,13 +143,13 @@ Run add_calibrate(CLI::App& app) {
              "fit factors to a table of runs, cross-validated by leaving out whole sources; --out: also as a page")
           ->type_name("RUNS");
   CLI::Option* runs =
-      app.add_option("--runs", options->runs, "your own runs: scale the forecast of one by three similar ones")
+      app.add_option("--runs", options->runs, "your own runs: scale a forecast by the three most similar runs")
           ->type_name("RUNS")
           ->excludes(published);
-  app.add_option("--like", options->like, "with --runs: id of the run to forecast; else all without a step time")
+  app.add_option("--like", options->like, "with --runs: id of the run to forecast; default: all without a step time")
       ->type_name("ID")
       ->needs(runs);
-  app.add_option("--out", options->out, "with --runs: write a profile with that scale there, for cluster.profile")
+  app.add_option("--out", options->out, "with --runs: write a profile with that scale, for cluster.profile")
       ->type_name("FILE");
   app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };

@@ -246,12 +246,12 @@ Result<ExitCode> collective(const Options& options, const Context&) {
 Run add_collective(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
-  app.add_option("--op", options->op, "what is done")
+  app.add_option("--op", options->op, "the operation")
       ->check(CLI::IsMember(names_of(kCollectiveNames)))
       ->capture_default_str();
-  app.add_option("--ranks", options->ranks, "GPUs that take part; default: one node")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--ranks", options->ranks, "number of GPUs; default: one node")->check(CLI::Range(1, 1 << 24));
   app.add_option("--stride", options->stride,
-                 "every n-th GPU, while its n-1 siblings do the same (8: dp groups of tp 8)")
+                 "every n-th GPU, while its n-1 sibling groups run the same (8: dp groups of tp 8)")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")
@@ -263,7 +263,7 @@ Run add_collective(CLI::App& app) {
       ->check(CLI::IsMember(names_of(kProtocolNames)))
       ->capture_default_str();
   app.add_option("--network", options->network,
-                 "analytic: formulas; fluid and simgrid: flows on links, with the siblings of --stride beside them")
+                 "analytic: formulas; fluid and simgrid: flows on links, together with the sibling groups of --stride")
       ->check(CLI::IsMember(names_of(kNetworkNames)))
       ->capture_default_str();
   app.add_option(
@@ -272,7 +272,7 @@ Run add_collective(CLI::App& app) {
          "minimal, by a static hash")
       ->check(CLI::IsMember(names_of(kRoutings)))
       ->capture_default_str();
-  app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")
+  app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
   app.add_option("--svg", options->svg, "write the curve of a sweep to a file");

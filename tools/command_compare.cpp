@@ -52,11 +52,11 @@ Run add_compare(CLI::App& app) {
   app.add_option("ACTUAL", options->actual, "timeline.json of execute --out (or of another forecast), or its folder")
       ->required();
   app.add_option("--tolerance", options->tolerance,
-                 "largest error of the step time, as a share; beyond it the exit code is 1")
+                 "largest relative error of the step time; above it the exit code is 1")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
-  app.add_option("--svg", options->svg, "also draw both timelines on one axis there")->type_name("FILE");
+  app.add_option("--svg", options->svg, "also draw both timelines on one axis to this file")->type_name("FILE");
   app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
       ->type_name("FILE");
   return [options](const Context& context) { return run(*options, context); };

@@ -109,10 +109,10 @@ Run add_execute(CLI::App& app) {
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--device", options->device, "what runs the operators")
+  app.add_option("--device", options->device, "device that runs the operators")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--steps", options->steps, "steps to time, after three that are not")
+  app.add_option("--steps", options->steps, "steps to time, after three warm-up steps")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")

@@ -83,14 +83,15 @@ Result<ExitCode> run(const Options& options) {
 
 Run add_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("format", options->format, "chakra: execution traces (.et), one a rank, and the groups of collectives")
+  app.add_option("format", options->format,
+                 "chakra: execution traces (.et), one per rank, and the groups of collectives")
       ->required()
       ->check(CLI::IsMember({"chakra"}));
   app.add_option("SCENARIO", options->scenario, "a shipped scenario or a scenario file")->required();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--out", options->out, "the folder that is written to")->type_name("DIR")->capture_default_str();
+  app.add_option("--out", options->out, "the folder to write to")->type_name("DIR")->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context&) { return run(*options); };
 }

@@ -251,7 +251,8 @@ Run add_goodput(CLI::App& app) {
   app.add_option("--incidents", options->log,
                  "fit the failures to your own incident log (CSV); recovery as --failures says")
       ->type_name("FILE");
-  app.add_option("--resume-from", options->resume_from, "layout of the checkpoint to begin with: what reading it takes")
+  app.add_option("--resume-from", options->resume_from,
+                 "layout of the checkpoint to start from: adds the time to read it")
       ->type_name("TP,PP,DP")
       ->delimiter(',')
       ->expected(3)
@@ -263,12 +264,11 @@ Run add_goodput(CLI::App& app) {
       ->type_name("TIME");
   app.add_option("--checkpoint", options->checkpoint, "work between checkpoints: \"20 min\", best or off")
       ->type_name("TIME");
-  app.add_option("--spares", options->spares, "nodes that wait for a failure")->check(CLI::Range(0, 1'000'000));
-  app.add_option("--step-time", options->step_time, "a measured step time in place of the forecast one")
-      ->type_name("TIME");
+  app.add_option("--spares", options->spares, "spare nodes")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--step-time", options->step_time, "a measured step time instead of the forecast")->type_name("TIME");
   app.add_option("--tokens", options->tokens, "tokens to train, e.g. 15e12: time and cost to finish")
       ->check(CLI::Range(1.0, 9e18));
-  app.add_option("--until", options->until, "end a history when so many tokens are trained, or after --days")
+  app.add_option("--until", options->until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
       ->check(CLI::Range(1.0, 9e15));
   app.add_option("--ramp", options->ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
@@ -276,7 +276,7 @@ Run add_goodput(CLI::App& app) {
   app.add_option("--spikes", options->spikes,
                  "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
       ->type_name("TOKENS,…");
-  app.add_option("--price", options->price, "of one GPU-hour")->check(CLI::PositiveNumber);
+  app.add_option("--price", options->price, "price of one GPU-hour")->check(CLI::PositiveNumber);
   app.add_option(
          "--set", options->overrides,
          "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*, run.*); may be repeated")
@@ -284,8 +284,8 @@ Run add_goodput(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")
       ->type_name("SWEEP");
-  app.add_option("--seed", options->simulation.seed, "of the random numbers")->capture_default_str();
-  app.add_option("--histories", options->simulation.max_histories, "at most so many")
+  app.add_option("--seed", options->simulation.seed, "seed of the random numbers")->capture_default_str();
+  app.add_option("--histories", options->simulation.max_histories, "maximum number of histories")
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();
   app.add_option("--half-width", options->simulation.half_width,

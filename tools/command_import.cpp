@@ -54,18 +54,18 @@ std::vector<std::string> format_names() {
 
 Run add_import(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("format", options->format, "what the file is; topology: any machine or fabric, by its content")
+  app.add_option("format", options->format, "format of the file; topology: any machine or fabric, detected by content")
       ->required()
       ->check(CLI::IsMember(format_names()));
   app.add_option("file", options->file, "the file to read")->required();
   app.add_option("-o,--output", options->output, "the file to write; default: standard output");
   app.add_option("--into", options->into,
-                 "of measured collectives: write this profile with them in it (a shipped profile or a profile file)")
+                 "for measured collectives: add them to this profile (a shipped profile or a profile file)")
       ->type_name("PROFILE");
-  app.add_option("--model", options->model, "of a run: a shipped model or a model file");
-  app.add_option("--topology", options->topology, "of a run: a shipped machine or a topology file");
-  app.add_option("--gpus", options->gpus, "of a run: how many")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--set", options->overrides, "of a run: a value of its scenario; may be repeated")
+  app.add_option("--model", options->model, "for a run: a shipped model or a model file");
+  app.add_option("--topology", options->topology, "for a run: a shipped machine or a topology file");
+  app.add_option("--gpus", options->gpus, "for a run: number of GPUs")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   return [options](const Context& context) { return import(*options, context); };

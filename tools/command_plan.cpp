@@ -398,13 +398,13 @@ Run add_plan(CLI::App& app) {
     app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
   };
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--gpus", options->gpus, "how many: 1024, a list 256,384, or 256..16384, which doubles")
+  app.add_option("--gpus", options->gpus, "numbers of GPUs: 1024, a list 256,384, or 256..16384 (doubling)")
       ->type_name("GPUS");
   app.add_option("--global-batch", options->global_batch,
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
   list("--topology", options->topologies, "machines to compare: files or shipped names");
-  list("--tp", options->tp, "tensor-parallel degrees to try (default: what divides)");
+  list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)");
   list("--pp", options->pp, "pipeline degrees");
   list("--vpp", options->vpp, "model chunks per pipeline rank");
   list("--cp", options->cp, "context-parallel degrees");
@@ -413,16 +413,16 @@ Run add_plan(CLI::App& app) {
   list("--recompute", options->recompute, "none, selective, selective_op, full");
   list("--zero", options->zero, "ZeRO stages, 0 to 3");
   list("--sequence-parallel", options->sequence_parallel, "on, off, or on,off (default: on)");
-  list(
-      "--offload", options->offload,
-      "what may wait on the host: none, optimizer, optimizer+parameters, activations … (default: none, and these where "
-      "nothing fits)");
+  list("--offload", options->offload,
+       "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "
+       "where "
+       "nothing fits)");
   list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
   app.add_option("--objective", options->objective, "time, throughput, cost, energy or gpus")->capture_default_str();
   app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
-  app.add_option("--days", options->days, "to finish in")->check(CLI::PositiveNumber);
-  app.add_option("--budget", options->budget, "US dollars to spend at most")->check(CLI::PositiveNumber);
+  app.add_option("--days", options->days, "time limit of the training")->check(CLI::PositiveNumber);
+  app.add_option("--budget", options->budget, "maximum cost in US dollars")->check(CLI::PositiveNumber);
   app.add_option("--economics", options->economics, "prices and power: a file, or the name of one that is shipped")
       ->capture_default_str();
   app.add_option("--price", options->price, "US dollars per GPU-hour, in place of the file's")
@@ -437,17 +437,18 @@ Run add_plan(CLI::App& app) {
   app.add_option("--threads", options->search.threads, "same result for any number")->check(CLI::Range(1, 1024));
   app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
   app.add_flag("--recipe", options->recipe,
-               "also go by hand: most data parallelism that fits, then one move at a time; shows the gap to the best");
+               "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "
+               "gap to the best");
   app.add_flag("--no-upgrades", options->no_upgrades, "do not try better machines");
-  app.add_option("--out", options->out, "keep results in this SQLite file; a search that was killed goes on from it")
+  app.add_option("--out", options->out, "keep results in this SQLite file; an interrupted search resumes from it")
       ->type_name("FILE");
-  app.add_option("--csv", options->csv, "write every simulated layout there")->type_name("FILE");
-  app.add_option("--html", options->html, "write a page for a browser there: one file, no network needed")
+  app.add_option("--csv", options->csv, "write every simulated layout to this file")->type_name("FILE");
+  app.add_option("--html", options->html, "write a page for a browser to this file; it needs no network")
       ->type_name("FILE");
   app.add_option("--set", options->overrides, "replace a value of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--emit", options->emit, "print the best layout as this launcher takes it, instead of a page")
+  app.add_option("--emit", options->emit, "print the best layout as settings of this launcher instead of a page")
       ->check(CLI::IsMember(emitted_formats()));
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return plan(*options, context); };

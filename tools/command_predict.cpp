@@ -103,7 +103,7 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
                  .line = 0,
                  .key = "--network",
                  .value = options.network,
-                 .message = "--explain takes causes away one by one without sharing links: it needs analytic"});
+                 .message = "--explain removes causes one by one without shared links: it needs analytic"});
   if (!options.co_located.empty() && options.network == "analytic")
     return fail({.file = "",
                  .line = 0,
@@ -180,7 +180,7 @@ Run add_predict(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--network", options->network,
-         "analytic: each transfer by itself; fluid: they share links; simgrid: the same, flow by flow, small jobs")
+         "analytic: each transfer alone; fluid: shared links; simgrid: shared links, flow by flow, for small jobs")
       ->check(CLI::IsMember(names_of(values_by_name<NetworkKind>())))
       ->capture_default_str();
   app.add_option(
@@ -188,10 +188,10 @@ Run add_predict(CLI::App& app) {
          "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
          "minimal, by a static hash; default: the scenario's cluster.routing, or even")
       ->check(CLI::IsMember({"even", "ecmp"}));
-  app.add_option("--routing-seed", options->seed, "of the hash of ecmp, as of topology --ecmp; default 1")
+  app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--co-located", options->co_located,
-                 "another scenario on the nodes between those of this one, whose transfers share the fabric's links")
+                 "another scenario on the nodes between those of this one; its transfers share the fabric's links")
       ->type_name("SCENARIO");
   app.add_flag("--compute-contention", options->compute_contention,
                "transfers take SMs and memory bandwidth from concurrent compute; without it only the profile's "
@@ -199,19 +199,19 @@ Run add_predict(CLI::App& app) {
   add_renamed_options(app, options);
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,
-               "add what holds the step back: the critical path, and the step without each cause");
-  app.add_flag("--unfold", options->unfold, "simulate every rank, also those that do the same");
-  app.add_option("--threads", options->threads, "share many simulated ranks; the result does not depend on it")
+               "add the bottlenecks: the critical path, and the step time without each cause");
+  app.add_flag("--unfold", options->unfold, "simulate every rank, also equivalent ones");
+  app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->default_str("those of this machine");
-  app.add_option("--emit", options->emit, "print the layout as this launcher takes it, instead of a page")
+  app.add_option("--emit", options->emit, "print the layout as settings of this launcher instead of a page")
       ->check(CLI::IsMember(emitted_formats()));
   CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
                                       "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
-                                      "be repeated; topology.KEY is of the machine")
+                                      "be repeated; topology.KEY changes the machine")
                            ->type_name("KEY=LIST")
                            ->allow_extra_args(false);
-  app.add_option("--csv", options->sweep.csv, "with --sweep: write a line for each point there")
+  app.add_option("--csv", options->sweep.csv, "with --sweep: write one line per point to this file")
       ->type_name("FILE")
       ->needs(sweep);
   app.add_option("--svg", options->sweep.svg,
@@ -220,7 +220,7 @@ Run add_predict(CLI::App& app) {
       ->needs(sweep);
   CLI::Option* out =
       app.add_option("--out", options->out,
-                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json there")
+                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json to this folder")
           ->type_name("DIR");
   app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
       ->type_name("FILE");

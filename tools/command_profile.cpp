@@ -109,7 +109,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
   if (measured.collectives > 0)
     text += fmt::format("{} of {} collectives matched, {} of them across hosts and left to the network model\n",
                         measured.collectives_matched, measured.collectives, measured.collectives_across_hosts);
-  if (!measured.unmatched.empty()) text += "not matched, the longest first:\n";
+  if (!measured.unmatched.empty()) text += "not matched, longest first:\n";
   for (std::size_t i = 0; i < std::min(kMaxNames, measured.unmatched.size()); ++i)
     text += fmt::format("  {:>10}  {}\n", to_text(measured.unmatched[i].second), measured.unmatched[i].first);
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
@@ -117,7 +117,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
 
 Result<Scenario> recorded_scenario(const Options& options) {
   if (options.scenarios.size() != 1)
-    return fail({"", 0, "--for", "", "is needed once with --from: the scenario that was recorded"});
+    return fail({"", 0, "--for", "", "must be given once with --from: the recorded scenario"});
   return named_scenario(options.scenarios[0]);
 }
 
@@ -181,8 +181,8 @@ Result<ExitCode> record_on_gpus(const Options& options, const Context& context) 
   const ExitCode code = run_cuda_worker(ranks, std::move(arguments));
   if (code == ExitCode::done) return show(options);
   if (code != ExitCode::missing)
-    fmt::print(stderr, "not finished; what was measured is in {}.measured, and the same command goes on from there{}\n",
-               options.out, code == ExitCode::no ? fmt::format("; until then, {} has what there is", options.out) : "");
+    fmt::print(stderr, "not finished; what was measured is in {}.measured; run the same command again to continue{}\n",
+               options.out, code == ExitCode::no ? fmt::format("; {} holds the results so far", options.out) : "");
   return code;
 }
 
@@ -192,10 +192,9 @@ Result<ExitCode> record(const Options& options, const Context& context) {
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
   const int ranks = options.ranks > 0 ? options.ranks : usable_cores();
   if (run_worker(ranks, arguments_of(options, context)) != ExitCode::done) {
-    fmt::print(
-        stderr,
-        "nothing was written; passes that were finished are in {}.passes, and the same command goes on from them\n",
-        options.out);
+    fmt::print(stderr,
+               "nothing was written; finished passes are in {}.passes; run the same command again to continue\n",
+               options.out);
     return ExitCode::bad_input;
   }
   return show(options);
@@ -208,7 +207,7 @@ Run add_profile(CLI::App& app) {
   app.add_option("--suite", options->suite, "which shapes: quick (a minute on a CPU), full, or none (with --for)")
       ->check(CLI::IsMember({"quick", "full", "none"}))
       ->capture_default_str();
-  app.add_option("--device", options->device, "what is timed")
+  app.add_option("--device", options->device, "device to time")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--for", options->scenarios, "also the operators of this scenario's step; may be repeated")
@@ -217,19 +216,19 @@ Run add_profile(CLI::App& app) {
   app.add_option(
          "--from", options->traces,
          "instead of timing: a recording of the scenario of --for (a trace of record, PyTorch's profiler, Nsight); may "
-         "be repeated, one a rank")
+         "be repeated, one per rank")
       ->type_name("TRACE")
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks,
-                 "processes that work at the same time, as the ranks of a step do; 0: one a core, on GPUs one")
+                 "processes that run at the same time, like the ranks of a step; 0: one per core, on GPUs one")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  app.add_option("--passes", options->passes, "how often everything is timed")
+  app.add_option("--passes", options->passes, "number of times that everything is timed")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
-  app.add_option("--base", options->base, "GPUs: shipped profile behind the measurements (else by the GPU's name)")
+  app.add_option("--base", options->base, "GPUs: shipped profile for what is not measured (default: by the GPU's name)")
       ->type_name("PROFILE");
-  app.add_option("--seconds", options->seconds, "one GPU: stop in good order after so long (exit code 1); 0: when done")
+  app.add_option("--seconds", options->seconds, "one GPU: time limit, to continue later (exit code 1); 0: no limit")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--out", options->out, "the profile")->type_name("FILE")->capture_default_str();

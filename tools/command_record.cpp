@@ -98,7 +98,7 @@ Result<ExitCode> record(const Options& options) {
 
 Run add_record(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("-o,--out", options->out, "the trace; one for each process when there are several")
+  app.add_option("-o,--out", options->out, "the trace; with several processes one file per process")
       ->type_name("FILE")
       ->capture_default_str();
   app.add_option("COMMAND", options->command, "the program and its arguments, behind --")->required();

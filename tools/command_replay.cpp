@@ -67,7 +67,7 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
         fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", rank.number, to_text(rank.time.compute),
                     to_text(exposed), to_text(rank.time.bubble), to_text(rank.time.host), to_text(rank.time.optimizer));
   }
-  text += '\n' + heading("What ran longest, all streams together", style);
+  text += '\n' + heading("Longest operations, all streams together", style);
   const auto names = time_by_name(record);
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
     text += fmt::format("  {:>10}  {:>5.1f} %  {}\n", to_text(names[i].second),
@@ -147,9 +147,9 @@ Run add_replay(CLI::App& app) {
   app.add_option("RECORDING", options->files,
                  "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
                  "Several: ranks "
-                 "of one run, which meet in their collectives")
+                 "of one run, which synchronize in their collectives")
       ->required();
-  app.add_option("--step", options->step, "only what the range ProfilerStep#N launched; default: everything")
+  app.add_option("--step", options->step, "only operations launched in the range ProfilerStep#N; default: all")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")

@@ -188,18 +188,19 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
 Run add_scaling(CLI::App& app) {
   auto options = std::make_shared<Options>();
   constexpr double kMaxBudget = 1e30;
-  app.add_option("--parameters", options->parameters, "of the model, e.g. 175e9")->check(CLI::Range(1.0, kMaxBudget));
-  app.add_option("--tokens", options->tokens, "of the training, e.g. 300e9")->check(CLI::Range(1.0, kMaxBudget));
-  app.add_option("--flops", options->flops, "compute, in place of both")->check(CLI::Range(1.0, kMaxBudget));
-  app.add_option("--rule", options->rule, "compute from parameters and tokens")
+  app.add_option("--parameters", options->parameters, "parameters of the model, e.g. 175e9")
+      ->check(CLI::Range(1.0, kMaxBudget));
+  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9")->check(CLI::Range(1.0, kMaxBudget));
+  app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(CLI::Range(1.0, kMaxBudget));
+  app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
       ->check(CLI::IsMember({"6nd", "5.7nd"}))
       ->capture_default_str();
   app.add_option("--topology", options->topology, "a machine, for days or the rate; its GPU's 16-bit peak counts");
-  app.add_option("--gpus", options->gpus, "of that machine")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--days", options->days, "says which rate that takes")->check(CLI::Range(1e-6, 1e9));
-  app.add_option("--utilisation", options->utilisation, "share of the peak; says how many days that takes")
+  app.add_option("--gpus", options->gpus, "number of GPUs of that machine")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--days", options->days, "days of training; prints the required rate")->check(CLI::Range(1e-6, 1e9));
+  app.add_option("--utilisation", options->utilisation, "share of the peak; prints the number of days")
       ->check(CLI::Range(1e-6, 1.0));
-  app.add_flag("--tables", options->tables, "published models and machines, and what their numbers imply");
+  app.add_flag("--tables", options->tables, "tables of published models and machines, with derived numbers");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return scaling(*options, context); };
 }

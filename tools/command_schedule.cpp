@@ -295,7 +295,7 @@ void add_what(CLI::App& app, Options& o) {
       ->allow_extra_args(false)
       ->needs(scenario);
   CLI::Option* file =
-      app.add_option("--file", o.file, "a schedule as PyTorch's CSV, in place of a name")->excludes(scenario);
+      app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name")->excludes(scenario);
   app.add_option("--schedule", o.schedule, "its name, from the list below")
       ->default_str(kDefaultSchedule)
       ->excludes(file);
@@ -335,21 +335,21 @@ void add_rules(CLI::App& app, Options& o) {
   app.add_flag("--beside-latency-only", o.beside_free, "draw the schedule without these rules below it")
       ->excludes(app.get_option("--file"))
       ->excludes(app.get_option("--times-from"));
-  app.add_flag("--batched", o.batched, "messages between two computations begin and end together");
-  app.add_option(
-         "--comm-streams", o.streams,
-         "where messages run: compute (with computation), one, two (sends, receives), pairs (one per peer and way)")
+  app.add_flag("--batched", o.batched, "messages between two computations start and end together");
+  app.add_option("--comm-streams", o.streams,
+                 "where messages run: compute (with computation), one, two (sends, receives), pairs (one per peer and "
+                 "direction)")
       ->check(CLI::IsMember({"compute", "one", "two", "pairs"}));
 }
 
 void add_output(CLI::App& app, Options& o) {
   app.add_flag("--json", o.json, "the numbers as JSON");
   app.add_option("--svg", o.svg, "write the picture to a file");
-  app.add_option("--html", o.html, "write a page to hover and step through; it needs no network");
+  app.add_option("--html", o.html, "write an interactive page; it needs no network");
   app.add_option("--csv", o.csv, "write the (first) schedule as PyTorch's CSV");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
       ->check(CLI::IsMember({"none", "p2p", "fsdp"}));
-  app.add_flag("--csv-crlf", o.csv_crlf, "with line ends as PyTorch writes them");
+  app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");
   app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
       ->check(CLI::IsMember({"detect", "current", "legacy"}));
   app.add_flag("--unit-steps", o.unit_steps, "also count the steps of PyTorch's unit-cost simulator");

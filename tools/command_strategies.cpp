@@ -36,12 +36,14 @@ Result<ExitCode> strategies(const Options& options, const Context& context) {
 
 Run add_strategies(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("SCENARIO", options->scenario, "model and machine to lay the strategies over; its layout is put aside")
+  app.add_option("SCENARIO", options->scenario, "model and machine for the strategies; its layout is ignored")
       ->capture_default_str();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. model=llama-3-8b; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--ranks", options->ranks, "GPUs of each strategy")->check(CLI::Range(2, 4096))->capture_default_str();
+  app.add_option("--ranks", options->ranks, "number of GPUs of each strategy")
+      ->check(CLI::Range(2, 4096))
+      ->capture_default_str();
   CLI::Option* json = app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--markdown", options->markdown, "print a Markdown table")->excludes(json);
   return [options](const Context& context) { return strategies(*options, context); };

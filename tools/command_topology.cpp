@@ -102,18 +102,17 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
 Run add_topology(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("topology", options->topology,
-                 "a topology file (ours, or any that import reads), or the name of one that is shipped")
+                 "a topology file (Tracecast's, or any that import reads), or the name of a shipped one")
       ->required();
-  app.add_option("--ranks", options->ranks, "GPUs of it; default: all, or two units of its lowest tier")
+  app.add_option("--ranks", options->ranks, "number of GPUs; default: all, or two units of its lowest tier")
       ->check(CLI::Range(1, kMaxRanks));
   CLI::Option* const hops =
       app.add_option("--hops", options->hops, "two ranks: the path from one to the other")->expected(2);
-  app.add_option("--ecmp", options->ecmp,
-                 "with --hops: the one path that a hash with this seed chooses among equal ones")
+  app.add_option("--ecmp", options->ecmp, "with --hops: the path that an ECMP hash with this seed selects")
       ->needs(hops);
   app.add_option("--svg", options->svg, "write the picture to a file");
-  app.add_option("--export", options->exported, "write it in another format: simgrid FILE")->expected(2);
-  app.add_flag("--switches", options->switches, "every switch on its own, where planes of switches are alike");
+  app.add_option("--export", options->exported, "write the cluster in another format: simgrid FILE")->expected(2);
+  app.add_flag("--switches", options->switches, "list every switch, also in planes of equal switches");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return topology(*options, context); };
 }

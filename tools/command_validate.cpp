@@ -180,19 +180,19 @@ Run add_validate(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
-  CLI::Option* kernels =
-      app.add_option("--kernels", options->kernels, "measured operators instead of runs: tables (CSV), folders of them")
-          ->type_name("FILE");
-  CLI::Option* collectives =
-      app.add_option("--collectives", options->collectives, "measured collectives instead of runs, likewise")
-          ->type_name("FILE")
-          ->excludes(kernels);
+  CLI::Option* kernels = app.add_option("--kernels", options->kernels,
+                                        "measured operators instead of runs: tables (CSV) or folders of tables")
+                             ->type_name("FILE");
+  CLI::Option* collectives = app.add_option("--collectives", options->collectives,
+                                            "measured collectives instead of runs: tables (CSV) or folders of tables")
+                                 ->type_name("FILE")
+                                 ->excludes(kernels);
   app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
       ->type_name("COLUMN");
   CLI::Option* ablation =
       app.add_flag("--ablation", options->ablation,
                    "errors with one effect at a time left out of all forecasts, as a Markdown table");
-  app.add_option("--only", options->only, "forecast only the runs of these ids")
+  app.add_option("--only", options->only, "forecast only the runs with these ids")
       ->type_name("ID")
       ->excludes(kernels)
       ->excludes(collectives);
@@ -200,7 +200,7 @@ Run add_validate(CLI::App& app) {
       ->type_name("COLUMN=VALUE")
       ->excludes(kernels)
       ->excludes(collectives);
-  app.add_flag("--markdown", options->markdown, "of operators and collectives: print a Markdown table");
+  app.add_flag("--markdown", options->markdown, "for operators and collectives: print a Markdown table");
   app.add_flag("--memory", options->memory, "only peak memory, and which runs fit, as a Markdown table")
       ->excludes(kernels)
       ->excludes(collectives)
@@ -209,8 +209,8 @@ Run add_validate(CLI::App& app) {
   CLI::Option* html =
       app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
           ->type_name("FILE");
-  CLI::Option* svg = app.add_option("--svg", options->svg, "also write forecast against measured there, as a picture")
-                         ->type_name("FILE");
+  CLI::Option* svg =
+      app.add_option("--svg", options->svg, "also write a picture of forecast against measured")->type_name("FILE");
   for (CLI::Option* picture : {html, svg}) picture->excludes(kernels)->excludes(collectives)->excludes(ablation);
   app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
