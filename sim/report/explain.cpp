@@ -47,9 +47,9 @@ std::string row(const Forecast& forecast, const Cause& cause, int name_width, co
 }  // namespace
 
 std::string explain_page(const Forecast& forecast, const TextStyle& style) {
-  std::string page = heading("What holds the step back", style);
+  std::string page = heading("Bottlenecks of the step", style);
   const std::vector<Cause> causes = sorted_causes(forecast);
-  if (causes.empty()) return page + "  Nothing: the step takes no time.\n";
+  if (causes.empty()) return page + "  none: the step takes no time\n";
   int name_width = 0;
   for (const Cause& cause : causes) name_width = std::max(name_width, columns(cause.name));
   const std::string titles =
@@ -59,9 +59,9 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   return page +
          paragraph(
              "  ",
-             "On the critical path: on the chain of operations that decides how long the step is. Without: the step "
-             "simulated again with that cause taking no time. What is saved does not add up, since the next longest "
-             "chain takes over.",
+             "On the critical path: time on the chain of operations that determines the step time. Without: the step "
+             "simulated again with zero time for that cause. The savings do not add up, since another chain then "
+             "becomes the longest.",
              style);
 }
 

@@ -123,13 +123,13 @@ std::string waterfall(const GoodputForecast& r, const TextStyle& style) {
 }
 
 const char* storage_words(StorageFrom from) {
-  if (from == StorageFrom::failures) return "as the failure model says";
-  return from == StorageFrom::topology ? "as the topology says" : "assumed: 1 GB/s for each node";
+  if (from == StorageFrom::failures) return "from the failure model";
+  return from == StorageFrom::topology ? "from the topology" : "assumed: 1 GB/s for each node";
 }
 
 std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("Checkpoints", style) + "\n";
-  if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure goes back to the beginning\n";
+  if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure restarts the run from step 0\n";
   text += fact("size",
                fmt::format("{} ({}, {} bytes per parameter)",
                            to_text(checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter)),
@@ -156,7 +156,7 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   if (r.best) {
     const double step = seconds(r.healthy.time);
     text += fact("best simulated",
-                 fmt::format("{}; from {} to {} the difference is noise",
+                 fmt::format("{}; from {} to {} differences are within the noise",
                              span_text(static_cast<double>(r.best->interval_steps) * step),
                              span_text(static_cast<double>(r.best->at_least) * step),
                              span_text(static_cast<double>(r.best->at_most) * step)),
@@ -208,7 +208,7 @@ std::string timeline(const GoodputForecast& r, const TextStyle& style) {
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
   return text + paragraph("  ",
-                          ". runs, s slowly; c saves; x work that is lost; d detection, D diagnosis, w waiting, r "
+                          ". runs, s slow; c saves a checkpoint; x lost work; d detection, D diagnosis, w waiting, r "
                           "restart, l load, p planned",
                           style);
 }

@@ -116,7 +116,7 @@ std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const Tex
     text += fmt::format("; {:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
                         to_text(from_seconds(why.seconds)));
   else
-    text += why.slower_by < -0.0005 ? "; nothing that was tried and fits is as fast" : "; nothing is faster";
+    text += why.slower_by < -0.0005 ? "; no other layout that fits is as fast" : "; no other layout is faster";
   return paragraph("  ", text + ".", style);
 }
 
@@ -204,17 +204,18 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (plan.candidates.empty()) return text + "\nNo layout fits.\n";
   text += "\n" + heading("Best layouts", style) + "\n";
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
-  if (report.own) text += "\n" + heading("As the scenario has it", style) + "\n" + own_lines(*report.own, plan, style);
-  text += "\n" + heading("What the best step is made of", style) + "\n" + paragraph("  ", plan.limit, style);
+  if (report.own)
+    text += "\n" + heading("The scenario's own layout", style) + "\n" + own_lines(*report.own, plan, style);
+  text += "\n" + heading("Parts of the best step", style) + "\n" + paragraph("  ", plan.limit, style);
   if (!report.upgrades.empty())
-    text += "\n" + heading("What would shorten it, searched anew", style) + "\n" +
-            upgrade_lines(report.upgrades, style) + paragraph("  ", limits(report.upgrades), style);
+    text += "\n" + heading("Upgrades, each with a new search", style) + "\n" + upgrade_lines(report.upgrades, style) +
+            paragraph("  ", limits(report.upgrades), style);
   if (report.recipe)
-    text += "\n" + heading("By hand: most data parallelism that fits, then one move at a time", style) + "\n" +
+    text += "\n" + heading("By hand: most data parallelism that fits, then one change at a time", style) + "\n" +
             recipe_lines(*report.recipe, plan.candidates.front(), machine_of(plan, plan.candidates.front()).choice.gpus,
                          style);
   if (plan.pareto.size() > 1)
-    text += "\n" + heading("Not beaten in both time and expense", style) + "\n" + front_lines(plan, style);
+    text += "\n" + heading("Best trade-offs of time and cost", style) + "\n" + front_lines(plan, style);
   std::string basis;
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.empty()) {

@@ -101,7 +101,7 @@ nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>&
 
 std::string sweep_page(const Sweep& sweep, const TextStyle& style) {
   const bool scaling = !sweep.weak.empty();
-  std::string text = heading(scaling ? sweep.scenario + ": strong scaling, the global batch as it is"
+  std::string text = heading(scaling ? sweep.scenario + ": strong scaling, constant global batch"
                                      : fmt::format("{}: {}", sweep.scenario, axis_names(sweep, style)),
                              style) +
                      "\n";

@@ -126,7 +126,7 @@ std::string heat_map(const Sweep& sweep) {
     draw_cell(picture, x, y, p, range);
   }
   const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());
-  picture.text(16, bottom + 26, "framed: the best that fits; striped: does not fit into memory; -: cannot be laid out",
+  picture.text(16, bottom + 26, "framed: the best that fits; striped: does not fit into memory; -: no valid layout",
                "soft");
   return picture.draw(sweep.scenario + ": " + rows.key + " x " + columns.key, std::max(width, 560.0), bottom + 44);
 }
@@ -191,11 +191,11 @@ std::string curves(const Sweep& sweep) {
   plot.draw(sweep.points, "a");
   plot.draw(sweep.weak, "b");
   if (!sweep.weak.empty()) {
-    picture.text(kLeft, kTop - 20, "strong scaling: the global batch as it is", "fa");
+    picture.text(kLeft, kTop - 20, "strong scaling: constant global batch", "fa");
     picture.text(kLeft + 270, kTop - 20, "weak scaling: it grows with the GPUs", "fb");
   }
   picture.text(kLeft, kTop + kPlotHeight + 44,
-               sweep.axes[0].key + "   (hollow: does not fit into memory; -: cannot be laid out)", "soft");
+               sweep.axes[0].key + "   (hollow: does not fit into memory; -: no valid layout)", "soft");
   return picture.draw(sweep.scenario + ": " + sweep.axes[0].key, std::max(plot.width(), 680.0),
                       kTop + kPlotHeight + 64);
 }

@@ -36,7 +36,7 @@ await inBrowser(async (browser, folder) => {
   assert(Math.abs(sums[0] / sums[1] - 1) < 0.02, `parts sum to ${sums[0]} of ${sums[1]}`);
 
   assert.match(await text(page, "#section-causes"), /matrix multiplications\d+\.\d %/);
-  assert.match(await text(page, "#nav"), /What holds the step back/);
+  assert.match(await text(page, "#nav"), /Bottlenecks of the step/);
   assert.deepEqual(await page.evaluate(() => [ticks(0, 6.9, 9).map(t => digits(t)), ticks(4.8, 5.6, 6).map(t => digits(t)), digits(9216, 9), digits(1024), digits(12.345)]),
     [["0", "1", "2", "3", "4", "5", "6"], ["4.8", "5", "5.2", "5.4", "5.6"], "9,216", "1,024", "12.3"]);
 
@@ -104,7 +104,7 @@ await inBrowser(async (browser, folder) => {
 
   // What is slow or broken is named.
   const small = await open(run("small", "predict", "zero-1-7.5b", "--set", "perturb.slow_rank.5=1.3"));
-  assert.match(await text(small, "#section-time"), /What is slow or broken/);
+  assert.match(await text(small, "#section-time"), /Perturbations/);
 
   const plan = run("plan", "plan", "llama3-405b-1024", "--best", "3", "--gpus", "512,1024", "--recipe");
   const planned = await open(plan);

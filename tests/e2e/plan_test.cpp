@@ -188,5 +188,5 @@ TEST_CASE("plan: the documents' layouts are judged: what is better, and why", "[
   // 405B: stages wait for each other; the P5 table's: recomputation, which there is room to do without.
   CHECK(own["slower_because"]["cause"] == (name == "llama3-405b-1024" ? "pipeline bubble" : "compute"));
   const Outcome page = sandbox.run("tracecast plan " + name + " --best 1 --no-upgrades --failures none");
-  CHECK(page.out.find("As the scenario has it") != std::string::npos);
+  CHECK(page.out.find("The scenario's own layout") != std::string::npos);
 }

@@ -169,6 +169,6 @@ TEST_CASE("explain sorts causes by what their absence would save", "[report][exp
   REQUIRE(norm != std::string::npos);
   CHECK(gemm < norm);
   CHECK(longest_line(text) <= 80);
-  CHECK(contains(page(f), "What holds the step back"));
-  CHECK_FALSE(contains(page(sample::forecast()), "What holds the step back"));
+  CHECK(contains(page(f), "Bottlenecks of the step"));
+  CHECK_FALSE(contains(page(sample::forecast()), "Bottlenecks of the step"));
 }

@@ -1,4 +1,4 @@
-// What all pages share: elements, numbers, tables, the switch between dark and light.
+// Shared by all pages: elements, numbers, tables, the switch between dark and light.
 const $ = id => document.getElementById(id);
 
 function h(tag, attributes = {}, ...children) {
@@ -64,7 +64,7 @@ function table(columns, rows, { sorted = -1, tall = false, pick = null } = {}) {
   return box;
 }
 
-/// parts: [{ name, value, colour }]; one bar of all of them, and what they are called.
+/// parts: [{ name, value, colour }]; one stacked bar with a legend.
 function stackedBar(parts, total, text) {
   const shown = parts.filter(p => p.value > 0);
   return h("div", {},

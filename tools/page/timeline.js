@@ -131,7 +131,7 @@ class StepTimeline {
     pen.clip();
     if (fewRuns) this.drawRuns(lane);
     else {
-      let filled = -1;  // right end of what has been drawn: thinner spans behind it are not seen
+      let filled = -1;  // right end of what has been drawn: thinner spans before it are invisible
       for (let k = first; k < list.length; ++k) {
         const i = list[k];
         if (spans.arrival[i] > to && spans.start[i] > to) break;
@@ -218,7 +218,7 @@ class StepTimeline {
   }
   tell() {
     const p = this.state.picked;
-    if (!p) { this.about.textContent = "Point at a box, or walk to it with the arrow keys."; return; }
+    if (!p) { this.about.textContent = "Point at a box, or select it with the arrow keys."; return; }
     const s = p.lane.spans, i = p.lane.list[p.k], work = p.lane.record.works[s.work[i]];
     const wait = s.start[i] - s.arrival[i];
     this.about.textContent = `${p.lane.record.ranks[p.lane.rank].name}, ${p.lane.record.streams[s.stream[i]]}: ${work.name}` +
@@ -284,7 +284,7 @@ class StepTimeline {
       if (p) this.show(p.start - (p.end - p.start) * 2, p.end + (p.end - p.start) * 2);
     });
     canvas.addEventListener("wheel", e => {
-      if (!e.ctrlKey && !e.shiftKey) return;  // a page that is scrolled goes on scrolling
+      if (!e.ctrlKey && !e.shiftKey) return;  // without a modifier key the page scrolls
       e.preventDefault();
       if (e.ctrlKey) this.zoom(e.deltaY > 0 ? 1.25 : 0.8, this.timeAt(e.offsetX));
       else { const by = (e.deltaX || e.deltaY) / 600 * (this.state.to - this.state.from); this.show(this.state.from + by, this.state.to + by); }
@@ -305,7 +305,7 @@ class StepTimeline {
 /// The canvas with its buttons.
 function timelineSection(records, note) {
   const canvas = h("canvas", { id: "timeline", tabindex: 0, role: "application",
-    "aria-label": "Timeline: arrow keys walk over operations, plus and minus zoom, 0 shows the whole step." });
+    "aria-label": "Timeline: arrow keys move between operations, plus and minus zoom, 0 shows the whole step." });
   const about = h("div", { id: "about", "aria-live": "polite", style: "min-height:3em;margin:6px 0" });
   const view = new StepTimeline(records, canvas, about);
   const button = (id, text, label, action) => h("button", { id, type: "button", "aria-label": label, onclick: action }, text);
@@ -324,6 +324,6 @@ function timelineSection(records, note) {
 function timelineLegend(records) {
   const kinds = new Set(records.flatMap(r => r.works.map(w => w.kind))), phases = new Set(records.flatMap(r => r.works.filter(w => !w.transfer).map(w => w.phase)));
   const entry = (colour, text) => h("span", {}, h("span", { class: "key", style: `background:${colour}` }), text);
-  return h("div", { class: "legend" }, h("span", { class: "soft" }, "from afar:"), [...phases].map(p => entry(PHASE_COLOURS[p], spoken(p))),
-    h("span", { class: "soft" }, "from near:"), [...kinds].map(k => entry(colourOf(k), spoken(k))));
+  return h("div", { class: "legend" }, h("span", { class: "soft" }, "zoomed out:"), [...phases].map(p => entry(PHASE_COLOURS[p], spoken(p))),
+    h("span", { class: "soft" }, "zoomed in:"), [...kinds].map(k => entry(colourOf(k), spoken(k))));
 }
