@@ -1,5 +1,5 @@
 /// \file
-/// What AdamW is told, on CPUs and GPUs alike.
+/// Settings of AdamW, for CPUs and GPUs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct AdamSettings {
   float beta2 = 0.95F;
   float epsilon = 1e-8F;
   float weight_decay = 0.1F;
-  std::int64_t step = 1;  ///< from 1: for the correction of the first steps
+  std::int64_t step = 1;  ///< starts at 1; used for bias correction
 };
 
 }  // namespace tracecast

@@ -10,7 +10,7 @@ Arena::Arena(std::int64_t floats, bool random, std::uint64_t seed) : memory_(sta
   const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(float);
   aligned_ = (kLine - static_cast<std::int64_t>(address % kLine)) % kLine;
   if (!random) return;
-  // A linear congruence (Knuth's MMIX constants): megabytes of it have to be made before anything can be timed.
+  // A linear congruential generator (Knuth's MMIX constants): fast, since megabytes must be filled before timing starts.
   std::uint64_t state = seed;
   for (float& value : memory_) {
     state = state * 6364136223846793005U + 1442695040888963407U;
@@ -19,7 +19,7 @@ Arena::Arena(std::int64_t floats, bool random, std::uint64_t seed) : memory_(sta
 }
 
 float* Arena::take(std::int64_t count) {
-  TRACECAST_ASSERT(count <= size(), "an operand fits into the arena");
+  TRACECAST_ASSERT(count <= size(), "the operand must fit into the arena");
   if (next_ + count > size()) next_ = 0;
   float* const place = memory_.data() + aligned_ + next_;
   next_ += (count + kLine - 1) / kLine * kLine;

@@ -9,10 +9,10 @@
 namespace tracecast::cpu {
 namespace {
 
-/// Rows of queries whose scores are made together: 64 rows by some thousand keys stay in the cache of a core.
+/// Query rows whose scores are computed together: 64 rows by a few thousand keys fit a core's cache.
 constexpr std::int64_t kTile = 64;
 
-/// One head of one sequence, with the strides that it lies in memory with.
+/// One head of one sequence, with its memory strides.
 struct Head {
   const AttentionShape& shape;
   std::int64_t batch;
@@ -48,7 +48,7 @@ void multiply(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64
               static_cast<int>(lda), b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
-/// A tile of queries and the keys that any of them sees.
+/// A tile of queries and the keys visible to any of them.
 struct Tile {
   std::int64_t row;
   std::int64_t rows;
@@ -71,7 +71,7 @@ void make_scores(const Head& head, const Tile& tile, const float* q, const float
            head.key_stride(), 0.0F, scores, tile.keys);
 }
 
-/// exp(score - shift) of the keys that the row sees, 0 of the others; the sum.
+/// Writes exp(score - shift) for the keys that the row sees, 0 for the others; returns the sum.
 double exponentials(float* row, std::int64_t keys, std::int64_t from, std::int64_t to, float shift) {
   std::fill(row, row + from, 0.0F);
   double sum = 0;
@@ -83,7 +83,7 @@ double exponentials(float* row, std::int64_t keys, std::int64_t from, std::int64
   return sum;
 }
 
-/// Scores to probabilities; the log-sum-exp of each row.
+/// Turns scores into probabilities and writes the log-sum-exp of each row.
 void softmax_tile(const Head& head, const Tile& tile, float* scores, float* log_sum_exp) {
   for (std::int64_t i = 0; i < tile.rows; ++i) {
     float* row = scores + i * tile.keys;
@@ -97,7 +97,7 @@ void softmax_tile(const Head& head, const Tile& tile, float* scores, float* log_
   }
 }
 
-/// Scores to probabilities with the log-sum-exp of the forward.
+/// Turns scores into probabilities with the log-sum-exp of the forward.
 void probabilities_again(const Head& head, const Tile& tile, const float* log_sum_exp, float* scores) {
   for (std::int64_t i = 0; i < tile.rows; ++i)
     exponentials(scores + i * tile.keys, tile.keys, head.first_key(tile.row + i) - tile.first,

@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-/// Rounded to nearest, halves to even; a NaN stays one.
+/// Rounds to nearest even; NaN stays NaN.
 inline std::uint16_t bf16_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);

@@ -11,7 +11,7 @@ void to_bf16(std::int64_t count, const float* x, std::uint16_t* y) {
 }
 
 void transpose(std::int64_t rows, std::int64_t width, const float* x, float* y) {
-  constexpr std::int64_t kBlock = 32;  // 32 x 32 floats, read and written, fit the first cache
+  constexpr std::int64_t kBlock = 32;  // 32 x 32 floats, read and written, fit the L1 cache
   for (std::int64_t r0 = 0; r0 < rows; r0 += kBlock)
     for (std::int64_t c0 = 0; c0 < width; c0 += kBlock)
       for (std::int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)

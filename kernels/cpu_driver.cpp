@@ -25,7 +25,7 @@ Need need_of_attention(const AttentionShape& shape, bool forward) {
 }  // namespace
 
 Need need_of(const Operator& op, const Widths& widths) {
-  // Operands are rounded up to cache lines, at most this many of them.
+  // Each operand is rounded up to cache lines; an operator has at most this many operands.
   constexpr std::int64_t kRounding = 8 * 16;
   if (const auto* gemm = std::get_if<GemmShape>(&op.shape))
     return {gemm->batch * (gemm->m * gemm->k + gemm->k * gemm->n) + kRounding,
@@ -34,7 +34,7 @@ Need need_of(const Operator& op, const Widths& widths) {
     const Need need = need_of_attention(*attention, is_forward(op));
     return {need.inputs + kRounding, need.outputs + kRounding};
   }
-  // At most four tensors are read (the optimizer's are read and written) and, by gated activations, two written.
+  // At most four tensors are read (the optimizer reads and writes them); gated activations write two.
   const std::int64_t n = std::get<ElementwiseShape>(op.shape).elements;
   return {4 * n + 2 * widths.hidden + kRounding, 4 * n + 3 * widths.hidden + kRounding};
 }

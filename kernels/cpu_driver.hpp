@@ -1,10 +1,10 @@
 /// \file
-/// Runs any operator of a step graph on this CPU: finds the kernel for its kind, pass and name, and gives it operands.
+/// Runs any operator of a step graph on this CPU: selects the kernel by kind, pass and name, and provides operands.
 ///
-/// A step graph says how much work an operator is, not which tensors it has: inputs are random values from one ring of
-/// memory, outputs go to another (arena.hpp). What is computed is the operator's own arithmetic on its own shape; that
-/// the results of one are not the inputs of the next changes no duration on a CPU.
-/// Element-wise shapes are a number of elements; the widths of their rows come from the model.
+/// A step graph gives the work of an operator, not its tensors. Inputs are random values from one ring of memory, outputs go
+/// to another (arena.hpp). The operator computes on its real shape. The results of one operator are not the inputs of the
+/// next; this does not change durations on a CPU.
+/// Element-wise shapes are element counts; row widths come from the model.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tracecast::cpu {
 
-/// Floats of inputs and outputs that an operator needs.
+/// Number of floats that an operator needs for inputs and outputs.
 struct Need {
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
@@ -24,12 +24,12 @@ Need need_of(const Operator& op, const Widths& widths);
 
 class Driver {
  public:
-  /// `largest`: over all operators that will be run. Rings are at least `ring_floats` and twice the largest.
+  /// `largest`: maximum over all operators to be run. Rings hold at least `ring_floats` and twice the largest.
   Driver(const Widths& widths, const Need& largest, std::int64_t ring_floats = kRing);
 
   void run(const Operator& op);
 
-  /// Bytes that a driver with this largest operator allocates.
+  /// Bytes that a driver allocates for this largest operator.
   static std::int64_t memory_bytes(const Widths& widths, const Need& largest, std::int64_t ring_floats = kRing);
 
   /// 48 MiB: more than the last-level cache of a laptop or of a slice of a server.
@@ -57,10 +57,10 @@ class Driver {
   Arena outputs_;
   std::vector<std::int32_t> ids_;     ///< random rows of the vocabulary
   std::vector<float> table_;          ///< [vocabulary, hidden]
-  std::vector<float> statistics_;     ///< of rows: positive, as normalisation leaves them
-  std::vector<float> second_moment_;  ///< never negative, so not from the rings
+  std::vector<float> statistics_;     ///< per row: positive, as after normalisation
+  std::vector<float> second_moment_;  ///< must not be negative, so not from the rings
   std::vector<std::uint16_t> narrow_;
-  double sink_ = 0;  ///< keeps results that nobody reads from being optimised away
+  double sink_ = 0;  ///< keeps unused results from being optimised away
 };
 
 }  // namespace tracecast::cpu

@@ -37,7 +37,7 @@ void run(const StepGraph& graph, const Rank& rank, const Op& op, std::int32_t mi
   }
 }
 
-/// Puts together what the ranks ran.
+/// Builds the timeline from the operations of all ranks.
 class Assembler {
  public:
   Assembler(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks) : graph_(graph), ranks_(ranks) {
@@ -82,7 +82,7 @@ class Assembler {
     return graph_.messages[static_cast<std::size_t>(at.op->payload)].channel;
   }
 
-  /// When the n-th call of each communicator had all its members, and when each message left.
+  /// Computes when all members had joined the n-th call of each communicator, and when each message was sent.
   void find_meetings() {
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) {
       std::map<std::int32_t, int> calls;
@@ -100,7 +100,7 @@ class Assembler {
     }
   }
 
-  /// When the operation began to move or compute.
+  /// When the operation began to transfer or compute.
   Duration start_of(const Place& at, std::map<std::int32_t, int>& calls) const {
     Duration others = at.done->begin;
     if (at.op->type == OpType::collective) {
@@ -124,7 +124,7 @@ class Assembler {
     ++timeline.events;
   }
 
-  /// A rank that was done at `clock` waits for the others; its spans begin at `first`.
+  /// A rank that finished at `clock` waits for the others; its spans begin at `first`.
   void close_rank(RankTime time, Duration clock, std::size_t first, Timeline& timeline) const {
     time.bubble += timeline.step_time - (clock - origin_);
     timeline.ranks.push_back(time);
@@ -162,7 +162,7 @@ class Assembler {
                      [&](const Span& a, const Span& b) { return stream(a) < stream(b); });
   }
 
-  /// A transfer that may have kept the compute stream waiting.
+  /// A transfer that the compute stream may have waited for.
   struct Transfer {
     Duration begin;
     Duration start;
@@ -171,8 +171,8 @@ class Assembler {
   };
   using Transfers = std::vector<Transfer>;
 
-  /// What of [clock, begin) `transfers` explain: until they move it is bubble, then exposed communication; the rest is the
-  /// host's.
+  /// Splits the idle time [clock, begin): bubble until `transfers` start to move, then exposed communication; the rest is host
+  /// time.
   static void explain_gap(Duration clock, Duration begin, Transfers transfers, RankTime& time) {
     std::sort(transfers.begin(), transfers.end(), [](const Transfer& a, const Transfer& b) { return a.end < b.end; });
     for (const Transfer& transfer : transfers) {

@@ -1,9 +1,9 @@
 /// \file
-/// The executor: runs one rank's program of a step graph on a device, operation by operation in the order of issue.
+/// The executor: runs one rank's program of a step graph on a device, one operation at a time in issue order.
 ///
-/// What is executed is the very graph that was simulated: same schedule, same operators, same collectives in the same
-/// order. A Device runs one thing at a time (graph/without_overlap.hpp): waits and events are fulfilled by the order
-/// alone. GPUs run streams beside each other: kernels/cuda/step_runner.hpp.
+/// It executes the same graph as the simulation: same schedule, operators and collectives in the same order. A Device runs one
+/// operation at a time (graph/without_overlap.hpp), so the order alone satisfies waits and events. GPUs run streams
+/// concurrently: kernels/cuda/step_runner.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tracecast {
 
-/// What a rank does its work with. Every call returns when the work is done.
+/// The device of a rank. Every call returns when its work is done.
 class Device {
  public:
   virtual ~Device() = default;
@@ -23,11 +23,11 @@ class Device {
   virtual void collective(const CollectiveCall& call, std::int32_t communicator) = 0;
   virtual void send(ChannelEnd to, std::int32_t microbatch, Bytes size) = 0;
   virtual void receive(std::int32_t channel, std::int32_t microbatch, Bytes size) = 0;
-  /// The same clock on all ranks.
+  /// All ranks use the same clock.
   virtual Duration now() = 0;
 };
 
-/// One operation as a rank ran it. Plain numbers: ranks send them to each other as bytes.
+/// One executed operation of a rank. Trivially copyable: ranks exchange them as bytes.
 struct ExecutedOp {
   std::int32_t item = 0;  ///< of the rank's program
   std::int32_t op = 0;    ///< index into Template::ops
@@ -35,27 +35,27 @@ struct ExecutedOp {
   Duration end;
 };
 
-/// Operations that take time, in order. Those that only wait, and host_sync, are fulfilled by the order.
+/// Returns the operations that take time, in order. Pure waits and host_sync are satisfied by the order.
 /// Requires a graph of without_overlap() with every rank in it.
 std::vector<ExecutedOp> execute_rank(const StepGraph& graph, std::int32_t rank, Device& device);
 
-/// The timeline of a step from what each rank ran, in the words of the engine.
+/// The timeline of a step from the executed operations of each rank, with the engine's categories.
 ///
-///   transfers   begin to move when the last member has come (a message: when it was sent); until then the rank waits,
-///               which is bubble; the rest is exposed communication, since nothing hides it
-///   computation is compute, or optimizer in templates of that phase
-///   between     two operations of a rank lies host time
-///   the end     of a rank that is done before the last one is bubble
+///   transfers    start when the last member has joined (a message: when it was sent); the wait before that is bubble, the
+///                rest is exposed communication, since nothing overlaps
+///   computation  is compute, or optimizer in templates of that phase
+///   gaps         between two operations of a rank are host time
+///   the end      after a rank's last operation, until all ranks are done, is bubble
 ///
-/// Times count from the first begin of any rank. `ranks[r]`: the operations of StepGraph::ranks[r], in order.
+/// Times are relative to the first begin of any rank. `ranks[r]`: the operations of StepGraph::ranks[r], in order.
 Timeline timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks);
 
-/// The same where streams ran beside each other. `ranks[r]` has every operation but host_sync in the order of issue, those
-/// that only wait too (they end when what they wait for has ended).
+/// The same for concurrent streams. `ranks[r]` has every operation except host_sync in issue order, including pure waits (they
+/// end when the operation they wait for ends).
 ///
-///   the compute stream   idle before an operation is exposed communication while a transfer that it waits for moves,
-///                        bubble while that transfer waits for others, else host
-///   other streams        cost a rank nothing but what the compute stream waits for
+///   the compute stream   idle time before an operation is exposed communication while an awaited transfer moves, bubble
+///                        while that transfer waits for other ranks, otherwise host time
+///   other streams        count only while the compute stream waits for them
 Timeline overlapped_timeline_of(const StepGraph& graph, const std::vector<std::vector<ExecutedOp>>& ranks);
 
 }  // namespace tracecast

@@ -1,5 +1,5 @@
 /// \file
-/// What a long recording has measured so far, on disk, a line each: an interrupted one goes on where it was.
+/// The measurements of a long recording on disk, one per line, so that an interrupted recording can continue.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace tracecast {
 
-/// Seconds of repeated launches; none, and why, for work that could not be run.
+/// Seconds of repeated launches; empty, with the reason, for work that could not be run.
 struct Measurement {
   std::vector<double> seconds;
   std::string skipped;
@@ -18,7 +18,7 @@ struct Measurement {
 
 class MeasurementLog {
  public:
-  /// Takes up a file that begins with `key`; any other is begun anew. A last line that was cut off is left out.
+  /// Continues a file that begins with `key`; any other file is overwritten. A truncated last line is ignored.
   MeasurementLog(std::filesystem::path path, const std::string& key);
 
   /// nullptr: not measured yet.

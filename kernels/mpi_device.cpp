@@ -10,7 +10,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kLine = 64;  ///< bytes; the flag has a cache line of its own
+constexpr std::int64_t kLine = 64;  ///< bytes; the flag has a separate cache line
 
 int floats(Bytes size) { return static_cast<int>((size.count + 3) / 4); }
 
@@ -23,7 +23,7 @@ std::atomic_ref<std::int64_t> flag(char* place) {
 }  // namespace
 
 cpu::Need need_of(const CollectiveCall& call) {
-  constexpr std::int64_t kMore = 64;  // shares of one rank are rounded up
+  constexpr std::int64_t kMore = 64;  // the share of each rank is rounded up
   return {floats(call.size) + kMore, floats(call.size) + kMore};
 }
 
@@ -103,7 +103,7 @@ MpiDevice::MpiDevice(const StepGraph& graph, cpu::Driver& driver) : driver_(driv
     int unit = 1;
     char* theirs = nullptr;
     MPI_Win_shared_query(window_, static_cast<int>(r), &size, &unit, &theirs);
-    // The flags need aligned memory; windows are padded by a line for that.
+    // Flags need aligned memory, so windows are padded by one line.
     const auto address = reinterpret_cast<std::uintptr_t>(theirs);
     windows_.push_back(theirs + (lines(static_cast<std::int64_t>(address)) - static_cast<std::int64_t>(address)));
   }
@@ -137,13 +137,13 @@ void MpiDevice::receive(std::int32_t channel, std::int32_t microbatch, Bytes siz
   const auto self = static_cast<std::size_t>(rank_);
   char* const place = windows_[self] + places_[self].at({channel, microbatch});
   while (flag(place).load(std::memory_order_acquire) != step_) {
-    // Spins, as Open MPI's own waiting does: a rank that slept would be late.
+    // Busy-waits, like Open MPI: a sleeping rank would wake up late.
   }
   std::memcpy(driver_.output(floats(size)), place + kLine, static_cast<std::size_t>(size.count));
 }
 
 Duration MpiDevice::now() {
-  // Monotonic since the host was started, so the same for all its processes.
+  // Monotonic since boot, so the same for all processes of the host.
   const auto time = std::chrono::steady_clock::now().time_since_epoch();
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(time).count() * 1000};
 }

@@ -1,9 +1,9 @@
 /// \file
 /// One rank of a step on the CPUs of one computer: OpenBLAS and plain C++ for operators, Open MPI for collectives.
 ///
-/// Messages between pipeline stages go through a shared-memory window of MPI, a place for each: the sender copies in and
-/// goes on, the receiver copies out. Large messages of MPI_Send would need the sender inside the library while it
-/// computes, which a rank of one thread cannot do.
+/// Messages between pipeline stages go through an MPI shared-memory window with a slot for each message. The sender copies in
+/// and continues, the receiver copies out. MPI_Send would need the sender inside the library to progress large messages, but a
+/// single-threaded rank computes meanwhile.
 /// Requires all ranks on one host.
 #pragma once
 
@@ -20,13 +20,13 @@ namespace tracecast {
 
 class MpiDevice final : public Device {
  public:
-  /// Collective over MPI_COMM_WORLD, whose ranks are those of the graph. `driver` outlives the device.
+  /// Collective over MPI_COMM_WORLD, whose ranks are the ranks of the graph. `driver` must outlive the device.
   MpiDevice(const StepGraph& graph, cpu::Driver& driver);
   ~MpiDevice() override;
   MpiDevice(const MpiDevice&) = delete;
   MpiDevice& operator=(const MpiDevice&) = delete;
 
-  /// All ranks together: the next step begins, and all places for messages are empty again.
+  /// Called by all ranks together: begins the next step and empties all message slots.
   void begin_step();
 
   void compute(const Operator& op) override { driver_.run(op); }
@@ -36,7 +36,7 @@ class MpiDevice final : public Device {
   Duration now() override;
 
  private:
-  /// Where a message lies in its receiver's window: a flag, then the bytes.
+  /// Offsets of messages in the receiver's window: a flag, then the bytes.
   using Places = std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>;  // [channel, micro-batch]
 
   static Places places_of(const StepGraph& graph, std::int32_t rank, std::int64_t& bytes);
@@ -50,10 +50,10 @@ class MpiDevice final : public Device {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
-/// One collective on a communicator: what MpiDevice does, for those who time it alone.
+/// Runs one collective on a communicator, as MpiDevice does; used to time collectives.
 void run_collective(const CollectiveCall& call, MPI_Comm communicator, cpu::Driver& driver);
 
-/// Floats of inputs and outputs that a collective needs.
+/// Number of floats that a collective needs for inputs and outputs.
 cpu::Need need_of(const CollectiveCall& call);
 
 }  // namespace tracecast

@@ -1,6 +1,6 @@
 /// \file
-/// What operators are run on, whatever runs them: rows of element-wise work, layouts of multiplications, sizes of
-/// attention's tensors. Shared by the drivers of CPUs and GPUs, so that both do the same work for one operator.
+/// Operands of operators on any device: row widths of element-wise work, layouts of multiplications, sizes of attention
+/// tensors. The CPU and GPU drivers share them, so that both do the same work for an operator.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace tracecast {
 
-/// Lengths of rows that element-wise operators need: their shapes are a number of elements.
+/// Row widths of element-wise operators, whose shapes are only element counts.
 struct Widths {
   std::int64_t hidden = 1;
   std::int64_t head_dim = 1;
   std::int64_t heads = 1;
   std::int64_t sequence = 1;
-  std::int64_t tokens = 1;  ///< of one micro-batch on one rank
+  std::int64_t tokens = 1;  ///< per micro-batch and rank
   std::int64_t vocabulary = 1;
 };
 Widths widths_of(const Model& model, const Plan& plan);
@@ -28,9 +28,9 @@ struct Rows {
   std::int64_t width = 1;
 };
 Rows rows_of(std::int64_t elements, std::int64_t width);
-/// One row a token.
+/// One row per token.
 Rows token_rows(std::int64_t elements, const Widths& widths);
-/// Of a norm: heads are normalised each for itself ("qk_norm"), else whole tokens.
+/// Rows of a norm: "qk_norm" normalises each head separately, other norms whole tokens.
 Rows norm_rows(const Operator& op, std::int64_t elements, const Widths& widths);
 
 inline bool is_forward(const Operator& op) { return op.pass == Pass::forward; }
@@ -41,10 +41,10 @@ inline bool is_forward(const Operator& op) { return op.pass == Pass::forward; }
 ///   wgrad           dW = dY^T X  dY [k,m], X [k,n]
 enum class GemmLayout { normal_transposed, normal_normal, transposed_normal };
 GemmLayout layout_of(Pass pass);
-/// Of a multiplication of the step graph, those of unfused attention included.
+/// Layout of a multiplication of the step graph, including those of unfused attention.
 GemmLayout layout_of(const Operator& op);
 
-/// Elements of attention's tensors.
+/// Element counts of attention tensors.
 struct AttentionSizes {
   std::int64_t query = 0;
   std::int64_t key = 0;
@@ -54,7 +54,7 @@ struct AttentionSizes {
 };
 AttentionSizes sizes_of(const AttentionShape& shape);
 
-/// What an optimizer's pass over the parameters keeps: the traffic of the operator says it
+/// State that an optimizer pass keeps per parameter, derived from the traffic of the operator
 /// (docs/references.md#elementwise-bytes: 12 bytes for SGD, 20 with momentum, 28 for Adam, 2 more for a 16-bit copy of
 /// the weights).
 enum class UpdateKind { sgd, momentum, adam };

@@ -34,7 +34,7 @@ void sgd(std::int64_t count, float learning_rate, float momentum, const float* g
 }
 
 double squared_norm(std::int64_t count, const float* x) {
-  // Sums of blocks in double: the loop inside one vectorises in fp32 without losing the small ones.
+  // Blocks are summed in fp32, which vectorises, and added up in double, so that small values are not lost.
   constexpr std::int64_t kBlock = 256;
   double sum = 0;
   for (std::int64_t first = 0; first < count; first += kBlock) {

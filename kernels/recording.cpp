@@ -30,7 +30,7 @@ class Models {
       else
         bytes_[{each.op.kind, each.op.pass}].push_back(byte_rate(each));
     }
-    TRACECAST_ASSERT(!dense_.empty(), "a suite has multiplications");
+    TRACECAST_ASSERT(!dense_.empty(), "the suite must have multiplications");
     peak_ = *std::max_element(dense_.begin(), dense_.end());
     for (const auto& [kind, rates] : bytes_) bandwidth_ = std::max(bandwidth_, median(rates));
   }
@@ -80,7 +80,7 @@ void set_residual(Profile& profile, double residual) {
 }  // namespace
 
 Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where) {
-  TRACECAST_ASSERT(samples.operators.size() == suite.operators.size(), "every operator of the suite was timed");
+  TRACECAST_ASSERT(samples.operators.size() == suite.operators.size(), "every operator of the suite must be timed");
   Profile profile;
   profile.name = "recorded";
   profile.gpu = where.device;
@@ -125,7 +125,7 @@ Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operato
 }
 
 std::string shipped_profile_of(const std::string& gpu) {
-  // The first that the name contains, so longer names come before their beginnings.
+  // The first entry that the name contains is used, so longer names come before their prefixes.
   constexpr std::pair<const char*, const char*> kNames[] = {{"GB300", "gb300"}, {"GB200", "gb200"}, {"B300", "b300"},
                                                             {"B200", "b200"},   {"H200", "h200"},   {"H800", "h800"},
                                                             {"H100", "h100"},   {"A100", "a100"},   {"V100", "v100"}};

@@ -1,9 +1,8 @@
 /// \file
-/// From measured operators and collectives to a recorded profile.
+/// Builds a recorded profile from measured operators and collectives.
 ///
-/// The measurements themselves come first in every forecast; behind them stand models for shapes that were not measured,
-/// with efficiencies that are medians over what was. Their residual is that of leaving each measurement out in turn and
-/// forecasting it from the others.
+/// A forecast uses the measurements first. Shapes that were not measured use models whose efficiencies are medians over the
+/// measured shapes. Their residual is the leave-one-out error: each measurement is forecast from the others.
 #pragma once
 
 #include <string>
@@ -15,29 +14,30 @@
 
 namespace tracecast {
 
-/// Measurements of a suite. `operators[i]` is of Suite::operators[i], `collectives[i]` of Suite::collectives[i].
+/// Measurements of a suite. `operators[i]` belongs to Suite::operators[i], `collectives[i]` to Suite::collectives[i].
 struct SuiteSamples {
   std::vector<Samples> operators;
   std::vector<Samples> collectives;
 };
 
-/// What is known of the machine besides the measurements.
+/// Description of the measured machine.
 struct RecordedOn {
   std::string device;  ///< "AMD EPYC, 2 of 2 cores busy"
   std::string source;  ///< date, libraries, suite
-  int ranks = 1;       ///< that ran at the same time
-  Bytes memory;        ///< for one rank
+  int ranks = 1;       ///< running at the same time
+  Bytes memory;        ///< per rank
 };
 
-/// Of a CPU: one thread a rank, fp32, no overlap, no launch cost.   Requires at least one measured GEMM.
+/// Profile of a CPU: one thread per rank, fp32, no overlap, no launch cost.   Requires at least one measured GEMM.
 Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where);
 
-/// Of a GPU: its fitted profile `base` with what was measured put before it. Kernels were timed hot, with cold operands and
-/// one behind the other, as in a step; so there is no in-training factor. `launch_s`: host time of a launch, 0: not measured.
+/// Profile of a GPU: the fitted profile `base` with the measurements added; they take precedence. Kernels were timed back to
+/// back on a hot GPU with cold operands, as in a step, so there is no in-training factor. `launch_s`: host time of a launch,
+/// 0: not measured.
 Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operators,
                              std::vector<MeasuredCollective> collectives, const RecordedOn& where, double launch_s);
 
-/// The shipped profile of a GPU by the name that its driver gives it ("NVIDIA H200" -> "h200"); "" when none is of it.
+/// The shipped profile for the GPU name that the driver reports ("NVIDIA H200" -> "h200"); "" if there is none.
 std::string shipped_profile_of(const std::string& gpu);
 
 /// Mean |log(forecast / measured)| over all measured operators, each forecast from the others.

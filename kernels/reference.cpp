@@ -11,7 +11,7 @@ double at(const Doubles& values, std::int64_t index) { return values[static_cast
 double& at(Doubles& values, std::int64_t index) { return values[static_cast<std::size_t>(index)]; }
 Doubles zeros(std::int64_t count) { return Doubles(static_cast<std::size_t>(count), 0.0); }
 
-/// One head of one sample: which scores there are, and where its vectors begin.
+/// One head of one sample: visible keys and vector offsets.
 struct Head {
   const AttentionShape& s;
   std::int64_t sample;

@@ -1,6 +1,6 @@
 /// \file
-/// The operators of a step graph in double precision, as their definitions say: what the kernels of CPUs and GPUs are held
-/// to. Slow and plain on purpose. Shapes and meanings are those of kernels/cpu.hpp.
+/// The operators of a step graph in double precision, written after their definitions. The CPU and GPU kernels are tested
+/// against them. Deliberately simple and slow. Shapes and meanings as in kernels/cpu.hpp.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tracecast::reference {
 
 using Doubles = std::vector<double>;
 
-/// `c`: what is added to; empty: nothing.
+/// `c`: added to the result; empty: none.
 Doubles gemm(GemmLayout layout, const GemmShape& shape, const Doubles& a, const Doubles& b, const Doubles& c = {});
 
 struct AttentionResult {
@@ -55,7 +55,7 @@ Doubles gelu_gradient(const Doubles& x, const Doubles& d_y);
 Doubles softmax(const Rows& shape, double scale, const Doubles& x);
 Doubles softmax_gradient(const Rows& shape, double scale, const Doubles& y, const Doubles& d_y);
 
-/// [rows, 3]: maximum, sum of exp(x - maximum), logit of the target when it is among these columns.
+/// [rows, 3]: maximum, sum of exp(x - maximum), logit of the target if it is among these columns.
 Doubles cross_entropy(const Rows& shape, std::int64_t first, const Doubles& logits,
                       const std::vector<std::int32_t>& targets);
 Doubles cross_entropy_gradient(const Rows& shape, std::int64_t first, double scale, const Doubles& logits,

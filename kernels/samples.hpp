@@ -1,8 +1,8 @@
 /// \file
-/// What repeated measurements of one thing say.
+/// Statistics of repeated measurements.
 ///
-/// The lower quartile and not the mean: on a machine that others use too, times have a long upper tail that says nothing
-/// about the work; the minimum would be a moment that no whole step ever sees.
+/// Uses the lower quartile instead of the mean: on a shared machine, times have a long upper tail unrelated to the work. The
+/// minimum would be too optimistic, since a whole step never reaches it.
 #pragma once
 
 #include <vector>

@@ -22,7 +22,7 @@ struct Stack {
   std::int64_t sequence;
 };
 
-// What a core does in milliseconds.
+// Layers that a core computes in milliseconds.
 constexpr Stack kQuickCpu[] = {{"hidden 256", 256, 4, 4, 704, 2048, 128}, {"hidden 512", 512, 8, 8, 1408, 4096, 128}};
 constexpr Stack kFullCpu[] = {{"hidden 256", 256, 4, 4, 704, 2048, 128},
                               {"hidden 512", 512, 8, 8, 1408, 4096, 128},
@@ -36,7 +36,7 @@ constexpr Stack kFullGpu[] = {{"1B", 2048, 32, 8, 8192, 128256, 2048},
                               {"13B", 5120, 40, 40, 13824, 32000, 4096},
                               {"70B", 8192, 64, 8, 28672, 128256, 4096}};
 
-/// Layers with experts, each of the stack's width: like Mixtral's, and many narrow ones.
+/// Layers with experts: few wide ones as in Mixtral, and many narrow ones.
 struct ExpertStack {
   Stack stack;
   int experts;

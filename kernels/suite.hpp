@@ -1,10 +1,10 @@
 /// \file
-/// What `tracecast profile` times: the operators of step graphs of typical training runs, and collectives over sizes.
+/// The suites that `tracecast profile` times: operators from step graphs of typical training runs, and collectives by size.
 ///
-/// A suite is a list of scenarios and the operators that their step graphs ask for; so the shapes are those that
-/// training uses, and a new operator of the graph is in every suite by itself.
+/// A suite is a list of scenarios and the operators of their step graphs. The shapes are therefore those of training, and a
+/// new operator of the graph automatically becomes part of every suite.
 ///
-///   quick   a layer stack or two: a minute on a CPU
+///   quick   one or two layer stacks: a minute on a CPU
 ///   full    the layers of 1B to 70B models by tensor-parallel degree; on GPUs also layers with experts, and fp8
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace tracecast {
 
-/// An operator to time, and the scenario that its rows have their widths from.
+/// An operator to time, and the scenario that gives its row widths.
 struct SuiteOperator {
   Operator op;
   std::size_t scenario = 0;
@@ -30,14 +30,14 @@ struct Suite {
   std::vector<CollectiveCall> collectives;
 };
 
-/// Adds what `scenario` asks of its device. Errors: those of forecast().
+/// Adds the operators of `scenario`. Errors: those of forecast().
 Result<void> add_scenario(Suite& suite, Scenario scenario);
 
 /// The collectives of every kind by size: powers of four from 1 KiB to `largest`.
 std::vector<CollectiveCall> collective_sizes(Bytes largest);
 
-/// The layer stacks of a suite by name ("quick", "full") on the device that `base` names: model, layout and training
-/// settings are the suite's own.   Requires a known name.
+/// The layer stacks of a suite by name ("quick", "full") on the device of `base`; the suite defines model, layout and training
+/// settings.   Requires a known name.
 Result<Suite> make_suite(const std::string& name, const Scenario& base);
 
 }  // namespace tracecast
