@@ -8,7 +8,7 @@ namespace tracecast::cuda {
 namespace {
 
 constexpr std::int64_t kAlignment = 16;     // bytes, of every tensor
-constexpr std::int64_t kScratchLine = 256;  // bytes; scratch tensors begin on such
+constexpr std::int64_t kScratchLine = 256;  // bytes; scratch tensors are aligned to this
 
 /// One descriptor of the backend API.
 class Descriptor {
@@ -107,7 +107,7 @@ cudnnPointwiseMode_t mode_of(GraphAction action) {
   }
 }
 
-/// The operation graph of an AttentionGraph. Descriptors that others refer to live until the plan is made.
+/// The cuDNN operation graph of an AttentionGraph. Descriptors referenced by others must live until the plan is built.
 class OperationGraph {
  public:
   explicit OperationGraph(const AttentionGraph& graph) : graph_(graph) {
@@ -194,7 +194,7 @@ class OperationGraph {
     return operation;
   }
 
-  /// Comparisons are computed as truth values, sums of whole numbers as such, all else in fp32.
+  /// Comparisons compute in boolean, integer sums in integer, everything else in fp32.
   cudnnDataType_t precision_of(const GraphStep& step) const {
     const GraphType result = graph_.tensors[static_cast<std::size_t>(step.y)].type;
     const bool arithmetic =
@@ -208,7 +208,7 @@ class OperationGraph {
   std::vector<Descriptor> operations_;
 };
 
-/// Configurations of engines for a graph, the one that the heuristics think best first.
+/// Engine configurations for a graph, in the order of cuDNN's heuristics, best first.
 std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -229,7 +229,7 @@ std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeur
   return found;
 }
 
-/// The first configuration that can be made ready; empty when none can.
+/// The first configuration that can be finalized; empty if none can.
 std::vector<Descriptor> execution_plan(const Descriptor& graph, cudnnHandle_t handle) {
   std::vector<Descriptor> made;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
@@ -259,7 +259,7 @@ struct Attention::Plan {
   bool forward = true;
   bool masked = true;
   AttentionGraph graph;
-  std::vector<Descriptor> prepared;  ///< the plan, then what it refers to; empty: cuDNN has no kernel
+  std::vector<Descriptor> prepared;  ///< the plan, then the descriptors it references; empty: cuDNN has no kernel
   std::int64_t workspace = 0;
   std::int64_t scratch = 0;
   std::vector<float> numbers;  ///< by-value tensors point here, [index of the tensor]
@@ -273,7 +273,7 @@ struct Attention::Plan {
       Descriptor all = operations.finish(handle);
       prepared = execution_plan(all, handle);
     } catch (const DeviceError&) {
-      prepared.clear();  // a graph that cannot even be described is as good as one without a kernel
+      prepared.clear();  // a graph that cuDNN rejects is handled like one without a kernel
     }
     if (prepared.empty()) return false;
     std::int64_t count = 0;

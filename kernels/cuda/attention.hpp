@@ -1,6 +1,6 @@
 /// \file
-/// Attention by cuDNN's fused kernels: the graph of attention_graph.hpp through the backend API, prepared once for each
-/// shape. Where cuDNN has no kernel for the masked graph, the unmasked one is run and says so.
+/// Attention with cuDNN's fused kernels: the graph of attention_graph.hpp through the backend API, prepared once for each
+/// shape. If cuDNN has no kernel for the masked graph, the unmasked one is run; has_masked_kernel() reports this.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace tracecast::cuda {
 
-/// Device memory of one call, shapes as attention_graph() says. The last four are of the backward.
+/// Device memory of one call, with the shapes of attention_graph(). The last four are for the backward.
 struct AttentionOperands {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -35,7 +35,7 @@ class Attention {
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
 
-  /// Throws DeviceError when cuDNN has no kernel, neither for the masked graph nor for the unmasked one.
+  /// Throws DeviceError if cuDNN has no kernel for the masked or the unmasked graph.
   void run(const AttentionShape& shape, bool forward, const AttentionOperands& operands, cudaStream_t stream);
 
   /// Whether cuDNN has a kernel with this shape's mask (true for shapes that have none).

@@ -52,7 +52,7 @@ class Builder {
     graph_.tensors.push_back(tensor);
     return static_cast<int>(graph_.tensors.size()) - 1;
   }
-  /// [b, rows, heads, width] in memory, seen as [b, heads, rows, width].
+  /// [b, rows, heads, width] in memory, viewed as [b, heads, rows, width].
   int stored(std::int64_t rows, std::int64_t heads, std::int64_t width) {
     GraphTensor tensor;
     tensor.dims = {s_.batch, heads, rows, width};
@@ -109,7 +109,7 @@ class Builder {
   }
   int reduced(GraphAction action, int x) { return step(action, x, -1, of_rows()); }
 
-  /// In the backward V stands transposed too.
+  /// In the backward V is transposed too.
   void add_inputs(bool backward) {
     graph_.ports.q = stored(s_.q_len, s_.heads, s_.qk_dim);
     graph_.ports.k = stored_transposed(s_.kv_len, s_.kv_heads, s_.qk_dim);
@@ -120,9 +120,9 @@ class Builder {
 
   int scaled(int scores) { return step(GraphAction::multiply, scores, scale_, of_scores()); }
 
-  /// Causal: column <= row + kv_len - q_len. Window: column > row + kv_len - q_len - window. Steps and types as cudnn-frontend has them
-  /// for cuDNN before 9.21 (node/diagonal_band_mask.h), since engines recognise them: lengths are added to and taken from the row
-  /// as whole numbers, the window is added to the column in fp32.
+  /// Causal: column <= row + kv_len - q_len. Window: column > row + kv_len - q_len - window. Steps and types follow
+  /// cudnn-frontend for cuDNN before 9.21 (node/diagonal_band_mask.h), since the engines recognise this pattern: lengths are added to
+  /// and subtracted from the row as integers, the window is added to the column in fp32.
   int masked(int scores) {
     if (!masked_ || !s_.causal) return scores;
     scores = not_later(scores);
@@ -152,7 +152,7 @@ class Builder {
     return kept(scores, GraphAction::above, column, row);
   }
 
-  /// Scores where the comparison holds; minus infinity elsewhere.
+  /// Scores if the comparison holds, otherwise minus infinity.
   int kept(int scores, GraphAction comparison, int left, int right) {
     GraphTensor truth = of_scores();
     truth.type = GraphType::boolean;
@@ -186,7 +186,7 @@ class Builder {
     return scaled(step(GraphAction::multiply, centred, shares, of_scores()));
   }
 
-  /// result = matrix^T right, added up over the query heads that share a head of keys and values.
+  /// result = matrix^T right, summed over the query heads that share a head of keys and values.
   void gathered(int matrix, int right, std::int64_t width, int result) {
     GraphTensor turned = narrow(of_scores());
     swap_sides(turned);
@@ -196,7 +196,7 @@ class Builder {
     into(GraphAction::reduce_sum, step(GraphAction::matmul, transposed, right, all_heads), -1, result);
   }
 
-  /// dQ is gathered in fp32 over blocks of keys, then rounded.
+  /// dQ is accumulated in fp32 over blocks of keys, then rounded.
   void query_gradient(int d_scores) {
     GraphTensor keys = tensor(graph_.ports.k);
     swap_sides(keys);

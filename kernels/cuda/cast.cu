@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kTile = 64;
 
-/// A tile is read once, written as it is and, from shared memory, transposed.
+/// Reads a tile once, writes it unchanged and, through shared memory, transposed.
 __global__ void quantise_kernel(std::int64_t rows, std::int64_t width, float factor, const Bf16* x, std::uint8_t* y,
                                 std::uint8_t* transposed) {
   __shared__ std::uint8_t tile[kTile][kTile + 4];

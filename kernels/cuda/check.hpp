@@ -1,6 +1,6 @@
 /// \file
-/// Errors of the CUDA libraries. A call is checked where it is made; what a GPU refuses in the middle of a measurement
-/// cannot be repaired there, so it is thrown and becomes a sentence where a rank begins (tools/cuda_worker).
+/// Errors of the CUDA libraries. Every call is checked. An error during a measurement cannot be handled locally, so it is
+/// thrown; the rank's entry function (tools/cuda_worker) turns it into a message.
 #pragma once
 
 #include <stdexcept>
@@ -20,7 +20,7 @@ class DeviceError : public std::runtime_error {
 
 }  // namespace tracecast::cuda
 
-/// `call` is made; `good` is its success, `why` a text for its result `status_`.
+/// Executes `call`; `good` is its success value, `why` converts its result `status_` to text.
 #define TRACECAST_CHECKED(call, good, why)                                                      \
   do {                                                                                          \
     const auto status_ = (call);                                                                \

@@ -10,7 +10,7 @@
 namespace tracecast::cuda {
 namespace {
 
-/// Elements of bf16 in `bytes`, as equal shares of `ranks`.
+/// Number of bf16 elements in `bytes`, rounded up to equal shares of `ranks`.
 struct Shares {
   std::size_t each;
   std::size_t all;
@@ -109,7 +109,7 @@ Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {
     const Result<std::string> bytes = rendezvous.fetch("nccl-id", 0);
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->size() != sizeof id.internal)
-      return fail("NCCL's unique id has come in another size: a folder of two jobs?");
+      return fail("NCCL's unique id has the wrong size (do two jobs use the same folder?)");
     std::memcpy(id.internal, bytes->data(), sizeof id.internal);
   }
   ncclComm_t communicator = nullptr;
@@ -118,7 +118,7 @@ Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {
 }
 
 GraphGroups::GraphGroups(const StepGraph& graph, std::int32_t rank, const NcclGroup& world) {
-  // Every rank goes through the same list, since all must take part in each split.
+  // Every rank runs through the same list, since all must take part in each split.
   for (const Communicator& communicator : graph.communicators) {
     const std::vector<std::int32_t>& members = communicator.members;
     const bool member = std::find(members.begin(), members.end(), rank) != members.end();

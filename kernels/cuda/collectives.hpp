@@ -1,5 +1,5 @@
 /// \file
-/// Collectives and messages by NCCL: one process a GPU. A rank that is alone has a communicator of one, on which every
+/// Collectives and messages with NCCL, one process per GPU. A single rank has a communicator of size one, on which every
 /// collective is a copy.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace tracecast::cuda {
 
-/// A communicator that ends with its owner.
+/// Owns a communicator.
 class NcclGroup {
  public:
   NcclGroup() = default;
@@ -32,34 +32,34 @@ class NcclGroup {
   ncclComm_t raw() const { return communicator_; }
   bool none() const { return communicator_ == nullptr; }
 
-  /// Those of this group's ranks that name the same colour; all must call. Colour -1: in none of the new ones.
+  /// Splits the group by colour; all ranks must call. Colour -1: this rank joins no new group.
   NcclGroup split(int colour, int key) const;
 
   void run(const CollectiveCall& call, Driver& driver, cudaStream_t stream) const;
-  /// As run(), on memory of the caller's. Sizes in bytes as CollectiveCall counts them, rounded up to equal shares of
-  /// bf16; `in` and `out` hold them all.
+  /// Like run(), on memory of the caller. Sizes are bytes as in CollectiveCall, rounded up to equal shares of bf16; `in` and
+  /// `out` must hold the rounded sizes.
   void run_on(const CollectiveCall& call, const void* in, void* out, cudaStream_t stream) const;
   void send(std::int64_t bytes, int peer, Driver& driver, cudaStream_t stream) const;
   void receive(std::int64_t bytes, int peer, Driver& driver, cudaStream_t stream) const;
-  /// All ranks have come; waits for them.
+  /// Barrier: waits until all ranks have called.
   void barrier(Driver& driver, cudaStream_t stream) const;
 
  private:
   ncclComm_t communicator_ = nullptr;
 };
 
-/// Of all ranks of the job. Errors: they did not find each other. Throws DeviceError for NCCL's own.
+/// The group of all ranks of the job. Errors: the ranks did not find each other. Throws DeviceError on NCCL errors.
 Result<NcclGroup> nccl_world(const Rendezvous& rendezvous);
 
-/// The groups that a rank of a step graph takes part in: each communicator of the graph, and one of two ranks for each
-/// direction of each channel, since NCCL wants the operations of a communicator in one order on all of its ranks.
+/// The groups of a rank of a step graph: one for each communicator of the graph, and a group of two ranks for each direction
+/// of each channel, since NCCL requires the same order of operations on all ranks of a communicator.
 class GraphGroups {
  public:
-  /// All ranks of `world` together; its ranks are those of the graph.
+  /// Called by all ranks of `world` together; its ranks are the ranks of the graph.
   GraphGroups(const StepGraph& graph, std::int32_t rank, const NcclGroup& world);
 
   const NcclGroup& communicator(std::int32_t index) const { return communicators_[static_cast<std::size_t>(index)]; }
-  /// To or from the other end of channel `channel` of this rank, as a group of two in which the sender is rank 0.
+  /// The group of two for channel `channel` of this rank, in which the sender is rank 0.
   const NcclGroup& outgoing(std::int32_t channel) const { return outgoing_[static_cast<std::size_t>(channel)]; }
   const NcclGroup& incoming(std::int32_t channel) const { return incoming_[static_cast<std::size_t>(channel)]; }
 

@@ -1,4 +1,4 @@
-/// What our kernels are made of: loops over a grid, accesses of several elements at once, reductions over a block.
+/// Building blocks of the kernels: loops over a grid, vector accesses, reductions over a block.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace tracecast::cuda {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarp = 32;
-inline constexpr int kMostBlocks = 132 * 16;  // enough to fill any of today's GPUs; the loops stride over the grid
+inline constexpr int kMostBlocks = 132 * 16;  // enough to fill current GPUs; loops are grid-stride
 
-/// N values that are loaded and stored as one access.
+/// N values that are loaded and stored in one access.
 template <int N>
 struct alignas(N * sizeof(Bf16)) Pack {
   Bf16 values[N];
@@ -39,7 +39,9 @@ inline int blocks_for(std::int64_t threads) {
   return static_cast<int>(std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, kMostBlocks));
 }
 
-inline __device__ std::int64_t first_index() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+inline __device__ std::int64_t first_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
 inline __device__ std::int64_t stride() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 
 /// Calls `work(i)` for every i of [0, count), in steps of N, from a grid of threads.
@@ -57,7 +59,7 @@ struct Wide {
   static constexpr int value = N;
 };
 
-/// Eight elements at a time where the length allows it, else one: Work<N>{arguments...} does N of them.
+/// Eight elements at a time if the length allows it, otherwise one: Work<N>{arguments...} processes N.
 template <template <int> class Work, class... Arguments>
 void each_bf16(std::int64_t count, std::int64_t period, cudaStream_t stream, Arguments... arguments) {
   if (count % 8 == 0 && period % 8 == 0) return each(count, 8, stream, Work<8>{arguments...});
@@ -73,14 +75,14 @@ struct Largest {
   static constexpr float kNone = -3.4e38F;
 };
 
-/// Reduction over the threads of a block; all of them get the result.
+/// Reduction over the threads of a block; every thread gets the result.
 template <class Combine>
 __device__ float over_block(float value, Combine combine) {
   __shared__ float of_warps[kWarp];
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffU, value, distance));
   const int warps = static_cast<int>(blockDim.x) / kWarp;
-  __syncthreads();  // the last reduction's values have been read
+  __syncthreads();  // the values of the previous reduction have been read
   if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
   __syncthreads();
   value = static_cast<int>(threadIdx.x) % kWarp < warps ? of_warps[threadIdx.x % kWarp] : Combine::kNone;
@@ -105,7 +107,7 @@ inline int threads_for_row(std::int64_t width, int step) {
 }
 inline int blocks_for_rows(std::int64_t rows) { return static_cast<int>(std::min<std::int64_t>(rows, 1 << 20)); }
 
-/// Launches a kernel that works on rows, eight elements at a time where the width allows it.
+/// Launches a kernel that works on rows, eight elements at a time if the width allows it.
 template <class Launch>
 void each_row(std::int64_t rows, std::int64_t width, Launch launch) {
   if (rows <= 0) return;

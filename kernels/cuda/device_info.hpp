@@ -1,5 +1,5 @@
 /// \file
-/// Which GPU this is, and with which libraries it works.
+/// Properties of the GPU and versions of its libraries.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct DeviceInfo {
   int sms = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t free_bytes = 0;
-  int clock_mhz = 0;         ///< of the SMs, the highest
-  int memory_clock_mhz = 0;  ///< the highest
+  int clock_mhz = 0;         ///< maximum SM clock
+  int memory_clock_mhz = 0;  ///< maximum
 };
 
-/// Versions as their makers write them ("13.0", "2.28.9").
+/// Versions in the vendors' notation ("13.0", "2.28.9").
 struct LibraryVersions {
   std::string driver;
   std::string cuda;
@@ -27,10 +27,10 @@ struct LibraryVersions {
   std::string nccl;
 };
 
-/// Why no GPU can be used here, in one sentence; "" when one can.
+/// Why no GPU can be used here, as one sentence; "" if one can.
 std::string missing_device();
 
-/// Of GPU `index`, which becomes this thread's. Throws DeviceError.
+/// Properties of GPU `index`, which becomes this thread's device. Throws DeviceError.
 DeviceInfo use_device(int index);
 int device_count();
 LibraryVersions library_versions();

@@ -1,6 +1,5 @@
 /// \file
-/// Device memory that is given back, and rings of it (kernels/arena.hpp says why rings: what an operator reads is as cold
-/// as in a training step).
+/// RAII device memory, and rings of it (kernels/arena.hpp explains the rings: operands miss the cache as in a training step).
 #pragma once
 
 #include <algorithm>
@@ -50,7 +49,7 @@ class DeviceRing {
   template <class T>
   T* take(std::int64_t count) {
     const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
-    TRACECAST_ASSERT(bytes <= memory_.bytes(), "an operand fits into the ring");
+    TRACECAST_ASSERT(bytes <= memory_.bytes(), "the operand must fit into the ring");
     if (next_ + bytes > memory_.bytes()) next_ = 0;
     char* const place = memory_.as<char>() + next_;
     next_ += (bytes + kLine - 1) / kLine * kLine;

@@ -73,7 +73,7 @@ void Driver::run(const Operator& op, cudaStream_t stream) {
 
 void Driver::run_gemm(const Operator& op, cudaStream_t stream) {
   const Result<GemmProblem> problem = gemm_problem(op);
-  TRACECAST_ASSERT(problem.has_value(), "only operators that are not refused are run");
+  TRACECAST_ASSERT(problem.has_value(), "the operator must be supported");
   const auto bytes = [&](const GemmOperand& operand) {
     return operand.elements() * problem->batch * element_bytes(operand.type);
   };
@@ -159,7 +159,7 @@ void Driver::run_residual(const Operator& op, std::int64_t elements, cudaStream_
 
 void Driver::run_embedding(const Operator& op, std::int64_t elements, cudaStream_t stream) {
   const auto [rows, width] = rows_of(elements, widths_.hidden);
-  TRACECAST_ASSERT(rows <= kWords, "there is a word for each row");
+  TRACECAST_ASSERT(rows <= kWords, "rows must not exceed the number of words");
   const std::int32_t* const ids = ids_.as<std::int32_t>();
   if (is_forward(op))
     return embedding_forward(rows, width, table_.as<Bf16>(), ids, outputs_.take<Bf16>(elements), stream);
@@ -168,7 +168,7 @@ void Driver::run_embedding(const Operator& op, std::int64_t elements, cudaStream
 
 void Driver::run_cross_entropy(const Operator& op, std::int64_t elements, cudaStream_t stream) {
   const auto [rows, width] = token_rows(elements, widths_);
-  TRACECAST_ASSERT(3 * rows <= kWords, "there is a target for each row");
+  TRACECAST_ASSERT(3 * rows <= kWords, "rows must not exceed the number of targets");
   const Bf16* const logits = inputs_.take<Bf16>(rows * width);
   const std::int32_t* const targets = ids_.as<std::int32_t>();
   if (is_forward(op))
@@ -196,7 +196,7 @@ void Driver::run_optimizer(const Operator& op, std::int64_t elements, cudaStream
   sgd(elements, 1e-6F, first == nullptr ? 0.0F : 0.9F, gradient, weight, first, narrow, stream);
 }
 
-/// To 8 bits, and transposed beside it where the traffic has room for a second copy (quantise() of sim/graph/linear_layer.hpp).
+/// Casts to 8 bits, with a transposed copy if the traffic includes a second copy (quantise() of sim/graph/linear_layer.hpp).
 void Driver::run_cast(const Operator& op, std::int64_t elements, cudaStream_t stream) {
   const auto [rows, width] = rows_of(elements, widths_.hidden);
   const bool twice = std::get<ElementwiseShape>(op.shape).traffic.count > 7 * elements / 2;
@@ -205,7 +205,7 @@ void Driver::run_cast(const Operator& op, std::int64_t elements, cudaStream_t st
   quantise(rows, width, 1.0F, x, y, twice ? outputs_.take<std::uint8_t>(rows * width) : nullptr, stream);
 }
 
-/// Random rows below `rows`: made once for each number of rows, before anything is timed.
+/// Random row indices below `rows`; created once for each number of rows, before timing.
 const std::int32_t* Driver::row_order(std::int64_t rows, cudaStream_t stream) {
   DeviceMemory& order = orders_[rows];
   if (order.bytes() == 0) {

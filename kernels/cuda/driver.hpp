@@ -1,8 +1,8 @@
 /// \file
-/// Runs any operator of a step graph on a GPU: the counterpart of cpu_driver.hpp, with the same meaning of operators.
+/// Runs any operator of a step graph on a GPU. Operators mean the same as in cpu_driver.hpp.
 ///
-/// Inputs are random and come from a ring that is larger than the caches, outputs go to another. Everything is launched
-/// on the stream that is given; nothing waits.
+/// Inputs are random values from a ring larger than the caches, outputs go to another ring. All work is launched on the given
+/// stream without waiting.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace tracecast::cuda {
 
 class Driver {
  public:
-  /// `need`: of all operators that will be run. Throws DeviceError when the memory is not there.
+  /// `need`: maximum over all operators to be run. Throws DeviceError if there is not enough memory.
   Driver(const Widths& widths, const ByteNeed& need);
 
-  /// Requires refusal(op) to be empty. Throws DeviceError where a library has no kernel.
+  /// Requires refusal(op) to be empty. Throws DeviceError if a library has no kernel.
   void run(const Operator& op, cudaStream_t stream);
 
-  /// Rows have these widths from now on (several scenarios share one driver).   Requires them to need no more memory.
+  /// Sets the row widths (several scenarios share one driver).   They must not need more memory.
   void set_widths(const Widths& widths) { widths_ = widths; }
 
   /// Whether attention of this operator is run with its mask.
@@ -57,8 +57,8 @@ class Driver {
   DeviceRing narrow_inputs_;
   DeviceMemory table_;           ///< bf16 [vocabulary, hidden]
   DeviceMemory table_gradient_;  ///< fp32 [vocabulary, hidden]
-  DeviceMemory ids_;             ///< [kWords], words of the smallest vocabulary
-  DeviceMemory statistics_;      ///< fp32, positive: of rows, as normalisation leaves them
+  DeviceMemory ids_;             ///< [kWords], word ids below the smallest vocabulary
+  DeviceMemory statistics_;      ///< fp32 per row, positive as after normalisation
   DeviceMemory norm_scratch_;
   DeviceMemory sum_;                             ///< one double
   std::map<std::int64_t, DeviceMemory> orders_;  ///< [rows]

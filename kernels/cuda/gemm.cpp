@@ -125,7 +125,7 @@ Gemm::Prepared& Gemm::prepared(const GemmProblem& problem) {
   if (found != known_.end()) return *found->second;
   const std::int64_t scales = std::max(problem.first.scales(), problem.second.scales()) * problem.batch;
   if (scales > one_count_) {
-    // Descriptions hold the pointer, so they are made anew with the larger array.
+    // Descriptions hold the pointer, so they are rebuilt with the larger array.
     known_.clear();
     TRACECAST_CUDA(cudaFree(ones_));
     TRACECAST_CUDA(cudaMalloc(reinterpret_cast<void**>(&ones_), static_cast<std::size_t>(scales) * sizeof(float)));

@@ -1,5 +1,5 @@
 /// \file
-/// Multiplications by cuBLASLt: described once for each shape, then run again and again.
+/// Multiplications with cuBLASLt: described once for each shape, then run repeatedly.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  /// Operands as GemmProblem says, batches one after the other. The kernel is the one that cuBLASLt's heuristics put
-  /// first for up to kWorkspace bytes of workspace, which is what frameworks run.
-  /// Throws DeviceError when there is none.
+  /// Operands as in GemmProblem, batches one after the other. Runs the first kernel of cuBLASLt's heuristics for up to
+  /// kWorkspace bytes of workspace, as frameworks do.
+  /// Throws DeviceError if there is none.
   void run(const GemmProblem& problem, const void* first, const void* second, void* result, cudaStream_t stream);
 
   static constexpr std::size_t kWorkspace = std::size_t{32} << 20;

@@ -39,7 +39,7 @@ Types types_of(const Operator& op, const GemmShape& shape) {
   }
 }
 
-/// Weights are scaled by blocks, what they are multiplied with along k; two activations (wgrad) both along k.
+/// Weights are scaled by blocks and the other operand along k; two activations (wgrad) are both scaled along k.
 struct Scalings {
   Scaling a = Scaling::none;
   Scaling b = Scaling::none;
@@ -52,7 +52,7 @@ Scalings scalings_of(const Operator& op) {
 
 Result<void> check_narrow(const Operator& op, const GemmShape& shape) {
   if (op.precision == Precision::mxfp8 || op.precision == Precision::nvfp4)
-    return fail(fmt::format("{} {}: {} multiplications are not driven, Hopper has none", op.name, to_string(op.pass),
+    return fail(fmt::format("{} {}: {} multiplications are not supported, Hopper has none", op.name, to_string(op.pass),
                             to_string(op.precision)));
   const bool fits = shape.m % kNarrowMultiple == 0 && shape.n % kNarrowMultiple == 0 && shape.k % kNarrowMultiple == 0;
   if (fits) return {};

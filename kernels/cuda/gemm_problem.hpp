@@ -1,10 +1,9 @@
 /// \file
-/// A multiplication of the step graph as cuBLASLt wants it described. Plain data: what is asked of the library is tested
-/// without one.
+/// Describes a multiplication of the step graph for cuBLASLt. Plain data, so that tests need no library.
 ///
 /// cuBLASLt counts columns first, the step graph rows: C[m,n] = A B row by row is C'[n,m] = B' A' column by column, so the
-/// library's first operand is our B. Eight-bit operands must both be stored with k innermost ("TN"); for those every
-/// pass is described in the forward's layout, since training keeps transposed copies (Transformer Engine does).
+/// library's first operand is our B. Eight-bit operands must both be stored with k innermost ("TN"). Their passes all use the
+/// layout of the forward, since training keeps transposed copies (as Transformer Engine does).
 /// Source: cuBLAS 13.0 documentation, cublasLtMatmul: supported types, scaling modes.
 #pragma once
 
@@ -18,10 +17,10 @@ namespace tracecast::cuda {
 enum class ElementType { fp32, fp16, bf16, e4m3, e5m2 };
 std::int64_t element_bytes(ElementType type);
 
-/// One scale for the tensor, one for 128 elements along k, or one for 128 x 128 elements.
+/// One scale per tensor, per 128 elements along k, or per 128 x 128 elements.
 enum class Scaling { none, tensor, vector128, block128 };
 
-/// An operand as it is stored: `rows` x `columns`, column by column, `pitch` elements from one to the next.
+/// A stored operand: `rows` x `columns`, column-major, columns `pitch` elements apart.
 struct GemmOperand {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -30,7 +29,7 @@ struct GemmOperand {
   ElementType type = ElementType::bf16;
   Scaling scaling = Scaling::none;
   std::int64_t elements() const { return rows * columns; }
-  /// fp32 scale factors, rounded up to what any layout of them needs.
+  /// Number of fp32 scale factors, rounded up for every layout.
   std::int64_t scales() const;
   bool operator==(const GemmOperand&) const = default;
 };
@@ -45,8 +44,8 @@ struct GemmProblem {
   bool operator==(const GemmProblem&) const = default;
 };
 
-/// Requires a GemmShape. Errors: a precision that Hopper has no such multiplication for (mxfp8, nvfp4), or a size that
-/// the 8-bit formats cannot have (k, m and n must be multiples of 16).
+/// Requires a GemmShape. Errors: a precision that Hopper does not support (mxfp8, nvfp4), or a size that the 8-bit formats do
+/// not support (k, m and n must be multiples of 16).
 Result<GemmProblem> gemm_problem(const Operator& op);
 
 }  // namespace tracecast::cuda

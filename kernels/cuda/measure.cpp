@@ -10,10 +10,10 @@ namespace tracecast::cuda {
 namespace {
 
 constexpr int kWarmUp = 3;
-/// What a launch costs the host at most, and that in cycles of the GPU at 2 GHz.
+/// Maximum host time of a launch, and the same in GPU cycles at 2 GHz.
 constexpr double kSecondsForLaunch = 15e-6;
 constexpr long long kCyclesForLaunch = 30'000;
-/// Launches of what is beside a timed collective, for each of those that are timed.
+/// Launches of the concurrent work per timed launch of a collective.
 constexpr int kMoreBeside = 12;
 
 class Stopwatch {
@@ -44,7 +44,7 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Keeps the GPU busy while the host launches what is timed.
+/// Keeps the GPU busy while the host launches the timed work.
 void busy(int launches, double seconds, const Heat& heat, cudaStream_t stream) {
   if (heat.seconds <= 0) return hold(kCyclesForLaunch * launches, stream);
   const double wanted = std::max(seconds, kSecondsForLaunch * launches);
@@ -68,7 +68,7 @@ int launches_for(double seconds, double wanted, int most) {
 }  // namespace
 
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings) {
-  launch();  // libraries choose and load their kernels now
+  launch();  // libraries select and load their kernels here
   TRACECAST_CUDA(cudaStreamSynchronize(stream));
   Stopwatch watch;
   const double about = seconds_of(launch, stream, kWarmUp, watch);
@@ -102,7 +102,7 @@ Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const
     many(work, stream, kWarmUp);
     return seconds_of([&] { work.launch(stream); }, stream, work.launches > 0 ? work.launches : 20, watch);
   };
-  // The one that is timed has the other on both sides of it: launched first, and for more than twice as long.
+  // The other work covers the timed one on both sides: it is launched first and runs more than twice as long.
   const auto beside = [&](const StreamWork& timed, cudaStream_t mine, double seconds, const StreamWork& other,
                           cudaStream_t theirs, double other_seconds) {
     const int launches = timed.launches > 0 ? timed.launches : launches_for(seconds, 5e-3, 200);

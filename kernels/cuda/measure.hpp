@@ -1,5 +1,5 @@
 /// \file
-/// Times work on a GPU by events.
+/// Times GPU work with events.
 #pragma once
 
 #include <functional>
@@ -9,48 +9,47 @@
 
 namespace tracecast::cuda {
 
-/// Work that keeps the GPU as hot as a training step does, so that clocks are those of a step.
+/// Work that heats the GPU like a training step, so that it runs at the same clocks.
 struct Heat {
   std::function<void()> launch;
-  double seconds = 0;  ///< of one launch; 0: there is none
+  double seconds = 0;  ///< of one launch; 0: none
 };
 
 struct MeasureSettings {
   int samples = 15;
-  double sample_seconds = 2e-3;  ///< of work in each sample: as many launches as fill it
+  double sample_seconds = 2e-3;  ///< of work per sample, which sets the number of launches
   int most_launches = 200;
-  int launches = 0;  ///< >0: so many in each sample, since ranks must launch a collective equally often
-  int leading =
-      0;  ///< launches before each sample that are not timed: in a collective, ranks wait for each other there
+  int launches = 0;  ///< >0: launches per sample, since all ranks must launch a collective equally often
+  int leading = 0;   ///< untimed launches before each sample; in a collective, the ranks synchronise there
   Heat heat;
 };
 
-/// Seconds of one launch, a value for each sample. Launches of a sample stand in the queue before the first begins (the heat
-/// comes before them, for as long as the sample and as the host needs to launch it; without heat a kernel that waits), so that
-/// what is timed is the GPU and never the host, and follow each other as in a step, with the gap that the GPU leaves between
-/// two kernels. Three launches come first to warm up.
-/// Work that needs less than a microsecond is timed with as many launches.   Throws DeviceError.
+/// Seconds of one launch, one value per sample. All launches of a sample are queued before the first begins, so that only the
+/// GPU is timed, not the host. Before them the GPU runs the heat, for as long as the sample and its launches take; without heat
+/// it runs a delay kernel. The launches run back to back as in a step, with the GPU's gap between kernels. Three untimed
+/// launches warm up first.
+/// For work shorter than a microsecond, the number of launches is the one for a microsecond.   Throws DeviceError.
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings);
 
-/// Seconds that the host needs for one launch while the GPU is behind.
+/// Host seconds of one launch while the GPU is still busy.
 double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches);
 
-/// Holds a stream up for about so many clock cycles.
+/// Delays a stream by about this many clock cycles.
 void hold(long long cycles, cudaStream_t stream);
 
-/// Work on two streams at the same time.
+/// Concurrent work on two streams.
 struct Overlap {
   double first_alone = 0;  ///< seconds of one launch
   double second_alone = 0;
-  double first_beside = 0;  ///< while the other is running
+  double first_beside = 0;  ///< while the other runs
   double second_beside = 0;
 };
 struct StreamWork {
   std::function<void(cudaStream_t)> launch;
-  int launches = 0;  ///< when it is timed; 0: as many as fill 5 ms. All ranks must launch a collective equally often
+  int launches = 0;  ///< when timed; 0: as many as fill 5 ms. All ranks must launch a collective equally often
 };
-/// Each is launched often enough that it is beside the other all the time it is timed. `together` is called before each of the
-/// four parts: ranks that share a collective wait for each other there.
+/// Each work is launched often enough to overlap the other for the whole timed period. `together` is called before each of the
+/// four parts: ranks that share a collective synchronise there.
 Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const std::function<void()>& together);
 
 }  // namespace tracecast::cuda

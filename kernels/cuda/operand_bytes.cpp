@@ -10,7 +10,7 @@
 namespace tracecast::cuda {
 namespace {
 
-constexpr std::int64_t kRounding = 12 * 256;  // operands begin on lines; no operator has more of them
+constexpr std::int64_t kRounding = 12 * 256;  // each operand is aligned to 256 bytes; no operator has more than 12
 
 ByteNeed need_of_gemm(const Operator& op) {
   const Result<GemmProblem> problem = gemm_problem(op);
@@ -31,7 +31,7 @@ ByteNeed need_of_attention(const AttentionShape& shape, bool forward) {
   return {inputs + results + 2 * n.out + kRounding, inputs + kRounding, 0};
 }
 
-/// At most: four fp32 tensors (an optimizer's) or a gated activation's, with statistics of each row.
+/// Maximum: four fp32 tensors (optimizer) or those of a gated activation, with statistics per row.
 ByteNeed need_of_elementwise(const Operator& op, std::int64_t n, const Widths& widths) {
   const std::int64_t rows = norm_rows(op, n, widths).rows;
   if (op.kind == OperatorKind::optimizer) return {4 * n + kRounding, 14 * n + kRounding, 0};

@@ -1,10 +1,10 @@
 /// \file
-/// The operators that we compute with kernels of our own: the counterparts of kernels/cpu.hpp on a GPU, with the same
-/// shapes and meanings. Activations and logits are bf16, statistics and optimizer state fp32, sums are made in fp32.
+/// The operators with kernels in this folder. They correspond to kernels/cpu.hpp and have the same shapes and meanings.
+/// Activations and logits are bf16, statistics and optimizer state fp32; sums are computed in fp32.
 ///
-/// All of them only launch, on `stream`; every output is written completely and nothing else is touched. Pointers are
-/// aligned to 16 bytes; where counts and widths are multiples of 8 the accesses are 16 bytes wide.
-/// Matrix multiplications are cuBLASLt's (gemm.hpp), attention is cuDNN's (attention.hpp).
+/// All functions only launch on `stream`. Every output is written completely and nothing else is modified. Pointers must be
+/// aligned to 16 bytes; accesses are 16 bytes wide if counts and widths are multiples of 8.
+/// Matrix multiplications use cuBLASLt (gemm.hpp), attention uses cuDNN (attention.hpp).
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace tracecast::cuda {
 
 using Bf16 = __nv_bfloat16;
 
-/// Random values of [-1, 1) that are never 0; as fp32 (two bf16 in a float) they are of [-1, 1) too.
+/// Random nonzero values in [-1, 1); read as fp32 (two bf16 per float) they are in [-1, 1) too.
 void fill_random(std::int64_t count, std::uint64_t seed, Bf16* values, cudaStream_t stream);
-/// Random e4m3 values, NaN left out.
+/// Random e4m3 values without NaN.
 void fill_random_fp8(std::int64_t count, std::uint64_t seed, std::uint8_t* values, cudaStream_t stream);
-/// Random fp32 of (0, 1].
+/// Random fp32 in (0, 1].
 void fill_random_positive(std::int64_t count, std::uint64_t seed, float* values, cudaStream_t stream);
 void fill(std::int64_t count, float value, float* values, cudaStream_t stream);
-/// Random rows of [0, below).
+/// Random row indices in [0, below).
 void fill_random_ids(std::int64_t count, std::int64_t below, std::uint64_t seed, std::int32_t* ids,
                      cudaStream_t stream);
 
@@ -48,7 +48,7 @@ void swiglu_backward(std::int64_t rows, std::int64_t width, const Bf16* x, const
 void gelu_forward(std::int64_t count, const Bf16* x, Bf16* y, cudaStream_t stream);
 void gelu_backward(std::int64_t count, const Bf16* x, const Bf16* d_y, Bf16* d_x, cudaStream_t stream);
 void add(std::int64_t count, const Bf16* a, const Bf16* b, Bf16* y, cudaStream_t stream);
-/// mask: a byte for each element, 0 or other.
+/// mask: one byte per element, zero or nonzero.
 void dropout_add(std::int64_t count, float probability, const Bf16* x, const Bf16* residual, const std::uint8_t* mask,
                  Bf16* y, cudaStream_t stream);
 void dropout_backward(std::int64_t count, float probability, const Bf16* d_y, const std::uint8_t* mask, Bf16* d_x,
@@ -66,13 +66,13 @@ void cross_entropy_backward(std::int64_t rows, std::int64_t width, std::int64_t 
 
 void embedding_forward(std::int64_t rows, std::int64_t width, const Bf16* table, const std::int32_t* ids, Bf16* y,
                        cudaStream_t stream);
-/// d_table fp32, by atomic additions.
+/// d_table is fp32 and updated by atomic additions.
 void embedding_backward(std::int64_t rows, std::int64_t width, const Bf16* d_y, const std::int32_t* ids, float* d_table,
                         cudaStream_t stream);
 void permute_rows(std::int64_t rows, std::int64_t width, const Bf16* x, const std::int32_t* order, Bf16* y,
                   cudaStream_t stream);
 
-/// AdamW in place, fused over all parameters; `narrow`: the bf16 copy of the weights, nullptr for none.
+/// AdamW in place, fused over all parameters; `narrow`: bf16 copy of the weights; nullptr: none.
 void adam(std::int64_t count, const AdamSettings& settings, const float* gradient, float* weight, float* first_moment,
           float* second_moment, Bf16* narrow, cudaStream_t stream);
 /// velocity nullptr: plain SGD.
@@ -81,7 +81,7 @@ void sgd(std::int64_t count, float learning_rate, float momentum, const float* g
 /// *sum (one double on the device) = sum of squares; set to 0 first.
 void squared_norm(std::int64_t count, const float* x, double* sum, cudaStream_t stream);
 void scale(std::int64_t count, float factor, float* x, cudaStream_t stream);
-/// To e4m3, saturating, of x * factor; `transposed` [width, rows] of the same, nullptr for none.
+/// Casts x * factor to e4m3 with saturation; `transposed` [width, rows] gets the transposed result, nullptr: none.
 void quantise(std::int64_t rows, std::int64_t width, float factor, const Bf16* x, std::uint8_t* y,
               std::uint8_t* transposed, cudaStream_t stream);
 void to_bf16(std::int64_t count, const float* x, Bf16* y, cudaStream_t stream);

@@ -19,7 +19,7 @@ __global__ void squared_norm_kernel(std::int64_t count, const float* x, double* 
   if (threadIdx.x == 0) atomicAdd(sum, static_cast<double>(squares));
 }
 
-/// AdamW's settings with what its corrections of the first steps are at this one.
+/// AdamW settings with the bias corrections of this step.
 struct AdamFactors {
   AdamSettings settings;
   float correction1;  ///< 1 - beta1^step

@@ -72,7 +72,7 @@ Result<std::string> Rendezvous::fetch(const std::string& name, int rank, std::ch
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!std::filesystem::exists(path)) {
     if (std::chrono::steady_clock::now() > deadline)
-      return fail(fmt::format("{}: rank {} has not come within {} s", path.string(), rank,
+      return fail(fmt::format("{}: rank {} did not arrive within {} s", path.string(), rank,
                               std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -92,14 +92,14 @@ void StepRunner::launch(const Op& op, cudaStream_t stream) {
       return driver_.run(graph_.operators[payload].op, stream);
     case OpType::collective: {
       const CostedCollective& call = graph_.collectives[payload];
-      TRACECAST_ASSERT(groups_ != nullptr, "a rank with collectives has groups");
+      TRACECAST_ASSERT(groups_ != nullptr, "a rank with collectives needs groups");
       const std::int32_t index = self_.communicators[static_cast<std::size_t>(call.slot)];
       return groups_->communicator(index).run(call.call, driver_, stream);
     }
     case OpType::send:
     case OpType::receive: {
       const Message& message = graph_.messages[payload];
-      TRACECAST_ASSERT(groups_ != nullptr, "a rank with messages has groups");
+      TRACECAST_ASSERT(groups_ != nullptr, "a rank with messages needs groups");
       if (op.type == OpType::send)
         return groups_->outgoing(message.channel).send(message.size.count, 1, driver_, stream);
       return groups_->incoming(message.channel).receive(message.size.count, 0, driver_, stream);

@@ -1,6 +1,6 @@
 /// \file
-/// Runs one rank's program of a step graph on a GPU: every operation on its stream, events between streams as the graph has
-/// them, collectives by NCCL. The host issues ahead and waits only where the graph says so (host_sync).
+/// Runs one rank's program of a step graph on a GPU: every operation on its stream, events between streams as in the graph,
+/// collectives with NCCL. The host issues ahead and waits only at host_sync.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace tracecast::cuda {
 
-/// Events with time stamps, kept for the next step.
+/// Events with time stamps, reused in the next step.
 class EventPool {
  public:
   EventPool() = default;
@@ -33,18 +33,19 @@ class EventPool {
 
 class StepRunner {
  public:
-  /// `groups` nullptr: the rank is alone. All outlive the runner.
+  /// `groups` nullptr: a single rank. All arguments must outlive the runner.
   StepRunner(const StepGraph& graph, std::int32_t rank, Driver& driver, const GraphGroups* groups);
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  /// Runs a step and waits for its end. Every operation but host_sync, in the order of issue, in time since the step
-  /// began on this rank.
+  /// Runs a step and waits for its end. Returns every operation except host_sync in issue order; times are since the begin of
+  /// the step on this rank.
   ///
-  /// Each operation leaves one time stamp, at its end; it began when the one before it on its stream and all that it
-  /// waited for had ended. Two would cost a microsecond more for each of thousands of kernels. Time that a kernel waited for
-  /// the host to launch it is therefore part of the kernel, except after a host_sync and at the start of a template.
+  /// Each operation records one time stamp, at its end. Its begin is the latest end of the previous operation on its stream and
+  /// of the operations it waited for. A second time stamp would cost another microsecond for each of thousands of kernels. The
+  /// time that a kernel waits for its launch is therefore counted as part of the kernel, except after a host_sync and at the
+  /// start of a template.
   std::vector<ExecutedOp> run();
 
   cudaStream_t stream(StreamId id) const { return streams_[id]; }
@@ -53,11 +54,11 @@ class StepRunner {
   struct Issued {
     ExecutedOp op;
     StreamId stream = 0;
-    cudaEvent_t begin = nullptr;  ///< where it was stamped
+    cudaEvent_t begin = nullptr;  ///< time stamp, if any
     cudaEvent_t end = nullptr;
-    std::vector<std::int32_t> waits;  ///< operations, by order of issue
+    std::vector<std::int32_t> waits;  ///< operations, by issue order
   };
-  using EventKey = std::pair<bool, std::int32_t>;  ///< local or of the rank, number
+  using EventKey = std::pair<bool, std::int32_t>;  ///< template-local or of the rank; number
 
   void issue(const ProgramItem& item, std::int32_t item_index, std::int32_t op_index, bool first);
   void synchronise(const Op& op, std::int32_t microbatch);
@@ -73,7 +74,7 @@ class StepRunner {
   EventPool pool_;
   cudaEvent_t start_ = nullptr;
   std::vector<Issued> issued_;
-  std::map<EventKey, std::int32_t> recorded_;  ///< last operation that recorded an event, by order of issue
+  std::map<EventKey, std::int32_t> recorded_;  ///< last operation that recorded an event, by issue order
   bool stamp_next_ = true;
 };
 

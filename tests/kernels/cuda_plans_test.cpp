@@ -210,7 +210,7 @@ TEST_CASE("cuda gemm: types, scales and what is refused", "[kernels][cuda]") {
   CHECK(blocks->second.scales() == 4 * 256);  // 512 / 128 for each of 256 rows
   const Result<GemmProblem> narrow = of(Precision::mxfp8, Pass::forward, shape);
   REQUIRE_FALSE(narrow);
-  CHECK(to_string(narrow.error()) == "fc1 forward: mxfp8 multiplications are not driven, Hopper has none");
+  CHECK(to_string(narrow.error()) == "fc1 forward: mxfp8 multiplications are not supported, Hopper has none");
   const Result<GemmProblem> odd = of(Precision::fp8, Pass::forward, {250, 384, 512, 1, false});
   REQUIRE_FALSE(odd);
   CHECK(to_string(odd.error()) == "fc1 forward: 250 x 384 x 512 in fp8: each size must be a multiple of 16");

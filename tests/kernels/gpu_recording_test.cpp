@@ -87,7 +87,7 @@ TEST_CASE("gpu ranks: what is left in the folder is fetched, whole, in order", "
   CHECK(*first.gather_at_root("times", "zero") == std::vector<std::string>{"zero", bytes, "two"});
   const Result<std::string> nobody = first.fetch("never", 1, std::chrono::milliseconds(10));
   REQUIRE_FALSE(nobody);
-  CHECK(to_string(nobody.error()).find("rank 1 has not come within") != std::string::npos);
+  CHECK(to_string(nobody.error()).find("rank 1 did not arrive within") != std::string::npos);
   CHECK(cuda::Rendezvous({0, 1, 0}, "/nowhere").gather_at_root("times", "alone")->size() == 1);
 }
 
