@@ -188,13 +188,13 @@ std::string place_text(const Question& question) {
 }
 
 std::string page(const Question& question, const Row& row) {
-  const std::string ways = path_text(question.cluster);
+  const std::string paths = path_text(question.cluster);
   return fmt::format(
       "{} of {}\n\n  group     {}\n{}  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
       "protocol {}, {} "
       "channels\n",
       to_string(row.call.collective), to_text(row.call.size), place_text(question),
-      ways.empty() ? "" : "  routing   " + ways + "\n", to_text(row.cost.duration), 100 * row.cost.spread,
+      paths.empty() ? "" : "  routing   " + paths + "\n", to_text(row.cost.duration), 100 * row.cost.spread,
       to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
       to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
       to_string(row.cost.protocol), row.cost.channels);
@@ -203,7 +203,7 @@ std::string page(const Question& question, const Row& row) {
 /// The columns of nccl-tests, plus the chosen algorithm and protocol.
 std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
-  if (const std::string ways = path_text(question.cluster); !ways.empty()) text += "# " + ways + "\n";
+  if (const std::string paths = path_text(question.cluster); !paths.empty()) text += "# " + paths + "\n";
   text += "#\n";
   text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
                       "algorithm", "protocol", "channels");

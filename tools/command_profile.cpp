@@ -95,7 +95,7 @@ std::string summary(const Profile& profile, const std::string& path) {
   if (!profile.overlap)  // of a GPU, other shapes have their models from the shipped profile
     text += fmt::format(
         "  leaving each measurement out in turn, it is forecast within {:.0f} % on average\n"
-        "  nothing was timed beside anything else: on this device one thing runs at a time\n",
+        "  no concurrent work was timed: this device runs one operation at a time\n",
         100 * profile.grouped_gemm.fit.residual);
   return text + fmt::format("  written to {}; use it with --set cluster.profile={}\n", path, path);
 }

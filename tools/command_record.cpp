@@ -31,7 +31,7 @@ std::string missing_for_recording(const fs::path& recorder) {
     return "programs cannot be recorded: this build has no libtracecast_inject.so (it needs the CUDA toolkit with "
            "CUPTI)";
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  if (driver == nullptr) return "programs cannot be recorded here: there is no NVIDIA driver (libcuda.so.1)";
+  if (driver == nullptr) return "programs cannot be recorded here: no NVIDIA driver found (libcuda.so.1)";
   dlclose(driver);
   return "";
 }

@@ -37,7 +37,7 @@ struct Options {
   std::vector<std::string> compare;
   std::string sends, receives, dialect = "detect";
   bool batched = false;
-  bool beside_free = false;
+  bool with_latency_only = false;
   std::string streams;
   bool json = false;
   bool unit_steps = false;
@@ -228,7 +228,7 @@ Result<std::vector<ScheduleView>> views_of(Options options) {
   Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
   if (!first) return tl::unexpected(first.error());
   views.push_back(std::move(*first));
-  if (options.beside_free) {
+  if (options.with_latency_only) {
     Result<ScheduleView> free = named_view(without_rules(options), options.schedule, false);
     if (!free) return tl::unexpected(free.error());
     views.push_back(std::move(*free));
@@ -332,7 +332,7 @@ void add_rules(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"eager", "rendezvous"}));
   app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
       ->check(CLI::IsMember({"at-use", "early"}));
-  app.add_flag("--beside-latency-only", o.beside_free, "draw the schedule without these rules below it")
+  app.add_flag("--beside-latency-only", o.with_latency_only, "also draw the schedule without these rules, below")
       ->excludes(app.get_option("--file"))
       ->excludes(app.get_option("--times-from"));
   app.add_flag("--batched", o.batched, "messages between two computations start and end together");

@@ -96,7 +96,7 @@ Result<ExactTimes> parse_times(const TimeTexts& texts, int ranks) {
   if (!lists[4].empty()) times.overlapped = exact(lists[4]).front();
   const ScheduleTimes means = mean_times(times);
   if (means.forward + means.backward_input + means.backward_weight == 0) {
-    return fail("--tf, --tb and --tw are all 0: there is nothing to schedule");
+    return fail("--tf, --tb and --tw are all 0: at least one must be positive");
   }
   return times;
 }

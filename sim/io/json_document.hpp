@@ -93,7 +93,7 @@ class ObjectReader {
   std::optional<ObjectReader> get_object(const std::string& key);
   /// Keys that are allowed but not read.
   void ignore(const std::string& key);
-  /// `key` had another name in earlier versions: a member `old_name` is read in its place. Both together are a mistake.
+  /// `key` had another name in earlier versions: a member `old_name` is read in its place. Having both is an error.
   void accept_old_name(const std::string& old_name, const std::string& key);
 
   /// The same, but absence is an error.

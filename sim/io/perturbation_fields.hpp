@@ -1,5 +1,5 @@
 /// \file
-/// Reads and names the scenario's `perturb`: what is slow, broken or different in the machine of one run.
+/// Reads and names the scenario's `perturb`: slow, broken or different parts of the machine of one run.
 /// Keys, ranges and messages: docs/formats/scenario.md.
 #pragma once
 

@@ -47,7 +47,7 @@ void age_kernels(double released, Profile& profile) {
   for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.memory}) *factor *= slower;
 }
 
-/// Every kernel begins when the host has issued it and the host goes on when it has ended.
+/// Every kernel starts after the host has issued it, and the host continues when the kernel has ended.
 void wait_for_every_kernel(Profile& profile) {
   const double launch = std::exchange(profile.host.launch, profile.host.graph_launch);
   const InTraining& factors = profile.in_training;  // the added host time is not kernel time

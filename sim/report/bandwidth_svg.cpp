@@ -91,14 +91,14 @@ class Plot {
   }
 
   void curve() {
-    std::string way;
+    std::string points_text;
     for (const BandwidthPoint& p : points_) {
-      way += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
+      points_text += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
       body_ += fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>\n",
                            x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
                            to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), markup_text(p.chosen));
     }
-    body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", way);
+    body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", points_text);
   }
 
   /// A dashed line where the algorithm or protocol changes, with its name above in one of two rows.

@@ -92,8 +92,8 @@ TimeAxis axis_of(std::span<const ScheduleView> views, int page_width) {
   if (columns > static_cast<double>(axis.width) * kMaxBlocks) {
     axis.columns_per_unit = axis.width / std::max(longest, 1e-300);
   } else {
-    const double room = std::max(std::floor(axis.width / std::max(columns, 1.0)), 1.0);
-    axis.columns_per_unit = std::min(room, static_cast<double>(widest_label(views)) + 1) / finest;
+    const double max_scale = std::max(std::floor(axis.width / std::max(columns, 1.0)), 1.0);
+    axis.columns_per_unit = std::min(max_scale, static_cast<double>(widest_label(views)) + 1) / finest;
   }
   axis.total = static_cast<int>(std::llround(longest * axis.columns_per_unit));
   return axis;

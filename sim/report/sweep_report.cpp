@@ -18,8 +18,9 @@ double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) 
 /// The column header: "tp" of "parallel.tp", or the whole key if two axes have the same last part.
 std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
   const auto last = [](const std::string& key) { return std::string_view(key).substr(key.rfind('.') + 1); };
-  const auto alike = std::ranges::count(sweep.axes, last(axis.key), [&](const SweepAxis& a) { return last(a.key); });
-  return alike == 1 ? last(axis.key) : std::string_view(axis.key);
+  const auto same_name =
+      std::ranges::count(sweep.axes, last(axis.key), [&](const SweepAxis& a) { return last(a.key); });
+  return same_name == 1 ? last(axis.key) : std::string_view(axis.key);
 }
 
 void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const TextStyle& style) {

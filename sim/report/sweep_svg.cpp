@@ -153,7 +153,7 @@ class Curves {
   }
 
   void draw(const std::vector<GridPoint>& points, const char* style) {
-    std::string way;
+    std::string points_text;
     std::string marks;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const GridPoint& p = points[i];
@@ -161,14 +161,14 @@ class Curves {
         picture_->text(x_of(i), kTop + kPlotHeight - 6, "-", "soft mid");
         continue;
       }
-      way += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
+      points_text += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
       marks += fmt::format(
           "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {:.1f} "
           "%{}</title></circle>\n",
           x_of(i), y_of(p.tokens_per_s_per_gpu), style, p.fits ? "" : " style=\"fill:var(--page)\"",
           markup_text(p.values[0]), number(p.step_time_s), 100 * p.mfu, p.fits ? "" : ", does not fit");
     }
-    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, way));
+    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, points_text));
     picture_->add(marks);
   }
 

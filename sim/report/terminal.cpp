@@ -361,7 +361,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(attention_text(s));
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
-  if (const std::string ways = path_text(s.cluster); !ways.empty()) lines.push_back(ways);
+  if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
   if (!s.cluster.tuning.data.empty()) {
     lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
                                 percent(s.cluster.tuning.residual)));

@@ -102,7 +102,7 @@ std::vector<TopologyDistance> distances_of(const Topology& topology, std::vector
     ++distance.ranks;
   }
   if (apart >= 0)
-    findings.push_back({true, fmt::format("ranks 0 and {} are not connected: there is no path between {} and {}", apart,
+    findings.push_back({true, fmt::format("ranks 0 and {} are not connected: no path between {} and {}", apart,
                                           topology.name(topology.gpu(0)), topology.name(topology.gpu(apart)))});
   std::vector<TopologyDistance> distances;
   for (const auto& [switches, distance] : by_switches) distances.push_back(distance);
@@ -169,9 +169,9 @@ void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
   const int per_gpu = node.nics / node.gpus_per_host;
   const Bandwidth beside{node.nic_rate.bytes_per_second * per_gpu};
   if (per_gpu > 1 && beside > node.pcie)
-    add_finding(findings, false,
-                fmt::format("{} NICs beside a GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside),
-                            to_text(node.pcie)));
+    add_finding(
+        findings, false,
+        fmt::format("{} NICs per GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside), to_text(node.pcie)));
   if (node.gpu_link.bytes_per_second > kFastestGpuLink)
     add_finding(
         findings, true,
@@ -273,7 +273,7 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
 
 std::string to_terminal(const TopologyPath& path, const TextStyle& style) {
   std::string text = heading(fmt::format("From rank {} to rank {}", path.from, path.to), style) + "\n";
-  if (!path.connected) return text + "  there is no path\n";
+  if (!path.connected) return text + "  not connected\n";
   for (const TopologyPath::Stop& stop : path.stops)
     text += fmt::format("  -> {:<26} {:>12} {:>10}{}\n", stop.vertex, to_text(stop.rate),
                         stop.latency.picoseconds == 0 ? "" : to_text(stop.latency),

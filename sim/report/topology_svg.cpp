@@ -98,13 +98,13 @@ class Drawing {
       if (tree.planes()[i].tier == tier) planes.push_back(static_cast<int>(i));
     const int shown = std::min(static_cast<int>(planes.size()), kMaxBoxes);
     const bool more = static_cast<int>(planes.size()) > shown;
-    const double room = kWidth - kLeft - 20 - (more ? 90 : 0);
-    const double width = std::min(170.0, room / shown - 8);
+    const double available = kWidth - kLeft - 20 - (more ? 90 : 0);
+    const double width = std::min(170.0, available / shown - 8);
     for (int i = 0; i < shown; ++i) {
       const int number = planes[static_cast<std::size_t>(i)];
       const TreeFabric::Plane& plane = tree.planes()[static_cast<std::size_t>(number)];
       const std::string name = topology_.name(topology_.first_switch() + plane.first_switch);
-      const double x = kLeft + room * (i + 0.5) / shown - width / 2;
+      const double x = kLeft + available * (i + 0.5) / shown - width / 2;
       const std::string label = plane.devices > 1 ? fmt::format("{} \u00d7{}", name, plane.devices) : name;
       places[number] =
           box(x, y_, width, kBox, colour_of_tier(tier), label, fmt::format("{}: {} switches", name, plane.devices));

@@ -90,7 +90,7 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
     const TopologyReport report = describe(Topology(cluster));
     CHECK(report.has_errors());
     CHECK(report.findings.back().sentence ==
-          "ranks 0 and 9 are not connected: there is no path between node0/gpu0 and node1/gpu1");
+          "ranks 0 and 9 are not connected: no path between node0/gpu0 and node1/gpu1");
   }
 }
 

@@ -139,7 +139,7 @@ class Recorder {
     try {
       if (world_.none()) world_ = cuda::nccl_world(rendezvous_).value_or(cuda::NcclGroup{});
     } catch (const cuda::DeviceError& error) {  // optional, so not an error
-      fmt::print(stderr, "no collective beside a multiplication: {}\n", error.what());
+      fmt::print(stderr, "overlap of collectives with GEMMs not measured: {}\n", error.what());
     }
     if (world_.none()) return table;
     const cuda::StreamWork all_reduce{

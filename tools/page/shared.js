@@ -40,7 +40,7 @@ const percent = (share, n = 1) => `${(100 * share).toFixed(n)} %`;
 const gib = x => `${x.toFixed(1)} GiB`;
 const bytesText = b => b >= 1e9 ? `${digits(b / 1e9)} GB` : b >= 1e6 ? `${digits(b / 1e6)} MB` : b >= 1e3 ? `${digits(b / 1e3)} kB` : `${digits(b)} B`;
 const rateText = r => `${bytesText(r)}/s`;
-const spoken = name => name.replaceAll("_", " ");
+const humanize = name => name.replaceAll("_", " ");
 
 const card = (name, value, note = "", kind = "") => h("div", { class: "card" }, h("span", {}, name), h("b", { class: kind }, value), h("span", {}, note));
 

@@ -29,7 +29,7 @@ function laneOf(spans, wanted) {
   return Uint32Array.from(list.sort((a, b) => spans.start[a] - spans.start[b]));
 }
 
-/// Runs of one template: what is drawn when operators are thinner than a pixel or two.
+/// Runs of one template: drawn instead of operators that are thinner than a pixel or two.
 function runsOf(record, spans, lane) {
   const runs = [];
   for (const i of lane) {
@@ -214,15 +214,15 @@ class StepTimeline {
   pick(lane, k) {
     const i = lane.list[k], s = lane.spans;
     this.state.picked = { lane, k, start: s.start[i], end: s.end[i] };
-    this.tell();
+    this.showDetails();
   }
-  tell() {
+  showDetails() {
     const p = this.state.picked;
     if (!p) { this.about.textContent = "Point at a box, or select it with the arrow keys."; return; }
     const s = p.lane.spans, i = p.lane.list[p.k], work = p.lane.record.works[s.work[i]];
     const wait = s.start[i] - s.arrival[i];
     this.about.textContent = `${p.lane.record.ranks[p.lane.rank].name}, ${p.lane.record.streams[s.stream[i]]}: ${work.name}` +
-      `${work.pass ? ` (${work.pass})` : ""}, ${spoken(work.kind)}, in ${work.part}, micro-batch ${s.mb[i]}; ` +
+      `${work.pass ? ` (${work.pass})` : ""}, ${humanize(work.kind)}, in ${work.part}, micro-batch ${s.mb[i]}; ` +
       `${timeText((s.end[i] - s.start[i]) * 1e-9)} from ${timeText(s.start[i] * 1e-9, 6)}` +
       `${work.transfer && wait > 0 ? `, after waiting ${timeText(wait * 1e-9)} for others` : ""}; ${work.provenance}`;
   }
@@ -312,18 +312,18 @@ function timelineSection(records, note) {
   const section = h("section", { id: "section-timeline" }, h("h2", {}, "Timeline"),
     h("div", { class: "bar" }, button("out", "−", "zoom out", () => view.zoom(1 / 0.6)), button("in", "+", "zoom in", () => view.zoom(0.6)),
       button("fit", "Whole step", "whole step", () => view.show(0, view.whole)),
-      h("label", {}, h("input", { type: "checkbox", id: "every", onchange: e => { view.state.everyStream = e.target.checked; view.state.picked = null; view.makeLanes(); view.layout(); view.tell(); } }), " every stream")),
+      h("label", {}, h("input", { type: "checkbox", id: "every", onchange: e => { view.state.everyStream = e.target.checked; view.state.picked = null; view.makeLanes(); view.layout(); view.showDetails(); } }), " every stream")),
     canvas, about, timelineLegend(records),
     h("p", { class: "soft" }, note, " Drag to move, ", h("kbd", {}, "ctrl"), " and the wheel to zoom, double click for one operation. ",
       h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " ", h("kbd", {}, "↑"), " ", h("kbd", {}, "↓"), " walk · ", h("kbd", {}, "+"), " ", h("kbd", {}, "−"), " ", h("kbd", {}, "0"), " zoom"));
   section.view = view;
-  view.tell();
+  view.showDetails();
   return section;
 }
 
 function timelineLegend(records) {
   const kinds = new Set(records.flatMap(r => r.works.map(w => w.kind))), phases = new Set(records.flatMap(r => r.works.filter(w => !w.transfer).map(w => w.phase)));
   const entry = (colour, text) => h("span", {}, h("span", { class: "key", style: `background:${colour}` }), text);
-  return h("div", { class: "legend" }, h("span", { class: "soft" }, "zoomed out:"), [...phases].map(p => entry(PHASE_COLOURS[p], spoken(p))),
-    h("span", { class: "soft" }, "zoomed in:"), [...kinds].map(k => entry(colourOf(k), spoken(k))));
+  return h("div", { class: "legend" }, h("span", { class: "soft" }, "zoomed out:"), [...phases].map(p => entry(PHASE_COLOURS[p], humanize(p))),
+    h("span", { class: "soft" }, "zoomed in:"), [...kinds].map(k => entry(colourOf(k), humanize(k))));
 }

@@ -11,7 +11,7 @@ packages() {
   for group in "$@"; do awk -v group="$group" '$1 == group { print $2 }' "$root/tools/packages.txt"; done
 }
 
-# missing_packages GROUP...: those that dpkg does not know as installed.
+# missing_packages GROUP...: those that dpkg does not list as installed.
 missing_packages() {
   local name
   for name in $(packages "$@"); do
@@ -22,7 +22,7 @@ missing_packages() {
   done
 }
 
-# need_packages GROUP...: installs what is missing, or names it in one sentence and exits with 3.
+# need_packages GROUP...: installs missing packages, or names them in a message and exits with 3.
 need_packages() {
   local missing as_root=()
   command -v dpkg-query >/dev/null || return 0  # not a Debian system: CMake will say what it does not find
@@ -37,7 +37,7 @@ need_packages() {
     fi
   fi
   say "Installing $missing"
-  # A first try with the package lists as they are; on a fresh machine there are none yet.
+  # First try with the existing package lists; a fresh machine has none yet.
   # shellcheck disable=SC2086  # one word per package
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2 2>/dev/null ||
     { "${as_root[@]}" apt-get update -q >&2 &&
@@ -45,7 +45,7 @@ need_packages() {
     { say "apt-get could not install: $missing"; exit 3; }
 }
 
-# build PRESET GROUPS [TARGET...]: brings the targets (default: all) of build/PRESET up to date; says nothing when they are.
+# build PRESET GROUPS [TARGET...]: builds the targets (default: all) of build/PRESET; silent if they are up to date.
 # One build at a time: a second call waits for the first.
 build() {
   local preset=$1 groups=$2 directory="$root/build/$1"
