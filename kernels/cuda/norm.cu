@@ -13,17 +13,17 @@ __global__ void norm_forward_kernel(std::int64_t rows, std::int64_t width, const
     float mean = 0;
     if (kLayer) {
       float sum = 0;
-      each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
+      each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
         for (int i = 0; i < N; ++i) sum += v[i];
       });
       mean = over_block(sum, Sum{}) / static_cast<float>(width);
     }
     float squares = 0;
-    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
       for (int i = 0; i < N; ++i) squares += (v[i] - mean) * (v[i] - mean);
     });
     const float inverse = rsqrtf(over_block(squares, Sum{}) / static_cast<float>(width) + kNormEpsilon);
-    each_of_row<N>(row, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t at, const float (&v)[N]) {
       float w[N];
       float b[N] = {};
       float out[N];
@@ -51,7 +51,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
     const float inverse = statistics[2 * r + 1];
     float along = 0;   // sum of d_y weight x^
     float across = 0;  // sum of d_y weight
-    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
       float w[N];
       float d[N];
       load(weight + at, w);
@@ -63,7 +63,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
     });
     along = over_block(along, Sum{}) / static_cast<float>(width);
     across = kLayer ? over_block(across, Sum{}) / static_cast<float>(width) : 0;
-    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
       float w[N];
       float d[N];
       float out[N];

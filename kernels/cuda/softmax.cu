@@ -8,16 +8,16 @@ __global__ void softmax_forward_kernel(std::int64_t rows, std::int64_t width, fl
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const Bf16* const row = x + r * width;
     float largest = Largest::kNone;
-    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
       for (int i = 0; i < N; ++i) largest = fmaxf(largest, v[i] * scale);
     });
     largest = over_block(largest, Largest{});
     float sum = 0;
-    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
       for (int i = 0; i < N; ++i) sum += __expf(v[i] * scale - largest);
     });
     const float inverse = 1 / over_block(sum, Sum{});
-    each_of_row<N>(row, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t at, const float (&v)[N]) {
       float out[N];
       for (int i = 0; i < N; ++i) out[i] = __expf(v[i] * scale - largest) * inverse;
       store(out, y + r * width + at);
@@ -30,13 +30,13 @@ __global__ void softmax_backward_kernel(std::int64_t rows, std::int64_t width, f
                                         const Bf16* d_y, Bf16* d_x) {
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     float sum = 0;
-    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
       float d[N];
       load(d_y + r * width + at, d);
       for (int i = 0; i < N; ++i) sum += v[i] * d[i];
     });
     sum = over_block(sum, Sum{});
-    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
       float d[N];
       float out[N];
       load(d_y + r * width + at, d);
@@ -53,7 +53,7 @@ __global__ void cross_entropy_forward_kernel(std::int64_t rows, std::int64_t wid
     const Bf16* const row = logits + r * width;
     float largest = Largest::kNone;
     float sum = 0;  // of exp(x - largest); both are running values of this thread, in one pass over the logits
-    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
       float here = largest;
       for (int i = 0; i < N; ++i) here = fmaxf(here, v[i]);
       sum *= __expf(largest - here);
@@ -79,7 +79,7 @@ __global__ void cross_entropy_backward_kernel(std::int64_t rows, std::int64_t wi
     const float largest = statistics[3 * r];
     const float inverse = 1 / statistics[3 * r + 1];
     const std::int64_t target = targets[r] - first;
-    each_of_row<N>(logits + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
+    each_of_row<N>(logits + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
       float out[N];
       for (int i = 0; i < N; ++i)
         out[i] = (__expf(v[i] - largest) * inverse - (at + i == target ? 1.0F : 0.0F)) * scale;

@@ -25,14 +25,14 @@ missing_packages() {
 # need_packages GROUP...: installs missing packages, or names them in a message and exits with 3.
 need_packages() {
   local missing as_root=()
-  command -v dpkg-query >/dev/null || return 0  # not a Debian system: CMake will say what it does not find
+  command -v dpkg-query >/dev/null || return 0  # not a Debian system: CMake reports missing packages
   missing=$(missing_packages "$@" | xargs)
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
     if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
       as_root=(sudo -n)
     else
-      say "tracecast needs packages that only root can install: sudo apt-get install $missing"
+      say "tracecast needs packages, which only root can install: sudo apt-get install $missing"
       exit 3
     fi
   fi
