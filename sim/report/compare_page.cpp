@@ -135,7 +135,7 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
   if (actual.repeats)
     text += fmt::format("  lower quartile of {} repeats, which spread by {:.1f} %\n", actual.repeats->count,
                         100 * c.spread);
-  text += fmt::format("  {} the tolerance of {:.4g} %\n", c.within() ? "within" : "out of", 100 * c.tolerance);
+  text += fmt::format("  {} the tolerance of {:.4g} %\n", c.within() ? "within" : "outside", 100 * c.tolerance);
   text += largest(c, style);
   text += table("Phases, mean rank", c.phases, style);
   text += table("Operators", c.works, style);

@@ -86,7 +86,7 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                            percent(quantile(r.goodput.goodputs, 0.95), 2)),
                style);
   text += fact("step",
-               fmt::format("{} healthy; {} tokens/s, {} with what failures take", to_text(r.healthy.time),
+               fmt::format("{} healthy; {} tokens/s, {} including failures", to_text(r.healthy.time),
                            number(r.tokens_per_s()), number(r.tokens_per_s() * g.mean)),
                style);
   text += fact("interruptions",

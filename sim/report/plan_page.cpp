@@ -156,7 +156,7 @@ std::string limits(const std::vector<Upgrade>& upgrades) {
     if (each.faster_by >= 0.005)
       text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", each.limit, 100 * each.faster_by);
   }
-  return text.empty() ? "Nothing that was tried saves half a percent." : "Limits, by what easing them saves: " + text;
+  return text.empty() ? "No upgrade saves half a percent." : "Bottlenecks, by the time that an upgrade saves: " + text;
 }
 
 std::string recipe_lines(const RecipeTrace& recipe, const Candidate& first, int gpus, const TextStyle& style) {
@@ -222,7 +222,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
     const std::vector<std::string> without = unpriced(plan);
     basis += fmt::format("Money and energy: {}, low to high{}. ", report.economics,
                          without.empty() ? ""
-                                         : fmt::format("; it has no price of {}{} (--price gives one)",
+                                         : fmt::format("; no price for {}{} (--price sets one)",
                                                        fmt::join(without, ", "), last_by(plan.objective)));
   }
   if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));

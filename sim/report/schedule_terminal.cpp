@@ -181,7 +181,7 @@ std::string legend(std::span<const ScheduleView> views, const TextStyle& style) 
             " weight gradient";
   }
   text += "\n";
-  if (overlapped) text += "F|B, or X where it is narrow: a forward and a backward together\n";
+  if (overlapped) text += "F|B, or X in narrow boxes: a forward and a backward together\n";
   if (chunks && style.colour) text += "Deeper colours: odd chunks of the rank\n";
   return text;
 }

@@ -173,13 +173,13 @@ void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
         findings, false,
         fmt::format("{} NICs per GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside), to_text(node.pcie)));
   if (node.gpu_link.bytes_per_second > kFastestGpuLink)
-    add_finding(
-        findings, true,
-        fmt::format("no GPU has links of {} in one direction (is it a sum of both, or bits?)", to_text(node.gpu_link)));
+    add_finding(findings, true,
+                fmt::format("no GPU has links of {} in one direction (the sum of both directions, or bits?)",
+                            to_text(node.gpu_link)));
   if (node.nic_rate.bytes_per_second > kFastestNic)
     add_finding(
         findings, true,
-        fmt::format("no NIC has {} in one direction (is it the rate of several, or bits?)", to_text(node.nic_rate)));
+        fmt::format("no NIC has {} in one direction (the rate of several NICs, or bits?)", to_text(node.nic_rate)));
   const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
   if (own_link && node.gpus > 1 && node.gpu_link < node.pcie)
     add_finding(
@@ -203,7 +203,7 @@ void check_tiers(const Cluster& cluster, std::vector<TopologyFinding>& findings)
   const double ports = down * (1 + 1 / cluster.tiers[0].oversubscription);
   if (ports > cluster.shape.switch_ports + 0.5)
     add_finding(findings, false,
-                fmt::format("a {} needs {:.0f} ports, its switches have {}: it is taken as one larger switch",
+                fmt::format("a {} needs {:.0f} ports, its switches have {}: modelled as one larger switch",
                             cluster.tiers[0].name, ports, cluster.shape.switch_ports));
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
   }
   SECTION("bits taken for bytes") {
     cluster.node.nic_rate = 400_GBps;
-    CHECK(sentences(cluster).back() == "no NIC has 400 GB/s in one direction (is it the rate of several, or bits?)");
+    CHECK(sentences(cluster).back() == "no NIC has 400 GB/s in one direction (the rate of several NICs, or bits?)");
     CHECK(describe(Topology(cluster)).has_errors());
   }
   SECTION("both directions together") {
@@ -82,7 +82,7 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
   SECTION("too few ports") {
     cluster.shape.switch_ports = 36;
     CHECK(sentences(cluster) ==
-          std::vector<std::string>{"a leaf needs 64 ports, its switches have 36: it is taken as one larger switch"});
+          std::vector<std::string>{"a leaf needs 64 ports, its switches have 36: modelled as one larger switch"});
   }
   SECTION("rails that nothing joins") {
     cluster.tiers = {{"leaf", 0, 1, 0_ns}};
