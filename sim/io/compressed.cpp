@@ -59,16 +59,16 @@ Result<std::string> unpacked(std::string content, const std::string& file, std::
   while (!inflater.ended()) {
     if (!inflater.next(out)) return fail({file, 0, "", "", "is a gzip file that is damaged or cut"});
     if (out.size() > most)
-      return fail({file, 0, "", "", fmt::format("unpacks to more than {} bytes", the limit", most)});
+      return fail({file, 0, "", "", fmt::format("unpacks to more than {} bytes, the limit", most)});
   }
   return out;
-  }
+}
 
-  Result<std::string> read_packed(const std::filesystem::path& path) {
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream.is_open() || std::filesystem::is_directory(path))
-      return fail({path.string(), 0, "", "", "cannot be read"});
-    return unpacked({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()}, path.string());
-  }
+Result<std::string> read_packed(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream.is_open() || std::filesystem::is_directory(path))
+    return fail({path.string(), 0, "", "", "cannot be read"});
+  return unpacked({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()}, path.string());
+}
 
 }  // namespace tracecast

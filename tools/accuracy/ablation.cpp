@@ -54,8 +54,11 @@ void no_recompute(RowScenario& row) {
 void plain_roofline(RowScenario& row) {
   constexpr double kSharp = 64;  // exponent of the norm: almost the maximum
   each_gemm(row, [](GemmModel& model) {
-    const Fit fit = model.fit;
-    model = GemmModel{.norm = kSharp, .wave_weight = 0, .fit = fit};
+    GemmModel roofline;
+    roofline.norm = kSharp;
+    roofline.wave_weight = 0;
+    roofline.fit = model.fit;
+    model = roofline;
   });
   Profile& profile = row.scenario.profile;
   for (AttentionModel& model : profile.attention) {
