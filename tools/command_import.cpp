@@ -8,10 +8,10 @@
 
 #include "sim/import/imported_graph.hpp"
 #include "sim/import/launchers/launcher.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/import/topology_import.hpp"
 #include "sim/io/compressed.hpp"
 #include "tools/import_formats.hpp"
-#include "tracer/import/recordings.hpp"
 
 namespace tracecast::cli {
 namespace {

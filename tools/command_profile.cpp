@@ -13,11 +13,11 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/io/files.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/worker_process.hpp"
-#include "tracer/import/recordings.hpp"
 #include "tracer/measured_profile.hpp"
 
 namespace tracecast::cli {

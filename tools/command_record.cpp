@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "sim/io/trace_reader.hpp"
 #include "tools/command_list.hpp"
 #include "tools/worker_process.hpp"
-#include "tracer/trace_reader.hpp"
 
 namespace tracecast::cli {
 namespace {

@@ -14,11 +14,11 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/io/atomic_file.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_list.hpp"
-#include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
 
 namespace tracecast::cli {

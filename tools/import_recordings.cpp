@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/import/recordings.hpp"
 #include "sim/io/compressed.hpp"
 #include "tools/import_formats.hpp"
-#include "tracer/import/recordings.hpp"
 #include "tracer/trace_writer.hpp"
 
 namespace tracecast::cli {

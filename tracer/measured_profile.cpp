@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/import/kernel_names.hpp"
 #include "tracer/alignment.hpp"
-#include "tracer/import/kernel_names.hpp"
 #include "tracer/recorded_work.hpp"
 
 namespace tracecast {

@@ -32,7 +32,7 @@
 #include "sim/base/units.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 

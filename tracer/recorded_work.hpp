@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 

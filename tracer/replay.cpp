@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "tracer/import/kernel_names.hpp"
+#include "sim/import/kernel_names.hpp"
 #include "tracer/recorded_work.hpp"
 
 namespace tracecast {

@@ -24,7 +24,7 @@
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 

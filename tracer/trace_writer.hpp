@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sqlite3.h>
 
 namespace tracecast {
 namespace {
@@ -22,21 +21,6 @@ constexpr const char* kSchema =
     "exposed6_s real, exposed7_s real, exposed8_s real, primary key(problem, layout)) without rowid";
 static_assert(kTrafficKinds == 9, "one column for each kind of traffic");
 
-struct Finalize {
-  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
-
-void bind(sqlite3_stmt* statement, int column, const std::string& text) {
-  sqlite3_bind_text(statement, column, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
-}
-
-Statement prepare(sqlite3* database, const char* sql) {
-  sqlite3_stmt* statement = nullptr;
-  sqlite3_prepare_v2(database, sql, -1, &statement, nullptr);
-  return Statement(statement);
-}
-
 /// The layout as text, which identifies it in every space; its number is valid in its own space only.
 std::string key_of(const Layout& l) {
   return fmt::format(
@@ -53,93 +37,87 @@ std::array<double*, 6> numbers(Evaluation& e) {
 
 }  // namespace
 
-void SearchStore::Close::operator()(sqlite3* database) const { sqlite3_close(database); }
-
 Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
-  sqlite3* database = nullptr;
-  const int code = sqlite3_open(path.c_str(), &database);
-  SearchStore store(database);
-  if (code == SQLITE_OK) store.run(kSchema);
+  SearchStore store(path);
+  if (store.database_.good()) store.run(kSchema);
   // A file that is not a database, or that has another table of this name, is noticed at the first read.
-  const bool readable = code == SQLITE_OK && store.failure_.empty() &&
-                        prepare(database, "select exposed8_s, text from layouts, problems") != nullptr;
+  const bool readable = store.database_.good() && store.failure_.empty() &&
+                        SqliteStatement(store.database_, "select exposed8_s, text from layouts, problems").good();
   if (readable) return store;
   return fail({.file = path.string(),
                .line = 0,
                .key = "",
                .value = "",
-               .message = fmt::format("must be a writable database of search results ({})", sqlite3_errmsg(database))});
+               .message = fmt::format("must be a writable database of search results ({})", store.database_.error())});
 }
 
 bool SearchStore::run(const char* sql) {
-  const bool done = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK;
-  if (!done && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
+  const bool done = database_.run(sql);
+  if (!done && failure_.empty()) failure_ = database_.error();
   return done;
 }
 
-bool SearchStore::step(sqlite3_stmt* statement, int expected) {
-  const bool done = sqlite3_step(statement) == expected;
-  if (!done && failure_.empty()) failure_ = sqlite3_errmsg(database_.get());
-  return done;
+bool SearchStore::succeeded(const SqliteStatement& statement) {
+  if (!statement.good() && failure_.empty()) failure_ = database_.error();
+  return statement.good();
 }
 
 std::int64_t SearchStore::problem_id(const std::string& problem) {
-  const Statement add = prepare(database_.get(), "insert or ignore into problems(text) values(?)");
-  bind(add.get(), 1, problem);
-  if (!step(add.get(), SQLITE_DONE)) return 0;
-  const Statement find = prepare(database_.get(), "select id from problems where text = ?");
-  bind(find.get(), 1, problem);
-  return step(find.get(), SQLITE_ROW) ? sqlite3_column_int64(find.get(), 0) : 0;
+  SqliteStatement add(database_, "insert or ignore into problems(text) values(?)");
+  add.bind(problem);
+  add.next();
+  if (!succeeded(add)) return 0;
+  SqliteStatement find(database_, "select id from problems where text = ?");
+  find.bind(problem);
+  const bool found = find.next();
+  return succeeded(find) && found ? find.integer(0) : 0;
 }
 
 bool SearchStore::read(std::int64_t problem, Evaluation& e) {
-  const Statement statement = prepare(
-      database_.get(),
+  SqliteStatement row(
+      database_,
       "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
       "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s, exposed8_s "
       "from layouts where problem = ? and layout = ?");
-  if (!statement) return false;
-  sqlite3_bind_int64(statement.get(), 1, problem);
-  bind(statement.get(), 2, key_of(e.layout));
-  if (sqlite3_step(statement.get()) != SQLITE_ROW) return false;
+  if (!row.good()) return false;
+  row.bind(problem);
+  row.bind(key_of(e.layout));
+  if (!row.next()) return false;
   int column = 0;
-  e.valid = sqlite3_column_int(statement.get(), column++) != 0;
-  e.fits = sqlite3_column_int(statement.get(), column++) != 0;
-  e.memory.count = sqlite3_column_int64(statement.get(), column++);
-  for (double* number : numbers(e)) *number = sqlite3_column_double(statement.get(), column++);
-  for (double& exposed : e.exposed_s) exposed = sqlite3_column_double(statement.get(), column++);
+  e.valid = row.integer(column++) != 0;
+  e.fits = row.integer(column++) != 0;
+  e.memory.count = row.integer(column++);
+  for (double* number : numbers(e)) *number = row.number(column++);
+  for (double& exposed : e.exposed_s) exposed = row.number(column++);
   return true;
 }
 
 void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& evaluations) {
   if (evaluations.empty() || !run("begin immediate")) return;
-  const Statement statement = prepare(
-      database_.get(),
+  SqliteStatement row(
+      database_,
       "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  sqlite3_stmt* row = statement.get();
   for (Evaluation e : evaluations) {
-    int column = 1;
-    const auto integer = [&](std::int64_t value) { sqlite3_bind_int64(row, column++, value); };
-    const auto text = [&](const std::string& value) { bind(row, column++, value); };
     const Layout& l = e.layout;
-    integer(problem);
-    text(key_of(l));
+    row.bind(problem);
+    row.bind(key_of(l));
     for (const std::int64_t value : {std::int64_t{l.tp}, std::int64_t{l.cp}, std::int64_t{l.ep},
                                      std::int64_t{l.sequence_parallel}, l.micro_batch_size})
-      integer(value);
-    text(to_string(l.recompute));
-    integer(l.pp);
-    integer(l.vpp);
-    text(l.pp_schedule);
-    integer(l.zero_stage);
-    text(to_string(l.offload));
+      row.bind(value);
+    row.bind(to_string(l.recompute));
+    row.bind(std::int64_t{l.pp});
+    row.bind(std::int64_t{l.vpp});
+    row.bind(l.pp_schedule);
+    row.bind(std::int64_t{l.zero_stage});
+    row.bind(to_string(l.offload));
     for (const std::int64_t value : {e.bound.step_time.picoseconds, e.bound.memory.count, std::int64_t{e.valid},
                                      std::int64_t{e.fits}, e.memory.count})
-      integer(value);
-    for (const double* number : numbers(e)) sqlite3_bind_double(row, column++, *number);
-    for (const double exposed : e.exposed_s) sqlite3_bind_double(row, column++, exposed);
-    step(row, SQLITE_DONE);
-    sqlite3_reset(row);
+      row.bind(value);
+    for (const double* number : numbers(e)) row.bind(*number);
+    for (const double exposed : e.exposed_s) row.bind(exposed);
+    row.next();
+    succeeded(row);
+    row.reset();
   }
   run("commit");
 }

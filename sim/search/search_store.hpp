@@ -7,14 +7,11 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "sim/base/result.hpp"
+#include "sim/base/sqlite.hpp"
 #include "sim/search/planner.hpp"
-
-struct sqlite3;
-struct sqlite3_stmt;
 
 namespace tracecast {
 
@@ -31,18 +28,16 @@ class SearchStore {
   const std::string& failure() const { return failure_; }
 
  private:
-  struct Close {
-    void operator()(sqlite3* database) const;
-  };
-  explicit SearchStore(sqlite3* database) : database_(database) {}
+  explicit SearchStore(const std::filesystem::path& path) : database_(path) {}
   /// Number of the problem, which is added if it is new; 0 if the database fails.
   std::int64_t problem_id(const std::string& problem);
   bool read(std::int64_t problem, Evaluation& evaluation);
   void write(std::int64_t problem, const std::vector<Evaluation>& evaluations);
-  bool step(sqlite3_stmt* statement, int expected);
+  /// Keeps the error of a statement that failed.
+  bool succeeded(const SqliteStatement& statement);
   bool run(const char* sql);
 
-  std::unique_ptr<sqlite3, Close> database_;
+  SqliteDatabase database_;
   std::string failure_;
 };
 

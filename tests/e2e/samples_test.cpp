@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "sim/engine/engine.hpp"
+#include "sim/import/recordings.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/support/paths.hpp"
-#include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;

@@ -11,16 +11,16 @@
 #include "sim/import/imported_graph.hpp"
 #include "sim/import/launchers/launcher.hpp"
 #include "sim/import/nccl_log.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/import/topology_import.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/overrides.hpp"
+#include "sim/io/trace_reader.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
-#include "tracer/import/recordings.hpp"
 #include "tracer/replay.hpp"
-#include "tracer/trace_reader.hpp"
 #include "tracer/trace_writer.hpp"
 
 namespace tracecast {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/network/measured_network.hpp"
-#include "tests/tracer/samples.hpp"
+#include "tests/import/samples.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

@@ -9,7 +9,7 @@
 #include "sim/import/imported_graph.hpp"
 #include "sim/import/topology_import.hpp"
 #include "sim/io/files.hpp"
-#include "tests/tracer/samples.hpp"
+#include "tests/import/samples.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

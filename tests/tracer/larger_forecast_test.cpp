@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/io/trace_reader.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 #include "tracer/cupti_records.hpp"
 #include "tracer/measured_profile.hpp"
-#include "tracer/trace_reader.hpp"
 
 using namespace tracecast;
 

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/trace_reader.hpp"
 #include "tests/io/temporary_folder.hpp"
-#include "tracer/trace_reader.hpp"
 
 using namespace tracecast;
 

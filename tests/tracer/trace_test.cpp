@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/trace_reader.hpp"
 #include "tests/e2e/shell.hpp"
-#include "tracer/trace_reader.hpp"
 #include "tracer/trace_writer.hpp"
 
 using namespace tracecast;

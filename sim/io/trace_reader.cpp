@@ -1,4 +1,4 @@
-#include "tracer/trace_reader.hpp"
+#include "sim/io/trace_reader.hpp"
 
 #include <charconv>
 #include <fstream>

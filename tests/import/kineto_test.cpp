@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "tests/tracer/samples.hpp"
-#include "tracer/import/kernel_names.hpp"
-#include "tracer/import/recordings.hpp"
+#include "sim/import/kernel_names.hpp"
+#include "sim/import/recordings.hpp"
+#include "tests/import/samples.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;

@@ -1,7 +1,7 @@
-#include "tracer/import/recordings.hpp"
+#include "sim/import/recordings.hpp"
 
 #include "sim/io/compressed.hpp"
-#include "tracer/trace_reader.hpp"
+#include "sim/io/trace_reader.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "tracer/import/kernel_names.hpp"
+#include "sim/import/kernel_names.hpp"
 
 #include <algorithm>
 #include <array>

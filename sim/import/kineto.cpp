@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/words.hpp"
+#include "sim/import/kernel_names.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/io/json_document.hpp"
-#include "tracer/import/kernel_names.hpp"
-#include "tracer/import/recordings.hpp"
 
 namespace tracecast {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "sim/base/result.hpp"
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 

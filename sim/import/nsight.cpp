@@ -3,73 +3,20 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sqlite3.h>
 
+#include "sim/base/sqlite.hpp"
+#include "sim/import/recordings.hpp"
 #include "sim/io/json_document.hpp"
-#include "tracer/import/recordings.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr std::int64_t kMostRows = 50'000'000;
 constexpr int kThreadBits = 24;  ///< of globalTid: thread below, process above
-
-/// A database in memory that nothing can be written to.
-class Database {
- public:
-  explicit Database(std::string_view content) {
-    if (sqlite3_open(":memory:", &handle_) != SQLITE_OK) return;
-    auto* const bytes = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(content.data()));
-    const auto size = static_cast<sqlite3_int64>(content.size());
-    good_ = sqlite3_deserialize(handle_, "main", bytes, size, size, SQLITE_DESERIALIZE_READONLY) == SQLITE_OK;
-    sqlite3_exec(handle_, "PRAGMA trusted_schema = OFF", nullptr, nullptr, nullptr);
-  }
-  ~Database() { sqlite3_close(handle_); }
-  Database(const Database&) = delete;
-  Database& operator=(const Database&) = delete;
-
-  sqlite3* handle() const { return handle_; }
-  bool good() const { return good_; }
-  std::string error() const { return sqlite3_errmsg(handle_); }
-
- private:
-  sqlite3* handle_ = nullptr;
-  bool good_ = false;
-};
-
-/// The rows of a query, one after the other.
-class Rows {
- public:
-  Rows(const Database& database, const std::string& query) {
-    sqlite3_stmt* statement = nullptr;
-    status_ = sqlite3_prepare_v2(database.handle(), query.c_str(), -1, &statement, nullptr);
-    statement_.reset(statement);
-  }
-  bool next() {
-    if (statement_ == nullptr) return false;
-    status_ = sqlite3_step(statement_.get());
-    return status_ == SQLITE_ROW;
-  }
-  bool good() const { return status_ == SQLITE_DONE || status_ == SQLITE_OK || status_ == SQLITE_ROW; }
-  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-  bool null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
-  std::string text(int column) const {
-    const auto* const value = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-    return value == nullptr ? "" : value;
-  }
-
- private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-  };
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-  int status_ = SQLITE_OK;
-};
 
 class NsightReader {
  public:
@@ -105,12 +52,13 @@ class NsightReader {
   /// Real tables only: a view could be endless.
   void read_tables() {
     std::vector<std::string> names;
-    Rows rows(database_, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'");
+    SqliteStatement rows(database_,
+                         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'");
     while (rows.next()) names.push_back(rows.text(0));
     good_ = good_ && rows.good();
     for (const std::string& name : names) {
       if (name.find_first_of("'\"") != std::string::npos) continue;
-      Rows columns(database_, fmt::format("PRAGMA table_info('{}')", name));
+      SqliteStatement columns(database_, fmt::format("PRAGMA table_info('{}')", name));
       while (columns.next()) tables_[name].insert(columns.text(1));
     }
   }
@@ -132,13 +80,13 @@ class NsightReader {
       else
         columns[i] = "NULL";
     }
-    Rows rows(database_, fmt::format("SELECT {} FROM \"{}\"", fmt::join(columns, ", "), table));
+    SqliteStatement rows(database_, fmt::format("SELECT {} FROM \"{}\"", fmt::join(columns, ", "), table));
     for (std::int64_t row = 0; row < kMostRows && rows.next(); ++row) take(rows);
     good_ = good_ && rows.good();
   }
 
   void read_strings() {
-    each("StringIds", {"id", "value"}, 2, [this](const Rows& r) { strings_[r.integer(0)] = r.text(1); });
+    each("StringIds", {"id", "value"}, 2, [this](const SqliteStatement& r) { strings_[r.integer(0)] = r.text(1); });
   }
   std::string string(std::int64_t id) const {
     const auto found = strings_.find(id);
@@ -149,10 +97,10 @@ class NsightReader {
     TraceHeader& h = trace_.header;
     h.recorder = "nsight systems";
     h.clock = "nsight nanoseconds";
-    each("META_DATA_EXPORT", {"name", "value"}, 2, [&h](const Rows& r) {
+    each("META_DATA_EXPORT", {"name", "value"}, 2, [&h](const SqliteStatement& r) {
       if (r.text(0) == "EXPORT_SCHEMA_VERSION") h.recorder = "nsight systems, schema " + r.text(1).substr(0, 20);
     });
-    each("TARGET_INFO_GPU", {"name"}, 1, [&h](const Rows& r) {
+    each("TARGET_INFO_GPU", {"name"}, 1, [&h](const SqliteStatement& r) {
       if (h.gpu.empty()) h.gpu = r.text(0);
     });
   }
@@ -174,7 +122,7 @@ class NsightReader {
     each("CUPTI_ACTIVITY_KIND_KERNEL",
          {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName", "shortName", "gridX",
           "gridY", "gridZ", "blockX", "blockY", "blockZ"},
-         4, [this](const Rows& r) {
+         4, [this](const SqliteStatement& r) {
            if (!ordered(r.integer(0), r.integer(1))) return;
            const auto small = [&r](int column) { return std::clamp<std::int64_t>(r.integer(column), 0, 1 << 20); };
            const std::string full = string(r.integer(6));
@@ -201,7 +149,8 @@ class NsightReader {
 
   void read_copies(const std::string& table, const std::string& kind) {
     each("CUPTI_ACTIVITY_KIND_" + table,
-         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", kind}, 4, [&](const Rows& r) {
+         {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", kind}, 4,
+         [&](const SqliteStatement& r) {
            if (!ordered(r.integer(0), r.integer(1))) return;
            trace_.copies.push_back({kind.empty() ? "memset" : copy_kind(r.integer(7)), r.integer(2), r.integer(3),
                                     correlation(r.integer(4), r.integer(5)), std::max<std::int64_t>(0, r.integer(6)),
@@ -211,7 +160,7 @@ class NsightReader {
 
   void read_calls() {
     each("CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "end", "globalTid", "correlationId", "nameId"}, 4,
-         [this](const Rows& r) {
+         [this](const SqliteStatement& r) {
            if (!ordered(r.integer(0), r.integer(1))) return;
            std::string name = string(r.integer(4));
            name = name.substr(0, name.rfind("_v"));  // cudaLaunchKernel_v7000
@@ -223,11 +172,11 @@ class NsightReader {
   /// Push/pop and start/end ranges; 75 names a domain.
   void read_ranges() {
     std::map<std::int64_t, std::string> domains;
-    each("NVTX_EVENTS", {"eventType", "domainId", "text", "textId"}, 3, [&](const Rows& r) {
+    each("NVTX_EVENTS", {"eventType", "domainId", "text", "textId"}, 3, [&](const SqliteStatement& r) {
       if (r.integer(0) == 75) domains[r.integer(1)] = r.text(2).empty() ? string(r.integer(3)) : r.text(2);
     });
     each("NVTX_EVENTS", {"eventType", "start", "end", "globalTid", "domainId", "text", "textId"}, 3,
-         [&](const Rows& r) {
+         [&](const SqliteStatement& r) {
            if ((r.integer(0) != 59 && r.integer(0) != 60) || r.null(2) || !ordered(r.integer(1), r.integer(2))) return;
            const auto domain = domains.find(r.integer(4));
            trace_.ranges.push_back({r.text(5).empty() ? string(r.integer(6)) : r.text(5),
@@ -254,7 +203,7 @@ class NsightReader {
     return result;
   }
 
-  Database database_;
+  SqliteDatabase database_;
   std::string file_;
   bool good_ = true;
   std::map<std::string, std::set<std::string>> tables_;

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "tests/tracer/samples.hpp"
-#include "tracer/import/recordings.hpp"
+#include "sim/import/recordings.hpp"
+#include "tests/import/samples.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;

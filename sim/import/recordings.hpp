@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "tracer/trace.hpp"
+#include "sim/io/trace.hpp"
 
 namespace tracecast {
 
