@@ -10,6 +10,7 @@
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
+#include "tools/import_results.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -24,9 +25,9 @@ struct Options {
 };
 
 Result<ExitCode> run(const Options& options, const Context& context) {
-  const Result<StepRecord> forecast = read_step_record(options.forecast);
+  const Result<StepRecord> forecast = read_any_step(options.forecast);
   if (!forecast) return tl::unexpected(forecast.error());
-  const Result<StepRecord> actual = read_step_record(options.actual);
+  const Result<StepRecord> actual = read_any_step(options.actual);
   if (!actual) return tl::unexpected(actual.error());
   const Result<Comparison> comparison = compare(*forecast, *actual, options.tolerance);
   if (!comparison) return tl::unexpected(comparison.error());
@@ -49,7 +50,9 @@ Result<ExitCode> run(const Options& options, const Context& context) {
 Run add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("FORECAST", options->forecast, "timeline.json of predict --out, or its folder")->required();
-  app.add_option("ACTUAL", options->actual, "timeline.json of execute --out (or of another forecast), or its folder")
+  app.add_option(
+         "ACTUAL", options->actual,
+         "timeline.json of execute --out (or of another forecast), or its folder; a recording; a foreign step graph")
       ->required();
   app.add_option("--tolerance", options->tolerance,
                  "largest relative error of the step time; above it the exit code is 1")

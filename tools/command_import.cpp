@@ -1,63 +1,53 @@
-/// `tracecast import`: converts files of other programs.
-#include <algorithm>
+/// `tracecast import`: turns files of other programs into files of this project.
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
-#include "sim/import/imported_graph.hpp"
-#include "sim/import/launchers/launcher.hpp"
-#include "sim/import/recordings.hpp"
-#include "sim/import/topology_import.hpp"
 #include "sim/io/compressed.hpp"
-#include "tools/import_formats.hpp"
+#include "tools/import_results.hpp"
 
 namespace tracecast::cli {
 namespace {
 
-struct Format {
-  std::string name;
-  Import import;
-};
+constexpr std::string_view kAnyMachine = "topology";  // as a format: any machine, by content
 
-/// Every format, in the order in which --help lists them.
-std::vector<Format> formats() {
-  std::vector<Format> table{{"topology", import_machine}, {"nccl-log", import_nccl_log}};
-  for (const TopologyFormat& format : topology_formats()) table.push_back({std::string(format.name), import_machine});
-  for (const RecordingFormat& format : recording_formats()) table.push_back({std::string(format.name), import_trace});
-  for (const LauncherFormat& format : launcher_formats()) table.push_back({std::string(format.name), import_launcher});
-  for (const StepFormat& format : step_formats()) table.push_back({std::string(format.name), import_foreign_step});
-  table.push_back({"nccl-tests", import_measurements});
-  table.push_back({"nccl-inspector", import_measurements});
-  table.push_back({"calculon", import_calculon});
-  return table;
+/// `import FILE`, or `import FORMAT FILE`.
+ImportOptions with_format(ImportOptions options) {
+  if (options.file.empty()) options.file = std::exchange(options.format, "");
+  return options;
 }
 
 Result<ExitCode> import(const ImportOptions& options, const Context& context) {
   const Result<std::string> content = read_packed(options.file);
   if (!content) return tl::unexpected(content.error());
-  const std::vector<Format> table = formats();
-  const auto format =
-      std::find_if(table.begin(), table.end(), [&](const Format& f) { return f.name == options.format; });
-  TRACECAST_ASSERT(format != table.end(), "the command line allows the formats of the table");
-  return format->import(options, *content, context);
+  return (options.format == kAnyMachine ? find_importer(*content, options.file, "", {ImportKind::machine})
+                                        : find_importer(*content, options.file, options.format))
+      .and_then([&](const Importer* importer) { return import_with(*importer, options, *content, context); });
 }
 
-std::vector<std::string> format_names() {
-  std::vector<std::string> names;
-  for (const Format& format : formats()) names.push_back(format.name);
-  return names;
+std::string table_of_formats() {
+  std::string text = "Formats, by what the file is:\n";
+  std::optional<ImportKind> kind;
+  for (const Importer* each : importers()) {
+    if (each->kind() != kind) text += fmt::format(" {} (docs/formats/{})\n", noun_of(each->kind()), each->page);
+    kind = each->kind();
+    text += fmt::format("  {:<16} {}\n", each->name, each->what);
+  }
+  return text;
 }
 
 }  // namespace
 
 Run add_import(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("format", options->format, "format of the file; topology: any machine or fabric, detected by content")
-      ->required()
-      ->check(CLI::IsMember(format_names()));
-  app.add_option("file", options->file, "the file to read")->required();
+  app.add_option("format", options->format, "format of the file (below); default: detected by content")->required();
+  app.add_option("file", options->file, "the file to read");
   app.add_option("-o,--output", options->output, "the file to write; default: standard output");
   app.add_option("--into", options->into,
                  "for measured collectives: add them to this profile (a shipped profile or a profile file)")
@@ -68,7 +58,8 @@ Run add_import(CLI::App& app) {
   app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  return [options](const Context& context) { return import(*options, context); };
+  app.footer(table_of_formats());
+  return [options](const Context& context) { return import(with_format(*options), context); };
 }
 
 }  // namespace tracecast::cli

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/goodput_forecast.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario_fields.hpp"
@@ -189,7 +190,7 @@ Result<Machines> find_machines(const Options& options, const DataPaths& data) {
         if (!topology.empty()) overrides.push_back("cluster.topology=" + topology);
         if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
         if (batch > 0) overrides.push_back(fmt::format("training.global_batch_size={}", batch));
-        Result<Scenario> scenario = read_scenario(*path, data, overrides);
+        Result<Scenario> scenario = read_any_scenario(*path, data, overrides);
         if (!scenario && sizes->size() > 1 && is_too_large(scenario.error())) {
           if (!too_large) too_large = scenario.error();
           result.left_out.push_back(scenario.error().diagnostics.front().value +

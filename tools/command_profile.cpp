@@ -13,7 +13,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/import/recordings.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
@@ -138,7 +138,7 @@ Result<ExitCode> measure_recordings(const Options& options) {
   if (!run) return tl::unexpected(run.error());
   std::vector<NamedTrace> traces;
   for (const std::string& file : options.traces) {
-    Result<Trace> trace = read_recording(file);
+    Result<Trace> trace = read_any_recording(file);
     if (!trace) return tl::unexpected(trace.error());
     traces.push_back({file, std::move(*trace)});
   }

@@ -13,8 +13,8 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/atomic_file.hpp"
-#include "sim/import/recordings.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
@@ -112,7 +112,7 @@ Result<Replay> read_all(const Options& options) {
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
   std::vector<Replay> replays;
   for (const std::string& file : options.files) {
-    const Result<Trace> trace = read_recording(file);
+    const Result<Trace> trace = read_any_recording(file);
     if (!trace) return tl::unexpected(trace.error());
     Result<Replay> replay = replay_graph(*trace, step, file);
     if (!replay) return replay;

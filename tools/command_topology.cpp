@@ -9,8 +9,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/import/importers.hpp"
 #include "sim/import/simgrid_export.hpp"
-#include "sim/import/topology_import.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/topology_report.hpp"
 #include "tools/command_list.hpp"

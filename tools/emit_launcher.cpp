@@ -4,14 +4,15 @@
 
 #include <fmt/format.h>
 
-#include "sim/import/launchers/launcher.hpp"
+#include "sim/import/importers.hpp"
 
 namespace tracecast::cli {
 
 std::vector<std::string> emitted_formats() {
   std::vector<std::string> names;
-  for (const LauncherFormat& format : launcher_formats())
-    if (format.emit != nullptr) names.emplace_back(format.name);
+  for (const Importer* each : importers())
+    if (const auto* launcher = std::get_if<Launcher>(&each->read); launcher != nullptr && launcher->emit != nullptr)
+      names.emplace_back(each->name);
   return names;
 }
 

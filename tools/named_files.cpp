@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tools/environment.hpp"
 
@@ -12,7 +13,7 @@ namespace fs = std::filesystem;
 Result<Scenario> named_scenario(const std::string& name, const std::vector<std::string>& overrides) {
   return data_paths().and_then([&](const DataPaths& data) {
     return find_file(name, data.scenarios, "scenario").and_then([&](const fs::path& path) {
-      return read_scenario(path, data, overrides);
+      return read_any_scenario(path, data, overrides);
     });
   });
 }
@@ -20,7 +21,7 @@ Result<Scenario> named_scenario(const std::string& name, const std::vector<std::
 Result<Cluster> named_topology(const std::string& name) {
   return data_paths().and_then([&](const DataPaths& data) {
     return find_file(name, data.topologies, "topology").and_then([](const fs::path& path) {
-      return read_topology(path);
+      return read_any_topology(path);
     });
   });
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/import/importers.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tools/environment.hpp"
@@ -43,7 +44,7 @@ Result<Scenario> read_with_topology(const std::string& name, const std::vector<s
     else
       of_scenario.push_back(each);
   }
-  Result<Scenario> scenario = read_scenario(*path, *data, of_scenario);
+  Result<Scenario> scenario = read_any_scenario(*path, *data, of_scenario);
   if (!scenario || of_topology.empty()) return scenario;
   if (const Result<void> changed = change_topology(*scenario, of_topology, *data); !changed)
     return tl::unexpected(changed.error());

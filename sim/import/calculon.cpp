@@ -1,7 +1,7 @@
-#include "sim/import/calculon.hpp"
-
 #include <fmt/format.h>
 
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -20,13 +20,13 @@ class CalculonReader {
     else if (root_.find("tensor_par") != nullptr)
       execution();
     else
-      return refused();
+      return fail_unknown();
     if (!errors_.empty()) return tl::unexpected(in_file_order(std::move(errors_)));
     return std::move(out_);
   }
 
  private:
-  tl::unexpected<Error> refused() {
+  tl::unexpected<Error> fail_unknown() {
     if (root_.find("matrix") != nullptr)
       return fail(
           {reader_.file(), 0, "", "",
@@ -34,7 +34,8 @@ class CalculonReader {
            "kernels/profiles and topologies)"});
     if (root_.find("block_fw_flops") != nullptr)
       return fail({reader_.file(), 0, "", "", "is a result of Calculon, not one of its inputs"});
-    return fail({reader_.file(), 0, "", "", "is no application (hidden …) or execution (tensor_par …) of Calculon"});
+    return fail(
+        {reader_.file(), 0, "", "", "is not an application (hidden …) or execution (tensor_par …) of Calculon"});
   }
 
   std::int64_t number(const char* key) {
@@ -121,5 +122,17 @@ Result<CalculonInput> read_calculon(std::string_view text, const std::string& fi
   if (!document) return tl::unexpected(document.error());
   return CalculonReader(*document).read();
 }
+
+namespace {
+
+bool is_calculon(std::string_view content, std::string_view) {
+  return (has_key(content, "hidden") && has_key(content, "attn_heads")) || has_key(content, "tensor_par") ||
+         has_key(content, "block_fw_flops") || (has_key(content, "matrix") && has_key(content, "vector"));
+}
+
+}  // namespace
+
+const Importer kCalculon{"calculon", "application (a model) or execution (settings) of Calculon (JSON)", "steps.md",
+                         is_calculon, read_calculon};
 
 }  // namespace tracecast

@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include "sim/import/chakra_export.hpp"
-#include "sim/import/imported_graph.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/protobuf_wire.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -24,19 +25,19 @@ constexpr std::array<Collective, 9> kCollectives{
     Collective::all_to_all, Collective::reduce_scatter, Collective::reduce_scatter};
 
 /// Chakra's types: 2 and 3 memory, 4 compute, 5 send, 6 receive, 7 collective.
-std::optional<ForeignNode::Kind> kind_of(std::uint64_t type) {
+std::optional<ImportedNode::Kind> kind_of(std::uint64_t type) {
   switch (type) {
     case 2:
     case 3:
-      return ForeignNode::Kind::memory;
+      return ImportedNode::Kind::memory;
     case 4:
-      return ForeignNode::Kind::compute;
+      return ImportedNode::Kind::compute;
     case 5:
-      return ForeignNode::Kind::send;
+      return ImportedNode::Kind::send;
     case 6:
-      return ForeignNode::Kind::receive;
+      return ImportedNode::Kind::receive;
     case 7:
-      return ForeignNode::Kind::collective;
+      return ImportedNode::Kind::collective;
     default:
       return std::nullopt;
   }
@@ -63,7 +64,7 @@ class ChakraReader {
   explicit ChakraReader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
 
   /// Lengths and messages: the metadata, then nodes.
-  Result<ForeignStep> read(std::string_view content) {
+  Result<ImportedGraph> read(std::string_view content) {
     WireReader stream(content);
     for (bool first = true; stream.good() && !stream.at_end(); first = false) {
       const std::size_t begin = stream.position();
@@ -75,19 +76,19 @@ class ChakraReader {
   }
 
   /// Keys are spelled in several ways.
-  Result<ForeignStep> read_json(std::string_view content) {
+  Result<ImportedGraph> read_json(std::string_view content) {
     const Result<JsonDocument> document = parse_json(std::string(content), file_);
     if (!document) return tl::unexpected(document.error());
     const JsonNode* graph = document->root.find("workload_graph");
     if (graph == nullptr || graph->kind != JsonNode::Kind::array)
-      return fail({file_, 0, "workload_graph", "", "is missing: this is no workload of Chakra"});
+      return fail({file_, 0, "workload_graph", "", "is missing: expected a workload of Chakra"});
     for (const JsonNode& each : graph->items) {
-      ForeignNode node;
+      ImportedNode node;
       const JsonNode* id = any(each, {"Id", "id"});
       const JsonNode* type = any(each, {"NodeType", "type"});
       if (id == nullptr || type == nullptr || id->kind != JsonNode::Kind::integer ||
           type->kind != JsonNode::Kind::integer)
-        return fail({file_, each.line, "workload_graph", each.text(), "is no node with Id and NodeType"});
+        return fail({file_, each.line, "workload_graph", each.text(), "must be a node with Id and NodeType"});
       node.id = id->integer;
       if (const JsonNode* name = any(each, {"Name", "name"})) node.name = shortened(name->string);
       if (const JsonNode* time = any(each, {"runtime", "duration_micros"}); time != nullptr && time->integer > 0)
@@ -113,7 +114,7 @@ class ChakraReader {
 
   bool node(std::string_view message) {
     WireReader reader(message);
-    ForeignNode node;
+    ImportedNode node;
     std::uint64_t type = 0;
     Attributes attributes;
     Dependencies after;
@@ -139,7 +140,7 @@ class ChakraReader {
     while (packed.good() && !packed.at_end()) after.push_back(static_cast<std::int64_t>(packed.varint()));
   }
 
-  static void attribute(std::string_view message, ForeignNode& node, Attributes& attributes) {
+  static void attribute(std::string_view message, ImportedNode& node, Attributes& attributes) {
     WireReader reader(message);
     std::string_view name;
     std::uint64_t number = 0;
@@ -160,13 +161,13 @@ class ChakraReader {
     if (name == "pg_name") node.group = shortened(text);
   }
 
-  void add(ForeignNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
+  void add(ImportedNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
     const auto kind = kind_of(type);
     if (!kind) return void(++others_);
     const std::int64_t collective = attributes.collective;
     node.kind = *kind;
-    if (node.kind == ForeignNode::Kind::compute && attributes.on_host) node.kind = ForeignNode::Kind::host;
-    if (node.kind == ForeignNode::Kind::collective && collective >= 0) {
+    if (node.kind == ImportedNode::Kind::compute && attributes.on_host) node.kind = ImportedNode::Kind::host;
+    if (node.kind == ImportedNode::Kind::collective && collective >= 0) {
       if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
       node.collective = kCollectives[static_cast<std::size_t>(collective)];
     }
@@ -176,34 +177,51 @@ class ChakraReader {
     all_.back().insert(all_.back().end(), after.control.begin(), after.control.end());
   }
 
-  Result<ForeignStep> finish() {
+  Result<ImportedGraph> finish() {
     if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
     if (others_ > 0)
       step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
-    ForeignStep with_control = step_;
+    ImportedGraph with_control = step_;
     if (order_nodes(with_control, all_, file_)) return with_control;
     // Converted from PyTorch: control dependencies are the call stack there, and go in circles with the data's order.
     if (const auto ok = order_nodes(step_, data_, file_); !ok) return tl::unexpected(ok.error());
-    step_.notes.emplace_back("control dependencies go in a circle and were left out; those of data were taken");
+    step_.notes.emplace_back("control dependencies form a cycle and were left out; data dependencies were taken");
     return std::move(step_);
   }
 
   std::string file_;
-  ForeignStep step_;
+  ImportedGraph step_;
   std::vector<std::vector<std::int64_t>> data_;  ///< of each node, what its data comes from
   std::vector<std::vector<std::int64_t>> all_;   ///< the same and its control dependencies
   std::int64_t others_ = 0;
 };
 
-}  // namespace
-
-Result<ForeignStep> read_chakra(std::string_view content, const std::string& file) {
+Result<ImportedGraph> read_chakra(std::string_view content, const std::string& file) {
   const std::size_t first = content.find_first_not_of(" \t\r\n");
   const char begin = first == std::string_view::npos ? '\0' : content[first];
   if (begin == '<')
-    return fail({file, 0, "", "", "is XML, as algorithms of custom collectives are, and no execution trace"});
+    return fail({file, 0, "", "", "is XML, as custom collective algorithms are, not an execution trace"});
   const bool json = begin == '{';
   return json ? ChakraReader(file).read_json(content) : ChakraReader(file).read(content);
 }
+
+bool is_text(std::string_view content) {
+  return std::ranges::none_of(content.substr(0, 256), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\x1B';
+  });
+}
+
+bool is_chakra(std::string_view content, std::string_view) {
+  if (is_json_object(content)) return has_key(content, "workload_graph");
+  // The length of the first message, then its field 1 or 2 as a string: version, or an attribute.
+  WireReader stream(content);
+  const std::string_view message = stream.take(stream.varint());
+  return stream.good() && !message.empty() && (message[0] == '\x0A' || message[0] == '\x12') && !is_text(content);
+}
+
+}  // namespace
+
+const Importer kChakra{"chakra", "MLCommons Chakra execution trace (.et or JSON): one rank", "steps.md", is_chakra,
+                       read_chakra};
 
 }  // namespace tracecast

@@ -7,85 +7,44 @@
 
 #include <fmt/format.h>
 
-#include "sim/import/protobuf_wire.hpp"
-
 namespace tracecast {
 namespace {
-
-std::size_t first_character(std::string_view content) {
-  return std::min(content.find_first_not_of(" \t\r\n"), content.size());
-}
-bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-bool is_chakra(std::string_view content) {
-  const std::string_view begin = content.substr(0, 4096);
-  if (first_character(content) < content.size() && content[first_character(content)] == '{')
-    return holds(begin, "\"workload_graph\"");
-  // The length of the first message, then its field 1 or 2 as a string: version, or an attribute.
-  WireReader stream(content);
-  const std::string_view message = stream.take(stream.varint());
-  return stream.good() && !message.empty() && (message[0] == '\x0A' || message[0] == '\x12');
-}
-bool is_pytorch_et(std::string_view content) {
-  const std::string_view begin = content.substr(0, 4096);
-  return holds(begin, "\"schema\"") && holds(begin, "\"nodes\"");
-}
-bool is_simai(std::string_view content) {
-  return content.starts_with("HYBRID_") || content.find("comm_type,comm_group") < 64;
-}
-
-constexpr StepFormat kFormats[] = {
-    {"pytorch-et", "PyTorch execution trace", is_pytorch_et, read_pytorch_et},
-    {"simai", "SimAI workload", is_simai, read_simai_workload},
-    {"chakra", "Chakra execution trace", is_chakra, read_chakra},
-};
 
 constexpr StreamId kHostStream = 4;
 
 /// compute 0, collectives 1, sends 2, receives 3, the CPU 4
-StreamId stream_of(const ForeignNode& node) {
+StreamId stream_of(const ImportedNode& node) {
   switch (node.kind) {
-    case ForeignNode::Kind::collective:
+    case ImportedNode::Kind::collective:
       return 1;
-    case ForeignNode::Kind::send:
+    case ImportedNode::Kind::send:
       return 2;
-    case ForeignNode::Kind::receive:
+    case ImportedNode::Kind::receive:
       return 3;
-    case ForeignNode::Kind::host:
+    case ImportedNode::Kind::host:
       return kHostStream;
     default:
       return kComputeStream;
   }
 }
 
-Traffic traffic_of(const ForeignNode& node) {
-  if (node.kind != ForeignNode::Kind::collective) return Traffic::pipeline;
+Traffic traffic_of(const ImportedNode& node) {
+  if (node.kind != ImportedNode::Kind::collective) return Traffic::pipeline;
   if (node.collective == Collective::all_to_all) return Traffic::expert_parallel;
   return node.collective == Collective::all_gather ? Traffic::parameters : Traffic::gradients;
 }
 
 }  // namespace
 
-std::span<const StepFormat> step_formats() { return kFormats; }
-
-Result<ForeignStep> import_step(std::string_view content, const std::string& file, std::string_view format) {
-  for (const StepFormat& each : kFormats)
-    if (format.empty() ? each.matches(content) : each.name == format) return each.read(content, file);
-  std::vector<std::string_view> names;
-  for (const StepFormat& each : kFormats) names.push_back(each.name);
-  std::sort(names.begin(), names.end());
-  return fail({file, 0, "", "", fmt::format("is no step that can be read (allowed: {})", fmt::join(names, ", "))});
-}
-
-Result<void> check_durations(const ForeignStep& step, const std::string& file) {
+Result<void> check_durations(const ImportedGraph& step, const std::string& file) {
   constexpr double kMostSeconds = 8'640'000;
   double sum = 0;
-  for (const ForeignNode& node : step.nodes) sum += seconds(node.duration);
+  for (const ImportedNode& node : step.nodes) sum += seconds(node.duration);
   if (sum > kMostSeconds) return fail({file, 0, "", "", "has nodes of more than 100 days together"});
   return {};
 }
 
-Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::int64_t>>& after,
+Result<void> order_nodes(ImportedGraph& step, const std::vector<std::vector<std::int64_t>>& after,
                          const std::string& file) {
   if (const auto ok = check_durations(step, file); !ok) return ok;
   const std::size_t count = step.nodes.size();
@@ -112,7 +71,7 @@ Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::i
   for (std::size_t i = 0; i < count; ++i)
     if (waits[i] == 0) ready.push(static_cast<std::int32_t>(i));
   std::vector<std::int32_t> place(count, -1);
-  std::vector<ForeignNode> ordered;
+  std::vector<ImportedNode> ordered;
   ordered.reserve(count);
   while (!ready.empty()) {
     const auto i = static_cast<std::size_t>(ready.top());
@@ -129,7 +88,7 @@ Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::i
   }
   if (ordered.size() < count)
     return fail(
-        {file, 0, "", "", fmt::format("has {} nodes that depend on each other in a circle", count - ordered.size())});
+        {file, 0, "", "", fmt::format("has {} nodes that depend on each other in a cycle", count - ordered.size())});
   step.nodes = std::move(ordered);
   if (unknown > 0)
     step.notes.push_back(fmt::format("{} dependencies on nodes that are not in the file were left out", unknown));
@@ -139,9 +98,9 @@ Result<void> order_nodes(ForeignStep& step, const std::vector<std::vector<std::i
 namespace {
 
 /// An event for every node that one of another stream waits for. [node]
-std::vector<EventRef> events_of(const ForeignStep& step, StepGraph& graph) {
+std::vector<EventRef> events_of(const ImportedGraph& step, StepGraph& graph) {
   std::vector<EventRef> events(step.nodes.size());
-  for (const ForeignNode& node : step.nodes)
+  for (const ImportedNode& node : step.nodes)
     for (const std::int32_t before : node.after)
       if (stream_of(step.nodes[static_cast<std::size_t>(before)]) != stream_of(node) &&
           events[static_cast<std::size_t>(before)].none())
@@ -149,17 +108,17 @@ std::vector<EventRef> events_of(const ForeignStep& step, StepGraph& graph) {
   return events;
 }
 
-CostedOperator operator_of(const ForeignNode& node) {
+CostedOperator operator_of(const ImportedNode& node) {
   return {{OperatorKind::copy, Pass::forward, Precision::fp32, node.name, ElementwiseShape{}},
           {node.duration, 0, Provenance::measured},
           false};
 }
 
-CostedCollective collective_of(const ForeignNode& node) {
+CostedCollective collective_of(const ImportedNode& node) {
   CostedCollective call;
   call.traffic = traffic_of(node);
   call.slot = stream_of(node) - 1;
-  call.call.collective = node.kind == ForeignNode::Kind::collective ? node.collective : Collective::send_recv;
+  call.call.collective = node.kind == ImportedNode::Kind::collective ? node.collective : Collective::send_recv;
   call.call.size = node.size;
   call.cost.duration = node.duration;
   call.cost.provenance = Provenance::measured;
@@ -182,7 +141,7 @@ void add_rank(StepGraph& graph) {
 
 }  // namespace
 
-StepGraph step_graph_of(const ForeignStep& step) {
+StepGraph step_graph_of(const ImportedGraph& step) {
   StepGraph graph;
   graph.streams = {{"compute"}, {"collectives"}, {"send"}, {"receive"}, {"host"}};
   graph.microbatches = 1;
@@ -191,7 +150,7 @@ StepGraph step_graph_of(const ForeignStep& step) {
   const std::vector<EventRef> events = events_of(step, graph);
   std::map<std::string, std::int32_t> operators;
   for (std::size_t i = 0; i < step.nodes.size(); ++i) {
-    const ForeignNode& node = step.nodes[i];
+    const ImportedNode& node = step.nodes[i];
     Op op;
     op.stream = stream_of(node);
     op.duration = node.duration;

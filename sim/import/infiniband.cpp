@@ -14,7 +14,8 @@
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -83,7 +84,7 @@ class InfinibandReader {
   }
 
  private:
-  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+  tl::unexpected<Error> fail_at(std::string_view value, const std::string& message) const {
     return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
   }
 
@@ -131,7 +132,7 @@ class InfinibandReader {
     const bool is_switch = line.starts_with("Switch");
     const int ports = number_at(line, is_switch ? 6 : 2);
     const std::string guid = quoted(line, 0);
-    if (ports < 1 || ports > 4096 || guid.size() < 3) return wrong(line, "is no head of a switch or adapter");
+    if (ports < 1 || ports > 4096 || guid.size() < 3) return fail_at(line, "is not the header of a switch or adapter");
     owner_ = plain_guid(guid);
     Element& e = element(owner_, quoted(line, 1), is_switch);
     e.ports = ports;
@@ -141,12 +142,12 @@ class InfinibandReader {
 
   /// [33]  "S-0000000000200008"[8]  # "spine-0" lid 13 4xSDR
   Result<void> read_port(std::string_view line) {
-    if (!fabric_.elements.contains(owner_)) return wrong(line, "is a port before any switch or adapter");
+    if (!fabric_.elements.contains(owner_)) return fail_at(line, "is a port before any switch or adapter");
     const int port = number_at(line, 1);
     const std::string peer = quoted(line, 0);
     const std::size_t bracket = line.find("\"[", line.find('"') + 1);
     const int peer_port = bracket == std::string_view::npos ? -1 : number_at(line, bracket + 2);
-    if (port < 1 || peer_port < 1 || peer.size() < 3) return wrong(line, "is no port with its peer");
+    if (port < 1 || peer_port < 1 || peer.size() < 3) return fail_at(line, "is not a port with its peer");
     element(plain_guid(peer), quoted(line, 1), peer.starts_with("S-"));
     return add({owner_, port}, {plain_guid(peer), peer_port}, rate_at_end(line), line);
   }
@@ -168,12 +169,12 @@ class InfinibandReader {
   }
 
   Result<void> add(Port a, Port b, Bandwidth rate, std::string_view line) {
-    if (rate.bytes_per_second <= 0) return wrong(line, "has no rate such as 4xNDR or 4X 106.25 Gbps");
+    if (rate.bytes_per_second <= 0) return fail_at(line, "has no rate such as 4xNDR or 4X 106.25 Gbps");
     if (b < a) std::swap(a, b);
     const auto [place, is_new] = fabric_.cables.insert({{std::move(a), std::move(b)}, {rate, line_}});
     if (!is_new && place->second.rate != rate)
-      return wrong(line,
-                   fmt::format("has another rate than the other end of the same cable in line {}", place->second.line));
+      return fail_at(
+          line, fmt::format("has another rate than the other end of the same cable in line {}", place->second.line));
     return {};
   }
 
@@ -195,7 +196,7 @@ class InfinibandReader {
   Result<void> read_link_line(std::string_view line) {
     const std::size_t arrow = line.find("==(");
     const std::size_t head = line.find(")==>");
-    if (head == std::string_view::npos || head < arrow) return wrong(line, "is a link without its end )==>");
+    if (head == std::string_view::npos || head < arrow) return fail_at(line, "is a link without its end )==>");
     const std::string_view left = line.substr(0, arrow);
     const std::string_view state = line.substr(arrow + 3, head - arrow - 3);
     const std::string_view right = line.substr(head + 4);
@@ -207,7 +208,7 @@ class InfinibandReader {
     const std::size_t x = state.find('X');
     const std::size_t unit = state.find("Gbps");
     if (port < 1 || peer_port < 1 || (guid_at == std::string_view::npos && owner_.empty()))
-      return wrong(line, "is a link without the ports of its ends");
+      return fail_at(line, "is a link without the ports of its ends");
     const double lane = x == std::string_view::npos || unit == std::string_view::npos
                             ? 0
                             : std::strtod(std::string(state.substr(x + 1, unit - x - 1)).c_str(), nullptr);
@@ -222,7 +223,7 @@ class InfinibandReader {
     const std::string peer_name = quoted(right, 0);
     if (peer_at == std::string_view::npos || peer_at > right.find('"')) {
       named_.push_back({{guid, port}, peer_name, peer_port, rate, line_});
-      return rate.bytes_per_second > 0 ? Result<void>{} : wrong(line, "has no rate such as 4X 106.25 Gbps");
+      return rate.bytes_per_second > 0 ? Result<void>{} : fail_at(line, "has no rate such as 4X 106.25 Gbps");
     }
     const std::string peer = plain_guid(right.substr(peer_at, right.find_first_of(" \t", peer_at) - peer_at));
     element(peer, peer_name, false);
@@ -249,12 +250,12 @@ class InfinibandReader {
       words[count++] = std::string(line.substr(at, end - at));
       at = end;
     }
-    if (count < 6) return wrong(line, "is no port of the report");
+    if (count < 6) return fail_at(line, "is not a port of the report");
     const std::string guid = plain_guid(words[3]);
     Element& e = element(guid, quoted(line, 0, '\''), words[0] == "SW");
     e.listed = true;
     if (words[6] != "-") return {};  // nothing is plugged in
-    if (count < 11) return wrong(line, "is no port of the report with its peer");
+    if (count < 11) return fail_at(line, "is not a port of the report with its peer");
     element(plain_guid(words[10]), quoted(line, 1, '\''), words[7] == "SW");
     const Bandwidth rate = rate_of(number_at(words[4], 0), lane_megabits(words[5]));
     return add({guid, number_at(words[2], 0)}, {plain_guid(words[10]), number_at(words[9], 0)}, rate, line);
@@ -493,8 +494,6 @@ void tell_switches(IbFabric& fabric) {
   for (auto& [guid, e] : fabric.elements) e.is_switch = cables[guid] > 2;
 }
 
-}  // namespace
-
 Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std::string& file) {
   InfinibandReader reader(text, file);
   Result<IbFabric> fabric = reader.read();
@@ -503,5 +502,21 @@ Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std
   tell_switches(*fabric);
   return Structure(*fabric, file).read();
 }
+
+bool is_iblinkinfo(std::string_view content, std::string_view) {
+  return head_contains(content, "==(") && head_contains(content, ")==>");
+}
+
+bool is_ibnetdiscover(std::string_view content, std::string_view) {
+  return head_contains(content, "switchguid=") || head_contains(content, "caguid=") ||
+         ((content.starts_with("CA ") || content.starts_with("SW ")) && head_contains(content, " 0x"));
+}
+
+}  // namespace
+
+const Importer kIbnetdiscover{"ibnetdiscover", "output of ibnetdiscover: an InfiniBand fabric", "topology_import.md",
+                              is_ibnetdiscover, read_infiniband_fabric};
+const Importer kIblinkinfo{"iblinkinfo", "output of iblinkinfo: an InfiniBand fabric", "topology_import.md",
+                           is_iblinkinfo, read_infiniband_fabric};
 
 }  // namespace tracecast

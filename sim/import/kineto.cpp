@@ -11,8 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/words.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/kernel_names.hpp"
-#include "sim/import/recordings.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -98,9 +99,9 @@ class Recorder {
       return true;
     }
     const auto start = nanoseconds_of(event.field("ts"));
-    if (!start) return wrong("ts", event.field("ts"), "is no time in microseconds");
+    if (!start) return fail_key("ts", event.field("ts"), "must be a time in microseconds");
     const auto duration = nanoseconds_of(event.field("dur"));
-    if (!duration) return wrong("dur", event.field("dur"), "is no duration in microseconds");
+    if (!duration) return fail_key("dur", event.field("dur"), "must be a duration in microseconds");
     const std::int64_t end = *start + *duration;
     if (category == "kernel")
       kernel(event, *start, end);
@@ -220,7 +221,7 @@ class Recorder {
     result_.trace.ranges.push_back(std::move(range));
   }
 
-  bool wrong(const char* key, std::string_view value, const char* message) {
+  bool fail_key(const char* key, std::string_view value, const char* message) {
     error_ = fail({file_, 0, fmt::format("traceEvents[{}].{}", events_ - 1, key), shortened(value), message}).value();
     return false;
   }
@@ -350,8 +351,6 @@ int line_of(std::string_view content, std::size_t position) {
   return static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
 }
 
-}  // namespace
-
 Result<ImportedTrace> read_kineto(std::string_view content, const std::string& file) {
   Recorder recorder(file);
   Sax sax(recorder);
@@ -362,8 +361,17 @@ Result<ImportedTrace> read_kineto(std::string_view content, const std::string& f
                  fmt::format("is not JSON from byte {} on: damaged, or cut while it was written", *sax.damage())});
   if (!whole) return fail({file, 0, "", "", "is nested deeper than 100 levels"});
   if (!sax.seen_events())
-    return fail({file, 0, "traceEvents", "", "is missing: this is no trace of PyTorch's profiler"});
+    return fail({file, 0, "traceEvents", "", "is missing: expected a trace of PyTorch's profiler"});
   return recorder.finish();
 }
+
+bool is_kineto(std::string_view content, std::string_view) {
+  return is_json_object(content) && content.find("\"traceEvents\"") != std::string_view::npos;
+}
+
+}  // namespace
+
+const Importer kKineto{"kineto", "trace of the PyTorch profiler (Kineto, JSON): one rank", "recordings.md", is_kineto,
+                       read_kineto};
 
 }  // namespace tracecast

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/words.hpp"
-#include "sim/import/collective_measurements.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/measurement_sums.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -39,7 +40,7 @@ class InspectorReader {
     for (const std::string_view line : split_lines(text)) {
       ++line_;
       const bool last = line.end() == text.end();
-      if (!trim(line).empty() && !take(line, last)) return wrong(line);
+      if (!trim(line).empty() && !take(line, last)) return fail_at(line);
     }
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});
@@ -54,12 +55,12 @@ class InspectorReader {
   }
 
  private:
-  tl::unexpected<Error> wrong(std::string_view line) const {
+  tl::unexpected<Error> fail_at(std::string_view line) const {
     if (line.starts_with("id,coll_sn,"))
       return fail(
           {file_, line_, "", "",
            "is the summary of the example exporter, which does not say of which collective; import the .log files"});
-    return fail({file_, line_, "", "", fmt::format("'{}' is no record of NCCL's inspector", shortened(line))});
+    return fail({file_, line_, "", "", fmt::format("'{}' is not a record of NCCL's inspector", shortened(line))});
   }
 
   /// False: the line is no record.
@@ -105,5 +106,16 @@ class InspectorReader {
 Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const std::string& file) {
   return InspectorReader(file).read(text);
 }
+
+namespace {
+
+bool is_nccl_inspector(std::string_view content, std::string_view) {
+  return has_key(content, "header") && (has_key(content, "coll_perf") || has_key(content, "p2p_perf"));
+}
+
+}  // namespace
+
+const Importer kNcclInspector{"nccl-inspector", "JSON lines of NCCL's inspector plug-in: one process", "collectives.md",
+                              is_nccl_inspector, read_nccl_inspector};
 
 }  // namespace tracecast

@@ -1,5 +1,3 @@
-#include "sim/import/nccl_log.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -10,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -57,7 +57,7 @@ class NcclLogReader {
   }
 
  private:
-  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+  tl::unexpected<Error> fail_at(std::string_view value, const std::string& message) const {
     return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
   }
 
@@ -103,12 +103,12 @@ class NcclLogReader {
     const auto bytes = parse_number<std::int64_t>(words[0]);
     const auto algorithm = named(kAlgorithms, words[4]);
     const auto protocol = named(kProtocols, words[6]);
-    if (!bytes || *bytes < 0) return wrong(words[0], "is no size in bytes");
+    if (!bytes || *bytes < 0) return fail_at(words[0], "must be a size in bytes");
     if (!algorithm)
-      return wrong(
+      return fail_at(
           words[4],
-          "is no algorithm of NCCL (allowed: 0 to 6, TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE PAT)");
-    if (!protocol) return wrong(words[6], "is no protocol of NCCL (allowed: 0 to 2, LL LL128 SIMPLE)");
+          "unknown algorithm of NCCL (allowed: 0 to 6, TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE PAT)");
+    if (!protocol) return fail_at(words[6], "unknown protocol of NCCL (allowed: 0 to 2, LL LL128 SIMPLE)");
     choice.bytes = *bytes;
     choice.algorithm = *algorithm;
     choice.protocol = *protocol;
@@ -173,5 +173,18 @@ class NcclLogReader {
 }  // namespace
 
 Result<NcclLog> read_nccl_log(std::string_view text, const std::string& file) { return NcclLogReader(file).read(text); }
+
+namespace {
+
+bool is_nccl_log(std::string_view content, std::string_view) {
+  return head_contains(content, "NCCL INFO") &&
+         (head_contains(content, ": opCount ") || head_contains(content, " -> Algo ") ||
+          head_contains(content, "Broadcast |"));
+}
+
+}  // namespace
+
+const Importer kNcclLog{"nccl-log", "log of NCCL (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=COLL,TUNING)", "nccl_log.md",
+                        is_nccl_log, read_nccl_log};
 
 }  // namespace tracecast

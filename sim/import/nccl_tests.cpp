@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
-#include "sim/import/collective_measurements.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/measurement_sums.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/network/network_model.hpp"
 
@@ -225,7 +226,7 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
     const auto collective = named(string(row.find("experiment_name")));
     if (!collective)
       return fail({file, row.line, "results.experiment_name", shortened(string(row.find("experiment_name"))),
-                   "is no collective of nccl-tests"});
+                   "unknown collective of nccl-tests"});
     const JsonNode* place = row.find("out_of_place");
     double time = place == nullptr ? 0 : number(place->find("time"));
     if (time <= 0 && place != nullptr) time = number(place->find("cpu_time"));
@@ -276,5 +277,17 @@ ProfileWithCollectives with_collectives(Profile base, const CollectiveMeasuremen
   result.profile = std::move(base);
   return result;
 }
+
+namespace {
+
+bool is_nccl_tests(std::string_view content, std::string_view) {
+  if (is_json_object(content)) return has_key(content, "devices") && has_key(content, "results");
+  return head_contains(content, "algbw") && head_contains(content, "busbw");
+}
+
+}  // namespace
+
+const Importer kNcclTests{"nccl-tests", "output of nccl-tests (all_reduce_perf, …): table or JSON", "collectives.md",
+                          is_nccl_tests, read_nccl_tests};
 
 }  // namespace tracecast

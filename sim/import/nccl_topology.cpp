@@ -12,7 +12,8 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/import/gpu_facts.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/import/xml_lines.hpp"
 
 namespace tracecast {
@@ -61,16 +62,16 @@ class NcclTopologyReader {
       if (const auto ok = read_below(cpu, 0); !ok) return tl::unexpected(ok.error());
     }
     if (gpus_.empty() && classes_ == 0 && pcis_ > 0)
-      return xml_.wrong(
+      return xml_.fail_at(
           xml_.root(), "", "",
-          fmt::format("has {} PCI devices without class and no <gpu>: which of them are GPUs is not said", pcis_));
-    if (gpus_.empty()) return xml_.wrong(xml_.root(), "", "", "has no GPU");
+          fmt::format("has {} PCI devices without class and no <gpu>: which of them are GPUs is not given", pcis_));
+    if (gpus_.empty()) return xml_.fail_at(xml_.root(), "", "", "has no GPU");
     return topology();
   }
 
  private:
   Result<void> read_below(const pugi::xml_node& parent, int depth) {
-    if (depth > kDeepest) return xml_.wrong(parent, "", "", "PCI devices are nested too deeply");
+    if (depth > kDeepest) return xml_.fail_at(parent, "", "", "PCI devices are nested too deeply");
     for (const pugi::xml_node child : parent.children()) {
       const std::string_view name = child.name();
       Result<void> ok;
@@ -272,15 +273,11 @@ class NcclTopologyReader {
   ImportedTopology imported_;
 };
 
-}  // namespace
-
 Result<ImportedTopology> read_nccl_topology(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "system");
   if (!xml) return tl::unexpected(xml.error());
   return NcclTopologyReader(*xml, file).read();
 }
-
-namespace {
 
 /// What the graphs of NCCL's search have in common: the GPUs and NICs of one node, and what its best graph moves.
 struct NcclGraphs {
@@ -299,7 +296,7 @@ Result<double> channel_rate(const XmlFile& xml, const pugi::xml_node& graph, con
   char* end = nullptr;
   const double number = std::strtod(value.c_str(), &end);
   if (value.empty() || *end != '\0' || !(number >= 0 && number <= 10'000))
-    return xml.wrong(graph, fmt::format("graph.{}", attribute), value, "must be GB/s from 0 to 10000");
+    return xml.fail_at(graph, fmt::format("graph.{}", attribute), value, "must be GB/s from 0 to 10000");
   return number;
 }
 
@@ -339,16 +336,14 @@ NodeSpec node_of(const NcclGraphs& graphs) {
   return node;
 }
 
-}  // namespace
-
 Result<ImportedTopology> read_nccl_graph(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "graphs");
   if (!xml) return tl::unexpected(xml.error());
   NcclGraphs graphs;
   for (const pugi::xml_node graph : xml->root().children("graph"))
     if (const Result<void> added = add_graph(graphs, *xml, graph); !added) return tl::unexpected(added.error());
-  if (graphs.gpus.empty()) return xml->wrong(xml->root(), "", "", "has no channel with a GPU");
-  if (graphs.best_inside == 0) return xml->wrong(xml->root(), "", "", "has no graph with channels and a rate");
+  if (graphs.gpus.empty()) return xml->fail_at(xml->root(), "", "", "has no channel with a GPU");
+  if (graphs.best_inside == 0) return xml->fail_at(xml->root(), "", "", "has no graph with channels and a rate");
 
   ImportedTopology imported;
   imported.format = "NCCL graph XML";
@@ -367,5 +362,17 @@ Result<ImportedTopology> read_nccl_graph(std::string_view text, const std::strin
     imported.notes.push_back(fmt::format("the file has no PCIe rate: taken as {}", to_text(cluster.node.pcie)));
   return imported;
 }
+
+bool is_nccl_topology(std::string_view content, std::string_view) { return has_root(content, "system"); }
+
+bool is_nccl_graph(std::string_view content, std::string_view) { return has_root(content, "graphs"); }
+
+}  // namespace
+
+const Importer kNcclTopology{"nccl-topology",
+                             "NCCL's topology XML (NCCL_TOPO_DUMP_FILE, or shipped by a cloud): one node",
+                             "topology_import.md", is_nccl_topology, read_nccl_topology};
+const Importer kNcclGraph{"nccl-graph", "NCCL's graph XML (NCCL_GRAPH_DUMP_FILE): channels in one node",
+                          "topology_import.md", is_nccl_graph, read_nccl_graph};
 
 }  // namespace tracecast

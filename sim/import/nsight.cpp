@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/sqlite.hpp"
-#include "sim/import/recordings.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -43,10 +43,10 @@ class NsightReader {
     return fail({file_, 0, "", "", fmt::format("is a damaged SQLite file: {}", shortened(database_.error()))});
   }
   tl::unexpected<Error> no_gpu_work() const {
-    return fail(
-        {file_, 0, "CUPTI_ACTIVITY_KIND_KERNEL", "",
-         "is missing or empty: no SQLite export of nsys with CUDA activity (nsys profile --trace=cuda,nvtx; nsys "
-         "export --type sqlite)"});
+    return fail({file_, 0, "CUPTI_ACTIVITY_KIND_KERNEL", "",
+                 "is missing or empty: expected an SQLite export of nsys with CUDA activity (nsys profile "
+                 "--trace=cuda,nvtx; nsys "
+                 "export --type sqlite)"});
   }
 
   /// Real tables only: a view could be endless.
@@ -214,10 +214,18 @@ class NsightReader {
   std::vector<std::string> notes_;
 };
 
-}  // namespace
-
 Result<ImportedTrace> read_nsight(std::string_view content, const std::string& file) {
   return NsightReader(content, file).read();
 }
+
+bool is_sqlite(std::string_view content, std::string_view) {
+  constexpr std::string_view kMagic{"SQLite format 3\0", 16};
+  return content.starts_with(kMagic);
+}
+
+}  // namespace
+
+const Importer kNsight{"nsight", "SQLite file of `nsys export` (Nsight Systems)", "recordings.md", is_sqlite,
+                       read_nsight};
 
 }  // namespace tracecast

@@ -8,7 +8,8 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -45,19 +46,19 @@ class NvidiaSmiReader {
 
   Result<ImportedTopology> read() {
     read_lines();
-    if (columns_.empty()) return wrong(1, "", "", "has no header of GPUs (GPU0 GPU1 …)");
-    if (rows_.empty()) return wrong(header_line_, "", "", "has a header, but no row of a GPU below it");
+    if (columns_.empty()) return fail_at(1, "", "", "has no header of GPUs (GPU0 GPU1 …)");
+    if (rows_.empty()) return fail_at(header_line_, "", "", "has a header, but no row of a GPU below it");
     if (rows_.size() != gpus_)
-      return wrong(header_line_, "", "",
-                   fmt::format("has {} GPUs in its header and {} rows of GPUs", gpus_, rows_.size()));
+      return fail_at(header_line_, "", "",
+                     fmt::format("has {} GPUs in its header and {} rows of GPUs", gpus_, rows_.size()));
     for (std::size_t i = 0; i < rows_.size(); ++i)
       if (const auto ok = check_row(i); !ok) return tl::unexpected(ok.error());
     return topology();
   }
 
  private:
-  tl::unexpected<Error> wrong(int line, const std::string& key, const std::string& value,
-                              const std::string& message) const {
+  tl::unexpected<Error> fail_at(int line, const std::string& key, const std::string& value,
+                                const std::string& message) const {
     return fail({file_, line, shortened(key), shortened(value), message});
   }
 
@@ -92,20 +93,20 @@ class NvidiaSmiReader {
   Result<void> check_row(std::size_t i) const {
     const NvidiaSmiRow& row = rows_[i];
     if (row.name != columns_[i])
-      return wrong(row.line, row.name, "", fmt::format("is not the next GPU of the header ({})", columns_[i]));
+      return fail_at(row.line, row.name, "", fmt::format("is not the next GPU of the header ({})", columns_[i]));
     if (row.cells.size() < columns_.size())
-      return wrong(row.line, row.name, "",
-                   fmt::format("has {} cells for {} columns", row.cells.size(), columns_.size()));
+      return fail_at(row.line, row.name, "",
+                     fmt::format("has {} cells for {} columns", row.cells.size(), columns_.size()));
     static const std::set<std::string> kKinds{"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
     for (std::size_t j = 0; j < columns_.size(); ++j) {
       const std::string& cell = row.cells[j];
       const int links = links_of(cell);
       if ((kKinds.count(cell) == 0 && (links < 1 || links > 64)) || (cell == "X") != (i == j))
-        return wrong(row.line, row.name + "." + columns_[j], cell,
-                     i == j ? "must be X" : "is no kind of connection (allowed: NV# PIX PXB PHB NODE SYS)");
+        return fail_at(row.line, row.name + "." + columns_[j], cell,
+                       i == j ? "must be X" : "unknown kind of connection (allowed: NV# PIX PXB PHB NODE SYS)");
       if (j < gpus_ && i < rows_[j].cells.size() && rows_[j].cells[i] != cell)
-        return wrong(row.line, row.name + "." + columns_[j], cell,
-                     fmt::format("differs from {} the other way", rows_[j].cells[i]));
+        return fail_at(row.line, row.name + "." + columns_[j], cell,
+                       fmt::format("differs from {} the other way", rows_[j].cells[i]));
     }
     return {};
   }
@@ -197,10 +198,17 @@ class NvidiaSmiReader {
   int nic_rows_ = 0;
 };
 
-}  // namespace
-
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {
   return NvidiaSmiReader(text, file).read();
 }
+
+bool is_nvidia_smi(std::string_view content, std::string_view) {
+  return head_contains(content, "GPU0") && head_contains(content, " X ") && !is_json_object(content);
+}
+
+}  // namespace
+
+const Importer kNvidiaSmi{"nvidia-smi", "output of `nvidia-smi topo -m`: one node", "topology_import.md", is_nvidia_smi,
+                          read_nvidia_smi_topology};
 
 }  // namespace tracecast

@@ -1,6 +1,7 @@
 #include <utility>
 
-#include "sim/import/imported_graph.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -21,17 +22,17 @@ class PytorchEtReader {
     step_.format = "PyTorch execution trace";
   }
 
-  Result<ForeignStep> read() {
+  Result<ImportedGraph> read() {
     const JsonNode* nodes = root_.find("nodes");
     const JsonNode* schema = root_.find("schema");
     if (nodes == nullptr || nodes->kind != JsonNode::Kind::array || schema == nullptr)
-      return fail({file_, 0, "nodes", "", "is missing: this is no execution trace of PyTorch"});
+      return fail({file_, 0, "nodes", "", "is missing: expected an execution trace of PyTorch"});
     const bool flat = schema->string == "1.0.1" || schema->string == "1.0.0";
     for (const JsonNode& node : nodes->items) {
       const JsonNode* id = node.find("id");
       const JsonNode* name = node.find("name");
       if (id == nullptr || id->kind != JsonNode::Kind::integer || name == nullptr)
-        return fail({file_, node.line, "nodes", node.text(), "is no node with id and name"});
+        return fail({file_, node.line, "nodes", node.text(), "must be a node with id and name"});
       add(node, id->integer, name->string, flat ? "parent" : "ctrl_deps");
     }
     if (step_.nodes.empty()) return fail({file_, 0, "nodes", "", "has no operator"});
@@ -43,7 +44,7 @@ class PytorchEtReader {
 
  private:
   void add(const JsonNode& node, std::int64_t id, const std::string& name, const char* parent_key) {
-    ForeignNode out;
+    ImportedNode out;
     out.id = id;
     out.name = shortened(name);
     if (holds(name, "record_param_comms") || name.starts_with("nccl:") || name.starts_with("c10d::"))
@@ -56,7 +57,7 @@ class PytorchEtReader {
   }
 
   /// record_param_comms names its collective among its inputs.
-  void collective(const JsonNode& node, ForeignNode& out) {
+  void collective(const JsonNode& node, ImportedNode& out) {
     std::string words = out.name;
     if (const JsonNode* inputs = node.find("inputs")) {
       const JsonNode* values = inputs->find("values");
@@ -65,7 +66,7 @@ class PytorchEtReader {
     }
     for (const auto& [word, kind] : kPytorchCollectives) {
       if (!holds(words, word)) continue;
-      out.kind = ForeignNode::Kind::collective;
+      out.kind = ImportedNode::Kind::collective;
       out.collective = kind;
       ++collectives_;
       return;
@@ -74,17 +75,25 @@ class PytorchEtReader {
 
   const JsonNode& root_;
   std::string file_;
-  ForeignStep step_;
+  ImportedGraph step_;
   std::vector<std::vector<std::int64_t>> after_;
   std::int64_t collectives_ = 0;
 };
 
-}  // namespace
-
-Result<ForeignStep> read_pytorch_et(std::string_view content, const std::string& file) {
+Result<ImportedGraph> read_pytorch_et(std::string_view content, const std::string& file) {
   const Result<JsonDocument> document = parse_json(std::string(content), file);
   if (!document) return tl::unexpected(document.error());
   return PytorchEtReader(*document, file).read();
 }
+
+bool is_pytorch_et(std::string_view content, std::string_view) {
+  const std::string_view begin = content.substr(0, 4096);
+  return head_contains(begin, "\"schema\"") && head_contains(begin, "\"nodes\"");
+}
+
+}  // namespace
+
+const Importer kPytorchEt{"pytorch-et", "execution trace of PyTorch: operators with shapes, no times", "steps.md",
+                          is_pytorch_et, read_pytorch_et};
 
 }  // namespace tracecast

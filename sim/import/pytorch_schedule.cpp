@@ -35,7 +35,7 @@ constexpr std::array kTokens{
 constexpr std::string_view kFullBackwardLegacy = "BW";
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr const char* kAllowed =
-    "is no action (allowed: stage, then F B I W SEND_F RECV_F SEND_B RECV_B and micro-batch, or UNSHARD RESHARD "
+    "unknown action (allowed: stage, then F B I W SEND_F RECV_F SEND_B RECV_B and micro-batch, or UNSHARD RESHARD "
     "REDUCE_GRAD; (0F1;3B0)OVERLAP_F_B)";
 
 /// Takes decimal digits off the front; at most seven, which no real schedule exceeds.

@@ -50,10 +50,10 @@ class Checker {
   }
 
  private:
-  tl::unexpected<Error> complain(std::size_t rank, std::size_t index, std::string message) const {
+  tl::unexpected<Error> fail_at(std::size_t rank, std::size_t index, std::string message) const {
     return fail(cell_diagnostic(f_.file, rank, index, to_string(f_.rows[rank][index]), std::move(message)));
   }
-  tl::unexpected<Error> complain(std::string message) const {
+  tl::unexpected<Error> fail_at(std::string message) const {
     return fail({.file = f_.file, .line = 0, .key = {}, .value = {}, .message = std::move(message)});
   }
 
@@ -73,7 +73,7 @@ class Checker {
       for (int stage : stages_of(step)) {
         const auto [at, fresh] = holder_.try_emplace(stage, rank);
         if (at->second != rank) {
-          return complain(rank, i, fmt::format("stage {} is on rank {} already", stage, at->second));
+          return fail_at(rank, i, fmt::format("stage {} is on rank {} already", stage, at->second));
         }
       }
       if (is_compute(step.kind)) microbatches_ = std::max({microbatches_, step.microbatch + 1, step.microbatch2 + 1});
@@ -85,12 +85,12 @@ class Checker {
     int expected = 0;
     std::vector<int> held(f_.rows.size(), 0);
     for (const auto& [stage, rank] : holder_) {
-      if (stage != expected++) return complain(fmt::format("stage {} is on no rank", expected - 1));
+      if (stage != expected++) return fail_at(fmt::format("stage {} is on no rank", expected - 1));
       ++held[rank];
     }
     for (std::size_t rank = 0; rank < held.size(); ++rank) {
       if (held[rank] == held[0] && held[rank] > 0) continue;
-      return complain(fmt::format("rank {} holds {} stages and rank 0 holds {}", rank, held[rank], held[0]));
+      return fail_at(fmt::format("rank {} holds {} stages and rank 0 holds {}", rank, held[rank], held[0]));
     }
     return {};
   }
@@ -107,7 +107,7 @@ class Checker {
       if (step.microbatch < 0) return {};
       for (const auto& [kind, stage, m] : parts_of(step)) {
         if (const auto before = find(kind, stage, m)) {
-          return complain(rank, i, fmt::format("is in column {} already", before->index + 1));
+          return fail_at(rank, i, fmt::format("is in column {} already", before->index + 1));
         }
         if (Result<void> ok = after_its_inputs(rank, i, kind, stage, m); !ok) return ok;
         parts_[{kind, stage, m}] = {rank, i};
@@ -120,20 +120,20 @@ class Checker {
     const auto missing = [&](PipelineOpKind needed) { return !find(needed, stage, m); };
     const bool backward = kind == PipelineOpKind::backward || kind == PipelineOpKind::backward_input;
     if (backward && missing(PipelineOpKind::forward)) {
-      return complain(rank, i,
-                      fmt::format("its forward {} does not come before it", token(PipelineOpKind::forward, stage, m)));
+      return fail_at(rank, i,
+                     fmt::format("its forward {} does not come before it", token(PipelineOpKind::forward, stage, m)));
     }
     if (kind == PipelineOpKind::backward && !missing(PipelineOpKind::backward_input)) {
-      return complain(rank, i, "repeats an input gradient; a micro-batch has B, or I and W");
+      return fail_at(rank, i, "repeats an input gradient; a micro-batch has B, or I and W");
     }
     if ((kind == PipelineOpKind::backward_input || kind == PipelineOpKind::backward_weight) &&
         !missing(PipelineOpKind::backward)) {
-      return complain(rank, i, "repeats a full backward; a micro-batch has B, or I and W");
+      return fail_at(rank, i, "repeats a full backward; a micro-batch has B, or I and W");
     }
     if (kind == PipelineOpKind::backward_weight && missing(PipelineOpKind::backward_input)) {
-      return complain(rank, i,
-                      fmt::format("its input gradient {} does not come before it",
-                                  token(PipelineOpKind::backward_input, stage, m)));
+      return fail_at(rank, i,
+                     fmt::format("its input gradient {} does not come before it",
+                                 token(PipelineOpKind::backward_input, stage, m)));
     }
     return {};
   }
@@ -177,9 +177,9 @@ class Checker {
       if (!is_send(step.kind) && !is_receive(step.kind)) return {};
       const bool down = step.kind == PipelineOpKind::send_forward || step.kind == PipelineOpKind::receive_backward;
       const auto other = holder_.find(step.stage + (down ? 1 : -1));
-      if (!holds(rank, step.stage)) return complain(rank, i, fmt::format("stage {} is on another rank", step.stage));
+      if (!holds(rank, step.stage)) return fail_at(rank, i, fmt::format("stage {} is on another rank", step.stage));
       if (other == holder_.end() || other->second == rank || step.microbatch >= microbatches_) {
-        return complain(rank, i, "no other rank is at the other end");
+        return fail_at(rank, i, "no other rank is at the other end");
       }
       return {};
     });
@@ -222,9 +222,9 @@ class Checker {
     }
     const Cell send = *find(from.kind, from.stage, m);
     const Cell receive = *find(to.kind, to.stage, m);
-    if (send.index < column_of(from, m)) return complain(send.rank, send.index, "comes before what it sends");
+    if (send.index < column_of(from, m)) return fail_at(send.rank, send.index, "comes before what it sends");
     if (receive.index > column_of(to, m))
-      return complain(receive.rank, receive.index, "comes after the step that needs it");
+      return fail_at(receive.rank, receive.index, "comes after the step that needs it");
     return {};
   }
 

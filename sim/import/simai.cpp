@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
-#include "sim/import/imported_graph.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -43,14 +43,14 @@ class Workload {
  public:
   explicit Workload(std::string file) : file_(std::move(file)) {}
 
-  Result<ForeignStep> read(std::string_view content) {
+  Result<ImportedGraph> read(std::string_view content) {
     std::int64_t declared = -1;
     for (const std::string_view line : split_lines(content)) {
       const std::vector<std::string_view> words = split_words(line);
       if (++line_ == 1 || words.empty()) continue;
       if (declared < 0) {
         declared = parse_number<std::int64_t>(words[0]).value_or(-1);
-        if (declared < 0) return wrong(words[0], "is no number of layers");
+        if (declared < 0) return fail_at(words[0], "must be a number of layers");
       } else if (layers_.size() < kMostLayers) {
         if (const auto ok = layer(words); !ok) return tl::unexpected(ok.error());
       }
@@ -61,32 +61,32 @@ class Workload {
   }
 
  private:
-  tl::unexpected<Error> wrong(std::string_view value, const std::string& message) const {
+  tl::unexpected<Error> fail_at(std::string_view value, const std::string& message) const {
     return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
   }
 
   /// name dependency, then thrice (time collective bytes), then the time of the update
   Result<void> layer(const std::vector<std::string_view>& words) {
     if (words.size() != 12)
-      return wrong(words[0], fmt::format("begins a layer of {} fields (allowed: 12)", words.size()));
+      return fail_at(words[0], fmt::format("begins a layer of {} fields (allowed: 12)", words.size()));
     Layer layer;
     layer.name = shortened(words[0]);
     LayerPart* const parts[] = {&layer.forward, &layer.input_gradient, &layer.weight_gradient};
     for (std::size_t p = 0; p < 3; ++p) {
       const auto time = parse_number<std::int64_t>(words[2 + 3 * p]);
       const auto bytes = parse_number<std::int64_t>(words[4 + 3 * p]);
-      if (!time || *time < 0 || *time > kMostNanoseconds) return wrong(words[2 + 3 * p], "is no time in ns");
-      if (!bytes || *bytes < 0 || *bytes > kMostBytes) return wrong(words[4 + 3 * p], "is no size in bytes");
+      if (!time || *time < 0 || *time > kMostNanoseconds) return fail_at(words[2 + 3 * p], "must be a time in ns");
+      if (!bytes || *bytes < 0 || *bytes > kMostBytes) return fail_at(words[4 + 3 * p], "must be a size in bytes");
       parts[p]->nanoseconds = *time;
       parts[p]->bytes = *bytes;
       if (!collective(words[3 + 3 * p], *parts[p]))
-        return wrong(
+        return fail_at(
             words[3 + 3 * p],
-            "is no collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
+            "unknown collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
             "_EP, _DP_EP)");
     }
     const auto update = parse_number<std::int64_t>(words[11]);
-    if (!update || *update < 0 || *update > kMostNanoseconds) return wrong(words[11], "is no time in ns");
+    if (!update || *update < 0 || *update > kMostNanoseconds) return fail_at(words[11], "must be a time in ns");
     layer.update_ns = *update;
     layers_.push_back(std::move(layer));
     return {};
@@ -105,8 +105,8 @@ class Workload {
 
   /// Forward through the layers, backward through them in reverse, updates at the end. The next computation waits for the
   /// collective of a forward or of an input gradient; those of weight gradients run beside it, and the update waits.
-  Result<ForeignStep> step() {
-    ForeignStep result;
+  Result<ImportedGraph> step() {
+    ImportedGraph result;
     result.format = "SimAI workload";
     std::int32_t last = -1;
     std::vector<std::int32_t> reduced(layers_.size(), -1);
@@ -123,8 +123,8 @@ class Workload {
       if (updated != last && reduced[i] >= 0) result.nodes.back().after.push_back(reduced[i]);
       last = updated;
     }
-    const auto collectives = std::count_if(result.nodes.begin(), result.nodes.end(), [](const ForeignNode& n) {
-      return n.kind == ForeignNode::Kind::collective;
+    const auto collectives = std::count_if(result.nodes.begin(), result.nodes.end(), [](const ImportedNode& n) {
+      return n.kind == ImportedNode::Kind::collective;
     });
     result.found = {{"layers", static_cast<std::int64_t>(layers_.size())}, {"collectives", collectives}};
     result.notes.push_back("times are taken as ns; collectives have no times in it, only sizes");
@@ -132,30 +132,30 @@ class Workload {
     return result;
   }
 
-  static std::int32_t add(ForeignStep& step, ForeignNode node, std::int32_t after) {
+  static std::int32_t add(ImportedGraph& step, ImportedNode node, std::int32_t after) {
     node.id = static_cast<std::int64_t>(step.nodes.size());
     if (after >= 0) node.after.push_back(after);
     step.nodes.push_back(std::move(node));
     return static_cast<std::int32_t>(step.nodes.size()) - 1;
   }
-  static std::int32_t compute(ForeignStep& step, std::string name, std::int64_t nanoseconds, std::int32_t after) {
+  static std::int32_t compute(ImportedGraph& step, std::string name, std::int64_t nanoseconds, std::int32_t after) {
     if (nanoseconds == 0) return after;
-    ForeignNode node;
+    ImportedNode node;
     node.name = std::move(name);
     node.duration = Duration{nanoseconds * 1000};
     return add(step, std::move(node), after);
   }
-  static std::int32_t communicate(ForeignStep& step, std::string name, const LayerPart& part, std::int32_t after) {
+  static std::int32_t communicate(ImportedGraph& step, std::string name, const LayerPart& part, std::int32_t after) {
     if (!part.collective) return after;
-    ForeignNode node;
+    ImportedNode node;
     node.name = std::move(name);
-    node.kind = ForeignNode::Kind::collective;
+    node.kind = ImportedNode::Kind::collective;
     node.collective = *part.collective;
     node.group = part.group;
     node.size = Bytes{part.bytes};
     return add(step, std::move(node), after);
   }
-  static std::int32_t run(ForeignStep& step, const std::string& name, const LayerPart& part, std::int32_t after) {
+  static std::int32_t run(ImportedGraph& step, const std::string& name, const LayerPart& part, std::int32_t after) {
     return communicate(step, name, part, compute(step, name, part.nanoseconds, after));
   }
 
@@ -165,10 +165,10 @@ class Workload {
 };
 
 /// AICB's log of what a run sent: one call a row, in order.
-Result<ForeignStep> read_log(std::string_view content, const std::string& file) {
+Result<ImportedGraph> read_log(std::string_view content, const std::string& file) {
   const Result<CsvTable> table = CsvTable::parse(content, file);
   if (!table) return tl::unexpected(table.error());
-  ForeignStep step;
+  ImportedGraph step;
   step.format = "AICB communication log";
   std::int64_t others = 0;
   for (std::size_t row = 0; row < table->rows(); ++row) {
@@ -182,10 +182,10 @@ Result<ForeignStep> read_log(std::string_view content, const std::string& file) 
       ++others;
       continue;
     }
-    ForeignNode node;
+    ImportedNode node;
     node.id = static_cast<std::int64_t>(step.nodes.size());
     node.name = shortened(table->text(row, "stage"));
-    node.kind = ForeignNode::Kind::collective;
+    node.kind = ImportedNode::Kind::collective;
     node.collective = known->second;
     node.group = shortened(table->text(row, "comm_group"));
     node.size = Bytes{*size};
@@ -198,9 +198,7 @@ Result<ForeignStep> read_log(std::string_view content, const std::string& file) 
   return step;
 }
 
-}  // namespace
-
-Result<ForeignStep> read_simai_workload(std::string_view content, const std::string& file) {
+Result<ImportedGraph> read_simai_workload(std::string_view content, const std::string& file) {
   if (content.find("comm_type,") < 64) {  // a line that says of which ranks may come before the header
     return read_log(content.substr(content.find("comm_type,")), file);
   }
@@ -214,7 +212,17 @@ Result<ForeignStep> read_simai_workload(std::string_view content, const std::str
     return fail(
         {file, 0, "", "",
          "is SimAI's table of efficiencies of links, which names no collective: measure with nccl-tests instead"});
-  return fail({file, 1, "", "", "is no workload of SimAI: the first line begins with HYBRID_TRANSFORMER or comm_type"});
+  return fail(
+      {file, 1, "", "", "is not a workload of SimAI: the first line must begin with HYBRID_TRANSFORMER or comm_type"});
 }
+
+bool is_simai(std::string_view content, std::string_view) {
+  return content.starts_with("HYBRID_") || content.find("comm_type,comm_group") < 64;
+}
+
+}  // namespace
+
+const Importer kSimai{"simai", "workload of SimAI or AICB (text), or AICB's communication log (CSV)", "steps.md",
+                      is_simai, read_simai_workload};
 
 }  // namespace tracecast

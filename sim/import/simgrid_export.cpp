@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/markup.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/imported_topology.hpp"
 
 namespace tracecast {
 namespace {

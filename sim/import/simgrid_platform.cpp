@@ -6,8 +6,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/import/simgrid_export.hpp"
-#include "sim/import/topology_import.hpp"
 #include "sim/import/xml_lines.hpp"
 #include "sim/io/files.hpp"
 
@@ -63,25 +64,25 @@ class Reader {
   Result<ImportedTopology> read() {
     const std::string_view version = xml_.root().attribute("version").value();
     if (!version.starts_with("4"))
-      return xml_.wrong(xml_.root(), "platform.version", std::string(version), "is not read (allowed: 4, 4.1)");
+      return xml_.fail_at(xml_.root(), "platform.version", std::string(version), "is not read (allowed: 4, 4.1)");
     if (const auto ok = count(xml_.root(), 0); !ok) return tl::unexpected(ok.error());
     imported_.format = "SimGrid platform";
     imported_.found = {
         {"hosts", hosts_}, {"routers", routers_}, {"links", links_}, {"routes", routes_}, {"clusters", clusters_}};
     if (!written_.empty()) return own_export();
     if (clusters_ == 0)
-      return xml_.wrong(
+      return xml_.fail_at(
           first_, "", "",
           fmt::format("is a network of {} hosts and {} links with routes of its own; a topology needs a <cluster>",
                       hosts_, links_));
     if (clusters_ > 1 || hosts_ > 0)
-      return xml_.wrong(cluster_, "", "", "is not the only thing in the platform; a topology is one <cluster>");
+      return xml_.fail_at(cluster_, "", "", "is not the only thing in the platform; a topology is one <cluster>");
     return read_cluster();
   }
 
  private:
   Result<void> count(const pugi::xml_node& parent, int depth) {
-    if (depth > kDeepest) return xml_.wrong(parent, "", "", "zones are nested too deeply");
+    if (depth > kDeepest) return xml_.fail_at(parent, "", "", "zones are nested too deeply");
     for (const pugi::xml_node child : parent.children()) {
       const std::string_view name = child.name();
       if (name == "host" || name == "zone") first_ = first_ ? first_ : child;
@@ -109,8 +110,8 @@ class Reader {
     const std::string text = node.attribute(attribute).value();
     const Result<Bandwidth> rate = bandwidth_of(text);
     const std::string key = fmt::format("{}.{}", node.name(), attribute);
-    if (!rate) return xml_.wrong(node, key, text, rate.error().diagnostics.front().message);
-    if (rate->bytes_per_second == 0) return xml_.wrong(node, key, text, "must be more than 0");
+    if (!rate) return xml_.fail_at(node, key, text, rate.error().diagnostics.front().message);
+    if (rate->bytes_per_second == 0) return xml_.fail_at(node, key, text, "must be more than 0");
     return rate;
   }
 
@@ -119,8 +120,8 @@ class Reader {
     if (text.empty()) return Duration{};
     const Result<Duration> time = latency_of(text);
     const std::string key = fmt::format("{}.{}", node.name(), attribute);
-    if (!time) return xml_.wrong(node, key, text, time.error().diagnostics.front().message);
-    if (*time > kSlowest) return xml_.wrong(node, key, text, "must be at most a second");
+    if (!time) return xml_.fail_at(node, key, text, time.error().diagnostics.front().message);
+    if (*time > kSlowest) return xml_.fail_at(node, key, text, "must be at most a second");
     return time;
   }
 
@@ -143,10 +144,10 @@ class Reader {
       bool good = !ends.front().empty() && *rest == '\0' && ends.size() <= 2;
       const long long high = std::strtoll(ends.back().c_str(), &rest, 10);
       good = good && !ends.back().empty() && *rest == '\0' && low >= 0 && high >= low && high < kMaxHosts;
-      if (!good) return xml_.wrong(cluster_, "cluster.radical", text, "must be ranges of numbers such as 0-99");
+      if (!good) return xml_.fail_at(cluster_, "cluster.radical", text, "must be ranges of numbers such as 0-99");
       sum += high - low + 1;
       if (sum > kMaxHosts)
-        return xml_.wrong(cluster_, "cluster.radical", text, fmt::format("has more than {} hosts", kMaxHosts));
+        return xml_.fail_at(cluster_, "cluster.radical", text, fmt::format("has more than {} hosts", kMaxHosts));
     }
     return sum;
   }
@@ -181,8 +182,8 @@ class Reader {
     else if (topology == "DRAGONFLY")
       ok = dragonfly(parameters, *latency);
     else
-      return xml_.wrong(cluster_, "cluster.topology", topology,
-                        "is no topology (allowed: FLAT FAT_TREE TORUS DRAGONFLY)");
+      return xml_.fail_at(cluster_, "cluster.topology", topology,
+                          "unknown topology (allowed: FLAT FAT_TREE TORUS DRAGONFLY)");
     if (!ok) return tl::unexpected(ok.error());
     return std::move(imported_);
   }
@@ -200,13 +201,13 @@ class Reader {
   }
 
   tl::unexpected<Error> bad_parameters(const std::string& text, const char* shape) const {
-    return xml_.wrong(cluster_, "cluster.topo_parameters", text, fmt::format("must be {}", shape));
+    return xml_.fail_at(cluster_, "cluster.topo_parameters", text, fmt::format("must be {}", shape));
   }
 
   Result<void> same_number(std::int64_t hosts, const std::string& text) const {
     if (hosts == imported_.cluster.max_nodes) return {};
-    return xml_.wrong(cluster_, "cluster.topo_parameters", text,
-                      fmt::format("makes {} hosts, but radical has {}", hosts, imported_.cluster.max_nodes));
+    return xml_.fail_at(cluster_, "cluster.topo_parameters", text,
+                        fmt::format("makes {} hosts, but radical has {}", hosts, imported_.cluster.max_nodes));
   }
 
   static std::int64_t product(const std::vector<int>& numbers, std::size_t count) {
@@ -298,12 +299,17 @@ class Reader {
   ImportedTopology imported_;
 };
 
-}  // namespace
-
 Result<ImportedTopology> read_simgrid_platform(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "platform");
   if (!xml) return tl::unexpected(xml.error());
   return Reader(*xml, file).read();
 }
+
+bool is_simgrid(std::string_view content, std::string_view) { return has_root(content, "platform"); }
+
+}  // namespace
+
+const Importer kSimgrid{"simgrid", "SimGrid platform (XML) with a <cluster>, or one that `topology --export` wrote",
+                        "topology_import.md", is_simgrid, read_simgrid_platform};
 
 }  // namespace tracecast

@@ -9,7 +9,8 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -52,7 +53,7 @@ class AstraSim {
     const std::string key = shortened(names[0]);
     if (key != "topology" && key != "npus_count" && key != "bandwidth" && key != "latency")
       return fail({file_, line_, key, "",
-                   "is no key of ASTRA-sim's analytical network (allowed: topology npus_count bandwidth latency)"});
+                   "unknown key of ASTRA-sim's analytical network (allowed: topology npus_count bandwidth latency)"});
     const auto entries = split_words(line.substr(colon + 1), " \t\r[],");
     std::vector<double>& list = lists_[key];
     list.clear();
@@ -63,7 +64,7 @@ class AstraSim {
       const double most = key == "npus_count" ? kMostGpus : 1e9;
       if (key == "topology" && kind == std::end(kKinds))
         return fail(
-            {file_, line_, key, shortened(entry), "is no kind of dimension (allowed: Ring FullyConnected Switch)"});
+            {file_, line_, key, shortened(entry), "unknown kind of dimension (allowed: Ring FullyConnected Switch)"});
       if (key != "topology" && (!number || *number < (key == "latency" ? 0 : 1e-3) || *number > most))
         return fail({file_, line_, key, shortened(entry), "is not a positive number"});
       list.push_back(key == "topology" ? static_cast<double>(kind - std::begin(kKinds)) : *number);
@@ -77,7 +78,7 @@ class AstraSim {
     double total = 1;
     for (const double count : counts) {
       if (count != std::floor(count) || count < 1)
-        return fail({file_, lines_["npus_count"], "npus_count", fmt::format("{}", count), "is no count"});
+        return fail({file_, lines_["npus_count"], "npus_count", fmt::format("{}", count), "must be a count"});
       total *= count;
     }
     if (total > kMostGpus)
@@ -158,11 +159,12 @@ class SimAi {
     for (const std::string_view line : split_lines(text_)) lines.push_back(split_words(line));
     if (lines.size() < 3 || lines[0].size() != 6)
       return fail(
-          {file_, 1, "", "", "is no topology of SimAI: nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
+          {file_, 1, "", "",
+           "is not a topology of SimAI: expected nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
     for (std::size_t i = 0; i < 5; ++i) {
       const auto number = parse_number<double>(lines[0][i]);
       if (!number || *number < 0 || *number > kMostGpus || *number != std::floor(*number))
-        return wrong(1, lines[0][i], "is no count");
+        return fail_at(1, lines[0][i], "must be a count");
       head_[i] = static_cast<int>(*number);
     }
     if (gpus() < 1 || head_[1] < 1 || gpus() % head_[1] != 0)
@@ -180,21 +182,21 @@ class SimAi {
  private:
   int gpus() const { return head_[0] - head_[2] - head_[3]; }
 
-  tl::unexpected<Error> wrong(int line, std::string_view word, const std::string& message) const {
+  tl::unexpected<Error> fail_at(int line, std::string_view word, const std::string& message) const {
     return fail({file_, line, "", "", fmt::format("'{}' {}", shortened(word), message)});
   }
 
   Result<void> link(const std::vector<std::string_view>& words, int line) {
     if (words.size() < 5)
-      return fail({file_, line, "", "", "is no link: source, destination, rate, latency, error rate"});
+      return fail({file_, line, "", "", "is not a link: expected source, destination, rate, latency, error rate"});
     const auto from = parse_number<double>(words[0]);
     const auto to = parse_number<double>(words[1]);
     const auto rate = rate_of(words[2]);
     const Result<Duration> latency = parse_duration(words[3]);
     if (!from || !to || *from < 0 || *to < 0 || *from >= head_[0] || *to >= head_[0])
-      return wrong(line, words[0], fmt::format("or what it leads to is no id of a node below {}", head_[0]));
-    if (!rate) return wrong(line, words[2], "is no rate (2880Gbps)");
-    if (!latency || *latency > kLongestLatency) return wrong(line, words[3], "is no time (0.0005ms)");
+      return fail_at(line, words[0], fmt::format("or its destination is not the id of a node below {}", head_[0]));
+    if (!rate) return fail_at(line, words[2], "must be a rate such as 2880Gbps");
+    if (!latency || *latency > kLongestLatency) return fail_at(line, words[3], "must be a time such as 0.0005ms");
     ++links_;
     if (*from >= gpus()) return {};
     if (*to < gpus() + head_[2]) {
@@ -248,8 +250,6 @@ class SimAi {
   NodeSpec node_;
 };
 
-}  // namespace
-
 Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
@@ -271,5 +271,25 @@ Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std
 Result<ImportedTopology> read_simai_topology(std::string_view text, const std::string& file) {
   return SimAi(text, file).read();
 }
+
+bool is_astra_sim(std::string_view content, std::string_view) {
+  return head_contains(content, "npus_count") || has_key(content, "scheduling-policy") ||
+         has_key(content, "logical-dims") || has_key(content, "memory-type");
+}
+
+/// Five counts and the name of a GPU.
+bool is_simai_topology(std::string_view content, std::string_view) {
+  const std::string_view line = content.substr(0, std::min<std::size_t>(content.find('\n'), 80));
+  const std::size_t name = line.find_first_not_of("0123456789 \t");
+  return name != std::string_view::npos &&
+         std::count(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name), ' ') == 5;
+}
+
+}  // namespace
+
+const Importer kAstraSim{"astra-sim", "network file of ASTRA-sim's analytical backend (YAML)", "topology_import.md",
+                         is_astra_sim, read_astra_sim_network};
+const Importer kSimaiTopology{"simai-topology", "topology of SimAI for ns-3", "topology_import.md", is_simai_topology,
+                              read_simai_topology};
 
 }  // namespace tracecast

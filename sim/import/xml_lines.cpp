@@ -30,7 +30,7 @@ Result<XmlFile> XmlFile::parse(std::string_view text, std::string file, std::str
   const pugi::xml_parse_result read = xml.document_.load_buffer(text.data(), text.size());
   if (!read)
     return fail({xml.file_, line_at(text, read.offset), "", "",
-                 fmt::format("is no well-formed XML: {}", lower_first(read.description()))});
+                 fmt::format("is not well-formed XML: {}", lower_first(read.description()))});
   if (xml.root().name() != root)
     return fail({xml.file_, xml.line_of(xml.root()), "", "",
                  fmt::format("has the root element <{}>, not <{}>", xml.root().name(), root)});
@@ -39,8 +39,8 @@ Result<XmlFile> XmlFile::parse(std::string_view text, std::string file, std::str
 
 int XmlFile::line_of(const pugi::xml_node& node) const { return line_at(text_, node.offset_debug()); }
 
-tl::unexpected<Error> XmlFile::wrong(const pugi::xml_node& node, const std::string& key, const std::string& value,
-                                     const std::string& message) const {
+tl::unexpected<Error> XmlFile::fail_at(const pugi::xml_node& node, const std::string& key, const std::string& value,
+                                       const std::string& message) const {
   return fail({file_, line_of(node), key, shortened(value), message});
 }
 
@@ -51,8 +51,8 @@ Result<std::int64_t> XmlFile::integer(const pugi::xml_node& node, const char* at
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest) return value;
-  return wrong(node, fmt::format("{}.{}", node.name(), attribute), std::string(text),
-               fmt::format("must be a whole number from {} to {}", lowest, highest));
+  return fail_at(node, fmt::format("{}.{}", node.name(), attribute), std::string(text),
+                 fmt::format("must be a whole number from {} to {}", lowest, highest));
 }
 
 }  // namespace tracecast

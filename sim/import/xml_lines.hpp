@@ -18,8 +18,8 @@ class XmlFile {
 
   pugi::xml_node root() const { return document_.document_element(); }
   int line_of(const pugi::xml_node& node) const;
-  tl::unexpected<Error> wrong(const pugi::xml_node& node, const std::string& key, const std::string& value,
-                              const std::string& message) const;
+  tl::unexpected<Error> fail_at(const pugi::xml_node& node, const std::string& key, const std::string& value,
+                                const std::string& message) const;
   /// A whole number of an attribute, `missing` where there is none or it is empty.
   /// Errors: no number, or one outside of lowest … highest.
   Result<std::int64_t> integer(const pugi::xml_node& node, const char* attribute, std::int64_t missing,

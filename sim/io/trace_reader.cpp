@@ -184,6 +184,8 @@ class TraceReader {
 
 }  // namespace
 
+bool is_trace(std::string_view content) { return content.starts_with("{\"format\":\"tracecast trace"); }
+
 Result<Trace> read_trace(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail({path.string(), 0, "", "", "cannot be read"});

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/engine/engine.hpp"
-#include "sim/import/recordings.hpp"
+#include "sim/import/importers.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/support/paths.hpp"
 #include "tracer/replay.hpp"
@@ -69,7 +69,7 @@ std::vector<Format> formats() {
         {"triton_example.json.gz", "kernels 1 copies and memsets 0 calls 2"}}},
       {"nsight",
        "nsight",
-       {{"cuda_gpu_kern_sum_sample.csv", "no SQLite export of nsys with CUDA activity", kRefused},
+       {{"cuda_gpu_kern_sum_sample.csv", "expected an SQLite export of nsys with CUDA activity", kRefused},
         {"h100_2gpu_1s.sqlite.gz", "kernels 3442 copies and memsets 926 calls 5796"},
         {"mfu_2gpu_before.sqlite.gz", "kernels 4010 copies and memsets 1289 calls 7466"},
         {"mock.sqlite.gz", "kernels 2 copies and memsets 1 calls 9"}}},
@@ -95,7 +95,7 @@ std::vector<Format> formats() {
         {"tuning_table_excerpt.txt", "log of NCCL"}}},
       {"nccl-topology",
        "nccl-topo-xml",
-       {{"g5.48xl-topo.xml", "which of them are GPUs is not said", kRefused},
+       {{"g5.48xl-topo.xml", "which of them are GPUs is not given", kRefused},
         {"ncv4-topo.xml", "CPUs 4 PCI devices 4"},
         {"ndv4-topo.xml", "CPUs 4 PCI devices 20"},
         {"p4d-24xl-topo.xml", "CPUs 2 PCI devices 16"},
@@ -130,7 +130,7 @@ std::vector<Format> formats() {
         {"custom_ring_allreduce_8npus_1MB/custom_allreduce.2.et", "nodes 35 "},
         {"custom_ring_allreduce_8npus_1MB/custom_allreduce.3.et", "nodes 35 "},
         {"custom_ring_allreduce_8npus_1MB/custom_allreduce.4.et", "nodes 35 "},
-        {"custom_ring_allreduce_8npus_1MB/custom_allreduce.xml", "is XML, as algorithms of custom collectives are",
+        {"custom_ring_allreduce_8npus_1MB/custom_allreduce.xml", "is XML, as custom collective algorithms are",
          kRefused},
         {"reduce_scatter_4npus_1MB/reduce_scatter.0.et", "nodes 1 "},
         {"reduce_scatter_4npus_1MB/reduce_scatter.1.et", "nodes 1 "},
@@ -193,7 +193,7 @@ std::vector<Format> formats() {
        on_a_node},
       {"deepspeed",
        "deepspeed-config",
-       {{"ds_config_func_bs4_zero1.json", "is no multiple of gradient_accumulation_steps = 1 x 8", kRefused},
+       {{"ds_config_func_bs4_zero1.json", "is not a multiple of gradient_accumulation_steps = 1 x 8", kRefused},
         {"ds_config_func_bs8_zero2_offload.json", "activation_checkpointing.partition_activations"},
         {"ds_config_zero3.json", "on 8 GPUs of dgx-h100"},
         {"zero_stage3_offload_config.json", "not mapped:"}},
@@ -277,7 +277,7 @@ TEST_CASE("samples: recorded steps of PyTorch's profiler come back as long as th
                         {"triton_example.json.gz", 1, 13'336'315.805}};
   for (const Step& step : steps) {
     const std::string file = (samples() / "kineto" / step.file).string();
-    const Result<Trace> trace = read_recording(file);
+    const Result<Trace> trace = read_any_recording(file);
     REQUIRE(trace);
     const Result<Replay> replay = replay_graph(*trace, step.number, file);
     REQUIRE(replay);

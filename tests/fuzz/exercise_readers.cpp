@@ -3,16 +3,11 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "sim/engine/engine.hpp"
-#include "sim/import/calculon.hpp"
-#include "sim/import/collective_measurements.hpp"
-#include "sim/import/imported_graph.hpp"
-#include "sim/import/launchers/launcher.hpp"
-#include "sim/import/nccl_log.hpp"
-#include "sim/import/recordings.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/overrides.hpp"
@@ -107,15 +102,6 @@ void exercise_overrides(std::string_view input) {
   if (!errors.empty()) check(Error{errors});
 }
 
-/// What an importer accepts is a topology that our own reader accepts.
-void exercise_topology_format(const TopologyFormat& format, std::string_view input) {
-  const Result<ImportedTopology> imported = import_topology(input, "input", format.name);
-  if (!holds(imported)) return;
-  const Result<Cluster> again = read_topology_text(to_topology_json(*imported, "input"), "input.json");
-  TRACECAST_ASSERT(again.has_value(), "a topology that was imported can be written and read");
-  TRACECAST_ASSERT(again->node.gpus == imported->cluster.node.gpus, "and is the same");
-}
-
 /// A recording that is accepted can be replayed, whatever its times are, or is refused in a sentence.
 void exercise_replay(const Trace& trace) {
   const Result<Replay> replay = replay_graph(trace, std::nullopt, "input");
@@ -130,43 +116,55 @@ void exercise_trace(const Workplace& place) {
   if (const Result<Trace> trace = read_trace(place.input); holds(trace)) exercise_replay(*trace);
 }
 
-void exercise_recording_format(const RecordingFormat& format, std::string_view input, const Workplace& place) {
-  const Result<ImportedTrace> imported = format.read(input, "input");
-  if (!holds(imported)) return;
-  exercise_replay(imported->trace);
-  TRACECAST_ASSERT(write_trace(place.written.string(), imported->trace), "a trace can be written");
-  const Result<Trace> again = read_trace(place.written);
-  TRACECAST_ASSERT(again.has_value(), "a trace that was written can be read");
-  TRACECAST_ASSERT(again->kernels.size() == imported->trace.kernels.size(), "and is the same");
-}
+/// What is asked of the values that importers accept.
+struct ImportExercise {
+  const Importer& importer;
+  std::string_view input;
+  const Workplace& place;
 
-/// What a launcher's importer accepts is a scenario that our own reader accepts and that can be written for each launcher.
-void exercise_launcher(const LauncherFormat& format, std::string_view input, const Workplace& place) {
-  const RunGivens givens{"gpt2-small", "laptop", 1, {"training.seq_length=64"}};
-  for (const char* file : {"input.yaml", "input.sh"}) {
-    if (format.name != "megatron" && file == std::string_view("input.sh")) continue;
-    const Result<ImportedRun> run = import_run(format.name, std::string(input), file, givens, place.data);
-    if (!holds(run)) continue;
-    save(place.written, to_json(run->scenario));
-    TRACECAST_ASSERT(read_scenario(place.written, place.data).has_value(), "an imported run can be written and read");
-    for (const LauncherFormat& other : launcher_formats())
-      if (other.emit != nullptr) TRACECAST_ASSERT(!emit_run(other.name, run->scenario).text.empty(), "and emitted");
+  template <class T>
+  void operator()(Reader<T> read) const {
+    if (const Result<T> value = read(input, "input"); holds(value)) check_value(*value);
   }
-}
 
-/// Steps that are accepted run.
-void exercise_step_format(const StepFormat& format, std::string_view input) {
-  const Result<ForeignStep> step = format.read(input, "input");
-  if (!holds(step)) return;
-  TRACECAST_ASSERT(simulate(step_graph_of(*step)).has_value(), "nodes in order do not wait in a circle");
-}
+  /// What a launcher's importer accepts is a scenario that our own reader accepts and that can be written for each launcher.
+  void operator()(const Launcher&) const {
+    const RunGivens givens{"gpt2-small", "laptop", 1, {"training.seq_length=64"}};
+    for (const char* file : {"input.yaml", "input.sh"}) {
+      if (importer.name != "megatron" && file == std::string_view("input.sh")) continue;
+      const Result<ImportedRun> run = import_run(importer.name, std::string(input), file, givens, place.data);
+      if (!holds(run)) continue;
+      save(place.written, to_json(run->scenario));
+      TRACECAST_ASSERT(read_scenario(place.written, place.data).has_value(), "an imported run can be written and read");
+      for (const Importer* other : importers())
+        if (const auto* launcher = std::get_if<Launcher>(&other->read);
+            launcher != nullptr && launcher->emit != nullptr)
+          TRACECAST_ASSERT(!emit_run(other->name, run->scenario).text.empty(), "and emitted");
+    }
+  }
 
-/// Measurements that are accepted have times.
-void exercise_measurements(const Result<CollectiveMeasurements>& measured) {
-  if (!holds(measured)) return;
-  TRACECAST_ASSERT(!measured->calls.empty(), "what is accepted has measured something");
-  TRACECAST_ASSERT(!to_csv(*measured).empty(), "and is a table");
-}
+  void check_value(const ImportedTopology& imported) const {
+    const Result<Cluster> again = read_topology_text(to_topology_json(imported, "input"), "input.json");
+    TRACECAST_ASSERT(again.has_value(), "a topology that was imported can be written and read");
+    TRACECAST_ASSERT(again->node.gpus == imported.cluster.node.gpus, "and is the same");
+  }
+  void check_value(const ImportedTrace& imported) const {
+    exercise_replay(imported.trace);
+    TRACECAST_ASSERT(write_trace(place.written.string(), imported.trace), "a trace can be written");
+    const Result<Trace> again = read_trace(place.written);
+    TRACECAST_ASSERT(again.has_value(), "a trace that was written can be read");
+    TRACECAST_ASSERT(again->kernels.size() == imported.trace.kernels.size(), "and is the same");
+  }
+  void check_value(const ImportedGraph& step) const {
+    TRACECAST_ASSERT(simulate(step_graph_of(step)).has_value(), "nodes in order do not wait in a cycle");
+  }
+  void check_value(const CollectiveMeasurements& measured) const {
+    TRACECAST_ASSERT(!measured.calls.empty(), "what is accepted has measured something");
+    TRACECAST_ASSERT(!to_csv(measured).empty(), "and is a table");
+  }
+  void check_value(const CalculonInput&) const {}
+  void check_value(const NcclLog&) const {}
+};
 
 /// A reader by the name of its format, and what is asked of it.
 struct Exercise {
@@ -185,28 +183,12 @@ std::vector<Exercise> make_exercises() {
       {"trace", [](std::string_view, const Workplace& place) { exercise_trace(place); }},
       {"gzip",
        [](std::string_view input, const Workplace&) { holds(unpacked(std::string(input), "input", kMaxUnpacked)); }},
-      {"nccl-log", [](std::string_view input, const Workplace&) { holds(read_nccl_log(input, "input")); }},
-      {"nccl-tests",
-       [](std::string_view input, const Workplace&) { exercise_measurements(read_nccl_tests(input, "input")); }},
-      {"nccl-inspector",
-       [](std::string_view input, const Workplace&) { exercise_measurements(read_nccl_inspector(input, "input")); }},
-      {"calculon", [](std::string_view input, const Workplace&) { holds(read_calculon(input, "input")); }},
-      {"any-topology", [](std::string_view input, const Workplace&) { holds(import_topology(input, "input")); }},
+      {"any-format", [](std::string_view input, const Workplace&) { holds(find_importer(input, "input")); }},
   };
-  for (const TopologyFormat& format : topology_formats())
-    all.push_back({std::string(format.name),
-                   [&format](std::string_view input, const Workplace&) { exercise_topology_format(format, input); }});
-  for (const RecordingFormat& format : recording_formats())
-    all.push_back({std::string(format.name), [&format](std::string_view input, const Workplace& place) {
-                     exercise_recording_format(format, input, place);
+  for (const Importer* importer : importers())
+    all.push_back({std::string(importer->name), [importer](std::string_view input, const Workplace& place) {
+                     std::visit(ImportExercise{*importer, input, place}, importer->read);
                    }});
-  for (const LauncherFormat& format : launcher_formats())
-    all.push_back({std::string(format.name), [&format](std::string_view input, const Workplace& place) {
-                     exercise_launcher(format, input, place);
-                   }});
-  for (const StepFormat& format : step_formats())
-    all.push_back({std::string(format.name),
-                   [&format](std::string_view input, const Workplace&) { exercise_step_format(format, input); }});
   return all;
 }
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "sim/import/imported_graph.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/protobuf_wire.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 
@@ -55,8 +55,8 @@ std::vector<WireNode> nodes_of(const std::string& trace) {
   return nodes;
 }
 
-ForeignStep read_back(const StepGraph& graph, std::size_t rank) {
-  const Result<ForeignStep> step = import_step(to_chakra(graph, rank), "exported.et");
+ImportedGraph read_back(const StepGraph& graph, std::size_t rank) {
+  const Result<ImportedGraph> step = import_as<ImportedGraph>(to_chakra(graph, rank), "exported.et");
   if (!step) FAIL(to_string(step.error()));
   return *step;
 }
@@ -65,12 +65,12 @@ ForeignStep read_back(const StepGraph& graph, std::size_t rank) {
 
 TEST_CASE("chakra export: a rank's step comes back with every duration and takes as long", "[io][chakra]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
-  const ForeignStep step = read_back(run.graph, 0);
+  const ImportedGraph step = read_back(run.graph, 0);
   CHECK(step.format == "Chakra execution trace");
   CHECK(step.notes.empty());
   Duration compute;
-  for (const ForeignNode& node : step.nodes)
-    if (node.kind == ForeignNode::Kind::compute) compute += node.duration;
+  for (const ImportedNode& node : step.nodes)
+    if (node.kind == ImportedNode::Kind::compute) compute += node.duration;
   Duration expected;
   test::for_each_operator(run.graph, run.graph.ranks[0],
                           [&](const CostedOperator& each) { expected += each.cost.duration; });

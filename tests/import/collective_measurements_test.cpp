@@ -104,7 +104,7 @@ TEST_CASE("nccl-inspector: repeats of a size become one, with their spread", "[i
   CHECK(read->calls[0].measured.seconds == Approx(20e-6));
   CHECK(read->calls[0].measured.samples == 3);
   CHECK(read->notes == std::vector<std::string>{"the last line is cut and was left out"});
-  CHECK(sentence(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is no record of NCCL's inspector");
+  CHECK(sentence(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is not a record of NCCL's inspector");
 }
 
 TEST_CASE("nccl-inspector: the samples", "[io][nccl-inspector]") {

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/kernel_names.hpp"
-#include "sim/import/recordings.hpp"
 #include "tests/import/samples.hpp"
 #include "tracer/replay.hpp"
 
@@ -13,13 +13,14 @@ using namespace tracecast;
 namespace {
 
 Trace kineto(const std::string& events, const std::string& head = "") {
-  const Result<ImportedTrace> read = read_kineto("{" + head + "\"traceEvents\":[" + events + "]}", "t.json");
+  const Result<ImportedTrace> read =
+      import_as<ImportedTrace>("{" + head + "\"traceEvents\":[" + events + "]}", "t.json", "kineto");
   if (!read) FAIL(to_string(read.error()));
   return read->trace;
 }
 
 std::string complaint(const std::string& content) {
-  const Result<ImportedTrace> read = read_kineto(content, "t.json");
+  const Result<ImportedTrace> read = import_as<ImportedTrace>(content, "t.json", "kineto");
   return read ? "" : to_string(read.error());
 }
 
@@ -77,16 +78,16 @@ TEST_CASE("kineto: NCCL's arguments become collectives", "[tracer][kineto]") {
 }
 
 TEST_CASE("kineto: each damage has its sentence", "[tracer][kineto][error]") {
-  CHECK(complaint("{}") == "t.json: traceEvents: is missing: this is no trace of PyTorch's profiler");
+  CHECK(complaint("{}") == "t.json: traceEvents: is missing: expected a trace of PyTorch's profiler");
   CHECK(complaint("{\"traceEvents\":[\n{\"ph\":") ==
         "t.json:2: is not JSON from byte 24 on: damaged, or cut while it was written");
   CHECK(complaint("{\"traceEvents\":[]}") ==
         "t.json: traceEvents: has no kernel or copy among 0 events: the GPU was not recorded (profile with "
         "ProfilerActivity.CUDA)");
   CHECK(complaint(R"({"traceEvents":[{"ph":"i"},{"ph":"X","cat":"kernel","name":"k","ts":"soon","dur":1}]})") ==
-        "t.json: traceEvents[1].ts = soon: is no time in microseconds");
+        "t.json: traceEvents[1].ts = soon: must be a time in microseconds");
   CHECK(complaint(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-4}]})") ==
-        "t.json: traceEvents[0].dur = -4: is no duration in microseconds");
+        "t.json: traceEvents[0].dur = -4: must be a duration in microseconds");
 }
 
 TEST_CASE("kineto: every sample is read, or refused because its GPU was not recorded", "[tracer][kineto]") {
@@ -103,7 +104,7 @@ TEST_CASE("kineto: every sample is read, or refused because its GPU was not reco
   for (const Expected& expected : kExpected) {
     INFO(expected.file);
     const Result<ImportedTrace> read =
-        import_recording(sample("kineto/" + std::string(expected.file) + ".json.gz"), "f");
+        import_as<ImportedTrace>(sample("kineto/" + std::string(expected.file) + ".json.gz"), "f");
     REQUIRE(read);
     const Trace& trace = read->trace;
     CHECK(trace.kernels.size() == expected.kernels);
@@ -117,7 +118,8 @@ TEST_CASE("kineto: every sample is read, or refused because its GPU was not reco
     CHECK(trace.header.ranks == expected.ranks);
   }
   for (const char* file : {"cpu_only_rank-34", "cupti_profiler_range", "distributed_info_not_found"}) {
-    const Result<ImportedTrace> read = read_kineto(sample("kineto/" + std::string(file) + ".json.gz"), "f");
+    const Result<ImportedTrace> read =
+        import_as<ImportedTrace>(sample("kineto/" + std::string(file) + ".json.gz"), "f", "kineto");
     REQUIRE_FALSE(read);
     CHECK(to_string(read.error()).find("the GPU was not recorded") != std::string::npos);
   }
@@ -129,7 +131,8 @@ TEST_CASE("kineto: every recorded step replays to the duration that it had", "[t
   for (const char* file :
        {"alexnet_cuda_sync_trace", "dlrm_worker0.pt.trace", "dlrm_worker1.pt.trace", "event_sync_multi_stream_trace",
         "mi250_minitoy_train_ROCm6_2_kineto", "minimal_base", "nccl_data", "sampled_rank-0", "triton_example"}) {
-    const Result<ImportedTrace> read = read_kineto(sample("kineto/" + std::string(file) + ".json.gz"), "f");
+    const Result<ImportedTrace> read =
+        import_as<ImportedTrace>(sample("kineto/" + std::string(file) + ".json.gz"), "f", "kineto");
     REQUIRE(read);
     std::vector<std::optional<std::int64_t>> which{std::nullopt};
     for (const std::int64_t step : recorded_steps(read->trace)) which.emplace_back(step);

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/import/importers.hpp"
 #include "sim/import/launchers/argument_document.hpp"
-#include "sim/import/launchers/launcher.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/toml_document.hpp"
@@ -127,16 +127,17 @@ TEST_CASE("launchers: mistakes are told with the launcher's key and line", "[io]
   CHECK(refusal("accelerate", "a: 1\na: 2", "a.yaml", {}) == "a.yaml:2: a: is given twice");
   CHECK(refusal("torchtitan", "[model\n", "t.toml", {}).starts_with("t.toml:1: is not TOML: "));
   CHECK(refusal("torchtitan", "[model]\nname = \"llama4\"\nflavor = \"17b\"\n", "t.toml", givens("", 8)) ==
-        "t.toml: model: is not in the file: give --model, a shipped model or a file\n"
-        "t.toml:3: model.flavor = \"17b\": of llama4 is no model that is shipped: give --model");
+        "t.toml: model: is not in the file: give --model or --set model=NAME, a shipped model or a file\n"
+        "t.toml:3: model.flavor = \"17b\": of llama4 is not a shipped model: give --model");
   CHECK(refusal("hugging-face", "{\"a\": 1}", "c.json", givens("", 8)).starts_with("c.json: model_type: is missing"));
 }
 
 TEST_CASE("launchers: what is missing is asked for", "[io][launch][error]") {
   CHECK(refusal("deepspeed", "{\"steps_per_print\": 1}", "ds.json", {}) ==
-        "ds.json: model: is not in the file: give --model, a shipped model or a file\n"
-        "ds.json: cluster.topology: is not in the file: give --topology, a shipped machine or a file\n"
-        "ds.json: cluster.world_size: is not in the file: give --gpus\n"
+        "ds.json: model: is not in the file: give --model or --set model=NAME, a shipped model or a file\n"
+        "ds.json: cluster.topology: is not in the file: give --topology or --set cluster.topology=NAME, a shipped "
+        "machine or a file\n"
+        "ds.json: cluster.world_size: is not in the file: give --gpus or --set cluster.world_size=N\n"
         "ds.json: training.seq_length: is not in the file: give --set training.seq_length=4096, say");
 }
 
@@ -193,11 +194,12 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
                                     "llama2-7b-abci", "p5-llama3-70b-64", "p5-llama2-13b-hybrid-32",
                                     "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b");
   const Scenario before = in_plain_terms(shipped_scenario(name));
-  for (const LauncherFormat& format : launcher_formats()) {
-    if (format.emit == nullptr) continue;
-    const EmittedRun emitted = emit_run(format.name, before);
-    CAPTURE(name, format.name, emitted.text);
-    const std::string file = format.name == "accelerate" ? "run.yaml" : "run.txt";
+  for (const Importer* format : importers()) {
+    const auto* launcher = std::get_if<Launcher>(&format->read);
+    if (launcher == nullptr || launcher->emit == nullptr) continue;
+    const EmittedRun emitted = emit_run(format->name, before);
+    CAPTURE(name, format->name, emitted.text);
+    const std::string file = format->name == "accelerate" ? "run.yaml" : "run.txt";
     RunGivens given{.model = before.model.name.empty() ? name : "",
                     .topology = before.topology,
                     .gpus = before.cluster.world_size,
@@ -206,12 +208,12 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
     REQUIRE(write_file(model, to_json(before.model)).has_value());
     given.model = model.string();
     // What these launchers leave to the training script.
-    if (format.name == "deepspeed" || format.name == "accelerate")
+    if (format->name == "deepspeed" || format->name == "accelerate")
       given.overrides.push_back("training.seq_length=" + std::to_string(before.training.seq_length));
-    if (format.name == "accelerate")
+    if (format->name == "accelerate")
       given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
     given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
-    const ImportedRun after = imported(std::string(format.name), emitted.text, file, given);
+    const ImportedRun after = imported(std::string(format->name), emitted.text, file, given);
     fs::remove(model);
     CHECK(after.unmapped.empty());
     RunSettings old(before);

@@ -90,12 +90,13 @@ TEST_CASE("NCCL's log: damage is told with its line", "[error][io]") {
   };
   CHECK(error("nothing") ==
         "log: has no line of NCCL about a collective (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL,TUNING)");
-  CHECK(error("\nNCCL INFO AllReduce: 4 Bytes -> Algo STAR proto LL\n") ==
-        "log:2: 'STAR' is no algorithm of NCCL (allowed: 0 to 6, TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE "
-        "PAT)");
+  CHECK(
+      error("\nNCCL INFO AllReduce: 4 Bytes -> Algo STAR proto LL\n") ==
+      "log:2: 'STAR' unknown algorithm of NCCL (allowed: 0 to 6, TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE "
+      "PAT)");
   CHECK(error("NCCL INFO AllReduce: 4 Bytes -> Algo RING proto FAST\n") ==
-        "log:1: 'FAST' is no protocol of NCCL (allowed: 0 to 2, LL LL128 SIMPLE)");
-  CHECK(error("NCCL INFO AllReduce: x Bytes -> Algo RING proto LL\n") == "log:1: 'x' is no size in bytes");
+        "log:1: 'FAST' unknown protocol of NCCL (allowed: 0 to 2, LL LL128 SIMPLE)");
+  CHECK(error("NCCL INFO AllReduce: x Bytes -> Algo RING proto LL\n") == "log:1: 'x' must be a size in bytes");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/engine.hpp"
-#include "sim/import/recordings.hpp"
+#include "sim/import/importers.hpp"
 #include "tests/import/samples.hpp"
 #include "tracer/replay.hpp"
 
@@ -17,7 +17,7 @@ std::int64_t kernel_time(const Trace& trace) {
 }
 
 Trace nsight(const std::string& name) {
-  const Result<ImportedTrace> read = import_recording(sample("nsight/" + name), name);
+  const Result<ImportedTrace> read = import_as<ImportedTrace>(sample("nsight/" + name), name);
   if (!read) FAIL(to_string(read.error()));
   return read->trace;
 }
@@ -57,11 +57,10 @@ TEST_CASE("nsight: recordings replay to the duration that they had", "[tracer][n
 TEST_CASE("nsight: what is no export, or a damaged one, is refused", "[tracer][nsight][error]") {
   std::string content("SQLite format 3\0", 16);
   content.resize(4096, 'x');
-  const Result<ImportedTrace> damaged = import_recording(content, "a.sqlite");
+  const Result<ImportedTrace> damaged = import_as<ImportedTrace>(content, "a.sqlite");
   REQUIRE_FALSE(damaged);
   CHECK(to_string(damaged.error()).starts_with("a.sqlite: "));
-  const Result<ImportedTrace> csv = import_recording("Time (%),Total Time (ns)\n", "a.csv");
+  const Result<ImportedTrace> csv = import_as<ImportedTrace>("Time (%),Total Time (ns)\n", "a.csv");
   REQUIRE_FALSE(csv);
-  CHECK(to_string(csv.error()) ==
-        "a.csv: is no recording that can be read (allowed: kineto JSON, an SQLite file of nsys)");
+  CHECK(to_string(csv.error()) == "a.csv: matches none of the formats kineto nsight");
 }

@@ -6,8 +6,7 @@
 
 #include "sim/engine/engine.hpp"
 #include "sim/import/calculon.hpp"
-#include "sim/import/imported_graph.hpp"
-#include "sim/import/topology_import.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tests/import/samples.hpp"
 
@@ -21,18 +20,18 @@ std::string sentence(const Result<T>& result) {
   return result ? "" : to_string(result.error());
 }
 
-ForeignStep step(const std::string& name) {
+ImportedGraph step(const std::string& name) {
   INFO(name);
-  const Result<ForeignStep> read = import_step(sample(name), name);
+  const Result<ImportedGraph> read = import_as<ImportedGraph>(sample(name), name);
   if (!read) FAIL(to_string(read.error()));
   return *read;
 }
 
-std::int64_t count(const ForeignStep& step, ForeignNode::Kind kind) {
-  return std::count_if(step.nodes.begin(), step.nodes.end(), [kind](const ForeignNode& n) { return n.kind == kind; });
+std::int64_t count(const ImportedGraph& step, ImportedNode::Kind kind) {
+  return std::count_if(step.nodes.begin(), step.nodes.end(), [kind](const ImportedNode& n) { return n.kind == kind; });
 }
 
-Duration replayed(const ForeignStep& step) {
+Duration replayed(const ImportedGraph& step) {
   const Result<Timeline> timeline = simulate(step_graph_of(step));
   if (!timeline) FAIL(to_string(timeline.error()));
   return timeline->step_time;
@@ -43,26 +42,26 @@ Duration replayed(const ForeignStep& step) {
 TEST_CASE("chakra: every sample has the nodes that were counted in it", "[io][chakra]") {
   if (!have_samples()) return;
   for (int rank = 0; rank < 4; ++rank) {
-    const ForeignStep all = step("chakra-et/all_reduce_4npus_1MB/all_reduce." + std::to_string(rank) + ".et");
+    const ImportedGraph all = step("chakra-et/all_reduce_4npus_1MB/all_reduce." + std::to_string(rank) + ".et");
     REQUIRE(all.nodes.size() == 1);
     CHECK(all.nodes[0].collective == Collective::all_reduce);
     CHECK(all.nodes[0].size == 1_MiB);
-    const ForeignStep scatter =
+    const ImportedGraph scatter =
         step("chakra-et/reduce_scatter_4npus_1MB/reduce_scatter." + std::to_string(rank) + ".et");
     REQUIRE(scatter.nodes.size() == 1);
     CHECK(scatter.nodes[0].collective == Collective::reduce_scatter);
   }
   for (int rank = 0; rank < 5; ++rank) {
-    const ForeignStep ring =
+    const ImportedGraph ring =
         step("chakra-et/custom_ring_allreduce_8npus_1MB/custom_allreduce." + std::to_string(rank) + ".et");
-    CHECK(count(ring, ForeignNode::Kind::compute) == 7);
-    CHECK(count(ring, ForeignNode::Kind::send) == 14);
-    CHECK(count(ring, ForeignNode::Kind::receive) == 14);
+    CHECK(count(ring, ImportedNode::Kind::compute) == 7);
+    CHECK(count(ring, ImportedNode::Kind::send) == 14);
+    CHECK(count(ring, ImportedNode::Kind::receive) == 14);
   }
-  const ForeignStep resnet = step("chakra-et/resnet_chakra.0.et.gz");
-  CHECK(count(resnet, ForeignNode::Kind::compute) + count(resnet, ForeignNode::Kind::host) == 3643);
-  CHECK(count(resnet, ForeignNode::Kind::host) > count(resnet, ForeignNode::Kind::compute));
-  CHECK(count(resnet, ForeignNode::Kind::collective) == 21);
+  const ImportedGraph resnet = step("chakra-et/resnet_chakra.0.et.gz");
+  CHECK(count(resnet, ImportedNode::Kind::compute) + count(resnet, ImportedNode::Kind::host) == 3643);
+  CHECK(count(resnet, ImportedNode::Kind::host) > count(resnet, ImportedNode::Kind::compute));
+  CHECK(count(resnet, ImportedNode::Kind::collective) == 21);
   CHECK(replayed(resnet) > 0_us);
   CHECK(step("chakra-et/small_chakra.0.json").nodes.size() == 7);
 }
@@ -71,20 +70,21 @@ TEST_CASE("chakra: dependencies order nodes and hold streams back", "[io][chakra
   const std::string text = R"({"workload_graph":[{"Id":1,"Name":"b","NodeType":4,"data_deps":[2],"runtime":10},)"
                            R"({"Id":2,"Name":"AllReduce","NodeType":7,"ctrlDeps":[3],"runtime":20},)"
                            R"({"Id":3,"Name":"a","NodeType":4,"ctrlDeps":[99],"runtime":30}]})";
-  const Result<ForeignStep> read = import_step(text, "t");
+  const Result<ImportedGraph> read = import_as<ImportedGraph>(text, "t");
   REQUIRE(read);
   CHECK(read->nodes[0].name == "a");
   CHECK(read->nodes[2].name == "b");
   CHECK(replayed(*read) == 60_us);
   CHECK(read->notes == std::vector<std::string>{"1 dependencies on nodes that are not in the file were left out"});
-  CHECK(sentence(import_step(
+  CHECK(sentence(import_as<ImportedGraph>(
             R"({"workload_graph":[{"Id":1,"NodeType":4,"data_deps":[2]},{"Id":2,"NodeType":4,"data_deps":[1]}]})",
-            "t")) == "t: has 2 nodes that depend on each other in a circle");
-  CHECK(sentence(import_step(R"({"workload_graph":[{"Id":1,"NodeType":4},{"Id":1,"NodeType":4}]})", "t")) ==
-        "t: id = 1: is the id of two nodes");
-  CHECK(sentence(read_chakra("<algo name=\"ring\">", "t")) ==
-        "t: is XML, as algorithms of custom collectives are, and no execution trace");
-  CHECK(sentence(read_chakra("\x03\x0A\x01x\x7F", "t")) == "t: is damaged or cut at byte 4");
+            "t")) == "t: has 2 nodes that depend on each other in a cycle");
+  CHECK(sentence(import_as<ImportedGraph>(R"({"workload_graph":[{"Id":1,"NodeType":4},{"Id":1,"NodeType":4}]})",
+                                          "t")) == "t: id = 1: is the id of two nodes");
+  CHECK(sentence(import_as<ImportedGraph>(std::string_view("<algo name=\"ring\">"), "t", "chakra")) ==
+        "t: is XML, as custom collective algorithms are, not an execution trace");
+  CHECK(sentence(import_as<ImportedGraph>(std::string_view("\x03\x0A\x01x\x7F"), "t", "chakra")) ==
+        "t: is damaged or cut at byte 4");
 }
 
 TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-et]") {
@@ -94,23 +94,24 @@ TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-e
   CHECK(step("pytorch-et/dlrm_eg_1.json.gz").nodes.size() == 1675);
   CHECK(step("pytorch-et/linear_et.json.gz").nodes.size() == 931);
   CHECK(step("pytorch-et/pt2_et.json.gz").nodes.size() == 20);
-  const ForeignStep resnet = step("pytorch-et/resnet_2gpu_1.1.0-chakra.0.0.4_et.json.gz");
+  const ImportedGraph resnet = step("pytorch-et/resnet_2gpu_1.1.0-chakra.0.0.4_et.json.gz");
   CHECK(resnet.nodes.size() == 14392);
-  CHECK(count(resnet, ForeignNode::Kind::collective) > 0);
+  CHECK(count(resnet, ImportedNode::Kind::collective) > 0);
 }
 
 TEST_CASE("simai: a workload's layers, forward and backward", "[io][simai]") {
-  const Result<ForeignStep> read = import_step(
+  const Result<ImportedGraph> read = import_as<ImportedGraph>(
       "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8\n2\n"
       "a -1 1000 ALLREDUCE 64 2000 NONE 0 3000 ALLGATHER_DP_EP 32 500\n"
       "b -1 1000 NONE 0 2000 ALLTOALL_EP 16 3000 NONE 0 500 \n",
       "t");
   REQUIRE(read);
-  CHECK(count(*read, ForeignNode::Kind::collective) == 3);
-  CHECK(count(*read, ForeignNode::Kind::compute) == 8);
+  CHECK(count(*read, ImportedNode::Kind::collective) == 3);
+  CHECK(count(*read, ImportedNode::Kind::compute) == 8);
   CHECK(replayed(*read) == 13_us);  // 2 (1 + 2 + 3) + 2 x 0.5, in us
-  CHECK(sentence(import_step("HYBRID_X\n1\na -1 x NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) == "t:3: 'x' is no time in ns");
-  CHECK(sentence(import_step("HYBRID_X\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) ==
+  CHECK(sentence(import_as<ImportedGraph>("HYBRID_X\n1\na -1 x NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) ==
+        "t:3: 'x' must be a time in ns");
+  CHECK(sentence(import_as<ImportedGraph>("HYBRID_X\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) ==
         "t:2: 2 layers are declared, and 1 follow");
 }
 
@@ -121,12 +122,12 @@ TEST_CASE("simai: every sample is read, or refused for what it is", "[io][simai]
   CHECK(step("simai/L7B-M1-C04_Llama7B_megatron_tp2_pp1_mbs1_A100.txt").found[0].second == 76);
   CHECK(step("simai/L7B-D1-C01_Llama7B_zero2_mbs1.csv").nodes.size() == 305);
   for (const char* file : {"busbw.yaml", "nvlink_ratio.csv", "SimAI.conf"})
-    CHECK(sentence(import_step(sample(std::string("simai/") + file), file, "simai"))
+    CHECK(sentence(import_as<ImportedGraph>(sample(std::string("simai/") + file), file, "simai"))
               .starts_with(std::string(file) + ": "));
   for (const auto& [file, nodes, gpus, rate] :
        {std::tuple("topo_DCN+SingleToR_16g_8gps_200Gbps_A100.txt", 2, "a100", 200),
         {"topo_Spectrum-X_16g_8gps_400Gbps_H100.txt", 2, "h100", 400}}) {
-    const Result<ImportedTopology> machine = import_topology(sample(std::string("simai/") + file), file);
+    const Result<ImportedTopology> machine = import_as<ImportedTopology>(sample(std::string("simai/") + file), file);
     REQUIRE(machine);
     CHECK(machine->cluster.max_nodes == nodes);
     CHECK(machine->cluster.gpu == gpus);
@@ -140,7 +141,7 @@ TEST_CASE("simai: every sample is read, or refused for what it is", "[io][simai]
 TEST_CASE("astra-sim: networks become topologies, the rest is refused for what it is", "[io][astra-sim]") {
   if (!have_samples()) return;
   const auto machine = [](const std::string& name) {
-    const Result<ImportedTopology> read = import_topology(sample("astra-sim/" + name), name);
+    const Result<ImportedTopology> read = import_as<ImportedTopology>(sample("astra-sim/" + name), name);
     if (!read) FAIL(to_string(read.error()));
     const Result<Cluster> again = read_topology_text(to_topology_json(*read, name), "t.json");
     if (!again) FAIL(to_string(again.error()));
@@ -158,20 +159,21 @@ TEST_CASE("astra-sim: networks become topologies, the rest is refused for what i
   for (const char* file :
        {"inputs__system__analytical__hgx_h100_16gpu.json", "inputs__system__analytical__tpu_v3_32_2dtorus.json",
         "system__native_collectives__HGX-H100-validated.json", "system__native_collectives__Ring_4chunks.json"})
-    CHECK(sentence(import_topology(sample(std::string("astra-sim/") + file), file)) ==
+    CHECK(sentence(import_as<ImportedTopology>(sample(std::string("astra-sim/") + file), file)) ==
           std::string(file) +
               ": scheduling-policy: is of ASTRA-sim's system layer, which chooses algorithms of collectives; a "
               "topology comes "
               "from its network file (.yml)");
-  CHECK(sentence(import_topology(sample("astra-sim/network__ns3__sample_16nodes_2D.json"), "d"))
+  CHECK(sentence(import_as<ImportedTopology>(sample("astra-sim/network__ns3__sample_16nodes_2D.json"), "d"))
             .starts_with("d: logical-dims"));
-  CHECK(sentence(import_topology(sample("astra-sim/remote_memory__analytical__no_memory_expansion.json"), "m"))
+  CHECK(sentence(
+            import_as<ImportedTopology>(sample("astra-sim/remote_memory__analytical__no_memory_expansion.json"), "m"))
             .starts_with("m: memory-type"));
-  CHECK(sentence(read_astra_sim_network("topology: [ Ring, Mesh ]\n", "t")) ==
-        "t:1: topology = Mesh: is no kind of dimension (allowed: Ring FullyConnected Switch)");
-  CHECK(
-      sentence(read_astra_sim_network("topology: [ Ring ]\nnpus_count: [4, 2]\nbandwidth: [1]\nlatency: [1]\n", "t")) ==
-      "t:2: npus_count = 2 entries: does not have one for each of the 1 dimensions");
+  CHECK(sentence(import_as<ImportedTopology>("topology: [ Ring, Mesh ]\n", "t", "astra-sim")) ==
+        "t:1: topology = Mesh: unknown kind of dimension (allowed: Ring FullyConnected Switch)");
+  CHECK(sentence(import_as<ImportedTopology>("topology: [ Ring ]\nnpus_count: [4, 2]\nbandwidth: [1]\nlatency: [1]\n",
+                                             "t", "astra-sim")) ==
+        "t:2: npus_count = 2 entries: does not have one for each of the 1 dimensions");
 }
 
 TEST_CASE("calculon: an application is a model, an execution its settings", "[io][calculon]") {

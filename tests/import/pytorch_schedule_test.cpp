@@ -293,7 +293,7 @@ TEST_CASE("the old dialect is recognised, asked for, or refused", "[io][schedule
 
 TEST_CASE("what is wrong with a schedule file", "[io][schedule]") {
   const std::string no_action =
-      ": is no action (allowed: stage, then F B I W SEND_F RECV_F SEND_B RECV_B and micro-batch, or UNSHARD RESHARD "
+      ": unknown action (allowed: stage, then F B I W SEND_F RECV_F SEND_B RECV_B and micro-batch, or UNSHARD RESHARD "
       "REDUCE_GRAD; (0F1;3B0)OVERLAP_F_B)";
   CHECK(judgement("") == "s.csv: has no rows");
   CHECK(judgement("0F0, 0X0") == "s.csv:1: rank 0, column 2 = 0X0" + no_action);

@@ -1,10 +1,9 @@
-#include "sim/import/topology_import.hpp"
-
 #include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
 
+#include "sim/import/importers.hpp"
 #include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/routing.hpp"
@@ -32,7 +31,7 @@ bool samples_missing() {
 
 ImportedTopology sample(const std::string& name) {
   INFO(name);
-  const Result<ImportedTopology> imported = import_topology(content(kFormats / name), name);
+  const Result<ImportedTopology> imported = import_as<ImportedTopology>(content(kFormats / name), name);
   if (!imported) FAIL(to_string(imported.error()));
   return *imported;
 }
@@ -44,7 +43,7 @@ std::int64_t found(const ImportedTopology& imported, const std::string& what) {
 }
 
 std::string error_of(std::string_view text, const std::string& file = "f.xml") {
-  const Result<ImportedTopology> imported = import_topology(text, file);
+  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, file);
   return imported ? "" : to_string(imported.error());
 }
 
@@ -154,7 +153,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
 TEST_CASE("A NCCL topology file without classes is refused", "[io]") {
   if (samples_missing()) return;
   CHECK(error_of(content(kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
-        "g5.xml:12: has 9 PCI devices without class and no <gpu>: which of them are GPUs is not said");
+        "g5.xml:12: has 9 PCI devices without class and no <gpu>: which of them are GPUs is not given");
 }
 
 TEST_CASE("NCCL's graphs", "[io]") {
@@ -262,7 +261,7 @@ TEST_CASE("An export to SimGrid comes back as the topology that it was made from
   cluster.node.nvswitches = 4;
   const Topology topology(cluster);
   const std::string text = to_simgrid(topology);
-  const Result<ImportedTopology> again = import_topology(text, "cluster.xml");
+  const Result<ImportedTopology> again = import_as<ImportedTopology>(text, "cluster.xml");
   if (!again) FAIL(to_string(again.error()));
   CHECK(found(*again, "hosts") == 160);
   CHECK(found(*again, "hosts") + found(*again, "routers") == topology.vertex_count());
@@ -282,7 +281,7 @@ TEST_CASE("An export to SimGrid comes back as the topology that it was made from
 
 TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[error][io]") {
   const std::string nccl = "<system version=\"1\">\n <cpu>\n  <pci busid=\"1\" class=\"0x030200\" link_width=\"16\">\n";
-  CHECK(error_of(nccl) == "f.xml:3: is no well-formed XML: start-end tags mismatch");
+  CHECK(error_of(nccl) == "f.xml:3: is not well-formed XML: start-end tags mismatch");
   CHECK(error_of(nccl + "<gpu sm=\"ninety\"/></pci></cpu></system>") ==
         "f.xml:4: gpu.sm = ninety: must be a whole number from 0 to 1048576");
   CHECK(error_of("<system version=\"1\"/>") == "f.xml:1: has no GPU");
@@ -302,11 +301,11 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
   CHECK(error_of("switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\"\n[1]\t\"H-02\"[1](2)\t# \"b\" lid 1 4xFAST\n", "n.txt") ==
         "n.txt:3: '[1]?\"H-02\"[1](2)?# \"b\" lid 1 4xFAST' has no rate such as 4xNDR or 4X 106.25 Gbps");
   CHECK(error_of("nothing of that kind", "n.txt") ==
-        "n.txt: is no topology, and none of nccl-topology nccl-graph simgrid iblinkinfo ibnetdiscover "
-        "astra-sim simai-topology nvidia-smi");
-  CHECK(to_string(import_topology("", "n.txt", "visio").error()) ==
-        "format = visio: is no format of topologies (allowed: nccl-topology nccl-graph simgrid iblinkinfo "
-        "ibnetdiscover astra-sim simai-topology nvidia-smi)");
+        "n.txt: matches none of the formats nccl-topology nccl-graph nvidia-smi ibnetdiscover iblinkinfo simgrid "
+        "astra-sim simai-topology");
+  CHECK(to_string(import_as<ImportedTopology>("", "n.txt", "visio").error()) ==
+        "format = visio: unknown format (allowed: nccl-topology nccl-graph nvidia-smi ibnetdiscover iblinkinfo simgrid "
+        "astra-sim simai-topology)");
 }
 
 TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/import/recognise.hpp"
 
 namespace tracecast {
 namespace {
@@ -23,33 +25,33 @@ constexpr std::array kMeshRows{
     SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
 };
 
-constexpr std::array<Name, 27> kAccelerateWithoutEffect{"compute_environment",
-                                                        "debug",
-                                                        "downcast_bf16",
-                                                        "enable_cpu_affinity",
-                                                        "machine_rank",
-                                                        "main_",
-                                                        "rdzv_backend",
-                                                        "same_network",
-                                                        "tpu_",
-                                                        "use_cpu",
-                                                        "num_machines",
-                                                        "command_file",
-                                                        "commands",
-                                                        "deepspeed_config.zero3_init_flag",
-                                                        "deepspeed_config.zero3_save",
-                                                        "deepspeed_config.gradient_clipping",
-                                                        "megatron_lm_config.megatron_lm_gradient",
-                                                        "fsdp_config.fsdp_auto_wrap_policy",
-                                                        "fsdp_config.fsdp_backward_prefetch",
-                                                        "fsdp_config.fsdp_forward_prefetch",
-                                                        "fsdp_config.fsdp_cpu_ram",
-                                                        "fsdp_config.fsdp_state_dict",
-                                                        "fsdp_config.fsdp_sync",
-                                                        "fsdp_config.fsdp_use_orig",
-                                                        "fsdp_config.fsdp_transformer_layer",
-                                                        "fsdp_config.fsdp_version",
-                                                        "gpu_ids"};
+constexpr std::array<Name, 27> kWithoutEffect{"compute_environment",
+                                              "debug",
+                                              "downcast_bf16",
+                                              "enable_cpu_affinity",
+                                              "machine_rank",
+                                              "main_",
+                                              "rdzv_backend",
+                                              "same_network",
+                                              "tpu_",
+                                              "use_cpu",
+                                              "num_machines",
+                                              "command_file",
+                                              "commands",
+                                              "deepspeed_config.zero3_init_flag",
+                                              "deepspeed_config.zero3_save",
+                                              "deepspeed_config.gradient_clipping",
+                                              "megatron_lm_config.megatron_lm_gradient",
+                                              "fsdp_config.fsdp_auto_wrap_policy",
+                                              "fsdp_config.fsdp_backward_prefetch",
+                                              "fsdp_config.fsdp_forward_prefetch",
+                                              "fsdp_config.fsdp_cpu_ram",
+                                              "fsdp_config.fsdp_state_dict",
+                                              "fsdp_config.fsdp_sync",
+                                              "fsdp_config.fsdp_use_orig",
+                                              "fsdp_config.fsdp_transformer_layer",
+                                              "fsdp_config.fsdp_version",
+                                              "gpu_ids"};
 
 void import_fsdp(RunImport& run) {
   constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
@@ -77,7 +79,7 @@ void import_fsdp(RunImport& run) {
   }
   if (run.flag(kCheckpointing).value_or(false)) run.put("training.recompute", std::string("full"), kCheckpointing);
   if (!run.flag("fsdp_config.fsdp_offload_params").value_or(false)) return;
-  run.refuse("fsdp_config.fsdp_offload_params", "is not supported (allowed: false)");
+  run.error("fsdp_config.fsdp_offload_params", "is not supported (allowed: false)");
 }
 
 void import_mesh(RunImport& run) {
@@ -103,7 +105,7 @@ void import_deepspeed_section(RunImport& run) {
   constexpr Name kFile = "deepspeed_config.deepspeed_config_file";
   constexpr Name kStage = "deepspeed_config.zero_stage";
   if (run.has(kFile))
-    return run.refuse(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
+    return run.error(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
   constexpr Name kOffload = "deepspeed_config.offload_optimizer_device";
   run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
   if (const auto stage = run.count(kStage)) run.put("parallel.zero_stage", *stage, kStage);
@@ -132,8 +134,6 @@ void import_accumulation(RunImport& run) {
     }
 }
 
-}  // namespace
-
 void import_accelerate(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, int>{"FSDP", 0}, std::pair<Name, int>{"DEEPSPEED", 1},
                               std::pair<Name, int>{"MEGATRON_LM", 2}, std::pair<Name, int>{"MULTI_GPU", 3},
@@ -154,7 +154,7 @@ void import_accelerate(RunImport& run) {
     run.put("cluster.world_size", *processes, "num_processes");
   if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
     run.put("training.dtype", std::string(*precision), "mixed_precision");
-  run.pass_over(kAccelerateWithoutEffect);
+  run.pass_over(kWithoutEffect);
 }
 
 EmittedRun emit_accelerate(const Scenario& scenario) {
@@ -201,5 +201,15 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
     settings.take(covered);
   return {text, settings.left()};
 }
+
+bool is_accelerate(std::string_view content, std::string_view) {
+  return head_contains(content, "distributed_type:") || head_contains(content, "compute_environment:");
+}
+
+}  // namespace
+
+const Importer kAccelerate{"accelerate", "configuration of Hugging Face Accelerate (YAML)", "launchers.md",
+                           is_accelerate,
+                           Launcher{parse_yaml, RunImport::Names::dotted, import_accelerate, emit_accelerate}};
 
 }  // namespace tracecast

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/words.hpp"
-#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/recognise.hpp"
 
 namespace tracecast {
 namespace {
@@ -27,27 +28,27 @@ constexpr std::array kDeepspeedRows{
     SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
-constexpr std::array<Name, 21> kDeepspeedWithoutEffect{"steps_per_print",
-                                                       "gradient_clipping",
-                                                       "scheduler",
-                                                       "wall_clock_breakdown",
-                                                       "optimizer.params",
-                                                       "fp16.",
-                                                       "bf16.",
-                                                       "zero_optimization.contiguous_gradients",
-                                                       "zero_optimization.reduce_scatter",
-                                                       "zero_optimization.allgather_partitions",
-                                                       "zero_optimization.stage3_gather",
-                                                       "zero_optimization.stage3_max",
-                                                       "zero_optimization.sub_group_size",
-                                                       "zero_optimization.offload_optimizer.",
-                                                       "zero_allow_untested_optimizer",
-                                                       "tensorboard",
-                                                       "wandb",
-                                                       "csv_monitor",
-                                                       "comms_logger",
-                                                       "flops_profiler",
-                                                       "dump_state"};
+constexpr std::array<Name, 21> kWithoutEffect{"steps_per_print",
+                                              "gradient_clipping",
+                                              "scheduler",
+                                              "wall_clock_breakdown",
+                                              "optimizer.params",
+                                              "fp16.",
+                                              "bf16.",
+                                              "zero_optimization.contiguous_gradients",
+                                              "zero_optimization.reduce_scatter",
+                                              "zero_optimization.allgather_partitions",
+                                              "zero_optimization.stage3_gather",
+                                              "zero_optimization.stage3_max",
+                                              "zero_optimization.sub_group_size",
+                                              "zero_optimization.offload_optimizer.",
+                                              "zero_allow_untested_optimizer",
+                                              "tensorboard",
+                                              "wandb",
+                                              "csv_monitor",
+                                              "comms_logger",
+                                              "flops_profiler",
+                                              "dump_state"};
 
 void import_precision(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, Name>{"fp32", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
@@ -67,7 +68,7 @@ void import_optimizer(RunImport& run) {
   if (type.empty()) return;
   const bool adam = type.find("adam") != std::string::npos;
   if (!adam && type != "sgd" && type != "lamb")
-    return run.refuse("optimizer.type", "is not supported (allowed: Adam AdamW Lamb SGD)");
+    return run.error("optimizer.type", "is not supported (allowed: Adam AdamW Lamb SGD)");
   run.put("training.optimizer", adam ? "adam" : type, "optimizer.type");
 }
 
@@ -111,8 +112,6 @@ void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode
   *at = value.integer;
 }
 
-}  // namespace
-
 void import_deepspeed(RunImport& run) {
   run.put("parallel.data_parallel", std::string("deepspeed"));
   import_zero(run);
@@ -125,7 +124,7 @@ void import_deepspeed(RunImport& run) {
     run.accumulation = *steps;
     run.accumulation_key = "gradient_accumulation_steps";
   }
-  run.pass_over(kDeepspeedWithoutEffect);
+  run.pass_over(kWithoutEffect);
 }
 
 EmittedRun emit_deepspeed(const Scenario& scenario) {
@@ -161,5 +160,15 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
   return {root.dump(2) + "\n", settings.left()};
 }
+
+bool is_deepspeed(std::string_view content, std::string_view) {
+  return has_key(content, "zero_optimization") || has_key(content, "train_batch_size") ||
+         has_key(content, "train_micro_batch_size_per_gpu");
+}
+
+}  // namespace
+
+const Importer kDeepspeed{"deepspeed", "configuration of DeepSpeed (JSON)", "launchers.md", is_deepspeed,
+                          Launcher{parse_json_settings, RunImport::Names::dotted, import_deepspeed, emit_deepspeed}};
 
 }  // namespace tracecast

@@ -1,19 +1,31 @@
 /// A model's config.json as the beginning of a scenario.
 #include <array>
 
-#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/io/hugging_face.hpp"
 
 namespace tracecast {
+namespace {
 
 void import_hugging_face(RunImport& run) {
   if (!is_hugging_face(run.theirs()))
     return run.errors.push_back(
-        {run.file(), 0, "model_type", "", "is missing: this is no config.json of Hugging Face"});
+        {run.file(), 0, "model_type", "", "is missing: expected the config.json of a Hugging Face model"});
   const std::optional<Model> model = read_hugging_face(run.theirs(), run.file(), "", run.errors);
   if (model) run.put("model", parse_json(to_json(*model), run.file())->root);
   constexpr std::array<std::string_view, 1> kEverything{""};
   run.pass_over(kEverything);
 }
+
+bool is_hugging_face_config(std::string_view content, std::string_view) {
+  return has_key(content, "model_type") || has_key(content, "architectures") || has_key(content, "text_config");
+}
+
+}  // namespace
+
+const Importer kHuggingFace{"hugging-face", "config.json of a Hugging Face model", "launchers.md",
+                            is_hugging_face_config,
+                            Launcher{parse_json_settings, RunImport::Names::dotted, import_hugging_face, nullptr}};
 
 }  // namespace tracecast

@@ -1,14 +1,11 @@
 #include "sim/import/launchers/launcher.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
-#include "sim/import/launchers/argument_document.hpp"
-#include "sim/import/launchers/launcher_formats.hpp"
-#include "sim/import/launchers/toml_document.hpp"
-#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/base/words.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/plan/plan.hpp"
@@ -16,39 +13,11 @@
 namespace tracecast {
 namespace {
 
-Result<JsonDocument> parse_json_file(const std::string& content, const std::string& file) {
-  return parse_json(content, file);
-}
-
-/// Arguments on a command line or in a script, or the YAML of Megatron's tests.
-Result<JsonDocument> parse_megatron(const std::string& content, const std::string& file) {
-  if (!file.ends_with(".yaml") && !file.ends_with(".yml")) return parse_arguments(content, file);
-  Result<JsonDocument> document = parse_yaml(content, file);
-  const JsonNode* arguments = document ? document->root.find("MODEL_ARGS") : nullptr;
-  if (arguments == nullptr) return document;
-  return JsonDocument{file, JsonNode(*arguments)};  // and nothing of the environment variables beside them
-}
-
-constexpr std::array kLauncherFormats{
-    LauncherFormat{"megatron", "arguments of Megatron-LM: a launch script, a command line, or YAML (also NeMo's)",
-                   parse_megatron, RunImport::Names::flagged, import_megatron, emit_megatron},
-    LauncherFormat{"megatron-bridge", "YAML overrides of Megatron-Bridge", parse_yaml, RunImport::Names::flagged,
-                   import_megatron_bridge, nullptr},
-    LauncherFormat{"deepspeed", "DeepSpeed's JSON configuration", parse_json_file, RunImport::Names::dotted,
-                   import_deepspeed, emit_deepspeed},
-    LauncherFormat{"torchtitan", "torchtitan's TOML", parse_toml, RunImport::Names::dotted, import_torchtitan,
-                   emit_torchtitan},
-    LauncherFormat{"accelerate", "YAML of Hugging Face Accelerate", parse_yaml, RunImport::Names::dotted,
-                   import_accelerate, emit_accelerate},
-    LauncherFormat{"hugging-face", "a model's config.json", parse_json_file, RunImport::Names::dotted,
-                   import_hugging_face, nullptr},
-};
-
-const LauncherFormat& format_named(std::string_view name) {
-  const auto* format = std::find_if(kLauncherFormats.begin(), kLauncherFormats.end(),
-                                    [&](const LauncherFormat& each) { return each.name == name; });
-  TRACECAST_ASSERT(format != kLauncherFormats.end(), "the format is one of launcher_formats()");
-  return *format;
+const Launcher& launcher_named(std::string_view name) {
+  const auto found = std::ranges::find(importers(), name, &Importer::name);
+  TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
+                   "the format is a launcher's");
+  return std::get<Launcher>((*found)->read);
 }
 
 void forget_lines(JsonNode& node) {
@@ -68,6 +37,30 @@ Result<void> put_model(RunImport& run, const std::string& name, const DataPaths&
   return {};
 }
 
+/// `--set model=…` and `--set cluster.world_size=…` work as --model and --gpus: the importer needs both while it reads.
+RunGivens with_overrides(RunGivens givens) {
+  constexpr std::string_view kModel = "model=";
+  constexpr std::string_view kGpus = "cluster.world_size=";
+  std::vector<std::string> rest;
+  for (const std::string& each : givens.overrides) {
+    const auto gpus = each.starts_with(kGpus) ? parse_number<int>(each.substr(kGpus.size())) : std::nullopt;
+    if (each.starts_with(kModel))
+      givens.model = each.substr(kModel.size());
+    else if (gpus)
+      givens.gpus = *gpus;
+    else
+      rest.push_back(each);
+  }
+  givens.overrides = std::move(rest);
+  return givens;
+}
+
+void put_source(RunImport& run, std::string_view format) {
+  std::string source = fmt::format("imported from {} ({})", run.file(), format);
+  for (const std::string& each : run.assumptions) source += "; " + each;
+  run.put("source", source);
+}
+
 void take_givens(RunImport& run, const RunGivens& givens) {
   if (!givens.topology.empty()) run.put("cluster.topology", givens.topology);
   if (givens.gpus > 0) run.put("cluster.world_size", givens.gpus);
@@ -79,10 +72,10 @@ void ask(RunImport& run, const std::string& key, const std::string& advice) {
 }
 
 void ask_for_the_rest(RunImport& run) {
-  ask(run, "model", "give --model, a shipped model or a file");
+  ask(run, "model", "give --model or --set model=NAME, a shipped model or a file");
   if (run.given("model.num_layers") != nullptr) ask(run, "model.vocab_size", "give --set model.vocab_size=128256, say");
-  ask(run, "cluster.topology", "give --topology, a shipped machine or a file");
-  ask(run, "cluster.world_size", "give --gpus");
+  ask(run, "cluster.topology", "give --topology or --set cluster.topology=NAME, a shipped machine or a file");
+  ask(run, "cluster.world_size", "give --gpus or --set cluster.world_size=N");
   ask(run, "training.seq_length", "give --set training.seq_length=4096, say");
 }
 
@@ -104,9 +97,9 @@ void complete_batch(RunImport& run) {
   const std::int64_t global = run.given_count("training.global_batch_size", 0);
   if (has_global && !has_micro && run.accumulation > 0) {
     if (global % (accumulated * dp) != 0)
-      return run.refuse(
+      return run.error(
           run.name_of("training.global_batch_size"),
-          fmt::format("is no multiple of {} = {} x {} data-parallel ranks", run.accumulation_key, accumulated, dp));
+          fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.accumulation_key, accumulated, dp));
     micro = global / (accumulated * dp);
     run.put("training.micro_batch_size", micro);
     return run.assume(fmt::format("training.micro_batch_size = {}, which follows from the global batch", micro));
@@ -120,9 +113,9 @@ void complete_batch(RunImport& run) {
     run.assume(fmt::format("training.global_batch_size = {}: {} sequences x {} micro-batches x {} data-parallel ranks",
                            micro * accumulated * dp, micro, accumulated, dp));
   } else if (run.accumulation > 0 && global != micro * accumulated * dp) {
-    run.refuse(run.name_of("training.global_batch_size"),
-               fmt::format("is not micro-batch {} x {} {} x {} data-parallel ranks (allowed: {})", micro,
-                           run.accumulation_key, accumulated, dp, micro * accumulated * dp));
+    run.error(run.name_of("training.global_batch_size"),
+              fmt::format("is not micro-batch {} x {} {} x {} data-parallel ranks (allowed: {})", micro,
+                          run.accumulation_key, accumulated, dp, micro * accumulated * dp));
   }
 }
 
@@ -133,8 +126,8 @@ void complete_shard_group(RunImport& run) {
   const std::int64_t ranks =
       degree(run, "cluster.world_size") / (degree(run, "parallel.tp") * degree(run, "parallel.pp"));
   if (ranks % copies != 0)
-    return run.refuse(run.shard_copies_key,
-                      fmt::format("does not divide the {} ranks that data parallelism has", ranks));
+    return run.error(run.shard_copies_key,
+                     fmt::format("does not divide the {} ranks that data parallelism has", ranks));
   if (ranks / copies > 1) run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
 }
 
@@ -150,8 +143,8 @@ void complete_chunks(RunImport& run) {
   const std::int64_t stages = (items - 1) / run.layers_per_stage + 1;
   const std::int64_t pp = degree(run, "parallel.pp");
   if (stages % pp != 0)
-    return run.refuse(run.layers_per_stage_key,
-                      fmt::format("makes {} stages, no multiple of {} pipeline ranks", stages, pp));
+    return run.error(run.layers_per_stage_key,
+                     fmt::format("makes {} stages, no multiple of {} pipeline ranks", stages, pp));
   run.put("parallel.vpp", stages / pp, run.layers_per_stage_key);
 }
 
@@ -166,20 +159,23 @@ Error in_their_words(Error error, const RunImport& run) {
 
 }  // namespace
 
-std::span<const LauncherFormat> launcher_formats() { return kLauncherFormats; }
+Result<JsonDocument> parse_json_settings(const std::string& content, const std::string& file) {
+  return parse_json(content, file);
+}
 
 Result<ImportedRun> import_run(std::string_view name, const std::string& content, const std::string& file,
-                               const RunGivens& givens, const DataPaths& data) {
-  const LauncherFormat& format = format_named(name);
-  const Result<JsonDocument> theirs = format.parse(content, file);
+                               const RunGivens& options, const DataPaths& data) {
+  const RunGivens givens = with_overrides(options);
+  const Launcher& launcher = launcher_named(name);
+  const Result<JsonDocument> theirs = launcher.parse(content, file);
   if (!theirs) return tl::unexpected(theirs.error());
   if (theirs->root.kind != JsonNode::Kind::object)
-    return fail({file, theirs->root.line, "", "", "is no list of settings"});
-  RunImport run(*theirs, format.names);
+    return fail({file, theirs->root.line, "", "", "is not a list of settings"});
+  RunImport run(*theirs, launcher.names);
   if (!givens.model.empty())
     if (const Result<void> put = put_model(run, givens.model, data); !put) return tl::unexpected(put.error());
   run.gpus = givens.gpus;
-  format.import(run);
+  launcher.import(run);
   run.list_unmapped();
   if (const JsonNode* model = run.given("model"); model != nullptr && model->kind == JsonNode::Kind::string)
     if (const Result<void> put = put_model(run, std::string(model->string), data); !put)
@@ -190,6 +186,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (run.errors.empty()) complete_shard_group(run);
   if (run.errors.empty()) complete_chunks(run);
   if (!run.errors.empty()) return tl::unexpected(in_file_order(std::move(run.errors)));
+  put_source(run, name);
   Result<Scenario> scenario = read_scenario(JsonDocument{file, run.ours}, data);
   if (!scenario) return tl::unexpected(in_their_words(std::move(scenario.error()), run));
   const Result<Plan> plan =
@@ -212,9 +209,9 @@ Scenario in_plain_terms(const Scenario& scenario) {
 }
 
 EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
-  const LauncherFormat& format = format_named(name);
-  TRACECAST_ASSERT(format.emit != nullptr, "the format can be emitted");
-  return format.emit(in_plain_terms(scenario));
+  const Launcher& launcher = launcher_named(name);
+  TRACECAST_ASSERT(launcher.emit != nullptr, "the format can be emitted");
+  return launcher.emit(in_plain_terms(scenario));
 }
 
 }  // namespace tracecast

@@ -7,8 +7,6 @@
 /// scenario stands for are listed, too.
 #pragma once
 
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +20,11 @@ namespace tracecast {
 
 /// What the user says beside the file.
 struct RunGivens {
-  std::string model;  ///< a shipped model or a model file; what the file says about the model changes it
-  std::string topology;
+  std::string model = {};  ///< a shipped model or a model file; what the file says about the model changes it
+  std::string topology = {};
   int gpus = 0;
-  std::vector<std::string> overrides;  ///< "training.seq_length=4096": keys of the scenario, which go before the file's
+  std::vector<std::string> overrides =
+      {};  ///< "training.seq_length=4096": keys of the scenario, which go before the file's
 };
 
 struct ImportedRun {
@@ -42,16 +41,16 @@ struct EmittedRun {
   std::vector<std::string> unmapped;  ///< "training.expert_imbalance=1.2", as --set takes it: what it has no word for
 };
 
-struct LauncherFormat {
-  std::string_view name;
-  std::string_view description;
+/// How the settings of one launcher are read and written.
+struct Launcher {
   Result<JsonDocument> (*parse)(const std::string& content, const std::string& file);
   RunImport::Names names;
-  void (*import)(RunImport& run);                ///< puts what the launcher says into run.ours
+  void (*import)(RunImport& run);                ///< puts what the launcher sets into run.ours
   EmittedRun (*emit)(const Scenario& scenario);  ///< nullptr: only read
 };
-/// megatron, megatron-bridge, deepspeed, torchtitan, accelerate, hugging-face.
-std::span<const LauncherFormat> launcher_formats();
+
+/// For launchers whose file is JSON.
+Result<JsonDocument> parse_json_settings(const std::string& content, const std::string& file);
 
 /// Errors: those of the format's parser; a setting that is not supported or contradicts another; what is missing and has no
 /// default; everything that a scenario's own reader and make_plan refuse, told with the launcher's key and line.

@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/import/recognise.hpp"
 
 namespace tracecast {
 namespace {
@@ -45,71 +48,71 @@ constexpr std::array kBridgeRows{
     SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
 
-constexpr std::array<Name, 65> kMegatronWithoutEffect{"adam-",
-                                                      "apply-layernorm-1p",
-                                                      "async-save",
-                                                      "attention-dropout",
-                                                      "auto-detect",
-                                                      "calculate-per-token",
-                                                      "check-for",
-                                                      "ckpt",
-                                                      "clip-grad",
-                                                      "cross-entropy",
-                                                      "data-",
-                                                      "decoupled-",
-                                                      "dist-ckpt",
-                                                      "distributed-timeout",
-                                                      "enable-experimental",
-                                                      "eval",
-                                                      "exit-",
-                                                      "finetune",
-                                                      "gradient-accumulation-fusion",
-                                                      "init-method",
-                                                      "limit-val",
-                                                      "load",
-                                                      "log",
-                                                      "lr",
-                                                      "manual-gc",
-                                                      "master-",
-                                                      "max-steps",
-                                                      "merge-file",
-                                                      "min-lr",
-                                                      "mmap",
-                                                      "moe-aux",
-                                                      "moe-grouped-gemm",
-                                                      "moe-permute-fusion",
-                                                      "moe-router-bias",
-                                                      "moe-router-dtype",
-                                                      "moe-router-load",
-                                                      "moe-router-pre",
-                                                      "moe-router-score",
-                                                      "moe-router-topk-scaling",
-                                                      "moe-z",
-                                                      "mscale",
-                                                      "mtp-loss",
-                                                      "no-check-for",
-                                                      "no-ckpt",
-                                                      "no-create-attention",
-                                                      "no-load",
-                                                      "no-mmap",
-                                                      "no-rope-fusion",
-                                                      "no-save",
-                                                      "node-rank",
-                                                      "norm-epsilon",
-                                                      "num-workers",
-                                                      "pretrained-checkpoint",
-                                                      "rdzv",
-                                                      "rotary-",
-                                                      "save",
-                                                      "seed",
-                                                      "split",
-                                                      "tensorboard",
-                                                      "tokenizer",
-                                                      "use-mcore-models",
-                                                      "use-persistent-ckpt",
-                                                      "val-check",
-                                                      "wandb",
-                                                      "weight-decay"};
+constexpr std::array<Name, 65> kWithoutEffect{"adam-",
+                                              "apply-layernorm-1p",
+                                              "async-save",
+                                              "attention-dropout",
+                                              "auto-detect",
+                                              "calculate-per-token",
+                                              "check-for",
+                                              "ckpt",
+                                              "clip-grad",
+                                              "cross-entropy",
+                                              "data-",
+                                              "decoupled-",
+                                              "dist-ckpt",
+                                              "distributed-timeout",
+                                              "enable-experimental",
+                                              "eval",
+                                              "exit-",
+                                              "finetune",
+                                              "gradient-accumulation-fusion",
+                                              "init-method",
+                                              "limit-val",
+                                              "load",
+                                              "log",
+                                              "lr",
+                                              "manual-gc",
+                                              "master-",
+                                              "max-steps",
+                                              "merge-file",
+                                              "min-lr",
+                                              "mmap",
+                                              "moe-aux",
+                                              "moe-grouped-gemm",
+                                              "moe-permute-fusion",
+                                              "moe-router-bias",
+                                              "moe-router-dtype",
+                                              "moe-router-load",
+                                              "moe-router-pre",
+                                              "moe-router-score",
+                                              "moe-router-topk-scaling",
+                                              "moe-z",
+                                              "mscale",
+                                              "mtp-loss",
+                                              "no-check-for",
+                                              "no-ckpt",
+                                              "no-create-attention",
+                                              "no-load",
+                                              "no-mmap",
+                                              "no-rope-fusion",
+                                              "no-save",
+                                              "node-rank",
+                                              "norm-epsilon",
+                                              "num-workers",
+                                              "pretrained-checkpoint",
+                                              "rdzv",
+                                              "rotary-",
+                                              "save",
+                                              "seed",
+                                              "split",
+                                              "tensorboard",
+                                              "tokenizer",
+                                              "use-mcore-models",
+                                              "use-persistent-ckpt",
+                                              "val-check",
+                                              "wandb",
+                                              "weight-decay"};
 
 // ---- import
 
@@ -151,9 +154,9 @@ void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
 /// --pipeline-model-parallel-layout: Et*2|(tt|)*5t|tmL
 void import_written_layout(RunImport& run, Name key, const std::string& text, std::int64_t pp) {
   const std::optional<std::vector<int>> stages = parse_pipeline_layout(text);
-  if (!stages) return run.refuse(key, "is no pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
+  if (!stages) return run.error(key, "is not a pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
   if (stages->size() % static_cast<std::size_t>(pp) != 0)
-    return run.refuse(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
+    return run.error(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
   run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
   put_layout(run, *stages, key);
 }
@@ -170,14 +173,14 @@ void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
   const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
   if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMostStages * kMostStages)
-    return run.refuse(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
+    return run.error(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
   std::vector<int> stages;
   for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
     for (std::int64_t rank = 0; rank < pp; ++rank) {
       const std::int64_t of_rank = first && rank == 0       ? *first
                                    : last && rank == pp - 1 ? *last
                                                             : rest / std::max<std::int64_t>(between, 1);
-      if (of_rank % vpp != 0) return run.refuse(from, fmt::format("does not divide over {} chunks", vpp));
+      if (of_rank % vpp != 0) return run.error(from, fmt::format("does not divide over {} chunks", vpp));
       stages.push_back(static_cast<int>(of_rank / vpp));
     }
   put_layout(run, stages, from);
@@ -200,7 +203,7 @@ void import_chunks(RunImport& run, std::int64_t layers) {
   if (!per_stage) return;
   const std::int64_t of_rank = layers / std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
   if (*per_stage < 1 || of_rank % *per_stage != 0)
-    return run.refuse(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", of_rank));
+    return run.error(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", of_rank));
   run.put("parallel.vpp", of_rank / *per_stage, kLayers);
 }
 
@@ -305,10 +308,10 @@ void import_batch_ramp(RunImport& run) {
   int last = 0;
   for (std::size_t at = colon + 1; colon != std::string::npos && at < schedule.size() && last < 100'000'000; ++at) {
     if (schedule[at] < '0' || schedule[at] > '9')
-      return run.refuse(kSchedule, "is no schedule (allowed: \"0:384 200B:768\")");
+      return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
     last = 10 * last + (schedule[at] - '0');
   }
-  if (last == 0) return run.refuse(kSchedule, "is no schedule (allowed: \"0:384 200B:768\")");
+  if (last == 0) return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
   run.put("training.global_batch_size", last, kSchedule);
   run.assume(fmt::format("{}: its last batch of {} sequences counts", kSchedule, last));
 }
@@ -326,7 +329,7 @@ void import_duration(RunImport& run) {
     run.put("training.train_tokens", total * sequence, samples ? "train-samples" : "train-iters");
 }
 
-void import_run(RunImport& run, bool bridge) {
+void import_settings(RunImport& run, bool bridge) {
   import_gpus(run);
   import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
   if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
@@ -350,7 +353,7 @@ void import_run(RunImport& run, bool bridge) {
   const bool fused = run.flag("use-flash-attn").value_or(!from_local);
   if (!bridge)
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
-  run.pass_over(kMegatronWithoutEffect);
+  run.pass_over(kWithoutEffect);
 }
 
 // ---- emit
@@ -428,14 +431,12 @@ void emit_experts(std::string& text, RunSettings& settings, const Scenario& scen
     say(text, "moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor));
 }
 
-}  // namespace
-
 void import_megatron(RunImport& run) {
   const bool nemo = run.has("devices") || run.has("num-nodes");
-  import_run(run, nemo);
+  import_settings(run, nemo);
 }
 
-void import_megatron_bridge(RunImport& run) { import_run(run, true); }
+void import_megatron_bridge(RunImport& run) { import_settings(run, true); }
 
 EmittedRun emit_megatron(const Scenario& scenario) {
   RunSettings settings(scenario);
@@ -457,5 +458,40 @@ EmittedRun emit_megatron(const Scenario& scenario) {
   for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
   return {text + ")\n", settings.left()};
 }
+
+bool is_yaml(std::string_view file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
+
+/// Arguments on a command line or in a script, or the YAML of Megatron's tests.
+Result<JsonDocument> parse_megatron(const std::string& content, const std::string& file) {
+  if (!is_yaml(file)) return parse_arguments(content, file);
+  Result<JsonDocument> document = parse_yaml(content, file);
+  const JsonNode* arguments = document ? document->root.find("MODEL_ARGS") : nullptr;
+  if (arguments == nullptr) return document;
+  return JsonDocument{file, JsonNode(*arguments)};  // and nothing of the environment variables beside them
+}
+
+/// Arguments in a script, the YAML of Megatron's tests, or NeMo's, which has a section `trainer`.
+bool is_megatron(std::string_view content, std::string_view file) {
+  if (is_json_object(content)) return false;
+  const bool has_arguments = head_contains(content, "MODEL_ARGS:") ||
+                             head_contains(content, "--tensor-model-parallel-size") ||
+                             head_contains(content, "--tensor_model_parallel_size") ||
+                             head_contains(content, "--num-layers") || head_contains(content, "--micro-batch-size");
+  return has_arguments || (is_yaml(file) && head_contains(content, "trainer:") && head_contains(content, "model:"));
+}
+
+bool is_megatron_bridge(std::string_view content, std::string_view file) {
+  return is_yaml(file) && head_contains(content, "model:") && head_contains(content, "train:") &&
+         !head_contains(content, "MODEL_ARGS:");
+}
+
+}  // namespace
+
+const Importer kMegatron{"megatron", "arguments of Megatron-LM: launch script, command line, or YAML (also of NeMo)",
+                         "launchers.md", is_megatron,
+                         Launcher{parse_megatron, RunImport::Names::flagged, import_megatron, emit_megatron}};
+const Importer kMegatronBridge{"megatron-bridge", "overrides of Megatron-Bridge (YAML)", "launchers.md",
+                               is_megatron_bridge,
+                               Launcher{parse_yaml, RunImport::Names::flagged, import_megatron_bridge, nullptr}};
 
 }  // namespace tracecast

@@ -108,8 +108,8 @@ void import_expert_layers(RunImport& run) {
   const auto layers = static_cast<int>(std::clamp<std::int64_t>(run.given_count("model.num_layers", 0), 0, 100'000));
   const std::optional<std::vector<int>> has_experts = parse_layer_frequency(text, layers);
   if (!has_experts)
-    return run.refuse(kFrequency,
-                      fmt::format("does not say which of {} layers have experts (allowed: 2, ([0]*3+[1]*11))", layers));
+    return run.error(kFrequency,
+                     fmt::format("does not say which of {} layers have experts (allowed: 2, ([0]*3+[1]*11))", layers));
   const auto first = static_cast<int>(std::find(has_experts->begin(), has_experts->end(), 1) - has_experts->begin());
   const auto second = static_cast<int>(
       first < layers ? std::find(has_experts->begin() + first + 1, has_experts->end(), 1) - has_experts->begin()
@@ -122,7 +122,7 @@ void import_expert_layers(RunImport& run) {
     regular = expected == ((*has_experts)[static_cast<std::size_t>(layer)] == 1);
   }
   if (!regular)
-    return run.refuse(kFrequency, "is not supported (allowed: experts in every n-th layer after the first dense ones)");
+    return run.error(kFrequency, "is not supported (allowed: experts in every n-th layer after the first dense ones)");
   run.put("model.moe.leading_dense_layers", leading, kFrequency);
   run.put("model.moe.layer_interval", interval, kFrequency);
 }

@@ -91,9 +91,9 @@ std::optional<double> RunImport::number(std::string_view key) {
   if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
   if (node->kind == JsonNode::Kind::string)
     if (const auto value = parse_number<double>(node->string)) return value;
-  refuse(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
-                  ? "is a variable that the file does not set (write the number)"
-                  : "is not a number");
+  error(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
+                 ? "is a variable that the file does not set (write the number)"
+                 : "is not a number");
   return std::nullopt;
 }
 
@@ -103,7 +103,7 @@ std::optional<std::int64_t> RunImport::count(std::string_view key) {
   if (!value) return std::nullopt;
   const bool in_range = *value >= -1 && *value <= kMost;
   if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
-    refuse(key, "is not a count");
+    error(key, "is not a count");
     return std::nullopt;
   }
   return static_cast<std::int64_t>(*value);
@@ -116,7 +116,7 @@ std::optional<bool> RunImport::flag(std::string_view key) {
   const std::string text = lower_case(node->kind == JsonNode::Kind::string ? node->string : node->text());
   if (text == "true" || text == "yes" || text == "1") return true;
   if (text == "false" || text == "no" || text == "0") return false;
-  refuse(key, "is neither true nor false");
+  error(key, "is neither true nor false");
   return std::nullopt;
 }
 
@@ -180,7 +180,7 @@ std::int64_t RunImport::given_count(const std::string& our_key, std::int64_t oth
   return node != nullptr && node->kind == JsonNode::Kind::integer ? node->integer : otherwise;
 }
 
-void RunImport::refuse(std::string_view key, const std::string& message) {
+void RunImport::error(std::string_view key, const std::string& message) {
   const auto found = index_.find(key);
   const JsonNode* node = found == index_.end() ? nullptr : settings_[found->second].value;
   errors.push_back(

@@ -54,7 +54,7 @@ class RunImport {
   const JsonNode* given(const std::string& ours) const;
   std::int64_t given_count(const std::string& ours, std::int64_t otherwise) const;
 
-  void refuse(std::string_view key, const std::string& message);
+  void error(std::string_view key, const std::string& message);
   void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
   /// Settings whose name begins with one of these have no effect on the time of a step.
   void pass_over(std::span<const std::string_view> beginnings);
@@ -109,7 +109,7 @@ std::optional<T> RunImport::choice(std::string_view key, std::span<const std::pa
     if (name == value) return meaning;
     allowed += (allowed.empty() ? "" : " ") + std::string(name);
   }
-  refuse(key, "is not supported (allowed: " + allowed + ")");
+  error(key, "is not supported (allowed: " + allowed + ")");
   return std::nullopt;
 }
 

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "sim/import/launchers/launcher_formats.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/launchers/toml_document.hpp"
+#include "sim/import/recognise.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -25,28 +27,28 @@ constexpr std::array kTorchtitanRows{
     SettingRow{"training.seq_length", "training.seq_len", Kind::size},
 };
 
-constexpr std::array<Name, 22> kTorchtitanWithoutEffect{"job.",
-                                                        "profiling.",
-                                                        "metrics.",
-                                                        "comm.",
-                                                        "lr_scheduler.",
-                                                        "checkpoint.",
-                                                        "validation.",
-                                                        "debug.",
-                                                        "experimental.",
-                                                        "compile.components",
-                                                        "compile.model",
-                                                        "model.hf_assets_path",
-                                                        "model.tokenizer_path",
-                                                        "optimizer.lr",
-                                                        "optimizer.eps",
-                                                        "optimizer.beta",
-                                                        "optimizer.weight_decay",
-                                                        "training.max_norm",
-                                                        "training.dataset",
-                                                        "training.seed",
-                                                        "training.gc_freq",
-                                                        "quantize."};
+constexpr std::array<Name, 22> kWithoutEffect{"job.",
+                                              "profiling.",
+                                              "metrics.",
+                                              "comm.",
+                                              "lr_scheduler.",
+                                              "checkpoint.",
+                                              "validation.",
+                                              "debug.",
+                                              "experimental.",
+                                              "compile.components",
+                                              "compile.model",
+                                              "model.hf_assets_path",
+                                              "model.tokenizer_path",
+                                              "optimizer.lr",
+                                              "optimizer.eps",
+                                              "optimizer.beta",
+                                              "optimizer.weight_decay",
+                                              "training.max_norm",
+                                              "training.dataset",
+                                              "training.seed",
+                                              "training.gc_freq",
+                                              "quantize."};
 
 struct Flavour {
   Name model;
@@ -70,7 +72,7 @@ void import_model(RunImport& run) {
   const auto* known = std::find_if(kFlavours.begin(), kFlavours.end(),
                                    [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
   if (known == kFlavours.end())
-    return run.refuse("model.flavor", fmt::format("of {} is no model that is shipped: give --model", shortened(name)));
+    return run.error("model.flavor", fmt::format("of {} is not a shipped model: give --model", shortened(name)));
   run.put("model", std::string(known->ours), "model.flavor");
 }
 
@@ -105,12 +107,12 @@ void import_pipeline(RunImport& run) {
   if (pp <= 1) return;
   const std::string name = schedule.empty() ? "1F1B" : schedule;
   const ScheduleVariant* variant = find_schedule(name);
-  if (variant == nullptr) return run.refuse(kSchedule, "is no schedule that is known (see tracecast schedule --help)");
+  if (variant == nullptr) return run.error(kSchedule, "unknown schedule (see tracecast schedule --help)");
   run.put("parallel.pp_schedule", std::string(variant->name), kSchedule);
   run.put("parallel.vpp", variant->default_chunks, kSchedule);
   run.layers_per_stage = per_stage.value_or(0);
   run.layers_per_stage_key = kLayers;
-  if (first > 1 || last > 1) return run.refuse(first > 1 ? kFirst : kLast, "is not supported (allowed: 0 1)");
+  if (first > 1 || last > 1) return run.error(first > 1 ? kFirst : kLast, "is not supported (allowed: 0 1)");
   run.put_flag("parallel.account_for_embedding", first == 1, kFirst);
   run.put_flag("parallel.account_for_loss", last == 1, kLast);
 }
@@ -128,7 +130,7 @@ void import_batch(RunImport& run) {
     return run.put("training.global_batch_size", *global, kGlobal);
   if (!pipeline) return;
   if (micro < 1 || local % micro != 0)
-    return run.refuse(kLocal, fmt::format("is no multiple of {} = {}", kMicro, micro));
+    return run.error(kLocal, fmt::format("is not a multiple of {} = {}", kMicro, micro));
   run.accumulation = local / micro;
   run.accumulation_key = kLocal;
 }
@@ -141,7 +143,7 @@ void import_torchtitan_recompute(RunImport& run) {
   const Name mode = run.choice<Name>(kMode, kModes).value_or("selective_op");
   const std::string option = run.word(kOption);
   if (mode == "selective_op" && option != "op" && option != "" && option != "1")
-    return run.refuse(kOption, "is not supported (allowed: op 1)");
+    return run.error(kOption, "is not supported (allowed: op 1)");
   run.put("training.recompute", std::string(option == "1" && mode == "selective_op" ? Name("full") : mode), kMode);
   if (!run.has(kMode)) run.assume("training.recompute = selective_op, torchtitan's default");
 }
@@ -159,7 +161,7 @@ void import_precision(RunImport& run) {
   for (const JsonNode& each : converters->items) {
     const bool float8 = each.string.find("float8") != std::string::npos;
     if (!float8 && each.string.find("mx") == std::string::npos)
-      return run.refuse(kConverters, "is not supported (allowed: float8 mx)");
+      return run.error(kConverters, "is not supported (allowed: float8 mx)");
     run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
     if (float8 && run.flag("quantize.linear.float8.enable_fsdp_float8_all_gather").value_or(false))
       run.assume("quantize.linear.float8.enable_fsdp_float8_all_gather: parameters are gathered in bf16 here");
@@ -185,8 +187,6 @@ void import_others(RunImport& run) {
   run.find("training.steps");
 }
 
-}  // namespace
-
 void import_torchtitan(RunImport& run) {
   run.put("stack", std::string("torchtitan"));
   import_model(run);
@@ -197,12 +197,10 @@ void import_torchtitan(RunImport& run) {
   import_torchtitan_recompute(run);
   import_precision(run);
   import_others(run);
-  run.pass_over(kTorchtitanWithoutEffect);
+  run.pass_over(kWithoutEffect);
 }
 
 // ---- emit
-
-namespace {
 
 class Toml {
  public:
@@ -319,8 +317,6 @@ void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   if (t.unfused_elementwise != t.compiled) settings.take("training.unfused_elementwise");
 }
 
-}  // namespace
-
 EmittedRun emit_torchtitan(const Scenario& scenario) {
   RunSettings settings(scenario);
   Toml toml;
@@ -331,5 +327,15 @@ EmittedRun emit_torchtitan(const Scenario& scenario) {
   for (const char* covered : {"parallel.dp", "training.train_tokens"}) settings.take(covered);
   return {std::move(toml).text(), settings.left()};
 }
+
+bool is_torchtitan(std::string_view content, std::string_view) {
+  return head_contains(content, "[parallelism]") ||
+         (head_contains(content, "[training]") && head_contains(content, "[model]"));
+}
+
+}  // namespace
+
+const Importer kTorchtitan{"torchtitan", "configuration of torchtitan (TOML)", "launchers.md", is_torchtitan,
+                           Launcher{parse_toml, RunImport::Names::dotted, import_torchtitan, emit_torchtitan}};
 
 }  // namespace tracecast

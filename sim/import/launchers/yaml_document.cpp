@@ -20,9 +20,9 @@ class YamlConverter {
     JsonNode value;
     value.line = line_of(node);
     if (++values_ > kMaxValues || depth > kMaxYamlDepth) {
-      complain(value.line, path,
-               depth > kMaxYamlDepth ? "is nested too deeply (allowed: 100 levels)"
-                                     : "is one value too many (allowed: 100,000)");
+      fail_at(value.line, path,
+              depth > kMaxYamlDepth ? "is nested too deeply (allowed: 100 levels)"
+                                    : "is one value too many (allowed: 100,000)");
     } else if (node.IsSequence()) {
       value.kind = JsonNode::Kind::array;
       for (const YAML::Node& item : node) {
@@ -44,7 +44,7 @@ class YamlConverter {
  private:
   static int line_of(const YAML::Node& node) { return std::max(0, node.Mark().line) + 1; }
 
-  void complain(int line, const std::string& key, const std::string& message) {
+  void fail_at(int line, const std::string& key, const std::string& message) {
     if (!stopped_) errors.push_back({file_, line, shortened(key), "", message});
     stopped_ = true;
   }
@@ -53,10 +53,10 @@ class YamlConverter {
     value.kind = JsonNode::Kind::object;
     for (const auto& member : node) {
       if (stopped_) return;
-      if (!member.first.IsScalar()) return complain(line_of(member.first), path, "has a key that is no word");
+      if (!member.first.IsScalar()) return fail_at(line_of(member.first), path, "has a key that is not a word");
       const std::string& key = member.first.Scalar();
       const std::string dotted = path.empty() ? key : path + "." + key;
-      if (value.find(key) != nullptr) return complain(line_of(member.first), dotted, "is given twice");
+      if (value.find(key) != nullptr) return fail_at(line_of(member.first), dotted, "is given twice");
       value.members.push_back({key, convert(member.second, dotted, depth + 1)});
       value.members.back().value.line = line_of(member.first);
     }

@@ -1,0 +1,108 @@
+// The table of importers: what each file is recognised as, and what is said of a file that does not fit.
+#include "sim/import/importers.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = source_dir();
+
+std::string content_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+/// The name of the format, or the error.
+std::string recognised(std::string_view content, const std::string& file) {
+  const Result<const Importer*> importer = find_importer(content, file);
+  return importer ? std::string((*importer)->name) : to_string(importer.error());
+}
+
+}  // namespace
+
+TEST_CASE("importers: a file is recognised by its content", "[import]") {
+  const std::map<std::string, std::string> files{{"docs/formats/samples/kineto.json", "kineto"},
+                                                 {"docs/formats/samples/nccl-tests.txt", "nccl-tests"},
+                                                 {"docs/formats/samples/nccl-topology.xml", "nccl-topology"},
+                                                 {"docs/formats/samples/nccl.log", "nccl-log"},
+                                                 {"docs/formats/samples/nvidia-smi.txt", "nvidia-smi"},
+                                                 {"docs/formats/samples/pretrain.sh", "megatron"},
+                                                 {"tests/fuzz/corpus/accelerate.yaml", "accelerate"},
+                                                 {"tests/fuzz/corpus/aicb.csv", "simai"},
+                                                 {"tests/fuzz/corpus/astra-sim.yml", "astra-sim"},
+                                                 {"tests/fuzz/corpus/calculon-application.json", "calculon"},
+                                                 {"tests/fuzz/corpus/calculon-execution.json", "calculon"},
+                                                 {"tests/fuzz/corpus/chakra.et", "chakra"},
+                                                 {"tests/fuzz/corpus/chakra.json", "chakra"},
+                                                 {"tests/fuzz/corpus/deepspeed.json", "deepspeed"},
+                                                 {"tests/fuzz/corpus/iblinkinfo.txt", "iblinkinfo"},
+                                                 {"tests/fuzz/corpus/ibnetdiscover.txt", "ibnetdiscover"},
+                                                 {"tests/fuzz/corpus/megatron.sh", "megatron"},
+                                                 {"tests/fuzz/corpus/megatron.yaml", "megatron"},
+                                                 {"tests/fuzz/corpus/model-hugging-face.json", "hugging-face"},
+                                                 {"tests/fuzz/corpus/nccl-graph.xml", "nccl-graph"},
+                                                 {"tests/fuzz/corpus/nccl-inspector.jsonl", "nccl-inspector"},
+                                                 {"tests/fuzz/corpus/nccl-tests.json", "nccl-tests"},
+                                                 {"tests/fuzz/corpus/nsight.sqlite", "nsight"},
+                                                 {"tests/fuzz/corpus/pytorch-et.json", "pytorch-et"},
+                                                 {"tests/fuzz/corpus/simai.txt", "simai"},
+                                                 {"tests/fuzz/corpus/simai-topology.txt", "simai-topology"},
+                                                 {"tests/fuzz/corpus/simgrid-network.xml", "simgrid"},
+                                                 {"tests/fuzz/corpus/torchtitan.toml", "torchtitan"}};
+  for (const auto& [file, format] : files) CHECK(recognised(content_of(kRoot / file), file) == format);
+}
+
+TEST_CASE("importers: files of the project are not taken for foreign ones", "[import]") {
+  for (const char* folder : {"scenarios", "topologies", "kernels/profiles"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".json" && extension != ".csv") continue;
+      const std::string file = entry.path().string();
+      CHECK(recognised(content_of(entry.path()), file).starts_with(file + ": matches none of the formats "));
+    }
+}
+
+TEST_CASE("importers: rows have a page, and names are unique", "[import]") {
+  std::map<std::string_view, int> names;
+  for (const Importer* each : importers()) {
+    CHECK(fs::exists(kRoot / "docs/formats" / each->page));
+    CHECK(++names[each->name] == 1);
+  }
+}
+
+TEST_CASE("importers: what does not fit is one sentence", "[import][error]") {
+  CHECK(recognised("a,b\n", "t.csv").starts_with("t.csv: matches none of the formats nccl-topology nccl-graph "));
+  CHECK(recognised("NCCL INFO 4 Bytes -> Algo 0\n# algbw busbw\n", "t.txt") ==
+        "t.txt: may be several formats: name one (allowed: nccl-tests nccl-log)");
+  CHECK(to_string(import_as<ImportedTrace>("<system version=\"1\"/>", "t.xml").error()) ==
+        "t.xml: is a machine (nccl-topology), not a recording (tracecast topology reads it)");
+  CHECK(to_string(import_as<ImportedTrace>("", "t.xml", "simgrid").error()) ==
+        "format = simgrid: unknown format (allowed: kineto nsight)");
+}
+
+TEST_CASE("importers: commands take a launcher's file as a scenario, and a machine's as a topology", "[import]") {
+  const fs::path script = kRoot / "docs/formats/samples/pretrain.sh";
+  const Result<Scenario> scenario = read_any_scenario(script, shipped_data(), {"cluster.topology=dgx-h100"});
+  REQUIRE(scenario.has_value());
+  CHECK(scenario->cluster.world_size == 16);
+  CHECK(scenario->source.starts_with("imported from "));
+  CHECK(to_string(read_any_scenario(kRoot / "docs/formats/samples/kineto.json", shipped_data()).error())
+            .ends_with(
+                "kineto.json: is a recording (kineto), not a launcher's configuration (tracecast replay reads it)"));
+  const Result<Cluster> machine = read_any_topology(kRoot / "docs/formats/samples/nvidia-smi.txt");
+  REQUIRE(machine.has_value());
+  CHECK(machine->node.gpus == 2);
+  CHECK(to_string(read_any_topology(script).error())
+            .ends_with(
+                "pretrain.sh: is a launcher's configuration (megatron), not a machine (tracecast predict reads it)"));
+}

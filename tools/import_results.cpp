@@ -1,0 +1,224 @@
+#include "tools/import_results.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/io/compressed.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/trace_reader.hpp"
+#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
+#include "tracer/replay.hpp"
+#include "tracer/trace_writer.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+
+std::string count_line(const std::string& what, std::int64_t count) {
+  return fmt::format("  {:<28} {:>8}\n", what, count);
+}
+
+std::string summary_of(const std::string& name, const std::string& format, const Counts& found) {
+  std::string text = fmt::format("{}: {}\n", name, format);
+  for (const auto& [what, count] : found) text += count_line(what, count);
+  return text;
+}
+
+std::string notes_text(const std::vector<std::string>& notes, const TextStyle& style) {
+  std::string text;
+  for (const std::string& note : notes) text += paragraph("note: ", note, style);
+  return text;
+}
+
+Result<StepRecord> simulated(const StepGraph& graph, const std::string& path) {
+  const Result<Timeline> timeline = simulate(graph, {.record_spans = true});
+  if (!timeline) return tl::unexpected(timeline.error());
+  return record_of(graph, *timeline, fs::path(path).filename().string(), StepOrigin::executed);
+}
+
+/// The profile of `options.into` with the measurements of one host added.
+Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, const CollectiveMeasurements& measured) {
+  Result<Profile> base = named_profile(options.into);
+  if (!base) return tl::unexpected(base.error());
+  base->source = fmt::format("collectives measured: {} ({}); all else: {}", fs::path(options.file).filename().string(),
+                             measured.format, base->source);
+  if (!options.output.empty()) base->name = fs::path(options.output).stem().string();
+  base->kind = "recorded";
+  ProfileWithCollectives result = with_collectives(std::move(*base), measured);
+  if (result.taken == 0)
+    return fail({options.file, 0, "", "",
+                 "has no collective of one host, and a profile has no others (allowed: up to one node)"});
+  return result;
+}
+
+/// What NCCL chose, a line for each size; then the table that it chose from.
+std::string table_of(const NcclLog& log) {
+  std::string text = fmt::format("{} collectives begun, {} ranks in the largest communicator\n", log.calls, log.ranks);
+  if (!log.choices.empty())
+    text += fmt::format("\n{:<16} {:>14}  {:<16} {:<8} {:>8} {:>12} {:>8}\n", "collective", "bytes", "algorithm",
+                        "protocol", "channels", "time us", "lines");
+  for (const NcclChoice& c : log.choices)
+    text += fmt::format("{:<16} {:>14}  {:<16} {:<8} {:>8} {:>12} {:>8}\n", to_string(c.collective), c.bytes,
+                        to_string(c.algorithm), to_string(c.protocol), c.channels > 0 ? std::to_string(c.channels) : "",
+                        c.time_us > 0 ? fmt::format("{:.3f}", c.time_us) : "", c.seen);
+  if (!log.table.empty())
+    text += fmt::format("\n{:<16} {:<16} {:<8} {:>12} {:>12}\n", "collective", "algorithm", "protocol", "latency us",
+                        "GB/s");
+  for (const NcclTableCell& c : log.table)
+    text += fmt::format("{:<16} {:<16} {:<8} {:>12.1f} {:>12.1f}\n", to_string(c.collective), to_string(c.algorithm),
+                        to_string(c.protocol), c.latency_us, c.bandwidth_gb_s);
+  return text;
+}
+
+std::string summary_of(const ImportedRun& run, const ImportOptions& options, const TextStyle& style) {
+  const Scenario& s = run.scenario;
+  std::string text = fmt::format("{}: {} on {} GPUs of {}\n", options.output,
+                                 s.model.name.empty() ? s.name : s.model.name, s.cluster.world_size, s.topology);
+  for (const std::string& each : run.assumptions) text += paragraph("assumed: ", each, style);
+  if (run.passed_over > 0)
+    text += fmt::format("{} on the time of a step\n", run.passed_over == 1
+                                                          ? "1 setting has no effect"
+                                                          : fmt::format("{} settings have no effect", run.passed_over));
+  if (!run.unmapped.empty()) text += "not mapped:\n";
+  for (const UnmappedSetting& each : run.unmapped)
+    text += fmt::format("  {}:{}: {} = {}\n", options.file, each.line, each.key, each.value);
+  return text;
+}
+
+/// One function per kind of reader.
+class ImportWriter {
+ public:
+  ImportWriter(const Importer& importer, const ImportOptions& options, const std::string& content,
+               const Context& context)
+      : importer_(importer), options_(options), content_(content), style_(context.style) {}
+
+  template <class T>
+  Result<ExitCode> operator()(Reader<T> read) const {
+    Result<T> value = read(content_, options_.file);
+    if (!value) return tl::unexpected(value.error());
+    return write(*value);
+  }
+
+  Result<ExitCode> operator()(const Launcher&) const {
+    const Result<DataPaths> data = data_paths();
+    if (!data) return tl::unexpected(data.error());
+    const RunGivens givens{options_.model, options_.topology, options_.gpus, options_.overrides};
+    const Result<ImportedRun> run = import_run(importer_.name, content_, options_.file, givens, *data);
+    if (!run) return tl::unexpected(run.error());
+    return deliver(to_json(run->scenario), summary_of(*run, options_, style_));
+  }
+
+ private:
+  /// Writes `text` to the output file and prints `summary`, or prints `text` alone.
+  Result<ExitCode> deliver(const std::string& text, const std::string& summary) const {
+    if (!options_.output.empty())
+      if (const Result<void> ok = write_file(options_.output, text); !ok) return tl::unexpected(ok.error());
+    fmt::print("{}", options_.output.empty() ? text : summary);
+    return ExitCode::done;
+  }
+
+  Result<ExitCode> write(ImportedTopology& imported) const {
+    const fs::path file = options_.file;
+    imported.cluster.name = file.stem().string();
+    return deliver(
+        to_topology_json(imported, file.filename().string()),
+        summary_of(imported.cluster.name, imported.format, imported.found) + notes_text(imported.notes, style_));
+  }
+
+  Result<ExitCode> write(const ImportedTrace& imported) const {
+    if (!options_.output.empty() && !save(imported.trace))
+      return fail({options_.output, 0, "", "", "cannot be written"});
+    fmt::print("{}{}", summary_of(options_.file, imported.format, imported.found), notes_text(imported.notes, style_));
+    return ExitCode::done;
+  }
+
+  /// To a temporary file first: a file of this name is always complete.
+  bool save(const Trace& trace) const {
+    const std::string partial = options_.output + ".partial";
+    std::error_code failed;
+    if (!write_trace(partial, trace)) return false;
+    fs::rename(partial, options_.output, failed);
+    return !failed;
+  }
+
+  Result<ExitCode> write(const ImportedGraph& step) const {
+    const Result<StepRecord> record = simulated(step_graph_of(step), options_.file);
+    if (!record) return tl::unexpected(record.error());
+    Counts found = step.found;
+    found.insert(found.begin(), {"nodes", static_cast<std::int64_t>(step.nodes.size())});
+    return deliver(to_json(*record), summary_of(options_.file, step.format, found) +
+                                         fmt::format("  {:<28} {:>8}\n", "longest path", to_text(record->step_time)) +
+                                         notes_text(step.notes, style_));
+  }
+
+  Result<ExitCode> write(const CollectiveMeasurements& measured) const {
+    std::string summary = summary_of(options_.file, measured.format,
+                                     {{"calls measured", static_cast<std::int64_t>(measured.calls.size())}});
+    if (!measured.gpu.empty()) summary += fmt::format("  GPU {}\n", measured.gpu);
+    summary += notes_text(measured.notes, style_);
+    if (options_.into.empty()) return deliver(to_csv(measured), summary);
+    const Result<ProfileWithCollectives> made = put_into_profile(options_, measured);
+    if (!made) return tl::unexpected(made.error());
+    summary += fmt::format(
+        "  put into {}: {} of one host; {} across hosts are left to the network model\n  written to {}; use it "
+        "with --set cluster.profile={}\n",
+        options_.into, made->taken, made->across_hosts, options_.output, options_.output);
+    return deliver(to_json(made->profile), summary);
+  }
+
+  Result<ExitCode> write(CalculonInput& input) const {
+    const std::string summary = options_.file + ": Calculon\n" + notes_text(input.notes, style_);
+    if (input.model) {
+      input.model->name = fs::path(options_.file).stem().string();
+      return deliver(to_json(*input.model), summary);
+    }
+    std::string settings;
+    for (const std::string& each : input.settings) settings += "--set " + each + "\n";
+    return deliver(settings, summary);
+  }
+
+  Result<ExitCode> write(const NcclLog& log) const {
+    return deliver(table_of(log), summary_of(options_.file, "log of NCCL",
+                                             {{"collectives begun", log.calls},
+                                              {"sizes with a choice", static_cast<std::int64_t>(log.choices.size())}}));
+  }
+
+  const Importer& importer_;
+  const ImportOptions& options_;
+  const std::string& content_;
+  const TextStyle& style_;
+};
+
+}  // namespace
+
+Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
+                             const Context& context) {
+  return std::visit(ImportWriter(importer, options, content, context), importer.read);
+}
+
+Result<StepRecord> read_any_step(const std::string& path) {
+  const Result<std::string> content = read_packed(path);
+  if (!content) return read_step_record(path);  // a folder
+  const Result<const Importer*> importer = find_foreign(*content, path, {ImportKind::step, ImportKind::recording});
+  if (!importer) return tl::unexpected(importer.error());
+  if (is_trace(*content) || (*importer != nullptr && (*importer)->kind() == ImportKind::recording))
+    return read_any_recording(path)
+        .and_then([&](const Trace& trace) { return replay_graph(trace, std::nullopt, path); })
+        .and_then([&](const Replay& replay) { return simulated(replay.graph, path); });
+  if (*importer == nullptr) return read_step_record(path);
+  return import_as<ImportedGraph>(*content, path, (*importer)->name).and_then([&](const ImportedGraph& step) {
+    return simulated(step_graph_of(step), path);
+  });
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,34 @@
+/// \file
+/// What `tracecast import` writes for each kind of foreign file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/import/importers.hpp"
+#include "sim/io/step_record.hpp"
+#include "tools/command_list.hpp"
+
+namespace tracecast::cli {
+
+/// The command line of one import.
+struct ImportOptions {
+  std::string format;  ///< empty: by content
+  std::string file;
+  std::string output;  ///< empty: standard output
+  std::string into;    ///< of measured collectives: the profile that they are put into
+  // What a launcher's file does not contain:
+  std::string model;
+  std::string topology;
+  int gpus = 0;
+  std::vector<std::string> overrides;
+};
+
+/// Reads `content`, that of options.file, and writes the result: a topology, trace, timeline, scenario, table or model.
+Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
+                             const Context& context);
+
+/// A timeline of predict, execute or replay (or its folder), or a foreign recording or step graph, which is simulated.
+Result<StepRecord> read_any_step(const std::string& path);
+
+}  // namespace tracecast::cli
