@@ -282,7 +282,8 @@ namespace {
 
 bool is_nccl_tests(std::string_view content, std::string_view) {
   if (is_json_object(content)) return has_key(content, "devices") && has_key(content, "results");
-  return head_contains(content, "algbw") && head_contains(content, "busbw");
+  return head_contains(content, "# nThread") ||
+         (head_contains(content, "redop") && head_contains(content, "algbw") && head_contains(content, "busbw"));
 }
 
 }  // namespace

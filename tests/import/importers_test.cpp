@@ -82,7 +82,7 @@ TEST_CASE("importers: rows have a page, and names are unique", "[import]") {
 
 TEST_CASE("importers: what does not fit is one sentence", "[import][error]") {
   CHECK(recognised("a,b\n", "t.csv").starts_with("t.csv: matches none of the formats nccl-topology nccl-graph "));
-  CHECK(recognised("NCCL INFO 4 Bytes -> Algo 0\n# algbw busbw\n", "t.txt") ==
+  CHECK(recognised("NCCL INFO 4 Bytes -> Algo 0\n# redop algbw busbw\n", "t.txt") ==
         "t.txt: may be several formats: name one (allowed: nccl-tests nccl-log)");
   CHECK(to_string(import_as<ImportedTrace>("<system version=\"1\"/>", "t.xml").error()) ==
         "t.xml: is a machine (nccl-topology), not a recording (tracecast topology reads it)");
