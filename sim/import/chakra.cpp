@@ -14,9 +14,9 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMostMicroseconds = 8'640'000'000'000;  // 100 days
-constexpr std::int64_t kMostPicoseconds = kMostMicroseconds * 1'000'000;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxMicroseconds = 8'640'000'000'000;  // 100 days
+constexpr std::int64_t kMaxPicoseconds = kMaxMicroseconds * 1'000'000;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 /// By Chakra's number; those that we do not have count as the nearest one.
 constexpr std::array<Collective, 9> kCollectives{
@@ -44,7 +44,7 @@ std::optional<ImportedNode::Kind> kind_of(std::uint64_t type) {
 }
 
 Duration microseconds_of(std::uint64_t us) {
-  return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMostMicroseconds)) * 1'000'000};
+  return Duration{static_cast<std::int64_t>(std::min<std::uint64_t>(us, kMaxMicroseconds)) * 1'000'000};
 }
 
 /// What attributes say of a node.
@@ -94,7 +94,7 @@ class ChakraReader {
       if (const JsonNode* time = any(each, {"runtime", "duration_micros"}); time != nullptr && time->integer > 0)
         node.duration = microseconds_of(static_cast<std::uint64_t>(time->integer));
       if (const JsonNode* size = any(each, {"comm_size"}))
-        node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMostBytes);
+        node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMaxBytes);
       Dependencies after;
       for (const std::string_view key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
         if (const JsonNode* deps = each.find(key))
@@ -156,8 +156,8 @@ class ChakraReader {
     if (name == "comm_type") attributes.collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
     if (name == "is_cpu_op") attributes.on_host = number != 0;
     if (name == kChakraDuration)
-      attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostPicoseconds));
-    if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMostBytes));
+      attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxPicoseconds));
+    if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxBytes));
     if (name == "pg_name") node.group = shortened(text);
   }
 

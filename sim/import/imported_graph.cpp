@@ -37,10 +37,10 @@ Traffic traffic_of(const ImportedNode& node) {
 }  // namespace
 
 Result<void> check_durations(const ImportedGraph& step, const std::string& file) {
-  constexpr double kMostSeconds = 8'640'000;
+  constexpr double kMaxSeconds = 8'640'000;
   double sum = 0;
   for (const ImportedNode& node : step.nodes) sum += seconds(node.duration);
-  if (sum > kMostSeconds) return fail({file, 0, "", "", "has nodes of more than 100 days together"});
+  if (sum > kMaxSeconds) return fail({file, 0, "", "", "has nodes of more than 100 days together"});
   return {};
 }
 

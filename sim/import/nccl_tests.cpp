@@ -14,8 +14,8 @@
 namespace tracecast {
 namespace {
 
-constexpr double kMostSeconds = 1e6;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr double kMaxSeconds = 1e6;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 constexpr std::pair<std::string_view, Collective> kPrograms[] = {{"all_reduce_perf", Collective::all_reduce},
                                                                  {"all_gather_perf", Collective::all_gather},
@@ -117,7 +117,7 @@ class NcclTestsReader {
     if (words.size() < 3) return;
     const auto bytes = parse_number<std::int64_t>(words[0]);
     const auto count = parse_number<std::int64_t>(words[1]);
-    if (!bytes || !count || *bytes < 0 || *bytes > kMostBytes || parse_number<double>(words[2])) return;
+    if (!bytes || !count || *bytes < 0 || *bytes > kMaxBytes || parse_number<double>(words[2])) return;
     if (words.size() < first + 4) {
       ++cut_;
       return;
@@ -140,7 +140,7 @@ class NcclTestsReader {
     const double algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
     row.factor = algbw > 0 ? row.busbw / algbw : 0;
-    if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMostSeconds) rows_.push_back(row);
+    if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
   }
 
   /// The end of one table.
@@ -231,7 +231,7 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
     double time = place == nullptr ? 0 : number(place->find("time"));
     if (time <= 0 && place != nullptr) time = number(place->find("cpu_time"));
     const auto bytes = number(row.find("size"));
-    if (time > 0 && time < kMostSeconds && bytes >= 1 && bytes < static_cast<double>(kMostBytes))
+    if (time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxBytes))
       sums.add(*collective, static_cast<int>(devices->items.size()), static_cast<int>(hosts.size()),
                static_cast<std::int64_t>(bytes), time * 1e-6);
   }

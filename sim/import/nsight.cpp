@@ -15,7 +15,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMostRows = 50'000'000;
+constexpr std::int64_t kMaxRows = 50'000'000;
 constexpr int kThreadBits = 24;  ///< of globalTid: thread below, process above
 
 class NsightReader {
@@ -81,7 +81,7 @@ class NsightReader {
         columns[i] = "NULL";
     }
     SqliteStatement rows(database_, fmt::format("SELECT {} FROM \"{}\"", fmt::join(columns, ", "), table));
-    for (std::int64_t row = 0; row < kMostRows && rows.next(); ++row) take(rows);
+    for (std::int64_t row = 0; row < kMaxRows && rows.next(); ++row) take(rows);
     good_ = good_ && rows.good();
   }
 

@@ -12,9 +12,9 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kMostNanoseconds = std::int64_t{86'400} * 1'000'000'000;
-constexpr std::size_t kMostLayers = 1'000'000;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxNanoseconds = std::int64_t{86'400} * 1'000'000'000;
+constexpr std::size_t kMaxLayers = 1'000'000;
 
 constexpr std::pair<std::string_view, Collective> kSimaiCollectives[] = {{"ALLREDUCE", Collective::all_reduce},
                                                                          {"ALLGATHER", Collective::all_gather},
@@ -51,7 +51,7 @@ class Workload {
       if (declared < 0) {
         declared = parse_number<std::int64_t>(words[0]).value_or(-1);
         if (declared < 0) return fail_at(words[0], "must be a number of layers");
-      } else if (layers_.size() < kMostLayers) {
+      } else if (layers_.size() < kMaxLayers) {
         if (const auto ok = layer(words); !ok) return tl::unexpected(ok.error());
       }
     }
@@ -75,8 +75,8 @@ class Workload {
     for (std::size_t p = 0; p < 3; ++p) {
       const auto time = parse_number<std::int64_t>(words[2 + 3 * p]);
       const auto bytes = parse_number<std::int64_t>(words[4 + 3 * p]);
-      if (!time || *time < 0 || *time > kMostNanoseconds) return fail_at(words[2 + 3 * p], "must be a time in ns");
-      if (!bytes || *bytes < 0 || *bytes > kMostBytes) return fail_at(words[4 + 3 * p], "must be a size in bytes");
+      if (!time || *time < 0 || *time > kMaxNanoseconds) return fail_at(words[2 + 3 * p], "must be a time in ns");
+      if (!bytes || *bytes < 0 || *bytes > kMaxBytes) return fail_at(words[4 + 3 * p], "must be a size in bytes");
       parts[p]->nanoseconds = *time;
       parts[p]->bytes = *bytes;
       if (!collective(words[3 + 3 * p], *parts[p]))
@@ -86,7 +86,7 @@ class Workload {
             "_EP, _DP_EP)");
     }
     const auto update = parse_number<std::int64_t>(words[11]);
-    if (!update || *update < 0 || *update > kMostNanoseconds) return fail_at(words[11], "must be a time in ns");
+    if (!update || *update < 0 || *update > kMaxNanoseconds) return fail_at(words[11], "must be a time in ns");
     layer.update_ns = *update;
     layers_.push_back(std::move(layer));
     return {};
@@ -178,7 +178,7 @@ Result<ImportedGraph> read_log(std::string_view content, const std::string& file
     const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
                                     [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
     const auto size = parse_number<std::int64_t>(table->text(row, "msg_size"));
-    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMostBytes) {
+    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMaxBytes) {
       ++others;
       continue;
     }

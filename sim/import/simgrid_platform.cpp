@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kDeepest = 64;
 constexpr std::int64_t kMaxHosts = 1 << 22;
-constexpr int kMostCables = 4096;
+constexpr int kMaxCables = 4096;
 constexpr Duration kSlowest{1'000'000'000'000};
 
 /// "125MBps", "1Gbps" as we write them; a bare number is bytes per second there.
@@ -230,9 +230,9 @@ class Reader {
     if (children.size() != count || parents.size() != count || cables.size() != count)
       return bad_parameters(text, shape);
     for (const int number : parents)
-      if (number > kMostCables) return bad_parameters(text, shape);
+      if (number > kMaxCables) return bad_parameters(text, shape);
     for (const int number : cables)
-      if (number > kMostCables) return bad_parameters(text, shape);
+      if (number > kMaxCables) return bad_parameters(text, shape);
     if (const auto ok = same_number(product(children, count), text); !ok) return ok;
     Cluster& cluster = imported_.cluster;
     cluster.fabric = FabricKind::fat_tree;

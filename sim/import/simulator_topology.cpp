@@ -16,8 +16,8 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMostGpus = 1'000'000;
-constexpr std::size_t kMostDimensions = 8;
+constexpr int kMaxGpus = 1'000'000;
+constexpr std::size_t kMaxDimensions = 8;
 constexpr Duration kLongestLatency{1'000'000'000'000};  // a second
 
 class AstraSim {
@@ -37,9 +37,9 @@ class AstraSim {
       if (list.size() != dimensions || dimensions == 0)
         return fail({file_, lines_[key], key, fmt::format("{} entries", list.size()),
                      fmt::format("does not have one for each of the {} dimensions", dimensions)});
-    if (dimensions > kMostDimensions)
+    if (dimensions > kMaxDimensions)
       return fail({file_, lines_["topology"], "topology", fmt::format("{} entries", dimensions),
-                   fmt::format("are more dimensions than {}", kMostDimensions)});
+                   fmt::format("are more dimensions than {}", kMaxDimensions)});
     return build();
   }
 
@@ -61,7 +61,7 @@ class AstraSim {
     for (const std::string_view entry : entries) {
       const auto kind = std::find(std::begin(kKinds), std::end(kKinds), entry);
       const auto number = parse_number<double>(entry);
-      const double most = key == "npus_count" ? kMostGpus : 1e9;
+      const double most = key == "npus_count" ? kMaxGpus : 1e9;
       if (key == "topology" && kind == std::end(kKinds))
         return fail(
             {file_, line_, key, shortened(entry), "unknown kind of dimension (allowed: Ring FullyConnected Switch)"});
@@ -81,9 +81,9 @@ class AstraSim {
         return fail({file_, lines_["npus_count"], "npus_count", fmt::format("{}", count), "must be a count"});
       total *= count;
     }
-    if (total > kMostGpus)
+    if (total > kMaxGpus)
       return fail(
-          {file_, lines_["npus_count"], "npus_count", "", fmt::format("is more than {} GPUs in all", kMostGpus)});
+          {file_, lines_["npus_count"], "npus_count", "", fmt::format("is more than {} GPUs in all", kMaxGpus)});
     ImportedTopology imported;
     imported.format = "ASTRA-sim network";
     Cluster& cluster = imported.cluster;
@@ -163,7 +163,7 @@ class SimAi {
            "is not a topology of SimAI: expected nodes, GPUs per server, NVSwitches, switches, links, GPU type"});
     for (std::size_t i = 0; i < 5; ++i) {
       const auto number = parse_number<double>(lines[0][i]);
-      if (!number || *number < 0 || *number > kMostGpus || *number != std::floor(*number))
+      if (!number || *number < 0 || *number > kMaxGpus || *number != std::floor(*number))
         return fail_at(1, lines[0][i], "must be a count");
       head_[i] = static_cast<int>(*number);
     }

@@ -136,7 +136,7 @@ void import_gpus(RunImport& run) {
   if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
 }
 
-constexpr std::int64_t kMostStages = 10'000;
+constexpr std::int64_t kMaxStages = 10'000;
 
 void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
   JsonNode list;
@@ -169,10 +169,10 @@ void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
   const auto last = run.count(last_key);
   if (!first && !last) return;
   const Name from = first ? first_key : last_key;
-  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMostStages);
+  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMaxStages);
   const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
-  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMostStages * kMostStages)
+  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMaxStages * kMaxStages)
     return run.error(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
   std::vector<int> stages;
   for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
@@ -188,7 +188,7 @@ void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
 
 void import_layout(RunImport& run, std::int64_t layers) {
   constexpr Name kLayout = "pipeline-model-parallel-layout";
-  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMostStages);
+  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMaxStages);
   if (const std::string text = run.word(kLayout); !text.empty())
     import_written_layout(run, kLayout, text, pp);
   else
