@@ -213,7 +213,7 @@ TEST_CASE("mistakes in tables of measurements are told with line and column", "[
     return to_string(validate_kernels(CsvTable::parse(text, "k.csv").value(), library).error());
   };
   CHECK(kernels("profile,op,m,n,k,time_us\nh100,gemm,0,1,1,5\n") ==
-        "k.csv:2: m = 0: is not a whole number of at least 1");
+        "k.csv:2: m = 0: must be a whole number of at least 1");
   CHECK(kernels("profile,op,m,n,k,time_us\nh100,gem,1,1,1,5\n") ==
         "k.csv:2: op = gem: is unknown (allowed: gemm attention)");
   CHECK(kernels("profile,op,m,n,k,time_us\nnone,gemm,1,1,1,5\n") == "k.csv:2: profile = none: unknown profile");
@@ -223,7 +223,7 @@ TEST_CASE("mistakes in tables of measurements are told with line and column", "[
   const CsvTable table =
       CsvTable::parse("topology,collective,ranks,bytes,time_us\ndgx-h100,all_reduce,8,0,1\n", "c.csv").value();
   CHECK(to_string(validate_collectives(table, library).error()) ==
-        "c.csv:2: bytes = 0: is not a whole number of at least 1");
+        "c.csv:2: bytes = 0: must be a whole number of at least 1");
   const CsvTable other = CsvTable::parse("a,b\n1,2\n", "c.csv").value();
   CHECK(to_string(validate_collectives(other, library).error())
             .starts_with("c.csv:1: unknown columns of a table of collectives"));

@@ -122,7 +122,7 @@ TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
         "--gpus = 16..x: is not a number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --global-batch 7..") ==
-        "--global-batch = 7..: is no global batch (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
+        "--global-batch = 7..: is not a global batch (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --offload disk") ==
         "--offload = disk: cannot be offloaded to the host (allowed: none, or of optimizer parameters "
         "activations, in "
