@@ -1,5 +1,4 @@
 /// \file
-/// ile
 /// Output of `tracecast validate` for a table of runs: a page, one JSON object, a picture and a web page.
 #pragma once
 
