@@ -132,9 +132,7 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
   return fit_own(options, *data);
 }
 
-}  // namespace
-
-Run add_calibrate(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   CLI::Option* published =
@@ -154,5 +152,11 @@ Run add_calibrate(CLI::App& app) {
   app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };
 }
+
+}  // namespace
+
+const Command kCalibrateCommand{"calibrate",
+                                "fit to published runs with cross-validation, or scale to your own cluster",
+                                "calibrate --runs korthikanti --like korthikanti-175b-full", add_options};
 
 }  // namespace tracecast::cli

@@ -241,9 +241,7 @@ Result<ExitCode> collective(const Options& options, const Context&) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_collective(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
   app.add_option("--op", options->op, "the operation")
@@ -279,5 +277,10 @@ Run add_collective(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return collective(*options, context); };
 }
+
+}  // namespace
+
+const Command kCollectiveCommand{"collective", "time one collective on a machine, as NCCL would run it",
+                                 "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_options};
 
 }  // namespace tracecast::cli

@@ -45,9 +45,7 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   return comparison->within() ? ExitCode::done : ExitCode::no;
 }
 
-}  // namespace
-
-Run add_compare(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("FORECAST", options->forecast, "timeline.json of predict --out, or its folder")->required();
   app.add_option(
@@ -64,5 +62,11 @@ Run add_compare(CLI::App& app) {
       ->type_name("FILE");
   return [options](const Context& context) { return run(*options, context); };
 }
+
+}  // namespace
+
+const Command kCompareCommand{
+    "compare", "compare a forecast with an executed step, operator by operator",
+    "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_options};
 
 }  // namespace tracecast::cli

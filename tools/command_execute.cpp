@@ -101,9 +101,7 @@ Result<ExitCode> execute(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_execute(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
@@ -120,5 +118,10 @@ Run add_execute(CLI::App& app) {
   app.add_flag("--json", options->json, "print the timeline as JSON instead of a page");
   return [options](const Context& context) { return execute(*options, context); };
 }
+
+}  // namespace
+
+const Command kExecuteCommand{"execute", "run the step of a scenario on this machine and show its time",
+                              "execute cpu-pp2-1f1b --steps 3", add_options};
 
 }  // namespace tracecast::cli

@@ -79,9 +79,7 @@ Result<ExitCode> run(const Options& options) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_export(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("format", options->format,
                  "chakra: execution traces (.et), one per rank, and the groups of collectives")
@@ -95,5 +93,10 @@ Run add_export(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context&) { return run(*options); };
 }
+
+}  // namespace
+
+const Command kExportCommand{"export", "write the step of a scenario for other simulators: Chakra execution traces",
+                             "export chakra tensor-parallel --out exported", add_options};
 
 }  // namespace tracecast::cli

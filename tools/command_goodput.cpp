@@ -240,9 +240,7 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_goodput(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->simulation.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
@@ -301,5 +299,10 @@ Run add_goodput(CLI::App& app) {
       ->type_name("DIR");
   return [options](const Context& context) { return goodput(*options, context); };
 }
+
+}  // namespace
+
+const Command kGoodputCommand{"goodput", "simulate failures, checkpoints and restarts of a run over weeks",
+                              "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_options};
 
 }  // namespace tracecast::cli

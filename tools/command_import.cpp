@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/compressed.hpp"
+#include "tools/command_list.hpp"
 #include "tools/import_results.hpp"
 
 namespace tracecast::cli {
@@ -42,9 +43,7 @@ std::string table_of_formats() {
   return text;
 }
 
-}  // namespace
-
-Run add_import(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   app.add_option("format", options->format, "format of the file (below); default: detected by content")->required();
   app.add_option("file", options->file, "the file to read");
@@ -61,5 +60,10 @@ Run add_import(CLI::App& app) {
   app.footer(table_of_formats());
   return [options](const Context& context) { return import(with_format(*options), context); };
 }
+
+}  // namespace
+
+const Command kImportCommand{"import", "read other programs' machines, recordings, runs and measurements",
+                             "import nccl-topology docs/formats/samples/nccl-topology.xml", add_options};
 
 }  // namespace tracecast::cli

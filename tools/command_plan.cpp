@@ -391,9 +391,7 @@ Result<ExitCode> plan(Options options, const Context& context) {
   return answer;
 }
 
-}  // namespace
-
-Run add_plan(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   const auto list = [&app](const std::string& name, auto& values, const std::string& text) {
     app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
@@ -454,5 +452,10 @@ Run add_plan(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return plan(*options, context); };
 }
+
+}  // namespace
+
+const Command kPlanCommand{"plan", "find the best layouts, GPU counts and machines for a job",
+                           "plan llama3-405b-1024 --best 3", add_options};
 
 }  // namespace tracecast::cli

@@ -165,9 +165,7 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options)
       ->group("");
 }
 
-}  // namespace
-
-Run add_predict(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option(
@@ -231,5 +229,10 @@ Run add_predict(CLI::App& app) {
       ->needs(out);
   return [options](const Context& context) { return predict(*options, context); };
 }
+
+}  // namespace
+
+const Command kPredictCommand{"predict", "forecast one training step of a scenario", "predict llama3-405b-16k",
+                              add_options};
 
 }  // namespace tracecast::cli

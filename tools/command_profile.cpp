@@ -200,9 +200,7 @@ Result<ExitCode> record(const Options& options, const Context& context) {
   return show(options);
 }
 
-}  // namespace
-
-Run add_profile(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--suite", options->suite, "which shapes: quick (a minute on a CPU), full, or none (with --for)")
       ->check(CLI::IsMember({"quick", "full", "none"}))
@@ -235,5 +233,10 @@ Run add_profile(CLI::App& app) {
   app.add_flag("--json", options->json, "print what was timed or matched as one JSON object instead of a page");
   return [options](const Context& context) { return record(*options, context); };
 }
+
+}  // namespace
+
+const Command kProfileCommand{"profile", "time the operators and collectives of this machine, and write a profile",
+                              "profile --suite quick --passes 2 --out recorded.json", add_options};
 
 }  // namespace tracecast::cli

@@ -94,9 +94,7 @@ Result<ExitCode> record(const Options& options) {
   return status == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
 }
 
-}  // namespace
-
-Run add_record(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("-o,--out", options->out, "the trace; with several processes one file per process")
       ->type_name("FILE")
@@ -104,5 +102,9 @@ Run add_record(CLI::App& app) {
   app.add_option("COMMAND", options->command, "the program and its arguments, behind --")->required();
   return [options](const Context&) { return record(*options); };
 }
+
+}  // namespace
+
+const Command kRecordCommand{"record", "run a program and record its GPU activity", "record --help", add_options};
 
 }  // namespace tracecast::cli

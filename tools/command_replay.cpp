@@ -140,9 +140,7 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_replay(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("RECORDING", options->files,
                  "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
@@ -157,5 +155,10 @@ Run add_replay(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return run(*options, context); };
 }
+
+}  // namespace
+
+const Command kReplayCommand{"replay", "run a recorded step in the simulator and show its time",
+                             "replay docs/formats/samples/kineto.json --out replayed", add_options};
 
 }  // namespace tracecast::cli

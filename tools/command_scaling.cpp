@@ -183,9 +183,7 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_scaling(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model, e.g. 175e9")
@@ -204,5 +202,11 @@ Run add_scaling(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return scaling(*options, context); };
 }
+
+}  // namespace
+
+const Command kScalingCommand{"scaling", "compute of a model and its tokens, compute-optimal sizes, days on a machine",
+                              "scaling --parameters 175e9 --tokens 300e9 --topology dgx-a100 --gpus 1024 --days 34",
+                              add_options};
 
 }  // namespace tracecast::cli

@@ -355,9 +355,7 @@ void add_output(CLI::App& app, Options& o) {
   app.add_flag("--unit-steps", o.unit_steps, "also count the steps of PyTorch's unit-cost simulator");
 }
 
-}  // namespace
-
-Run add_schedule(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->request.ranks = 4;
   options->request.microbatches = 0;  // not given
@@ -367,5 +365,10 @@ Run add_schedule(CLI::App& app) {
   app.footer(schedule_list());
   return [options](const Context& context) { return run_schedule(*options, context); };
 }
+
+}  // namespace
+
+const Command kScheduleCommand{"schedule", "draw a pipeline schedule and show its cost",
+                               "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_options};
 
 }  // namespace tracecast::cli

@@ -36,9 +36,7 @@ ExitCode serve(const Options& options) {
   return ExitCode::missing;
 }
 
-}  // namespace
-
-Run add_serve(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--port", options->port, "port to listen on; 0: any free port, which is printed")
       ->check(CLI::Range(0, 65535))
@@ -53,5 +51,10 @@ Run add_serve(CLI::App& app) {
       ->capture_default_str();
   return [options](const Context&) -> Result<ExitCode> { return serve(*options); };
 }
+
+}  // namespace
+
+const Command kServeCommand{"serve", "open a page in the browser: change a run with sliders and see the effect",
+                            "serve --port 0 --seconds 1", add_options};
 
 }  // namespace tracecast::cli

@@ -32,9 +32,7 @@ Result<ExitCode> strategies(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_strategies(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("SCENARIO", options->scenario, "model and machine for the strategies; its layout is ignored")
       ->capture_default_str();
@@ -48,5 +46,10 @@ Run add_strategies(CLI::App& app) {
   app.add_flag("--markdown", options->markdown, "print a Markdown table")->excludes(json);
   return [options](const Context& context) { return strategies(*options, context); };
 }
+
+}  // namespace
+
+const Command kStrategiesCommand{"strategies", "show what each parallel strategy partitions and sends",
+                                 "strategies --ranks 8", add_options};
 
 }  // namespace tracecast::cli

@@ -97,9 +97,7 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   return report.has_errors() ? ExitCode::no : ExitCode::done;
 }
 
-}  // namespace
-
-Run add_topology(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("topology", options->topology,
                  "a topology file (Tracecast's, or any that import reads), or the name of a shipped one")
@@ -116,5 +114,10 @@ Run add_topology(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return topology(*options, context); };
 }
+
+}  // namespace
+
+const Command kTopologyCommand{"topology", "describe, check and draw a cluster",
+                               "topology dgx-h100 --ranks 64 --hops 0 13", add_options};
 
 }  // namespace tracecast::cli

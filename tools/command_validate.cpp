@@ -174,9 +174,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-}  // namespace
-
-Run add_validate(CLI::App& app) {
+Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
@@ -215,5 +213,10 @@ Run add_validate(CLI::App& app) {
   app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
 }
+
+}  // namespace
+
+const Command kValidateCommand{"validate", "forecast every run of a table of measurements and score the forecasts",
+                               "validate korthikanti --by recompute", add_options};
 
 }  // namespace tracecast::cli

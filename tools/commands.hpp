@@ -1,6 +1,5 @@
 /// \file
-/// The commands of `tracecast`: one file each, command_<name>.cpp, and one line each in the table of
-/// commands.cpp.
+/// The commands of `tracecast`: one file each, command_<name>.cpp, and one line each in commands.def.
 ///
 /// A command declares its options on a CLI11 subcommand and returns the function that runs it. It parses, calls sim/,
 /// and prints to standard output; errors are returned, and main() alone turns them into sentences and exit codes.

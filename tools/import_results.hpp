@@ -7,7 +7,7 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/io/step_record.hpp"
-#include "tools/command_list.hpp"
+#include "tools/commands.hpp"
 
 namespace tracecast::cli {
 

@@ -8,7 +8,7 @@
 #include "sim/base/result.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "tools/command_list.hpp"
+#include "tools/commands.hpp"
 
 namespace tracecast::cli {
 

@@ -25,10 +25,10 @@ struct AlignmentTask {
 };
 
 /// Maximum number of pairs compared; each takes one byte.
-inline constexpr std::int64_t kMostPairs = std::int64_t{1} << 28;
+inline constexpr std::int64_t kMaxPairs = std::int64_t{1} << 28;
 
 /// Returns the index of the expected item for each found item; -1: none. Returns nullopt if the sequences are too long or
 /// differ too much in length for `most_pairs`.
-std::optional<std::vector<std::int32_t>> align(const AlignmentTask& task, std::int64_t most_pairs = kMostPairs);
+std::optional<std::vector<std::int32_t>> align(const AlignmentTask& task, std::int64_t most_pairs = kMaxPairs);
 
 }  // namespace tracecast

@@ -17,7 +17,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::string_view kStepRange = "ProfilerStep#";
-constexpr std::size_t kMostStreams = 250;  // StreamId is 8 bits
+constexpr std::size_t kMaxStreams = 250;  // StreamId is 8 bits
 constexpr const char* kGap = "gap";
 
 Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
@@ -250,7 +250,7 @@ class Builder {
     std::size_t next = 1;
     for (const auto& [number, members] : nodes.streams) {
       if (number == compute) continue;
-      stream_of_[number] = static_cast<StreamId>(std::min(next, kMostStreams));
+      stream_of_[number] = static_cast<StreamId>(std::min(next, kMaxStreams));
       if (next == graph_.streams.size()) graph_.streams.push_back({fmt::format("stream {}", number)});
       ++next;
     }
@@ -463,9 +463,9 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
   const std::int64_t host_end = step ? window->end - origin : 0;
   for (auto& [device, works] : devices) {
     DeviceNodes nodes(trace, works, origin, host_end);
-    if (nodes.streams.size() > kMostStreams)
+    if (nodes.streams.size() > kMaxStreams)
       return fail({file, 0, "", "",
-                   fmt::format("uses {} streams of one GPU (allowed: up to {})", nodes.streams.size(), kMostStreams)});
+                   fmt::format("uses {} streams of one GPU (allowed: up to {})", nodes.streams.size(), kMaxStreams)});
     replay.works += static_cast<std::int64_t>(works.size());
     replay.syncs += static_cast<std::int64_t>(nodes.syncs.size());
     replay.waits += std::count_if(nodes.nodes.begin(), nodes.nodes.end(), [](const Node& n) { return n.cause >= 0; });

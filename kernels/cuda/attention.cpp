@@ -215,14 +215,14 @@ std::vector<Descriptor> configurations(const Descriptor& graph, cudnnBackendHeur
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   std::vector<Descriptor> found;
   if (heuristics.try_to_finalize() != CUDNN_STATUS_SUCCESS) return found;
-  constexpr std::int64_t kMost = 16;
+  constexpr std::int64_t kMax = 16;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (std::int64_t i = 0; i < kMost; ++i) {
+  for (std::int64_t i = 0; i < kMax; ++i) {
     found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     raw.push_back(found.back().raw());
   }
   std::int64_t count = 0;
-  if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMost,
+  if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, kMax,
                                &count, raw.data()) != CUDNN_STATUS_SUCCESS)
     count = 0;
   while (static_cast<std::int64_t>(found.size()) > count) found.pop_back();

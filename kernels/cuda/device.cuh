@@ -12,7 +12,7 @@ namespace tracecast::cuda {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarp = 32;
-inline constexpr int kMostBlocks = 132 * 16;  // enough to fill current GPUs; loops are grid-stride
+inline constexpr int kMaxBlocks = 132 * 16;  // enough to fill current GPUs; loops are grid-stride
 
 /// N values that are loaded and stored in one access.
 template <int N>
@@ -36,7 +36,7 @@ __device__ void store(const float (&from)[N], Bf16* to) {
 }
 
 inline int blocks_for(std::int64_t threads) {
-  return static_cast<int>(std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, kMostBlocks));
+  return static_cast<int>(std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, kMaxBlocks));
 }
 
 inline __device__ std::int64_t first_index() {

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMost = 1'000'000'000;
+constexpr std::int64_t kMax = 1'000'000'000;
 
 class CalculonReader {
  public:
@@ -40,7 +40,7 @@ class CalculonReader {
 
   std::int64_t number(const char* key) {
     std::int64_t value = 0;
-    reader_.require(key, value, std::int64_t{1}, kMost);
+    reader_.require(key, value, std::int64_t{1}, kMax);
     return value;
   }
 

@@ -51,7 +51,7 @@ std::uint64_t collective_number(Collective collective) {
     case Collective::send_recv:
       break;
   }
-  TRACECAST_ASSERT(false, "a ring of messages is no collective of Chakra");
+  TRACECAST_ASSERT(false, "a ring of messages is not a collective of Chakra");
   return 0;
 }
 

@@ -48,7 +48,7 @@ std::optional<std::int64_t> integer_of(std::string_view text) {
 /// Microseconds as decimal text in integer nanoseconds; digits behind the third are dropped. An epoch in microseconds with
 /// three decimals has more digits than a double.
 std::optional<std::int64_t> nanoseconds_of(std::string_view text) {
-  constexpr std::int64_t kMost = std::int64_t{4'000'000'000'000'000};  // us: the year 2096
+  constexpr std::int64_t kMax = std::int64_t{4'000'000'000'000'000};  // us: the year 2096
   if (text.find_first_of("eE") != std::string_view::npos) {
     const double value = std::strtod(std::string(text).c_str(), nullptr);
     if (!(value >= 0 && value < 4e15)) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view text) {
   }
   const std::size_t point = std::min(text.find('.'), text.size());
   const std::optional<std::int64_t> whole = integer_of(text.substr(0, point));
-  if (!whole || *whole < 0 || *whole > kMost) return std::nullopt;
+  if (!whole || *whole < 0 || *whole > kMax) return std::nullopt;
   std::int64_t thousandths = 0;
   std::int64_t weight = 100;
   for (std::size_t i = point + 1; i < text.size() && weight > 0; ++i, weight /= 10) {

@@ -22,7 +22,7 @@ const std::string& chosen_reader() {
     const std::string wanted = name == nullptr ? "" : name;
     const auto known = tracecast::exercised_readers();
     if (wanted.empty() || std::find(known.begin(), known.end(), wanted) != known.end()) return wanted;
-    std::fprintf(stderr, "TRACECAST_FUZZ_READER = %s: is no reader (allowed:", wanted.c_str());
+    std::fprintf(stderr, "TRACECAST_FUZZ_READER = %s: unknown reader (allowed:", wanted.c_str());
     for (const std::string& each : known) std::fprintf(stderr, " %s", each.c_str());
     std::fprintf(stderr, ")\n");
     std::exit(2);

@@ -317,12 +317,12 @@ void import_batch_ramp(RunImport& run) {
 }
 
 void import_duration(RunImport& run) {
-  constexpr std::int64_t kMost = 1'000'000'000'000;
+  constexpr std::int64_t kMax = 1'000'000'000'000;
   const auto samples = run.count("train-samples");
   const auto steps = run.count("train-iters");
   const std::int64_t sequence = std::min<std::int64_t>(run.given_count("training.seq_length", 0), 10'000'000);
   const std::int64_t batch = std::min<std::int64_t>(run.given_count("training.global_batch_size", 0), 100'000);
-  const std::int64_t total = samples ? std::clamp<std::int64_t>(*samples, 0, kMost) / 1
+  const std::int64_t total = samples ? std::clamp<std::int64_t>(*samples, 0, kMax) / 1
                              : steps ? std::clamp<std::int64_t>(*steps, 0, 1'000'000) * batch
                                      : 0;
   if (total > 0 && sequence > 0 && total < 1'000'000'000'000'000 / sequence)

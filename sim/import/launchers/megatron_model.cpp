@@ -87,14 +87,14 @@ void import_norms_and_biases(RunImport& run) {
 }
 
 void import_vocabulary(RunImport& run) {
-  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr std::int64_t kMax = 1'000'000'000;
   std::optional<std::int64_t> size = run.count("vocab-size");
   const std::int64_t multiple =
-      std::clamp<std::int64_t>(run.count("make-vocab-size-divisible-by").value_or(128), 1, kMost) *
+      std::clamp<std::int64_t>(run.count("make-vocab-size-divisible-by").value_or(128), 1, kMax) *
       std::clamp<std::int64_t>(run.given_count("parallel.tp", 1), 1, 1'000'000);
   if (!size && run.word("tokenizer-type") == "GPT2BPETokenizer") size = 50257;
   if (!size) return;
-  const std::int64_t padded = round_up(std::clamp<std::int64_t>(*size, 0, kMost), multiple);
+  const std::int64_t padded = round_up(std::clamp<std::int64_t>(*size, 0, kMax), multiple);
   run.put("model.vocab_size", padded, run.has("vocab-size") ? "vocab-size" : "tokenizer-type");
   if (padded != *size)
     run.assume(fmt::format("model.vocab_size = {}: {} padded to a multiple of {}", padded, *size, multiple));

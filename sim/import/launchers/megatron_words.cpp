@@ -8,13 +8,13 @@
 namespace tracecast {
 namespace {
 
-constexpr std::size_t kMost = 100'000;
+constexpr std::size_t kMax = 100'000;
 
 /// The count that `text` has at `at`, which moves behind it.
 std::optional<std::size_t> count_at(const std::string& text, std::size_t& at) {
   std::size_t value = 0;
   const auto [end, code] = std::from_chars(text.data() + at, text.data() + text.size(), value);
-  if (code != std::errc{} || value > kMost) return std::nullopt;
+  if (code != std::errc{} || value > kMax) return std::nullopt;
   at = static_cast<std::size_t>(end - text.data());
   return value;
 }
@@ -43,7 +43,7 @@ std::optional<std::string> expanded(const std::string& text, std::size_t& at, in
       times = *count;
       --at;
     }
-    if (result.size() + times * last.size() > kMost) return std::nullopt;
+    if (result.size() + times * last.size() > kMax) return std::nullopt;
     for (std::size_t i = 0; i < times; ++i) result += last;
   }
   return result;
@@ -73,7 +73,7 @@ bool append_list(const std::string& term, std::vector<int>& list) {
     if (!count || at != term.size()) return false;
     times = *count;
   }
-  if (list.size() + times * items.size() > kMost) return false;
+  if (list.size() + times * items.size() > kMax) return false;
   for (std::size_t i = 0; i < times; ++i) list.insert(list.end(), items.begin(), items.end());
   return true;
 }
@@ -107,7 +107,7 @@ std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, i
   std::vector<int> list;
   std::size_t at = 0;
   if (const std::optional<std::size_t> interval = count_at(plain, at); interval && at == plain.size()) {
-    if (*interval == 0 || layers < 0 || static_cast<std::size_t>(layers) > kMost) return std::nullopt;
+    if (*interval == 0 || layers < 0 || static_cast<std::size_t>(layers) > kMax) return std::nullopt;
     for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers); ++layer)
       list.push_back(layer % *interval == 0 ? 1 : 0);
     return list;

@@ -98,10 +98,10 @@ std::optional<double> RunImport::number(std::string_view key) {
 }
 
 std::optional<std::int64_t> RunImport::count(std::string_view key) {
-  constexpr double kMost = 1e15;
+  constexpr double kMax = 1e15;
   const std::optional<double> value = number(key);
   if (!value) return std::nullopt;
-  const bool in_range = *value >= -1 && *value <= kMost;
+  const bool in_range = *value >= -1 && *value <= kMax;
   if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
     error(key, "is not a count");
     return std::nullopt;
