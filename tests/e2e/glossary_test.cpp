@@ -28,9 +28,8 @@ void append_names(E last, std::vector<std::string>& names) {
 std::vector<std::string> printed_names() {
   std::vector<std::string> names = {"tp", "pp", "dp", "cp", "ep", "etp", "sp", "vpp", "zero-0", "MFU", "HFU"};
   for (const ScheduleVariant& schedule : schedule_variants()) names.emplace_back(schedule.name);
-  const Outcome strategies = Sandbox().run("tracecast strategies --json");
-  for (const nlohmann::json& row : nlohmann::json::parse(strategies.out).at("strategies"))
-    names.push_back(row.at("name"));
+  const nlohmann::json strategies = nlohmann::json::parse(Sandbox().run("tracecast strategies --json").out);
+  for (const nlohmann::json& row : strategies.at("strategies")) names.push_back(row.at("name"));
   append_names(Collective::send_recv, names);
   append_names(Algorithm::direct, names);
   append_names(Protocol::simple, names);
