@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/collective.hpp"
 #include "sim/model/operators.hpp"
-#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

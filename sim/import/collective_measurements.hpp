@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/collective.hpp"
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/profile.hpp"
-#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

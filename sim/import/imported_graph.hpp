@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/collective.hpp"
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/graph/step_graph.hpp"
-#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

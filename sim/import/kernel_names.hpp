@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/collective.hpp"
 #include "sim/model/operators.hpp"
-#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "sim/base/result.hpp"
-#include "sim/search/economics.hpp"
+#include "sim/io/economics.hpp"
 
 namespace tracecast {
 

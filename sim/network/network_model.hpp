@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/collective.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/network/cluster.hpp"
-#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

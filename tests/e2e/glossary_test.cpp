@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/collective.hpp"
 #include "sim/model/operators.hpp"
-#include "sim/network/collective.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/schedule/schedule.hpp"

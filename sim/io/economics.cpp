@@ -1,4 +1,4 @@
-#include "sim/search/economics.hpp"
+#include "sim/io/economics.hpp"
 
 namespace tracecast {
 
