@@ -45,7 +45,7 @@ class Assembler {
     for (const auto& list : ranks)
       for (const ExecutedOp& done : list) first = std::min(first, done.begin.picoseconds);
     origin_ = {first};
-    find_meetings();
+    find_last_arrivals();
   }
 
   Timeline assemble(bool overlapped) {
@@ -82,14 +82,14 @@ class Assembler {
     return graph_.messages[static_cast<std::size_t>(at.op->payload)].channel;
   }
 
-  /// Computes when all members had joined the n-th call of each communicator, and when each message was sent.
-  void find_meetings() {
+  /// Computes when the last member joined the n-th call of each communicator, and when each message was sent.
+  void find_last_arrivals() {
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(ranks_.size()); ++r) {
       std::map<std::int32_t, int> calls;
       for_each(r, [&](const Place& at) {
         if (at.op->type == OpType::collective) {
           const std::int32_t communicator = communicator_of(at);
-          Duration& latest = meetings_[{communicator, calls[communicator]++}];
+          Duration& latest = last_arrivals_[{communicator, calls[communicator]++}];
           latest = std::max(latest, at.done->begin);
         } else if (at.op->type == OpType::send) {
           const ChannelEnd to =
@@ -105,7 +105,7 @@ class Assembler {
     Duration others = at.done->begin;
     if (at.op->type == OpType::collective) {
       const std::int32_t communicator = communicator_of(at);
-      others = meetings_.at({communicator, calls[communicator]++});
+      others = last_arrivals_.at({communicator, calls[communicator]++});
     } else if (at.op->type == OpType::receive) {
       const auto sent = sent_.find({at.rank, channel_of(at), at.item->microbatch});
       if (sent != sent_.end()) others = sent->second;
@@ -230,7 +230,7 @@ class Assembler {
   const StepGraph& graph_;
   const std::vector<std::vector<ExecutedOp>>& ranks_;
   Duration origin_;
-  std::map<std::pair<std::int32_t, int>, Duration> meetings_;                      // [communicator, number of the call]
+  std::map<std::pair<std::int32_t, int>, Duration> last_arrivals_;                 // [communicator, number of the call]
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, Duration> sent_;  // [receiver, channel, micro-batch]
 };
 

@@ -69,14 +69,14 @@ ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
   std::vector<std::string> command = ranks > 1 ? mpirun(ranks) : std::vector<std::string>{};
   command.push_back(cuda_worker_path().string());
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const fs::path meeting = fs::temp_directory_path() / fmt::format("tracecast-meeting-{}", getpid());
+  const fs::path folder = fs::temp_directory_path() / fmt::format("tracecast-rendezvous-{}", getpid());
   if (ranks > 1) {
-    fs::create_directories(meeting);
-    command.insert(command.end(), {"--meet", meeting.string()});
+    fs::create_directories(folder);
+    command.insert(command.end(), {"--rendezvous", folder.string()});
   }
   const int status = run_program(command);
   std::error_code ignored;
-  if (ranks > 1) fs::remove_all(meeting, ignored);
+  if (ranks > 1) fs::remove_all(folder, ignored);
   switch (status) {
     case 0:
       return ExitCode::done;

@@ -98,14 +98,14 @@ void NcclGroup::barrier(Driver& driver, cudaStream_t stream) const {
 }
 
 Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {
-  const Seat& seat = rendezvous.seat();
+  const JobRank& self = rendezvous.self();
   ncclUniqueId id{};
-  if (seat.rank == 0) TRACECAST_NCCL(ncclGetUniqueId(&id));
-  if (seat.ranks > 1 && seat.rank == 0) {
-    const Result<void> left = rendezvous.leave("nccl-id", std::string(id.internal, sizeof id.internal));
-    if (!left) return tl::unexpected(left.error());
+  if (self.rank == 0) TRACECAST_NCCL(ncclGetUniqueId(&id));
+  if (self.ranks > 1 && self.rank == 0) {
+    const Result<void> published = rendezvous.publish("nccl-id", std::string(id.internal, sizeof id.internal));
+    if (!published) return tl::unexpected(published.error());
   }
-  if (seat.rank != 0) {
+  if (self.rank != 0) {
     const Result<std::string> bytes = rendezvous.fetch("nccl-id", 0);
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->size() != sizeof id.internal)
@@ -113,7 +113,7 @@ Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {
     std::memcpy(id.internal, bytes->data(), sizeof id.internal);
   }
   ncclComm_t communicator = nullptr;
-  TRACECAST_NCCL(ncclCommInitRank(&communicator, seat.ranks, id, seat.rank));
+  TRACECAST_NCCL(ncclCommInitRank(&communicator, self.ranks, id, self.rank));
   return NcclGroup(communicator);
 }
 

@@ -30,7 +30,7 @@ Result<int> variable(const Environment& environment, const char* name, int other
   return *value;
 }
 
-Result<Seat> seat_of(const Environment& environment, const Launcher& launcher) {
+Result<JobRank> job_rank_of(const Environment& environment, const Launcher& launcher) {
   const Result<int> rank = variable(environment, launcher.rank, 0);
   const Result<int> ranks = variable(environment, launcher.ranks, 1);
   for (const Result<int>* each : {&rank, &ranks})
@@ -39,7 +39,7 @@ Result<Seat> seat_of(const Environment& environment, const Launcher& launcher) {
   if (!local) return tl::unexpected(local.error());
   if (*rank >= *ranks)
     return fail(fmt::format("{} = {}: must be below {} = {}", launcher.rank, *rank, launcher.ranks, *ranks));
-  return Seat{*rank, *ranks, *local};
+  return JobRank{*rank, *ranks, *local};
 }
 
 std::filesystem::path place(const std::filesystem::path& folder, const std::string& name, int rank) {
@@ -48,14 +48,14 @@ std::filesystem::path place(const std::filesystem::path& folder, const std::stri
 
 }  // namespace
 
-Result<Seat> seat_from(const Environment& environment) {
+Result<JobRank> job_rank_from(const Environment& environment) {
   for (const Launcher& launcher : kLaunchers)
-    if (environment(launcher.rank) != nullptr) return seat_of(environment, launcher);
-  return Seat{};
+    if (environment(launcher.rank) != nullptr) return job_rank_of(environment, launcher);
+  return JobRank{};
 }
 
-Result<void> Rendezvous::leave(const std::string& name, const std::string& bytes) const {
-  const std::filesystem::path path = place(folder_, name, seat_.rank);
+Result<void> Rendezvous::publish(const std::string& name, const std::string& bytes) const {
+  const std::filesystem::path path = place(folder_, name, self_.rank);
   std::filesystem::path partial = path;
   partial += ".partial";
   std::ofstream file(partial, std::ios::binary);
@@ -67,13 +67,13 @@ Result<void> Rendezvous::leave(const std::string& name, const std::string& bytes
   return {};
 }
 
-Result<std::string> Rendezvous::fetch(const std::string& name, int rank, std::chrono::milliseconds patience) const {
+Result<std::string> Rendezvous::fetch(const std::string& name, int rank, std::chrono::milliseconds timeout) const {
   const std::filesystem::path path = place(folder_, name, rank);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!std::filesystem::exists(path)) {
     if (std::chrono::steady_clock::now() > deadline)
       return fail(fmt::format("{}: rank {} did not arrive within {} s", path.string(), rank,
-                              std::chrono::duration_cast<std::chrono::seconds>(patience).count()));
+                              std::chrono::duration_cast<std::chrono::seconds>(timeout).count()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   std::ifstream file(path, std::ios::binary);
@@ -84,12 +84,12 @@ Result<std::string> Rendezvous::fetch(const std::string& name, int rank, std::ch
 
 Result<std::vector<std::string>> Rendezvous::gather_at_root(const std::string& name, const std::string& own) const {
   std::vector<std::string> all{own};
-  if (seat_.ranks == 1) return all;
-  if (seat_.rank != 0) {
-    if (const Result<void> left = leave(name, own); !left) return tl::unexpected(left.error());
+  if (self_.ranks == 1) return all;
+  if (self_.rank != 0) {
+    if (const Result<void> published = publish(name, own); !published) return tl::unexpected(published.error());
     return std::vector<std::string>{};
   }
-  for (int rank = 1; rank < seat_.ranks; ++rank) {
+  for (int rank = 1; rank < self_.ranks; ++rank) {
     Result<std::string> theirs = fetch(name, rank);
     if (!theirs) return tl::unexpected(theirs.error());
     all.push_back(std::move(*theirs));

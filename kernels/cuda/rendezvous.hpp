@@ -13,11 +13,12 @@
 
 namespace tracecast::cuda {
 
-struct Seat {
+/// Which rank of the job this process is.
+struct JobRank {
   int rank = 0;
   int ranks = 1;
   int local_rank = 0;  ///< on its host; equals its GPU number
-  bool operator==(const Seat&) const = default;
+  bool operator==(const JobRank&) const = default;
 };
 
 /// Reads one environment variable; nullptr: not set.
@@ -25,25 +26,25 @@ using Environment = std::function<const char*(const char*)>;
 
 /// Reads the variables of Open MPI, PMI or Slurm, in this order; a single rank if there are none. Errors: not a number, a rank
 /// not below the number of ranks.
-Result<Seat> seat_from(const Environment& environment);
+Result<JobRank> job_rank_from(const Environment& environment);
 
 class Rendezvous {
  public:
   /// `folder` must exist and be empty at the start of the job; a single rank does not use it.
-  Rendezvous(Seat seat, std::filesystem::path folder) : seat_(seat), folder_(std::move(folder)) {}
+  Rendezvous(JobRank self, std::filesystem::path folder) : self_(self), folder_(std::move(folder)) {}
 
-  const Seat& seat() const { return seat_; }
+  const JobRank& self() const { return self_; }
 
   /// Publishes bytes for the other ranks under a name of this rank. The file becomes visible only when complete.
-  Result<void> leave(const std::string& name, const std::string& bytes) const;
-  /// Waits for the bytes that `rank` publishes under a name. Errors: they did not arrive within `patience`.
+  Result<void> publish(const std::string& name, const std::string& bytes) const;
+  /// Waits for the bytes that `rank` publishes under a name. Errors: they did not arrive within `timeout`.
   Result<std::string> fetch(const std::string& name, int rank,
-                            std::chrono::milliseconds patience = std::chrono::minutes(2)) const;
+                            std::chrono::milliseconds timeout = std::chrono::minutes(2)) const;
   /// The bytes of all ranks in order on rank 0; empty on other ranks.
   Result<std::vector<std::string>> gather_at_root(const std::string& name, const std::string& own) const;
 
  private:
-  Seat seat_;
+  JobRank self_;
   std::filesystem::path folder_;
 };
 

@@ -48,8 +48,8 @@ Cluster machine_of(const Scenario& job, const Scenario& other) {
 }
 
 std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
-  const GpuCoord seat = cluster.coord_of(rank);
-  return seat.node * cluster.node.gpus + seat.gpu;
+  const GpuCoord coord = cluster.coord_of(rank);
+  return coord.node * cluster.node.gpus + coord.gpu;
 }
 
 StepGraph on_machine(StepGraph graph, const Cluster& cluster) {

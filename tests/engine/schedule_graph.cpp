@@ -31,7 +31,7 @@ class Maker {
   }
 
  private:
-  std::pair<int, int> seat(int replica, int stage) const {
+  std::pair<int, int> slot_of(int replica, int stage) const {
     for (int rank = 0; rank < schedule_.ranks; ++rank)
       for (int chunk = 0; chunk < schedule_.chunks; ++chunk)
         if (stage_of(rank, chunk) == stage && schedule_.replica_of[size(rank)][size(chunk)] == replica)
@@ -41,7 +41,7 @@ class Maker {
   static std::size_t size(int n) { return static_cast<std::size_t>(n); }
   int stage_of(int rank, int chunk) const { return schedule_.stage_of[size(rank)][size(chunk)]; }
   std::pair<int, int> neighbour(int rank, int chunk, int step) const {
-    return seat(schedule_.replica_of[size(rank)][size(chunk)], stage_of(rank, chunk) + step);
+    return slot_of(schedule_.replica_of[size(rank)][size(chunk)], stage_of(rank, chunk) + step);
   }
   /// The other side of a channel on another rank, or {-1, -1}.
   ChannelEnd other_end(int rank, int chunk, Side side) const {

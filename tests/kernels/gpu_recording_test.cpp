@@ -60,18 +60,18 @@ StepGraph one_all_reduce() {
 }  // namespace
 
 TEST_CASE("gpu ranks: the launcher's environment says who is who", "[kernels][cuda]") {
-  CHECK(*cuda::seat_from(environment_of({})) == cuda::Seat{0, 1, 0});
-  CHECK(*cuda::seat_from(environment_of({{"OMPI_COMM_WORLD_RANK", "5"},
-                                         {"OMPI_COMM_WORLD_SIZE", "8"},
-                                         {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                                         {"SLURM_PROCID", "7"}})) == cuda::Seat{5, 8, 1});
-  CHECK(*cuda::seat_from(environment_of({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}})) == cuda::Seat{2, 4, 2});
+  CHECK(*cuda::job_rank_from(environment_of({})) == cuda::JobRank{0, 1, 0});
+  CHECK(*cuda::job_rank_from(environment_of({{"OMPI_COMM_WORLD_RANK", "5"},
+                                             {"OMPI_COMM_WORLD_SIZE", "8"},
+                                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                             {"SLURM_PROCID", "7"}})) == cuda::JobRank{5, 8, 1});
+  CHECK(*cuda::job_rank_from(environment_of({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}})) == cuda::JobRank{2, 4, 2});
 }
 
 TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][cuda][error]") {
   const auto error = [](const std::map<std::string, std::string>& values) {
-    const Result<cuda::Seat> seat = cuda::seat_from(environment_of(values));
-    return seat ? std::string() : to_string(seat.error());
+    const Result<cuda::JobRank> self = cuda::job_rank_from(environment_of(values));
+    return self ? std::string() : to_string(self.error());
   };
   CHECK(error({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = x: not a number of ranks");
   CHECK(error({{"OMPI_COMM_WORLD_RANK", "-1"}}) == "OMPI_COMM_WORLD_RANK = -1: not a number of ranks");

@@ -44,8 +44,8 @@ class RankOnGpu {
       : graph_(graph), rendezvous_(rendezvous), driver_(widths, cuda::need_of(graph, widths)) {}
 
   Result<void> connect() {
-    const std::int32_t rank = rendezvous_.seat().rank;
-    if (rendezvous_.seat().ranks > 1) {
+    const std::int32_t rank = rendezvous_.self().rank;
+    if (rendezvous_.self().ranks > 1) {
       Result<cuda::NcclGroup> world = cuda::nccl_world(rendezvous_);
       if (!world) return tl::unexpected(world.error());
       world_ = std::move(*world);
@@ -111,16 +111,16 @@ Result<void> execute_cuda(const ExecuteOptions& options, const cuda::Rendezvous&
   if (!scenario) return tl::unexpected(scenario.error());
   Result<ForecastRun> run = forecast(*scenario, kEveryRank);
   if (!run) return tl::unexpected(run.error());
-  const cuda::Seat& seat = rendezvous.seat();
-  if (seat.ranks != scenario->cluster.world_size)
+  const cuda::JobRank& self = rendezvous.self();
+  if (self.ranks != scenario->cluster.world_size)
     return fail(fmt::format("{} has {} ranks and was started with {}", scenario->name, scenario->cluster.world_size,
-                            seat.ranks));
-  cuda::use_device(seat.local_rank);
+                            self.ranks));
+  cuda::use_device(self.local_rank);
   RankOnGpu rank(run->graph, tracecast::widths_of(scenario->model, run->plan), rendezvous);
   if (const Result<void> connected = rank.connect(); !connected) return connected;
   const Result<std::vector<Timeline>> steps = run_steps(run->graph, options, rank, rendezvous);
   if (!steps) return tl::unexpected(steps.error());
-  return seat.rank == 0 ? write_steps(options, *scenario, *run, *steps) : Result<void>{};
+  return self.rank == 0 ? write_steps(options, *scenario, *run, *steps) : Result<void>{};
 }
 
 }  // namespace tracecast::worker

@@ -65,7 +65,7 @@ class Recorder {
     }
     for (const SuiteOperator& each : suite.operators)
       need = largest(need, cuda::need_of(each.op, widths_[each.scenario]));
-    if (rendezvous.seat().ranks > 1)
+    if (rendezvous.self().ranks > 1)
       for (const CollectiveCall& call : suite.collectives) need = largest(need, cuda::need_of(call));
     driver_ = std::make_unique<cuda::Driver>(widest, need);
     TRACECAST_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -77,7 +77,7 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   Result<void> connect() {
-    if (rendezvous_.seat().ranks == 1) return {};
+    if (rendezvous_.self().ranks == 1) return {};
     Result<cuda::NcclGroup> world = cuda::nccl_world(rendezvous_);
     if (!world) return tl::unexpected(world.error());
     world_ = std::move(*world);
@@ -148,8 +148,8 @@ class Recorder {
                      stream);
         },
         kTimedCollectives};
-    const std::string name = fmt::format("all-reduce of 256 MiB on {} rank{}", rendezvous_.seat().ranks,
-                                         rendezvous_.seat().ranks == 1 ? " (a copy)" : "s");
+    const std::string name = fmt::format("all-reduce of 256 MiB on {} rank{}", rendezvous_.self().ranks,
+                                         rendezvous_.self().ranks == 1 ? " (a copy)" : "s");
     return table + rows("largest multiplication", multiplication, name, all_reduce);
   }
 
@@ -179,7 +179,7 @@ class Recorder {
   std::string rows(const std::string& first, const cuda::StreamWork& a, const std::string& second,
                    const cuda::StreamWork& b) {
     const cuda::Overlap o = cuda::measure_overlap(a, b, [this] {
-      if (rendezvous_.seat().ranks > 1) world_.barrier(*driver_, stream_);
+      if (rendezvous_.self().ranks > 1) world_.barrier(*driver_, stream_);
     });
     const auto row = [](const std::string& work, const std::string& other, double alone, double beside) {
       return fmt::format("{},{},{:.9f},{:.9f},{:.3f}\n", work, other, alone, beside, beside / alone);
@@ -293,24 +293,24 @@ void say_what_was_skipped(const Suite& suite, const MeasurementLog& log) {
 }  // namespace
 
 Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous) {
-  const cuda::Seat& seat = rendezvous.seat();
-  const cuda::DeviceInfo device = cuda::use_device(seat.local_rank);
+  const cuda::JobRank& self = rendezvous.self();
+  const cuda::DeviceInfo device = cuda::use_device(self.local_rank);
   Result<Profile> base = base_profile(options.base, device.name);
   if (!base) return tl::unexpected(base.error());
   const Result<Suite> suite = suite_of(options.common, kLargestCollective);
   if (!suite) return tl::unexpected(suite.error());
   const std::string versions = to_string(cuda::library_versions());
   const std::string key = fmt::format("{}, {}, suite {}, {} samples, {} ranks", device.name, versions,
-                                      options.common.suite, options.common.passes, seat.ranks);
-  const std::string suffix = seat.rank == 0 ? "" : fmt::format(".{}", seat.rank);
+                                      options.common.suite, options.common.passes, self.ranks);
+  const std::string suffix = self.rank == 0 ? "" : fmt::format(".{}", self.rank);
   MeasurementLog log(options.common.out + ".measured" + suffix, key);
   Recorder recorder(*suite, options, rendezvous);
   if (const Result<void> connected = recorder.connect(); !connected) return tl::unexpected(connected.error());
-  const bool shown = seat.rank == 0 && options.common.show_progress;
-  const bool all = measure_all(*suite, recorder, log, seat.ranks, shown);
+  const bool shown = self.rank == 0 && options.common.show_progress;
+  const bool all = measure_all(*suite, recorder, log, self.ranks, shown);
   if (log.size() == 0) return false;
   const double launch = recorder.launch_seconds();
-  if (seat.rank == 0) {
+  if (self.rank == 0) {
     say_what_was_skipped(*suite, log);
     const std::string part = all ? "" : fmt::format(" ({} of {} operators)", log.size(), suite->operators.size());
     const RecordedOn where{
@@ -319,16 +319,16 @@ Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezv
                     "{} MHz, memory {} MHz; {:%Y-%m-%d}",
                     options.common.suite, part, options.common.passes, versions, device.clock_mhz,
                     device.memory_clock_mhz, fmt::gmtime(std::time(nullptr))),
-        seat.ranks, Bytes{device.memory_bytes}};
+        self.ranks, Bytes{device.memory_bytes}};
     const Profile profile = recorded_gpu_profile(std::move(*base), measured_operators(*suite, log),
-                                                 measured_collectives(*suite, log, seat.ranks), where, launch);
+                                                 measured_collectives(*suite, log, self.ranks), where, launch);
     if (const Result<void> written = write_file(options.common.out, to_json(profile)); !written)
       return tl::unexpected(written.error());
   }
   if (!all) return false;
   log.remove();
   const std::string overlap = recorder.overlap();
-  if (seat.rank != 0 || overlap.empty()) return true;
+  if (self.rank != 0 || overlap.empty()) return true;
   if (const Result<void> written = write_file(options.common.out + ".overlap.csv", overlap); !written)
     return tl::unexpected(written.error());
   return true;

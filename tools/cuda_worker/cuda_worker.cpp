@@ -45,7 +45,7 @@ Result<bool> done(const Result<void>& result) {
 int main(int argc, char** argv) {
   CLI::App app("One rank of tracecast profile and tracecast execute on a GPU");
   app.require_subcommand(1);
-  std::string meeting = ".";
+  std::string folder = ".";
 
   ExecuteOptions execution;
   CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   CLI::App& run = *app.add_subcommand("execute", "run steps of the scenario");
   add_scenario_options(run, execution);
   add_execute_options(run, execution);
-  run.add_option("--meet", meeting);
+  run.add_option("--rendezvous", folder);
 
   CudaProfileOptions recording;
   recording.common.device = "gpu-1b";
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   add_profile_options(record, recording.common);
   record.add_option("--base", recording.base);
   record.add_option("--seconds", recording.seconds);
-  record.add_option("--meet", meeting);
+  record.add_option("--rendezvous", folder);
 
   std::uint64_t seed = 1;
   std::string table;
@@ -72,12 +72,12 @@ int main(int argc, char** argv) {
   verify.add_option("--report", table);
 
   CLI11_PARSE(app, argc, argv);
-  const Result<cuda::Seat> seat = cuda::seat_from([](const char* name) { return std::getenv(name); });
-  if (!seat) return say(to_string(seat.error()), cli::ExitCode::bad_input, true);
-  const bool first = seat->rank == 0;
+  const Result<cuda::JobRank> self = cuda::job_rank_from([](const char* name) { return std::getenv(name); });
+  if (!self) return say(to_string(self.error()), cli::ExitCode::bad_input, true);
+  const bool first = self->rank == 0;
   if (const std::string sentence = cuda::missing_device(); !sentence.empty())
     return say(sentence, cli::ExitCode::missing, first);
-  const cuda::Rendezvous rendezvous(*seat, meeting);
+  const cuda::Rendezvous rendezvous(*self, folder);
   if (check.parsed()) return report([&] { return done(check_cuda_execution(execution)); }, first);
   if (run.parsed()) return report([&] { return done(execute_cuda(execution, rendezvous)); }, first);
   if (verify.parsed()) return report([&] { return verify_cuda(seed, only, table); }, first);
