@@ -17,6 +17,7 @@
 #include "tools/accuracy/errors.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
@@ -149,7 +150,7 @@ Run add_options(CLI::App& app) {
       ->needs(runs);
   app.add_option("--out", options->out, "with --runs: write a profile with that scale, for cluster.profile")
       ->type_name("FILE");
-  app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };
 }
 

@@ -19,6 +19,7 @@
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
 #include "tools/named_values.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 
 namespace tracecast::cli {
@@ -245,33 +246,33 @@ Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
   app.add_option("--op", options->op, "the operation")
-      ->check(CLI::IsMember(names_of(kCollectiveNames)))
+      ->check(one_of(names_of(kCollectiveNames)))
       ->capture_default_str();
-  app.add_option("--ranks", options->ranks, "number of GPUs; default: one node")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--ranks", options->ranks, "number of GPUs; default: one node")->check(in_range(1, 1 << 24));
   app.add_option("--stride", options->stride,
                  "every n-th GPU, while its n-1 sibling groups run the same (8: dp groups of tp 8)")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(in_range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")
       ->capture_default_str();
   app.add_option("--algorithm", options->algorithm, "as NCCL_ALGO")
-      ->check(CLI::IsMember(names_of(kAlgorithmNames)))
+      ->check(one_of(names_of(kAlgorithmNames)))
       ->capture_default_str();
   app.add_option("--protocol", options->protocol, "as NCCL_PROTO")
-      ->check(CLI::IsMember(names_of(kProtocolNames)))
+      ->check(one_of(names_of(kProtocolNames)))
       ->capture_default_str();
   app.add_option("--network", options->network,
                  "analytic: formulas; fluid and simgrid: flows on links, together with the sibling groups of --stride")
-      ->check(CLI::IsMember(names_of(kNetworkNames)))
+      ->check(one_of(names_of(kNetworkNames)))
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,
          "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
          "minimal, by a static hash")
-      ->check(CLI::IsMember(names_of(kRoutings)))
+      ->check(one_of(names_of(kRoutings)))
       ->capture_default_str();
   app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
   app.add_option("--svg", options->svg, "write the curve of a sweep to a file");
   app.add_flag("--json", options->json, "print one JSON object");

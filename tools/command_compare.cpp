@@ -11,6 +11,7 @@
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/import_results.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -54,7 +55,7 @@ Run add_options(CLI::App& app) {
       ->required();
   app.add_option("--tolerance", options->tolerance,
                  "largest relative error of the step time; above it the exit code is 1")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(in_range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--svg", options->svg, "also draw both timelines on one axis to this file")->type_name("FILE");

@@ -13,6 +13,7 @@
 #include "sim/io/step_record.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/progress.hpp"
 #include "tools/worker_process.hpp"
 
@@ -108,10 +109,10 @@ Run add_options(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--device", options->device, "device that runs the operators")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--steps", options->steps, "steps to time, after three warm-up steps")
-      ->check(CLI::Range(1, 100'000))
+      ->check(in_range(1, 100'000))
       ->capture_default_str();
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
       ->type_name("DIR");

@@ -15,6 +15,7 @@
 #include "sim/io/files.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -84,7 +85,7 @@ Run add_options(CLI::App& app) {
   app.add_option("format", options->format,
                  "chakra: execution traces (.et), one per rank, and the groups of collectives")
       ->required()
-      ->check(CLI::IsMember({"chakra"}));
+      ->check(one_of({"chakra"}));
   app.add_option("SCENARIO", options->scenario, "a shipped scenario or a scenario file")->required();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
       ->type_name("KEY=VALUE")

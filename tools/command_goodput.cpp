@@ -16,6 +16,7 @@
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
@@ -254,27 +255,25 @@ Run add_options(CLI::App& app) {
       ->type_name("TP,PP,DP")
       ->delimiter(',')
       ->expected(3)
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--days", options->days, "length of a history")
-      ->check(CLI::Range(0.01, 3650.0))
-      ->capture_default_str();
+      ->check(in_range(1, 1'000'000));
+  app.add_option("--days", options->days, "length of a history")->check(in_range(0.01, 3650.0))->capture_default_str();
   app.add_option("--mtbf", options->mtbf, "mean time between failures of the whole job, e.g. \"3 h\"")
       ->type_name("TIME");
   app.add_option("--checkpoint", options->checkpoint, "work between checkpoints: \"20 min\", best or off")
       ->type_name("TIME");
-  app.add_option("--spares", options->spares, "spare nodes")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--spares", options->spares, "spare nodes")->check(in_range(0, 1'000'000));
   app.add_option("--step-time", options->step_time, "a measured step time instead of the forecast")->type_name("TIME");
   app.add_option("--tokens", options->tokens, "tokens to train, e.g. 15e12: time and cost to finish")
-      ->check(CLI::Range(1.0, 9e18));
+      ->check(in_range(1.0, 9e18));
   app.add_option("--until", options->until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
-      ->check(CLI::Range(1.0, 9e15));
+      ->check(in_range(1.0, 9e15));
   app.add_option("--ramp", options->ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
       ->type_name("TOKENS=BATCH,…");
   app.add_option("--spikes", options->spikes,
                  "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
       ->type_name("TOKENS,…");
-  app.add_option("--price", options->price, "price of one GPU-hour")->check(CLI::PositiveNumber);
+  app.add_option("--price", options->price, "price of one GPU-hour")->check(above_zero());
   app.add_option(
          "--set", options->overrides,
          "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*, run.*); may be repeated")
@@ -284,13 +283,13 @@ Run add_options(CLI::App& app) {
       ->type_name("SWEEP");
   app.add_option("--seed", options->simulation.seed, "seed of the random numbers")->capture_default_str();
   app.add_option("--histories", options->simulation.max_histories, "maximum number of histories")
-      ->check(CLI::Range(1, 10'000'000))
+      ->check(in_range(1, 10'000'000))
       ->capture_default_str();
   app.add_option("--half-width", options->simulation.half_width,
                  "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(in_range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--threads", options->simulation.threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options->simulation.threads, "same result for any number")->check(in_range(1, 1024));
   app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")

@@ -12,6 +12,7 @@
 #include "sim/io/compressed.hpp"
 #include "tools/command_list.hpp"
 #include "tools/import_results.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -53,7 +54,7 @@ Run add_options(CLI::App& app) {
       ->type_name("PROFILE");
   app.add_option("--model", options->model, "for a run: a shipped model or a model file");
   app.add_option("--topology", options->topology, "for a run: a shipped machine or a topology file");
-  app.add_option("--gpus", options->gpus, "for a run: number of GPUs")->check(CLI::Range(1, 1 << 24));
+  app.add_option("--gpus", options->gpus, "for a run: number of GPUs")->check(in_range(1, 1 << 24));
   app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

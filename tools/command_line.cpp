@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tools/build_info.hpp"
 
@@ -35,25 +36,25 @@ std::string overview(std::span<const Command> table, const TextStyle& style) {
   return text;
 }
 
-/// The placeholder for an option's value: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag. CLI11 calls
-/// numbers FLOAT, INT or UINT, and appends the allowed values: "TEXT:{a,b}", "INT:INT in [1 - 8]".
+/// CLI11's name of an option's type, and what its check allows: "TEXT" and "{a,b}", "INT" and "1 to 8", "FLOAT" and "".
+std::pair<std::string, std::string> type_and_check(const CLI::Option& option) {
+  const std::string name = option.get_type_name();
+  const std::size_t colon = name.find(':');
+  return {name.substr(0, colon), colon == std::string::npos ? "" : name.substr(colon + 1)};
+}
+
+/// The placeholder for an option's value: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag.
 std::string argument(const CLI::Option& option) {
   if (option.get_type_size_max() == 0) return "";
-  const std::string type = option.get_type_name();
-  if (const std::size_t choices = type.find('{'); choices != std::string::npos) return " " + type.substr(choices);
-  const std::string name = type.substr(0, type.find(':'));
-  return name == "FLOAT" || name == "INT" || name == "UINT" ? " NUMBER" : " " + name;
+  const auto [type, allowed] = type_and_check(option);
+  if (allowed.starts_with('{')) return " " + allowed;
+  return type == "FLOAT" || type == "INT" || type == "UINT" ? " NUMBER" : " " + type;
 }
 
 /// " (1 to 8)" for a number with a range.
 std::string allowed_range(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find(" in [");
-  const std::size_t middle = type.find(" - ", begin);
-  const std::size_t end = type.find(']', middle);
-  if (end == std::string::npos) return "";
-  return fmt::format(" ({} to {})", type.substr(begin + 5, middle - begin - 5),
-                     type.substr(middle + 3, end - middle - 3));
+  const std::string allowed = type_and_check(option).second;
+  return allowed.empty() || allowed.starts_with('{') ? "" : fmt::format(" ({})", allowed);
 }
 
 /// One entry of a help page: the name, then its text in a second column, or on the next line after a long name.
@@ -99,42 +100,32 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// "1e+30" of "1000000000000000019884624838656.000000".
-std::string short_number(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return text.empty() || *end != '\0' ? text : fmt::format("{:.10g}", value);
+/// The first value that the option's check rejects, and why.
+std::string invalid_value(CLI::Option& option) {
+  const CLI::Validator& check = *option.get_validator();
+  for (std::string value : option.results())
+    if (const std::string problem = check(value); !problem.empty())
+      return fmt::format("{} = {}: {}", option.get_name(), value, problem);
+  return option.get_name();
 }
 
-/// Rewrites CLI11's text about a value outside a range or a set in the style of the file readers.
-std::string rephrase_cli11(const std::string& text) {
-  const auto between = [&](std::string_view before, std::string_view after) {
-    const std::size_t begin = text.find(before);
-    if (begin == std::string::npos) return std::string();
-    const std::size_t from = begin + before.size();
-    return text.substr(from, after.empty() ? std::string::npos : text.find(after, from) - from);
-  };
-  if (text.starts_with("Could not convert: ")) return text.substr(19) + ": cannot be read";
-  const std::string option = text.substr(0, text.find(": "));
-  if (text.find(" not in range ") != std::string::npos)
-    return fmt::format("{} = {}: is out of range (allowed: {} to {})", option, between(": Value ", " not in range "),
-                       short_number(between(" not in range ", " to ")), short_number(between(" to ", "")));
-  if (text.find(" not in {") == std::string::npos) return text;
-  const std::string value = between(": ", " not in {");
-  std::vector<std::string> allowed = {""};
-  for (const char c : between(" not in {", "}")) {
-    if (c == ',')
-      allowed.emplace_back();
-    else
-      allowed.back() += c;
+/// "NAME = VALUE: what is wrong with it", or nothing. CLI11's errors do not name the option in a field of their own, so each
+/// option that was given is processed again.
+std::string invalid_option(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](const CLI::Option* each) { return !each->empty(); })) {
+    try {
+      option->run_callback();
+    } catch (const CLI::ValidationError&) {
+      return invalid_value(*option);
+    } catch (const CLI::ConversionError&) {
+      return fmt::format("{} = {}: cannot be read", option->get_name(), fmt::join(option->results(), ","));
+    }
   }
-  const std::string nearest = nearest_match(value, allowed);
-  return fmt::format("{} = {}: is unknown ({}allowed: {})", option, value,
-                     nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest), fmt::join(allowed, " "));
+  return "";
 }
 
 /// One sentence for an error of CLI11.
-std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
+std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
   const std::vector<std::string> extra = app.remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
@@ -144,9 +135,10 @@ std::string sentence(const CLI::App& app, const CLI::ParseError& error) {
     }
     return fmt::format("'{}': not expected here{}", word, hint);
   }
+  if (const std::string invalid = invalid_option(app); !invalid.empty()) return invalid + hint;
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return rephrase_cli11(text) + hint;
+  return text + hint;
 }
 
 /// One word, quoted for a POSIX shell.

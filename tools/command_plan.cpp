@@ -24,6 +24,7 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/process_group.hpp"
 #include "tools/progress.hpp"
@@ -420,20 +421,19 @@ Run add_options(CLI::App& app) {
   app.add_option("--objective", options->objective, "time, throughput, cost, energy or gpus")->capture_default_str();
   app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
-  app.add_option("--days", options->days, "time limit of the training")->check(CLI::PositiveNumber);
-  app.add_option("--budget", options->budget, "maximum cost in US dollars")->check(CLI::PositiveNumber);
+  app.add_option("--days", options->days, "time limit of the training")->check(above_zero());
+  app.add_option("--budget", options->budget, "maximum cost in US dollars")->check(above_zero());
   app.add_option("--economics", options->economics, "prices and power: a file, or the name of one that is shipped")
       ->capture_default_str();
-  app.add_option("--price", options->price, "US dollars per GPU-hour, in place of the file's")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--price", options->price, "US dollars per GPU-hour, in place of the file's")->check(above_zero());
   app.add_option("--failures", options->failures, "failure model for the goodput, or none")->capture_default_str();
   app.add_option("--headroom", options->search.memory_headroom, "share of the GPU memory to leave free")
-      ->check(CLI::Range(0.0, 0.9))
+      ->check(in_range(0.0, 0.9))
       ->capture_default_str();
   app.add_option("--best", options->search.best, "layouts to find on every machine")
-      ->check(CLI::Range(1, 10'000))
+      ->check(in_range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--threads", options->search.threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options->search.threads, "same result for any number")->check(in_range(1, 1024));
   app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
   app.add_flag("--recipe", options->recipe,
                "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "
@@ -448,7 +448,7 @@ Run add_options(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--emit", options->emit, "print the best layout as settings of this launcher instead of a page")
-      ->check(CLI::IsMember(emitted_formats()));
+      ->check(one_of(emitted_formats()));
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return plan(*options, context); };
 }

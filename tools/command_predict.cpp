@@ -26,6 +26,7 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_values.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 #include "tools/sweep_predict.hpp"
@@ -174,20 +175,20 @@ Run add_options(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
-      ->check(CLI::IsMember({"model_full_attn", "model_causal"}))
+      ->check(one_of({"model_full_attn", "model_causal"}))
       ->capture_default_str();
   app.add_option(
          "--network", options->network,
          "analytic: each transfer alone; fluid: shared links; simgrid: shared links, flow by flow, for small jobs")
-      ->check(CLI::IsMember(names_of(values_by_name<NetworkKind>())))
+      ->check(one_of(names_of(values_by_name<NetworkKind>())))
       ->capture_default_str();
   app.add_option(
          "--routing", options->routing,
          "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
          "minimal, by a static hash; default: the scenario's cluster.routing, or even")
-      ->check(CLI::IsMember({"even", "ecmp"}));
+      ->check(one_of({"even", "ecmp"}));
   app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   app.add_option("--co-located", options->co_located,
                  "another scenario on the nodes between those of this one; its transfers share the fabric's links")
       ->type_name("SCENARIO");
@@ -200,10 +201,10 @@ Run add_options(CLI::App& app) {
                "add the bottlenecks: the critical path, and the step time without each cause");
   app.add_flag("--unfold", options->unfold, "simulate every rank, also equivalent ones");
   app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
-      ->check(CLI::Range(1, 1024))
+      ->check(in_range(1, 1024))
       ->default_str("those of this machine");
   app.add_option("--emit", options->emit, "print the layout as settings of this launcher instead of a page")
-      ->check(CLI::IsMember(emitted_formats()));
+      ->check(one_of(emitted_formats()));
   CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
                                       "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
                                       "be repeated; topology.KEY changes the machine")

@@ -17,6 +17,7 @@
 #include "sim/io/files.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/worker_process.hpp"
 #include "tracer/measured_profile.hpp"
 
@@ -203,11 +204,9 @@ Result<ExitCode> record(const Options& options, const Context& context) {
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--suite", options->suite, "which shapes: quick (a minute on a CPU), full, or none (with --for)")
-      ->check(CLI::IsMember({"quick", "full", "none"}))
+      ->check(one_of({"quick", "full", "none"}))
       ->capture_default_str();
-  app.add_option("--device", options->device, "device to time")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  app.add_option("--device", options->device, "device to time")->check(one_of({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--for", options->scenarios, "also the operators of this scenario's step; may be repeated")
       ->type_name("SCENARIO")
       ->allow_extra_args(false);
@@ -219,15 +218,15 @@ Run add_options(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks,
                  "processes that run at the same time, like the ranks of a step; 0: one per core, on GPUs one")
-      ->check(CLI::Range(0, 4096))
+      ->check(in_range(0, 4096))
       ->capture_default_str();
   app.add_option("--passes", options->passes, "number of times that everything is timed")
-      ->check(CLI::Range(1, 100'000))
+      ->check(in_range(1, 100'000))
       ->capture_default_str();
   app.add_option("--base", options->base, "GPUs: shipped profile for what is not measured (default: by the GPU's name)")
       ->type_name("PROFILE");
   app.add_option("--seconds", options->seconds, "one GPU: time limit, to continue later (exit code 1); 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->capture_default_str();
   app.add_option("--out", options->out, "the profile")->type_name("FILE")->capture_default_str();
   app.add_flag("--json", options->json, "print what was timed or matched as one JSON object instead of a page");

@@ -19,6 +19,7 @@
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_list.hpp"
+#include "tools/option_checks.hpp"
 #include "tracer/replay.hpp"
 
 namespace tracecast::cli {
@@ -149,7 +150,7 @@ Run add_options(CLI::App& app) {
       ->required();
   app.add_option("--step", options->step, "only operations launched in the range ProfilerStep#N; default: all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
       ->type_name("DIR");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

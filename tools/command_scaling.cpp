@@ -11,6 +11,7 @@
 #include "sim/report/text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 
 namespace tracecast::cli {
@@ -187,17 +188,17 @@ Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model, e.g. 175e9")
-      ->check(CLI::Range(1.0, kMaxBudget));
-  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9")->check(CLI::Range(1.0, kMaxBudget));
-  app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(CLI::Range(1.0, kMaxBudget));
+      ->check(in_range(1.0, kMaxBudget));
+  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9")->check(in_range(1.0, kMaxBudget));
+  app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(in_range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
-      ->check(CLI::IsMember({"6nd", "5.7nd"}))
+      ->check(one_of({"6nd", "5.7nd"}))
       ->capture_default_str();
   app.add_option("--topology", options->topology, "a machine, for days or the rate; its GPU's 16-bit peak counts");
-  app.add_option("--gpus", options->gpus, "number of GPUs of that machine")->check(CLI::Range(1, 1 << 24));
-  app.add_option("--days", options->days, "days of training; prints the required rate")->check(CLI::Range(1e-6, 1e9));
+  app.add_option("--gpus", options->gpus, "number of GPUs of that machine")->check(in_range(1, 1 << 24));
+  app.add_option("--days", options->days, "days of training; prints the required rate")->check(in_range(1e-6, 1e9));
   app.add_option("--utilisation", options->utilisation, "share of the peak; prints the number of days")
-      ->check(CLI::Range(1e-6, 1.0));
+      ->check(in_range(1e-6, 1.0));
   app.add_flag("--tables", options->tables, "tables of published models and machines, with derived numbers");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return scaling(*options, context); };

@@ -20,6 +20,7 @@
 #include "tools/command_list.hpp"
 #include "tools/exact_times.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -305,15 +306,15 @@ void add_what(CLI::App& app, Options& o) {
       ->excludes(scenario);
   app.add_option("--microbatches", o.request.microbatches, "M, micro-batches of a step")
       ->default_str(std::to_string(kUsualMicrobatches))
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->excludes(file);
   app.add_option("--virtual", o.request.chunks, "V, chunks per rank (2 x waves for hanayo); 0: the schedule's own")
       ->capture_default_str();
   app.add_option("--group-size", o.request.group_size, "interleaved: micro-batches per group; 0: the schedule's own")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->excludes(scenario);
   app.add_option("--memory-limit", o.request.memory_limit, "zb-auto: micro-batches a rank may keep; 0: no limit")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->excludes(scenario);
   app.add_option("--compare", o.compare, "more schedules, on the same time axis")->delimiter(',');
   const auto time = [&](const char* name, std::string& text, const char* meaning) {
@@ -329,9 +330,9 @@ void add_what(CLI::App& app, Options& o) {
 
 void add_rules(CLI::App& app, Options& o) {
   app.add_option("--sends", o.sends, "eager, or rendezvous: a send waits for its receive")
-      ->check(CLI::IsMember({"eager", "rendezvous"}));
+      ->check(one_of({"eager", "rendezvous"}));
   app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
-      ->check(CLI::IsMember({"at-use", "early"}));
+      ->check(one_of({"at-use", "early"}));
   app.add_flag("--beside-latency-only", o.with_latency_only, "also draw the schedule without these rules, below")
       ->excludes(app.get_option("--file"))
       ->excludes(app.get_option("--times-from"));
@@ -339,7 +340,7 @@ void add_rules(CLI::App& app, Options& o) {
   app.add_option("--comm-streams", o.streams,
                  "where messages run: compute (with computation), one, two (sends, receives), pairs (one per peer and "
                  "direction)")
-      ->check(CLI::IsMember({"compute", "one", "two", "pairs"}));
+      ->check(one_of({"compute", "one", "two", "pairs"}));
 }
 
 void add_output(CLI::App& app, Options& o) {
@@ -348,10 +349,10 @@ void add_output(CLI::App& app, Options& o) {
   app.add_option("--html", o.html, "write an interactive page; it needs no network");
   app.add_option("--csv", o.csv, "write the (first) schedule as PyTorch's CSV");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
-      ->check(CLI::IsMember({"none", "p2p", "fsdp"}));
+      ->check(one_of({"none", "p2p", "fsdp"}));
   app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");
   app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
-      ->check(CLI::IsMember({"detect", "current", "legacy"}));
+      ->check(one_of({"detect", "current", "legacy"}));
   app.add_flag("--unit-steps", o.unit_steps, "also count the steps of PyTorch's unit-cost simulator");
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/command_list.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -39,15 +40,15 @@ ExitCode serve(const Options& options) {
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("--port", options->port, "port to listen on; 0: any free port, which is printed")
-      ->check(CLI::Range(0, 65535))
+      ->check(in_range(0, 65535))
       ->capture_default_str();
   app.add_option("--host", options->host, "address to listen on; any other than the default accepts other machines")
       ->capture_default_str();
   app.add_option("--workers", options->workers, "parallel forecasts")
-      ->check(CLI::Range(1, 256))
+      ->check(in_range(1, 256))
       ->default_str("cores of this machine");
   app.add_option("--seconds", options->seconds, "stop after this time; 0: at Ctrl-C")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(in_range(0, 1'000'000))
       ->capture_default_str();
   return [options](const Context&) -> Result<ExitCode> { return serve(*options); };
 }

@@ -9,6 +9,7 @@
 #include "sim/report/strategies_text.hpp"
 #include "tools/command_list.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_checks.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -40,7 +41,7 @@ Run add_options(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--ranks", options->ranks, "number of GPUs of each strategy")
-      ->check(CLI::Range(2, 4096))
+      ->check(in_range(2, 4096))
       ->capture_default_str();
   CLI::Option* json = app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--markdown", options->markdown, "print a Markdown table")->excludes(json);

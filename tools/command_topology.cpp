@@ -15,6 +15,7 @@
 #include "sim/report/topology_report.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 
 namespace tracecast::cli {
@@ -103,7 +104,7 @@ Run add_options(CLI::App& app) {
                  "a topology file (Tracecast's, or any that import reads), or the name of a shipped one")
       ->required();
   app.add_option("--ranks", options->ranks, "number of GPUs; default: all, or two units of its lowest tier")
-      ->check(CLI::Range(1, kMaxRanks));
+      ->check(in_range(1, kMaxRanks));
   CLI::Option* const hops =
       app.add_option("--hops", options->hops, "two ranks: the path from one to the other")->expected(2);
   app.add_option("--ecmp", options->ecmp, "with --hops: the path that an ECMP hash with this seed selects")

@@ -21,6 +21,7 @@
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
@@ -210,7 +211,7 @@ Run add_options(CLI::App& app) {
   CLI::Option* svg =
       app.add_option("--svg", options->svg, "also write a picture of forecast against measured")->type_name("FILE");
   for (CLI::Option* picture : {html, svg}) picture->excludes(kernels)->excludes(collectives)->excludes(ablation);
-  app.add_option("--threads", options->threads, "same result for any number")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
 }
 

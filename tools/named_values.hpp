@@ -17,7 +17,7 @@ std::map<std::string, T> values_by_name() {
   return {values.begin(), values.end()};
 }
 
-/// The names, for CLI::IsMember.
+/// The names, for one_of (option_checks.hpp).
 template <class T>
 std::vector<std::string> names_of(const std::map<std::string, T>& values) {
   std::vector<std::string> names;

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 
+#include "tools/option_checks.hpp"
+
 using namespace tracecast;
 using namespace tracecast::cli;
 
@@ -23,9 +25,9 @@ Run add_sum(CLI::App& app) {
   app.add_option("numbers", options->numbers, "what to add")->required();
   app.add_flag("--negative", options->negative, "answer no");
   app.add_option("--mode", options->mode, "how to add when the numbers are larger than anyone can keep in mind")
-      ->check(CLI::IsMember({"slow", "careful"}))
+      ->check(one_of({"slow", "careful"}))
       ->capture_default_str();
-  app.add_option("--digits", options->digits, "how many to print")->check(CLI::Range(1, 8));
+  app.add_option("--digits", options->digits, "how many to print")->check(in_range(1, 8));
   return [options](const Context&) -> Result<ExitCode> {
     if (options->negative) return ExitCode::no;
     return options->numbers.size() == 2 ? ExitCode::done : ExitCode::missing;
@@ -57,7 +59,7 @@ Outcome run(std::vector<std::string> arguments) {
 
 }  // namespace
 
-TEST_CASE("a command is told how it was typed, quoted for a shell", "[tools]") {
+TEST_CASE("a command knows how it was typed, quoted for a shell", "[tools]") {
   static std::string typed;
   constexpr Command kAsked[] = {{"ask", "keeps its command", "ask", [](CLI::App& app) -> Run {
                                    auto words = std::make_shared<std::vector<std::string>>();
@@ -86,7 +88,7 @@ TEST_CASE("an error that a command returns is printed and is exit code 2", "[too
   CHECK(outcome.err == "a.json:3: parallel.tp = 12: too many\n");
 }
 
-TEST_CASE("wrong arguments are one sentence and exit code 2", "[tools][error]") {
+TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][error]") {
   const auto check = [](std::vector<std::string> arguments, const std::string& sentence) {
     const Outcome outcome = run(std::move(arguments));
     CHECK(outcome.code == 2);
@@ -107,6 +109,8 @@ TEST_CASE("wrong arguments are one sentence and exit code 2", "[tools][error]") 
         "tracecast sum: --mode = x: is unknown (allowed: slow careful); see `tracecast sum --help`");
   check({"sum", "1", "--digits", "9"},
         "tracecast sum: --digits = 9: is out of range (allowed: 1 to 8); see `tracecast sum --help`");
+  check({"sum", "1", "--digits", "two"}, "tracecast sum: --digits = two: not a number; see `tracecast sum --help`");
+  check({"sum", "1", "--digits", "2.5"}, "tracecast sum: --digits = 2.5: cannot be read; see `tracecast sum --help`");
 }
 
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {
@@ -144,7 +148,7 @@ TEST_CASE("the version says how the program was built", "[tools]") {
   CHECK(outcome.out.find("compiler") != std::string::npos);
 }
 
-TEST_CASE("every shipped command has a name of its own, a summary, and an example of itself", "[tools]") {
+TEST_CASE("every shipped command has its own name, a summary, and an example", "[tools]") {
   std::vector<std::string> seen;
   for (const Command& command : commands()) {
     CAPTURE(command.name);

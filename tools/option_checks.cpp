@@ -1,0 +1,48 @@
+#include "tools/option_checks.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/result.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+/// A number that is `accepted`. `allowed` says which numbers are.
+CLI::Validator number(const std::string& allowed, const std::function<bool(double)>& accepted) {
+  const auto check = [=](const std::string& text) {
+    double value = 0;
+    if (!CLI::detail::lexical_cast(text, value)) return std::string("not a number");
+    return accepted(value) ? "" : fmt::format("is out of range (allowed: {})", allowed);
+  };
+  return {check, allowed};
+}
+
+}  // namespace
+
+CLI::Validator one_of(const std::vector<std::string>& allowed) {
+  const auto check = [=](const std::string& text) {
+    if (std::ranges::find(allowed, text) != allowed.end()) return std::string();
+    const std::string nearest = nearest_match(text, allowed);
+    return fmt::format("is unknown ({}allowed: {})", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                       fmt::join(allowed, " "));
+  };
+  return {check, fmt::format("{{{}}}", fmt::join(allowed, ","))};
+}
+
+CLI::Validator in_range(double low, double high) {
+  return number(fmt::format("{:.10g} to {:.10g}", low, high),
+                [=](double value) { return value >= low && value <= high; });
+}
+
+CLI::Validator at_least_zero() {
+  return number("at least 0", [](double value) { return value >= 0; });
+}
+
+CLI::Validator above_zero() {
+  return number("above 0", [](double value) { return value > 0; });
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,23 @@
+/// \file
+/// Checks of option values, for CLI::Option::check. A failed check says what is allowed; the name and value of the option are
+/// added by run_command_line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace tracecast::cli {
+
+/// One of these words.
+CLI::Validator one_of(const std::vector<std::string>& allowed);
+
+/// A number from low to high, both included.
+CLI::Validator in_range(double low, double high);
+
+CLI::Validator at_least_zero();
+
+CLI::Validator above_zero();
+
+}  // namespace tracecast::cli
