@@ -5,7 +5,6 @@
 //   ```text 3-14     lines 3 to 14 of it
 // tools/scripts/refresh-docs replaces printed output with that of the current program.
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -72,25 +71,6 @@ std::vector<std::filesystem::path> pages() {
   return found;
 }
 
-/// The anchor that a Markdown heading gets: small letters, digits and '-' for blanks.
-std::string anchor_of(const std::string& heading) {
-  std::string anchor;
-  for (const unsigned char c : heading.substr(heading.find(' ') + 1)) {
-    if (std::isalnum(c) != 0 || c == '-' || c == '_') anchor += static_cast<char>(std::tolower(c));
-    if (c == ' ') anchor += '-';
-  }
-  return anchor;
-}
-
-/// Whether a page has <a id="name"> or a heading with that anchor.
-bool has_anchor(const std::string& page, const std::string& name) {
-  if (page.find("<a id=\"" + name + "\">") != std::string::npos) return true;
-  std::istringstream lines(page);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with('#') && anchor_of(line) == name) return true;
-  return false;
-}
-
 }  // namespace
 
 TEST_CASE("every command that the documentation prints works, and prints what stands below it", "[e2e][docs]") {
@@ -132,24 +112,6 @@ TEST_CASE("every command that the documentation prints works, and prints what st
     ++pictures;
   }
   CHECK(pictures > 0);
-}
-
-TEST_CASE("every relative link of the documentation leads to a file and an anchor", "[e2e][docs]") {
-  int links = 0;
-  for (const std::filesystem::path& page : pages()) {
-    const std::string text = content_of(page);
-    for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 2)) {
-      const std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
-      if (link.find("://") != std::string::npos || link.find_first_of(" \n") != std::string::npos) continue;
-      INFO(page << ": " << link);
-      const std::string file = link.substr(0, link.find('#'));
-      const std::filesystem::path target = file.empty() ? page : page.parent_path() / file;
-      CHECK(std::filesystem::exists(target));
-      if (link.find('#') != std::string::npos) CHECK(has_anchor(content_of(target), link.substr(link.find('#') + 1)));
-      ++links;
-    }
-  }
-  CHECK(links > 0);
 }
 
 TEST_CASE("every command's example works as its help prints it", "[e2e]") {
