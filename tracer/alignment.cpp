@@ -54,21 +54,21 @@ struct Row {
 class Aligner {
  public:
   Aligner(const AlignmentTask& task, const Band& band)
-      : task_(task), band_(band), ways_((task.found.size() + 1) * static_cast<std::size_t>(band.width()), 0) {}
+      : task_(task), band_(band), steps_((task.found.size() + 1) * static_cast<std::size_t>(band.width()), 0) {}
 
   std::vector<std::int32_t> run() {
     Row above;
     above.best.assign(static_cast<std::size_t>(band_.last(0) + 1), 0);
     above.matched.assign(above.best.size(), kNever);
     for (std::int64_t f = 1; f <= count(task_.found); ++f) above = row(f, above);
-    return way_back();
+    return trace_back();
   }
 
  private:
   static std::int64_t count(std::span<const std::int32_t> items) { return static_cast<std::int64_t>(items.size()); }
 
-  std::uint8_t& way(std::int64_t f, std::int64_t e) {
-    return ways_[static_cast<std::size_t>(f * band_.width() + e - band_.first(f))];
+  std::uint8_t& step_at(std::int64_t f, std::int64_t e) {
+    return steps_[static_cast<std::size_t>(f * band_.width() + e - band_.first(f))];
   }
 
   Row row(std::int64_t f, const Row& above) {
@@ -98,7 +98,7 @@ class Aligner {
         best = matched;
         step = kMatch;
       }
-      way(f, e) = static_cast<std::uint8_t>(step | joined);
+      step_at(f, e) = static_cast<std::uint8_t>(step | joined);
       now.best.push_back(best);
       now.matched.push_back(matched);
       left = best;
@@ -110,11 +110,11 @@ class Aligner {
     return static_cast<std::size_t>(task_.expected[static_cast<std::size_t>(e - 1)]);
   }
 
-  std::vector<std::int32_t> way_back() {
+  std::vector<std::int32_t> trace_back() {
     std::vector<std::int32_t> result(task_.found.size(), -1);
     bool part = false;  // of the same expected item as the next found item
     for (std::int64_t f = count(task_.found), e = count(task_.expected); f > 0 && (e > 0 || part);) {
-      const std::uint8_t code = way(f, e);
+      const std::uint8_t code = step_at(f, e);
       const int step = code & 3;
       if (!part && step == kSkipExpected) {
         --e;
@@ -132,7 +132,7 @@ class Aligner {
 
   const AlignmentTask& task_;
   const Band& band_;
-  std::vector<std::uint8_t> ways_;
+  std::vector<std::uint8_t> steps_;
 };
 
 }  // namespace

@@ -262,17 +262,21 @@ class RankWriter {
   }
 
   static void attribute(Node& node, std::string_view name, AttributeField type, std::uint64_t value) {
-    WireWriter attribute;
-    attribute.bytes(kAttributeName, name);
+    WireWriter attribute = named(name);
     attribute.number(type, value);
-    WireWriter field;
-    field.bytes(kAttribute, attribute.str());
-    node.attributes += field.str();
+    append(node, attribute);
   }
   static void text_attribute(Node& node, std::string_view name, std::string_view value) {
+    WireWriter attribute = named(name);
+    attribute.bytes(kString, value);
+    append(node, attribute);
+  }
+  static WireWriter named(std::string_view name) {
     WireWriter attribute;
     attribute.bytes(kAttributeName, name);
-    attribute.bytes(kString, value);
+    return attribute;
+  }
+  static void append(Node& node, const WireWriter& attribute) {
     WireWriter field;
     field.bytes(kAttribute, attribute.str());
     node.attributes += field.str();

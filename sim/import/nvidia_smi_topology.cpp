@@ -106,7 +106,7 @@ class NvidiaSmiReader {
                        i == j ? "must be X" : "unknown kind of connection (allowed: NV# PIX PXB PHB NODE SYS)");
       if (j < gpus_ && i < rows_[j].cells.size() && rows_[j].cells[i] != cell)
         return fail_at(row.line, row.name + "." + columns_[j], cell,
-                       fmt::format("differs from {} the other way", rows_[j].cells[i]));
+                       fmt::format("differs from {} in the other direction", rows_[j].cells[i]));
     }
     return {};
   }

@@ -15,7 +15,7 @@ bool is_json_object(std::string_view content);
 /// The outermost JSON object has this key near the beginning of the file.
 bool has_key(std::string_view content, std::string_view key);
 
-/// The first XML element, comments and declarations skipped, is <name …>.
+/// The first XML element, comments and declarations skipped, is called `name`.
 bool has_root(std::string_view content, std::string_view name);
 
 }  // namespace tracecast

@@ -13,7 +13,7 @@ inline constexpr const char* kSimgridProperty = "tracecast.topology";
 
 /// One zone with Dijkstra routing: GPUs are hosts ("node0/gpu3"), all other vertices routers, every pair of links one of
 /// SPLITDUPLEX sharing with the rate and latency of its direction upwards, joined by a route of one hop.
-/// Ways are SimGrid's shortest ones: alike ways are not split over, and rails not preferred.
+/// Routes are SimGrid's shortest paths: flows are not divided over equal paths, and rails are not preferred.
 std::string to_simgrid(const Topology& topology);
 
 }  // namespace tracecast

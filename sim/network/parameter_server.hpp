@@ -1,7 +1,7 @@
 /// \file
 /// Parameter servers: W workers send their gradients S to Q servers and take the updated parameters back.
 ///
-///   push = pull = max(W S / (Q b_s), S / b_w)         b_s, b_w: a server's and a worker's link, each way
+///   push = pull = max(W S / (Q b_s), S / b_w)         b_s, b_w: a server's and a worker's link, in each direction
 ///
 /// The servers' links are shared by all workers: against a ring all-reduce of the same gradients (2 (W-1)/W S / b) push
 /// and pull take W^2 / (Q (W-1)) times as long. Servers send to some workers while others send to them (full duplex).

@@ -131,7 +131,7 @@ class Topology {
   void remove_nic(int node, int nic);
   /// The NICs with this index have failed on all hosts.
   void remove_rail(int rail);
-  /// All links above the units of a tier, both ways, keep 1 - share of their rate.   Requires 0 <= share < 1
+  /// All links above the units of a tier, in both directions, keep 1 - share of their rate.   Requires 0 <= share < 1
   void lose_uplinks(int tier, double share);
 
  private:

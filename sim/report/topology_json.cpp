@@ -48,7 +48,7 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyPa
                          {"bytes_per_second", d.lone_flow.bytes_per_second}});
   Json findings = Json::array();
   for (const TopologyFinding& finding : report.findings)
-    findings.push_back({{"wrong", finding.is_error}, {"sentence", finding.sentence}});
+    findings.push_back({{"error", finding.is_error}, {"sentence", finding.sentence}});
   Json out = {{"topology", report.name},
               {"gpu", report.gpu},
               {"fabric", report.fabric},
@@ -59,7 +59,7 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyPa
               {"distances_from_rank_0", distances},
               {"bisection_bytes_per_second", report.bisection.bytes_per_second},
               {"findings", findings}};
-  if (path) out["way"] = path_json(*path);
+  if (path) out["path"] = path_json(*path);
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -267,7 +267,7 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
     text += fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half\n", to_text(report.bisection),
                         to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)}));
   for (const TopologyFinding& finding : report.findings)
-    text += paragraph(finding.is_error ? "wrong: " : "doubtful: ", finding.sentence, style);
+    text += paragraph(finding.is_error ? "error: " : "warning: ", finding.sentence, style);
   return text;
 }
 

@@ -150,7 +150,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
   }
 }
 
-TEST_CASE("A NCCL topology file without classes is refused", "[io]") {
+TEST_CASE("An NCCL topology file without classes is rejected", "[io]") {
   if (samples_missing()) return;
   CHECK(error_of(content(kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
         "g5.xml:12: has 9 PCI devices without class and no <gpu>: which of them are GPUs is not given");
@@ -219,7 +219,7 @@ TEST_CASE("SimGrid's clusters", "[io][network]") {
   }
 }
 
-TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, four ways to print them", "[io][network]") {
+TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, in four formats", "[io][network]") {
   if (samples_missing()) return;
   const std::string file =
       GENERATE("rail4x8.ibnetdiscover", "rail4x8.ibnetdiscover-p", "rail4x8.iblinkinfo", "rail4x8.iblinkinfo-l");
@@ -297,7 +297,7 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
   CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\n", "m.txt") == "m.txt:1: has 2 GPUs in its header and 1 rows of GPUs");
   CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\n", "m.txt") == "m.txt:3: GPU1: has 1 cells for 2 columns");
   CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tFAR\t X\n", "m.txt") ==
-        "m.txt:2: GPU0.GPU1 = NV4: differs from FAR the other way");
+        "m.txt:2: GPU0.GPU1 = NV4: differs from FAR in the other direction");
   CHECK(error_of("switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\"\n[1]\t\"H-02\"[1](2)\t# \"b\" lid 1 4xFAST\n", "n.txt") ==
         "n.txt:3: '[1]?\"H-02\"[1](2)?# \"b\" lid 1 4xFAST' has no rate such as 4xNDR or 4X 106.25 Gbps");
   CHECK(error_of("nothing of that kind", "n.txt") ==

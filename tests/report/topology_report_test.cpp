@@ -113,7 +113,7 @@ TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]"
     const TopologyReport report = describe(topology);
     const auto json = nlohmann::json::parse(to_json(report, path_between(topology, 0, 1)));
     CHECK(json["ranks"] == cluster.world_size);
-    CHECK(json["way"]["connected"] == true);
+    CHECK(json["path"]["connected"] == true);
     CHECK(json["bisection_bytes_per_second"].get<std::int64_t>() > 0);
     const std::string svg = topology_svg(topology, report);
     CHECK(svg.starts_with("<svg "));

@@ -67,9 +67,9 @@ bool convert(const toml::node& node, JsonNode& value, int depth) {
 Result<JsonDocument> parse_toml(const std::string& text, const std::string& file) {
   const toml::parse_result parsed = toml::parse(std::string_view(text), std::string_view(file));
   if (!parsed) {
-    const toml::parse_error& wrong = parsed.error();
-    return fail({file, static_cast<int>(wrong.source().begin.line), "", "",
-                 "is not TOML: " + std::string(wrong.description())});
+    const toml::parse_error& error = parsed.error();
+    return fail({file, static_cast<int>(error.source().begin.line), "", "",
+                 "is not TOML: " + std::string(error.description())});
   }
   if (parsed.table().empty()) return fail({file, 0, "", "", "is empty"});
   JsonDocument document{file, {}};

@@ -76,8 +76,8 @@ Result<JsonDocument> parse_yaml(const std::string& text, const std::string& file
   JsonDocument document{file, converter.convert(root, "", 0)};
   if (!converter.errors.empty()) return tl::unexpected(Error{converter.errors});
   return document;
-} catch (const YAML::Exception& wrong) {
-  return fail({file, std::max(0, wrong.mark.line) + 1, "", "", "is not YAML: " + shortened(wrong.msg)});
+} catch (const YAML::Exception& error) {
+  return fail({file, std::max(0, error.mark.line) + 1, "", "", "is not YAML: " + shortened(error.msg)});
 }
 
 }  // namespace tracecast
