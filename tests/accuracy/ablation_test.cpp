@@ -31,7 +31,7 @@ CsvTable table() {
 
 }  // namespace
 
-TEST_CASE("ablation: every effect moves forecasts the way it must", "[accuracy]") {
+TEST_CASE("ablation: every effect moves forecasts in the right direction", "[accuracy]") {
   const std::vector<Ablation> lines = ablate(table(), RowLibrary::open(kData).value(), {}).value();
   REQUIRE(lines.size() == effects().size());
   std::set<std::string> names;

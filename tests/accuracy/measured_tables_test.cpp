@@ -207,7 +207,7 @@ TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[accuracy]
   CHECK(sample_errors(samples, false)[0].samples == 2);
 }
 
-TEST_CASE("mistakes in tables of measurements are told with line and column", "[error][accuracy]") {
+TEST_CASE("errors in tables of measurements name line and column", "[error][accuracy]") {
   const RowLibrary library = RowLibrary::open(kData).value();
   const auto kernels = [&](const char* text) {
     return to_string(validate_kernels(CsvTable::parse(text, "k.csv").value(), library).error());

@@ -16,7 +16,7 @@ TEST_CASE("quantities: sizes, rates and times with their units", "[base]") {
   CHECK(parse_duration("54 d").value() == 54 * 86400 * 1_s);
 }
 
-TEST_CASE("quantities: what is refused, word for word", "[base][error]") {
+TEST_CASE("quantities: errors, word for word", "[base][error]") {
   const auto message = [](const auto& result) { return to_string(result.error()); };
   CHECK(message(parse_bytes("80")) == "has no unit (for example \"80 GiB\"; allowed: B kB MB GB TB KiB MiB GiB TiB)");
   CHECK(message(parse_bytes("80 Gb")) == "has the unknown unit 'Gb' (allowed: B kB MB GB TB KiB MiB GiB TiB)");

@@ -35,7 +35,7 @@ TEST_CASE("streams of different names differ, equal names agree", "[property][ba
   for (int i = 0; i < 100; ++i) CHECK(a.bits() == b.bits());
 }
 
-TEST_CASE("uniform lies in (0, 1] with mean 1/2 and variance 1/12", "[property][base]") {
+TEST_CASE("uniform is in (0, 1] with mean 1/2 and variance 1/12", "[property][base]") {
   RandomStream stream(42, 0, 0);
   const int n = 100'000;
   double sum = 0, squares = 0;

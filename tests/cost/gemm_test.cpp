@@ -153,7 +153,7 @@ TEST_CASE("gemm: a library with a list of kernels takes the one that its rows se
   CHECK(bf16(model, {64, 64, 65536}) == Approx(1024 * 2e-6).epsilon(1e-6));
 }
 
-TEST_CASE("gemm: rows that are no multiple of 16 take a listed kernel longer, above 128 of them", "[oracle][cost]") {
+TEST_CASE("gemm: with listed kernels, more than 128 rows take longer if not a multiple of 16", "[oracle][cost]") {
   GemmModel model = ideal();
   model.tiles = {{0, 128, 128}};
   const double whole = bf16(model, {256, 1024, 4096});

@@ -30,7 +30,7 @@ TEST_CASE("measured: the exact shape is found under any name, nothing else is", 
   CHECK(table.exact(op) == nullptr);
 }
 
-TEST_CASE("measured: a shape halfway between two neighbours takes the mean of their ratios", "[oracle][cost]") {
+TEST_CASE("measured: a shape halfway between two measured ones takes the mean of their ratios", "[oracle][cost]") {
   // In logarithms 2048 is halfway between 1024 and 4096; ratios 1.2 and 1.3 give the geometric mean.
   const MeasuredTable table({{gemm(1024, 4096, 4096), 1.2, 0.02, 10}, {gemm(4096, 4096, 4096), 1.3, 0.04, 10}},
                             one_second);

@@ -67,7 +67,7 @@ TEST_CASE("collective: siblings on shared NICs by formula and by links", "[e2e][
   CHECK(time_us("fluid") == Approx(time_us("analytic")).epsilon(0.03));
 }
 
-TEST_CASE("collective: flows that take one way each meet on cables", "[e2e][network]") {
+TEST_CASE("collective: flows that take one path each share cables", "[e2e][network]") {
   const Sandbox sandbox;
   const auto time_us = [&](const std::string& options) {
     const Outcome outcome = sandbox.run(
@@ -84,7 +84,7 @@ TEST_CASE("collective: flows that take one way each meet on cables", "[e2e][netw
   CHECK(page.out.find("by a hash with seed 5 (ECMP)") != std::string::npos);
 }
 
-TEST_CASE("collective: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
+TEST_CASE("collective: impossible options are one error message, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {
     const Outcome outcome = sandbox.run("tracecast collective " + options);

@@ -117,7 +117,7 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
         "--set: cluster.world_size = 1024: is more than abci-a has (allowed: 1 to 960)\n");
 }
 
-TEST_CASE("plan: every mistake is a sentence", "[e2e][search][error]") {
+TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
         "--gpus = 16..x: is not a number of GPUs (allowed: 1024, 256,384,512, or 256..16384, which doubles)\n");

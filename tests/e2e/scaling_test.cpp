@@ -35,7 +35,7 @@ TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
   CHECK_FALSE(tables["machines"][0]["plausible"].get<bool>());
 }
 
-TEST_CASE("scaling: what is missing is told in one sentence", "[e2e][error][scaling]") {
+TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scaling]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {
     const Outcome outcome = sandbox.run("tracecast scaling " + options);

@@ -129,7 +129,7 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
         std::string::npos);
 }
 
-TEST_CASE("schedule: every mistake is a sentence", "[e2e][schedule]") {
+TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
   CHECK(complaint(sandbox, "--schedule 1f1b --virtual 2") == "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)\n");

@@ -27,7 +27,7 @@ TEST_CASE("topology: every shipped machine is described, and nothing in it is wr
   }
 }
 
-TEST_CASE("topology: --ecmp shows the one way of a hashed flow", "[e2e][network]") {
+TEST_CASE("topology: --ecmp shows the one path of a hashed flow", "[e2e][network]") {
   const Sandbox sandbox;
   std::set<std::string> ways;
   for (const char* seed : {"1", "2", "3", "4", "5", "6", "7", "8"}) {
@@ -43,7 +43,7 @@ TEST_CASE("topology: --ecmp shows the one way of a hashed flow", "[e2e][network]
   CHECK(sandbox.run("tracecast topology dgx-h100 --ecmp 1").code == 2);
 }
 
-TEST_CASE("topology: --hops shows the way", "[e2e][network]") {
+TEST_CASE("topology: --hops shows the path", "[e2e][network]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast topology dgx-h100 --ranks 512 --hops 3 509");
   REQUIRE(outcome.code == 0);
@@ -77,7 +77,7 @@ TEST_CASE("import: what NCCL's log says it chose", "[e2e][network]") {
   CHECK(outcome.out.find("85711360  ring") != std::string::npos);
 }
 
-TEST_CASE("topology and import: what cannot be is told in one sentence, with exit code 2", "[e2e][error][network]") {
+TEST_CASE("topology and import: impossible options are one error message, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& command) {
     const Outcome outcome = sandbox.run("tracecast " + command);

@@ -22,7 +22,7 @@ RankRelations grid() {
 
 }  // namespace
 
-TEST_CASE("classes: ranks that nothing tells apart are one class", "[classes]") {
+TEST_CASE("classes: ranks that do not differ are one class", "[classes]") {
   const RankClasses classes = refine(grid());
   CHECK(classes.first == std::vector<std::int32_t>{0});
   CHECK(classes.size == std::vector<std::int32_t>{16});
@@ -39,7 +39,7 @@ TEST_CASE("classes: one special rank of a grid makes four", "[oracle][classes]")
   CHECK(classes.class_of[9] == classes.class_of[1]);
 }
 
-TEST_CASE("classes: a group that lies elsewhere sets its members apart", "[classes]") {
+TEST_CASE("classes: a group placed elsewhere separates its members", "[classes]") {
   RankRelations relations = grid();
   relations.families[0].label[2] = 7;
   const RankClasses classes = refine(relations);

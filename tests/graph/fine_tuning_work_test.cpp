@@ -114,7 +114,7 @@ TEST_CASE("mtp: the head of DeepSeek-V3 with one prediction module", "[oracle][g
   CHECK(announced(backward, true) == work.head_expert_parameters());
 }
 
-TEST_CASE("mtp: with a pipeline the last stage has a word table of its own", "[graph][mtp]") {
+TEST_CASE("mtp: with a pipeline the last stage has its own embedding table", "[graph][mtp]") {
   Model model = llama(4, 4096, 11008, 32, 32, 32000);
   model.mtp_layers = 1;
   Parallel parallel;
@@ -157,7 +157,7 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
   CHECK(3 * forward == Approx(128 * model_flops_per_token(model, 128, FlopsConvention::model_causal)).epsilon(1e-9));
 }
 
-TEST_CASE("encoder-decoder: a pipeline is refused", "[error][plan][encoder]") {
+TEST_CASE("encoder-decoder: a pipeline is an error", "[error][plan][encoder]") {
   Model model = gpt(6, 512, 8, 32000, 128);
   model.encoder_layers = 6;
   Parallel parallel;

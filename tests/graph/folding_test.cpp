@@ -228,7 +228,7 @@ TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]
   }
 }
 
-TEST_CASE("folding: flows that take one way each, every layout in every trouble", "[metamorphic][folding][fluid]") {
+TEST_CASE("folding: flows that take one path each, every layout with every fault", "[metamorphic][folding][fluid]") {
   int split = 0;
   int slower = 0;
   std::int64_t seed = 0;
@@ -268,7 +268,7 @@ TEST_CASE("folding: a lone group whose own flows collide takes longer", "[metamo
   }
 }
 
-TEST_CASE("folding: flows divided among the NICs of a port, one way each", "[metamorphic][folding][fluid]") {
+TEST_CASE("folding: flows divided among the NICs of a port, one path each", "[metamorphic][folding][fluid]") {
   Scenario scenario = with_narrow_links(small_scenario(8, 1, 16));
   scenario.parallel.overlap_grad_reduce = false;
   scenario.cluster.fabric = FabricKind::fat_tree;
@@ -312,7 +312,7 @@ TEST_CASE("folding: transfers that share no link, of which one collides with its
   CHECK(told_apart > 0);
 }
 
-TEST_CASE("folding: flows that take one way each at 1,024 ranks split classes", "[metamorphic][folding][fluid]") {
+TEST_CASE("folding: flows that take one path each at 1,024 ranks split classes", "[metamorphic][folding][fluid]") {
   Scenario scenario = with_narrow_links(small_scenario(8, 4, 32));
   scenario.parallel.zero_stage = 1;
   scenario.cluster.tiers = {{"leaf", 4, 1, {}}, {"spine", 16, 1, {}}, {"core", 0, 1, {}}};

@@ -95,7 +95,7 @@ TEST_CASE("Ranks whose transfers take unequally long alone are of two classes", 
   CHECK(classes_with({0, 0}, 0, 1) == std::vector<std::int32_t>{0, 1, 2, 3});
 }
 
-TEST_CASE("Coordinates tell the classes of a healthy job, and do not where a link is another", "[graph][folding]") {
+TEST_CASE("Coordinates give the classes of a healthy job, but not if a link differs", "[graph][folding]") {
   Scenario scenario = test::small_scenario(8, 4, 32);
   scenario.parallel.zero_stage = 1;
   const ForecastRun run = forecast(scenario).value();

@@ -78,7 +78,7 @@ std::size_t position(const WorkList& list, Work::Kind kind, std::size_t from = 0
 
 }  // namespace
 
-TEST_CASE("moe: dispatch in fp8 and the way back in bf16", "[oracle][graph][moe]") {
+TEST_CASE("moe: dispatch in fp8 and combine in bf16", "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
   Settings settings;
   settings.training.moe_dispatch_dtype = Precision::fp8;

@@ -118,7 +118,7 @@ TEST_CASE("offloaded parameters: a rank's shard comes before every gather", "[gr
   CHECK(all.timeline.step_time > optimizer.timeline.step_time);
 }
 
-TEST_CASE("offloading: what does not go together is told", "[plan][error]") {
+TEST_CASE("offloading: incompatible settings are reported", "[plan][error]") {
   const auto message = [](const Parallel& parallel, const Training& training) {
     const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
     return plan ? "valid" : to_string(plan.error());

@@ -65,7 +65,7 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   CHECK(network->cost({Collective::all_reduce, 1_MiB}, group).duration == 40_us);
 }
 
-TEST_CASE("nccl-tests: what cannot be told is refused", "[io][nccl-tests][error]") {
+TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {
   CHECK(sentence(read_nccl_tests("nothing", "t")) ==
         "t: has no whole row of a table of nccl-tests (size, count, type, redop, times)");
   CHECK(sentence(read_nccl_tests(kHead + " 8 2 float sum -1 50.0 1.00 1.00 0\n", "t")) ==

@@ -1,4 +1,4 @@
-// The table of importers: what each file is recognised as, and what is said of a file that does not fit.
+// The table of importers: what each file is recognised as, and the error for a file that does not fit.
 #include "sim/import/importers.hpp"
 
 #include <fstream>
@@ -80,7 +80,7 @@ TEST_CASE("importers: rows have a page, and names are unique", "[import]") {
   }
 }
 
-TEST_CASE("importers: what does not fit is one sentence", "[import][error]") {
+TEST_CASE("importers: what does not fit is one error message", "[import][error]") {
   CHECK(recognised("a,b\n", "t.csv").starts_with("t.csv: matches none of the formats nccl-topology nccl-graph "));
   CHECK(recognised("NCCL INFO 4 Bytes -> Algo 0\n# redop algbw busbw\n", "t.txt") ==
         "t.txt: may be several formats: name one (allowed: nccl-tests nccl-log)");

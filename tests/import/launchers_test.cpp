@@ -103,7 +103,7 @@ TEST_CASE("launchers: every character of two or three bytes may stand where TOML
   }
 }
 
-TEST_CASE("launchers: mistakes are told with the launcher's key and line", "[io][launch][error]") {
+TEST_CASE("launchers: errors name the launcher's key and line", "[io][launch][error]") {
   CHECK(refusal("megatron", "--micro-batch-size 1\n--tensor-model-parallel-size 3", "a.sh", givens("llama-3.1-8b", 24))
             .starts_with("a.sh:2: tensor-model-parallel-size (parallel.tp) = 3: does not divide "
                          "model.num_attention_heads = 32 (allowed: 1 2 4 8 16 32)\n"));
@@ -306,7 +306,7 @@ TEST_CASE("launchers: a planted secret of the environment is in no output", "[io
   CHECK(run.unmapped.empty());
 }
 
-TEST_CASE("launchers: what fuzzing found is refused in a sentence", "[io][launchers][error]") {
+TEST_CASE("launchers: inputs that fuzzing found are one error message", "[io][launchers][error]") {
   CHECK(to_string(parse_toml("a = 1\n\xEF\xBB\xB7 = 2\n", "t.toml").error()) ==
         "t.toml:2: is not TOML: Error while parsing root table: expected keys, tables, whitespace or comments, saw "
         "'\xEF\xBB\xB7'");

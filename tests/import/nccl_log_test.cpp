@@ -83,7 +83,7 @@ TEST_CASE("NCCL's log: samples", "[io][network]") {
   CHECK(sample("tuning_table_excerpt.txt").table.size() == 6);
 }
 
-TEST_CASE("NCCL's log: damage is told with its line", "[error][io]") {
+TEST_CASE("NCCL's log: errors name the line", "[error][io]") {
   const auto error = [](const std::string& text) {
     const Result<NcclLog> log = read_nccl_log(text, "log");
     return log ? "" : to_string(log.error());

@@ -54,7 +54,7 @@ TEST_CASE("nsight: recordings replay to the duration that they had", "[tracer][n
   }
 }
 
-TEST_CASE("nsight: what is no export, or a damaged one, is refused", "[tracer][nsight][error]") {
+TEST_CASE("nsight: a file that is not an export, or is damaged, is rejected", "[tracer][nsight][error]") {
   std::string content("SQLite format 3\0", 16);
   content.resize(4096, 'x');
   const Result<ImportedTrace> damaged = import_as<ImportedTrace>(content, "a.sqlite");

@@ -115,7 +115,7 @@ TEST_CASE("simai: a workload's layers, forward and backward", "[io][simai]") {
         "t:2: 2 layers are declared, and 1 follow");
 }
 
-TEST_CASE("simai: every sample is read, or refused for what it is", "[io][simai]") {
+TEST_CASE("simai: every sample is read, or rejected with the reason", "[io][simai]") {
   if (!have_samples()) return;
   CHECK(step("simai/microAllReduce.txt").found[0].second == 2);
   CHECK(step("simai/workload_analytical.txt").found[0].second == 1789);
@@ -138,7 +138,7 @@ TEST_CASE("simai: every sample is read, or refused for what it is", "[io][simai]
   }
 }
 
-TEST_CASE("astra-sim: networks become topologies, the rest is refused for what it is", "[io][astra-sim]") {
+TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {
   if (!have_samples()) return;
   const auto machine = [](const std::string& name) {
     const Result<ImportedTopology> read = import_as<ImportedTopology>(sample("astra-sim/" + name), name);

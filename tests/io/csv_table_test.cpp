@@ -23,7 +23,7 @@ TEST_CASE("csv: what is not a number is none", "[io]") {
   for (const std::size_t row : {1U, 2U, 3U}) CHECK_FALSE(table.number(row, "x"));
 }
 
-TEST_CASE("csv: mistakes are told with file and line", "[error][io]") {
+TEST_CASE("csv: errors name file and line", "[error][io]") {
   const auto message = [](const char* text) { return to_string(CsvTable::parse(text, "t.csv").error()); };
   CHECK(message("") == "t.csv: has no header line");
   CHECK(message("a,b,a\n") == "t.csv:1: a: is a column twice");
@@ -32,7 +32,7 @@ TEST_CASE("csv: mistakes are told with file and line", "[error][io]") {
   CHECK(to_string(CsvTable::read("/nowhere/t.csv").error()) == "/nowhere/t.csv: cannot be read");
 }
 
-TEST_CASE("csv: some rows, and a column that says something else", "[io]") {
+TEST_CASE("csv: some rows, and a column with another value", "[io]") {
   const CsvTable table = CsvTable::parse("id,tp\na,1\nb,2\nc,3\n", "t.csv").value();
   const CsvTable some = table.only("id", {"c", "a"});
   REQUIRE(some.rows() == 2);

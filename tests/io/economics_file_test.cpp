@@ -30,7 +30,7 @@ TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]"
   CHECK(economics.kilowatts_per_gpu("h100")->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
 }
 
-TEST_CASE("economics file: every mistake is a sentence", "[io][search][error]") {
+TEST_CASE("economics file: every error is one message", "[io][search][error]") {
   CHECK(complaint("{}").ends_with("prices.json:1: gpus: is missing\n"));
   CHECK(complaint(R"({"gpus": {"h100": {"price": [3, 2, 1]}}})")
             .ends_with("prices.json:1: gpus.h100.price = [3 items]: is not a band (allowed: [low, typical, high], "

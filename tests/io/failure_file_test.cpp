@@ -84,7 +84,7 @@ TEST_CASE("overrides pass the same checks", "[io][reliability]") {
   CHECK(file.checkpoint.interval_s == 1200);
 }
 
-TEST_CASE("mistakes in a failure file are told with line and key", "[error][io][reliability]") {
+TEST_CASE("errors in a failure file name line and key", "[error][io][reliability]") {
   CHECK(errors_of("{\n \"kinds\": [\n  {\"name\": \"x\"}\n ]\n}") ==
         "FILE:3: kinds[0].name = \"x\": needs exactly one of count, mtbf and rate_per_1000_days");
   CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"count\": 3}]}") ==
@@ -100,7 +100,7 @@ TEST_CASE("mistakes in a failure file are told with line and key", "[error][io][
         "--set: recovery.spares = -1: is out of range (allowed: at least 0)");
 }
 
-TEST_CASE("the course of the training is read, and its mistakes are told", "[io][reliability]") {
+TEST_CASE("the course of the training is read, and its errors are reported", "[io][reliability]") {
   const FailureFile file =
       read_failure_file(kShipped / "llama3-54-days.json",
                         {"run.target_tokens=15.6e12", "run.spikes_at_tokens=[72e9, 80e9]", "run.spike_notice_steps=200",

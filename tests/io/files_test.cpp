@@ -39,7 +39,7 @@ TEST_CASE("files: a name is looked up recursively, a path is taken as it is", "[
         "unknown scenario 'llama-2-7b' (allowed: llama3-405b-16k, or a path)");
 }
 
-TEST_CASE("files: a name that is not found or not unique is told, word for word", "[io][error]") {
+TEST_CASE("files: a name that is not found or not unique is an error, word for word", "[io][error]") {
   const TemporaryFolder folder;
   const fs::path root = folder.path();
   fs::create_directories(root / "a");
@@ -66,7 +66,7 @@ TEST_CASE("files: writing replaces the whole file and leaves nothing beside it",
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("files: what cannot be written is told and leaves nothing", "[io][error]") {
+TEST_CASE("files: a failed write is an error and leaves no file", "[io][error]") {
   const TemporaryFolder folder;
   const fs::path absent = folder.path() / "absent" / "out.json";
   CHECK(to_string(write_file(absent, "x").error()) ==
@@ -97,7 +97,7 @@ TEST_CASE("files: a device is written to, not replaced", "[io][error]") {
   CHECK(fs::is_character_file("/dev/full"));
 }
 
-TEST_CASE("files: many shipped names are not listed, their folder is; a folder is no file", "[io][error]") {
+TEST_CASE("files: many shipped names are not listed, their folder is; a folder is not a file", "[io][error]") {
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i) REQUIRE(write_file(folder.path() / fmt::format("machine-{}.json", i), "{}"));
   CHECK(complaint(find_file("zebra", folder.path(), "topology")) ==

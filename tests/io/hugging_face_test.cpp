@@ -120,7 +120,7 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read("{\"text_config\": " + config("qwen3_vl_text") + ", \"tie_word_embeddings\": true}")->tied_embeddings);
 }
 
-TEST_CASE("hugging face: what cannot be read is told, word for word", "[io][model][error]") {
+TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][model][error]") {
   const std::string allowed =
       "(allowed: baichuan bloom deepseek_v2 deepseek_v3 gpt2 gpt_neox gpt_oss kimi_k2 llama mistral mixtral qwen2 "
       "qwen2_moe qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text)";

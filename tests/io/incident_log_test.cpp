@@ -53,7 +53,7 @@ TEST_CASE("save and load: a log written from a Weibull fleet gives back its law"
   CHECK(log.model.kinds[0].law.kind == LawKind::weibull);
 }
 
-TEST_CASE("mistakes in an incident log are told with line and column", "[error][io][reliability]") {
+TEST_CASE("errors in an incident log name line and column", "[error][io][reliability]") {
   CHECK(error_of(kHead + "time,component\n2025-13-01,gpu\n") ==
         "log.csv:5: time = 2025-13-01: must be a date (2025-01-31T12:00) or a number of hours");
   CHECK(error_of(kHead + "time,component\n2026-01-01,gpu\n") ==

@@ -74,7 +74,7 @@ TEST_CASE("json: values arrive as written", "[io]") {
   CHECK(root.find("absent") == nullptr);
 }
 
-TEST_CASE("json: text that is no JSON is refused with its line, word for word", "[io][error]") {
+TEST_CASE("json: text that is not JSON is an error with its line, word for word", "[io][error]") {
   CHECK(complaint("") == "f.json: is empty");
   CHECK(complaint(" \n\t\r\n") == "f.json: is empty");
   CHECK(complaint("\xEF\xBB\xBF{}") == "f.json:1: begins with a byte order mark (save it as UTF-8 without one)");
@@ -169,7 +169,7 @@ TEST_CASE("json: an object reader takes what is there and leaves what is not", "
   CHECK(colour == 'r');
 }
 
-TEST_CASE("json: an object reader reports all mistakes together, word for word", "[io][error]") {
+TEST_CASE("json: an object reader reports all errors together, word for word", "[io][error]") {
   const std::string text = R"({
 "name": 1,
 "flag": "yes",
@@ -241,7 +241,7 @@ TEST_CASE("json: an object reader reports all mistakes together, word for word",
         }) == expected);
 }
 
-TEST_CASE("json: a root that is no object is one mistake", "[io][error]") {
+TEST_CASE("json: a root that is not an object is one error", "[io][error]") {
   CHECK(complaint_of_reading("[1]", [](ObjectReader& reader) {
           int value = 0;
           reader.require("a", value);
@@ -250,7 +250,7 @@ TEST_CASE("json: a root that is no object is one mistake", "[io][error]") {
         }) == "f.json:1: is not an object");
 }
 
-TEST_CASE("json: files that cannot be read say so", "[io][error]") {
+TEST_CASE("json: files that cannot be read are errors", "[io][error]") {
   CHECK(to_string(read_json("no/such.json").error()) == "no/such.json: does not exist");
   const std::string folder = std::filesystem::temp_directory_path().string();
   CHECK(to_string(read_json(folder).error()) == folder + ": is a folder, not a file");

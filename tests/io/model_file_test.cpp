@@ -110,7 +110,7 @@ TEST_CASE("models: experts and latent attention are read and written", "[io][mod
   CHECK(read_model(folder.path() / "mixed.json").value() == expected);
 }
 
-TEST_CASE("models: what is wrong is told, word for word", "[io][model][error]") {
+TEST_CASE("models: errors, word for word", "[io][model][error]") {
   CHECK(complaint("{\n\"num_layer\": 2}") ==
         "m.json:1: num_layers: is missing\n"
         "m.json:1: hidden_size: is missing\n"

@@ -38,7 +38,7 @@ TEST_CASE("overrides: values are replaced, added, and typed as JSON would", "[io
   CHECK(root.find("description")->string == "a=b c");
 }
 
-TEST_CASE("overrides: what cannot be applied is told, word for word", "[io][error]") {
+TEST_CASE("overrides: what cannot be applied is an error, word for word", "[io][error]") {
   const auto complaint = [](const std::string& text) {
     const Applied applied = apply(R"({"model": "a", "parallel": {"tp": 8}})", {text});
     return applied.errors.empty() ? "applied" : to_string(Error{applied.errors});
@@ -51,7 +51,7 @@ TEST_CASE("overrides: what cannot be applied is told, word for word", "[io][erro
   CHECK(complaint("parallel.tp.x=2") == "--set: parallel.tp.x = 2: parallel.tp = 8 is not an object");
 }
 
-TEST_CASE("overrides: a mistake in a value says that it came from --set", "[io][error]") {
+TEST_CASE("overrides: an error in a value names --set", "[io][error]") {
   const Applied applied = apply("{\"parallel\": {\n\"tp\": 8}}", {"parallel.tp=0", "parallel.ttp=1"});
   std::vector<Diagnostic> errors;
   ObjectReader root(applied.document.root, "f.json", "", errors);

@@ -56,7 +56,7 @@ TEST_CASE("perturb: what is written is read again as it was", "[io][perturb]") {
   CHECK(again.cluster.faults == s.cluster.faults);
 }
 
-TEST_CASE("perturb: mistakes are sentences", "[io][perturb][error]") {
+TEST_CASE("perturb: error messages", "[io][perturb][error]") {
   const auto [setting, expected] = GENERATE(table<std::string, std::string>({
       {"perturb.slow_rank.64=1.3",
        "--set: perturb.slow_rank.64 = 1.3: must be a rank or a range of ranks (allowed: 0 to 63, or 8-15)"},

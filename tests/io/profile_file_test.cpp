@@ -101,7 +101,7 @@ TEST_CASE("profile file: what is written is read back equal", "[io][property]") 
   CHECK(to_json(*read) == to_json(full_profile()));
 }
 
-TEST_CASE("profile file: the schema knows every key that is written, and no others", "[io][schema]") {
+TEST_CASE("profile file: the schema has every key that is written, and no others", "[io][schema]") {
   CHECK(schema_violations(kSchema, to_json(full_profile())) == std::vector<std::string>{});
   std::vector<std::string> written{"$schema"};
   const Result<JsonDocument> document = parse_json(to_json(full_profile()), "full.json");
@@ -111,7 +111,7 @@ TEST_CASE("profile file: the schema knows every key that is written, and no othe
   CHECK(schema_properties(kSchema, "") == written);
 }
 
-TEST_CASE("profile file: each mistake has its sentence", "[io][error]") {
+TEST_CASE("profile file: each error has its own message", "[io][error]") {
   CHECK(complaint("\"sms\": 132", "\"sm\": 132") ==
         "full.json:1: sms: is missing\nfull.json:6: sm: unknown key (did you mean 'sms'?)");
   CHECK(complaint("\"sms\": 132", "\"sms\": 0") == "full.json:6: sms = 0: is not positive");

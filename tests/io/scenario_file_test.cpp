@@ -144,7 +144,7 @@ TEST_CASE("scenario: overrides are applied before reading", "[io]") {
   CHECK(scenario.locations.at("parallel.dp").file == "--set");
 }
 
-TEST_CASE("scenario: mistakes in overrides and in the file are told together", "[io][error]") {
+TEST_CASE("scenario: errors in overrides and in the file are reported together", "[io][error]") {
   const fs::path file = kRoot / "scenarios/teaching/pipeline-1f1b.json";
   const Result<Scenario> scenario =
       read_scenario(file, kData, {"parallel.tp=zero", "training.seq_len=1", "model=lama-2-7b"});
@@ -195,7 +195,7 @@ TEST_CASE("scenario: references to files count from the scenario's folder", "[io
   CHECK(scenario.profile.name == "gpu");
 }
 
-TEST_CASE("scenario: mistakes of the files it refers to are told with theirs", "[io][error]") {
+TEST_CASE("scenario: errors in referenced files are reported with its own", "[io][error]") {
   const TemporaryFolder folder;
   const fs::path machine = folder.path() / "machine.json";
   REQUIRE(write_file(machine, "{\n\"gpu\": 1}"));

@@ -117,7 +117,7 @@ struct SchemaComparison {
 
 }  // namespace
 
-TEST_CASE("schema: the scenario schema names the keys and words that the reader knows", "[io][schema]") {
+TEST_CASE("schema: the scenario schema names the keys and words that the reader accepts", "[io][schema]") {
   const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
   SchemaComparison parallel{schema, "/properties/parallel", {}};
   visit_parallel(parallel, Parallel{});

@@ -85,7 +85,7 @@ std::string error_of(const std::string& from, const std::string& to) {
   return message;
 }
 
-TEST_CASE("Broken topologies are told in one sentence", "[error][io][network]") {
+TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
   CHECK(error_of("a node", "a machine").empty());
   CHECK(error_of("\"gpu_link\": \"300 GB/s\"", "\"gpu_lnk\": \"300 GB/s\"") ==
         "machine.json:4: node.gpu_link: is missing\n"

@@ -186,7 +186,7 @@ TEST_CASE("cuda gemm: what cuBLASLt is asked for is the operator", "[kernels][cu
   check_close(column_major(*problem, b, a), reference::gemm(layout_of(op), shape, a, b));
 }
 
-TEST_CASE("cuda gemm: types, scales and what is refused", "[kernels][cuda]") {
+TEST_CASE("cuda gemm: types, scales and what is rejected", "[kernels][cuda]") {
   const auto of = [](Precision precision, Pass pass, const GemmShape& shape) {
     return gemm_problem(gemm_of(OperatorKind::gemm, pass, precision, "fc1", shape));
   };

@@ -45,7 +45,7 @@ TEST_CASE("suite: the quick one has every operator of the small CPU scenarios bu
   CHECK(make_suite("full", shipped_scenario("cpu-one-rank"))->operators.size() > quick.operators.size());
 }
 
-TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pass, and nothing that is refused",
+TEST_CASE("suite: the full one of a GPU has multiplications of every kind and pass, and nothing that is rejected",
           "[kernels][cuda]") {
   const Result<Suite> full = make_suite("full", shipped_scenario("gpu-1b"));
   REQUIRE(full);

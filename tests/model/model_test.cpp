@@ -175,7 +175,7 @@ TEST_CASE("what follows from the rest is filled in", "[model]") {
   CHECK(validated(deepseek_v3()).has_value());
 }
 
-TEST_CASE("impossible models are refused, all mistakes together", "[error][model]") {
+TEST_CASE("impossible models are rejected, all errors together", "[error][model]") {
   Model model = llama3_8b();
   CHECK(message(model) == "valid");
   model.num_query_groups = 7;

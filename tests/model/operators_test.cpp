@@ -91,7 +91,7 @@ TEST_CASE("compulsory traffic: what is read and written once", "[oracle][model]"
   CHECK(flops(op).count == 0);
 }
 
-TEST_CASE("every kind, pass and precision has a name of its own", "[model]") {
+TEST_CASE("every kind, pass and precision has its own name", "[model]") {
   std::vector<std::string> names;
   for (int kind = 0; kind < kOperatorKinds; ++kind) names.emplace_back(to_string(static_cast<OperatorKind>(kind)));
   std::sort(names.begin(), names.end());

@@ -21,7 +21,7 @@ std::vector<std::string> route(const ClusterLinks& links, int from, int to, int 
   return names;
 }
 
-TEST_CASE("Ways of flows over a rail-optimised fabric", "[network]") {
+TEST_CASE("Paths of flows over a rail-optimised fabric", "[network]") {
   using Names = std::vector<std::string>;
   const ClusterLinks links(small_cluster(512), "Hopper");
   CHECK(route(links, 1, 6) == Names{"node 0 gpu 1 out", "node 0 gpu 6 in"});
@@ -41,7 +41,7 @@ TEST_CASE("Ways of flows over a rail-optimised fabric", "[network]") {
                                       "spine 2 down", "node 32 port 0 in"});
 }
 
-TEST_CASE("Ways of ranks that are moved by whole domains are moved links", "[property][network]") {
+TEST_CASE("Moving ranks by whole domains moves the links of their paths", "[property][network]") {
   for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
     const ClusterLinks links(small_cluster(512, 2, fabric), "Hopper");
     std::set<bool> answers;
@@ -179,7 +179,7 @@ TEST_CASE("Bundles carry what the switches and cables of the topology carry", "[
     }
 }
 
-TEST_CASE("Every link has a name of its own and a capacity", "[property][network]") {
+TEST_CASE("Every link has its own name and a capacity", "[property][network]") {
   for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
     const ClusterLinks links(small_cluster(136, 1, fabric), "Hopper");
     std::set<std::string> names;

@@ -135,7 +135,7 @@ TEST_CASE("A tree passes each edge twice, whatever its shape", "[oracle][network
   }
 }
 
-TEST_CASE("In-network reduction sends the buffer over a node's NICs once each way", "[oracle][network]") {
+TEST_CASE("In-network reduction sends the buffer over a node's NICs once in each direction", "[oracle][network]") {
   const std::int64_t size = 1 << 30;
   const FlowGroup group = group_of(64);
   for (const Algorithm algorithm : {Algorithm::collnet_direct, Algorithm::collnet_chain}) {

@@ -244,7 +244,7 @@ TEST_CASE("Gradients and activations on one NIC: fluid within 5 % of SimGrid", "
   }
 }
 
-TEST_CASE("SimGrid: a case that is too large is refused in one sentence", "[error][network]") {
+TEST_CASE("SimGrid: a case that is too large is one error message", "[error][network]") {
   const Cluster cluster = small_cluster(8192);
   const auto cost = flow_cost(NetworkKind::simgrid, cluster, "Hopper",
                               {{Collective::all_reduce, 1_GiB, Algorithm::ring}, {range(8192)}});

@@ -28,7 +28,7 @@ Cluster with_latencies(Cluster cluster) {
 
 using Stops = std::vector<std::string>;
 
-TEST_CASE("Ways through a rail-optimised cluster", "[network]") {
+TEST_CASE("Paths through a rail-optimised cluster", "[network]") {
   const Topology topology(with_latencies(dgx_h100(8 * 512)));
   const Routing routing(topology);
   SECTION("inside a node over the NVSwitch") {

@@ -353,7 +353,7 @@ TEST_CASE("training settings are checked", "[error][plan]") {
         "training.micro_batch_size = 4096: makes micro-batches of more than 268435456 tokens");
 }
 
-TEST_CASE("tp_split, low_precision_activations: what does not go together is told", "[plan][error]") {
+TEST_CASE("tp_split, low_precision_activations: incompatible settings are reported", "[plan][error]") {
   Training settings = training(1024, 8);
   Parallel parallel;
   parallel.tp = 2;

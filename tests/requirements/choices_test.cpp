@@ -24,7 +24,7 @@ ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
 
 }  // namespace
 
-TEST_CASE("a search over layouts, micro-batches and checkpointing ranks them and tells what does not fit",
+TEST_CASE("a search over layouts, micro-batches and checkpointing ranks them and reports what does not fit",
           "[row-0-18][requirements][search]") {
   const Scenario scenario =
       shipped_scenario("llama2-13b-abci", {"cluster.world_size=32", "training.global_batch_size=64"});

@@ -73,7 +73,7 @@ TEST_CASE("parameter servers in the step graph: every worker pushes gradients an
   CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == run(scenario).timeline.step_time);
 }
 
-TEST_CASE("asynchronous workers wait for nobody but a busy server", "[row-4-8][requirements][graph]") {
+TEST_CASE("asynchronous workers wait only for a busy server", "[row-4-8][requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::async_parameter_server);
   scenario.cluster = eight_workers();
   scenario.parallel.overlap_grad_reduce = false;
@@ -269,7 +269,7 @@ TEST_CASE("offload: optimizer states on the host; gradients and weights cross PC
   CHECK(run(one).forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > 0);
 }
 
-TEST_CASE("kinds of data parallelism: what does not go together is told", "[requirements][plan][error]") {
+TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[requirements][plan][error]") {
   const auto message = [](const Parallel& parallel, const Training& training) {
     const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
     return plan ? "valid" : to_string(plan.error());

@@ -47,7 +47,7 @@ double step_time(const Scenario& scenario) { return forecast(scenario).value().f
 
 }  // namespace
 
-TEST_CASE("full recomputation repeats the forward, and both kinds of FLOPs are told",
+TEST_CASE("full recomputation repeats the forward, and both kinds of FLOPs are reported",
           "[row-0-29][requirements][memory]") {
   Scenario scenario = small_scenario(1, 1, 1);
   const Forecast none = forecast(scenario).value().forecast;

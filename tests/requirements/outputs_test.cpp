@@ -108,7 +108,7 @@ TEST_CASE("too large a batch needs more tokens, where a critical batch is given"
   CHECK(forecast(on).value().forecast.step_time_s == forecast(off).value().forecast.step_time_s);
 }
 
-TEST_CASE("compute, parameters and tokens are told, and nothing about the loss", "[row-1-1][requirements][model]") {
+TEST_CASE("compute, parameters and tokens are reported, and nothing about the loss", "[row-1-1][requirements][model]") {
   // C = 6 N D and D = 20 N leave one free number: any of the three gives the others.
   const ModelBudget budget = compute_optimal(5.88e23);
   CHECK(compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd) == Approx(5.88e23));

@@ -398,7 +398,7 @@ TEST_CASE("tensor parallelism divides weights, gradients and optimizer states",
   CHECK(4 * parameters * 1e-9 == Approx(35.3).margin(0.1));
 }
 
-TEST_CASE("the degrees that divide the heads are told", "[row-3-26][requirements][error]") {
+TEST_CASE("the degrees that divide the heads are listed", "[row-3-26][requirements][error]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Parallel parallel;
   parallel.tp = 12;

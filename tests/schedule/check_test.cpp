@@ -77,7 +77,7 @@ TEST_CASE("check reports a deadlock as the cycle of waits", "[schedule]") {
   }
 }
 
-TEST_CASE("a request that no schedule can serve is a sentence", "[schedule]") {
+TEST_CASE("an impossible request is one error message", "[schedule]") {
   CHECK(refusal("1f1b", {.ranks = 0}) == "stages = 0: must be at least 1");
   CHECK(refusal("1f1b", {.ranks = 2, .microbatches = 0}) == "microbatches = 0: must be at least 1");
   CHECK(refusal("1f1b", {.ranks = 2, .microbatches = 4, .chunks = 2}) ==

@@ -307,6 +307,6 @@ TEST_CASE("serve, for a minute: fifty clients at once lose nothing", "[.load]") 
 
 #else
 
-TEST_CASE("serve: skipped", "[serve][e2e]") { WARN("this build has no tracecast-server: cpp-httplib is not there"); }
+TEST_CASE("serve: skipped", "[serve][e2e]") { WARN("this build has no tracecast-server: cpp-httplib is missing"); }
 
 #endif

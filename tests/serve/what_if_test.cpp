@@ -64,7 +64,7 @@ TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
   CHECK(with["job"]["cost_usd"]["typical"] > without["job"]["cost_usd"]["typical"]);
 }
 
-TEST_CASE("what if: mistakes are the sentences of the command line", "[serve]") {
+TEST_CASE("what if: errors are those of the command line", "[serve]") {
   json request = forecast_request();
   request["set"] = {{"parallel.tpp", 4}};
   CHECK(sentences(request) == std::vector<std::string>{"--set: parallel.tpp: unknown key (did you mean 'tp'?)"});
@@ -78,7 +78,7 @@ TEST_CASE("what if: mistakes are the sentences of the command line", "[serve]") 
   CHECK(sentences(json::array()) == std::vector<std::string>{"the request is not a JSON object"});
 }
 
-TEST_CASE("what if: no file but the shipped ones can be named", "[serve]") {
+TEST_CASE("what if: only shipped files can be named", "[serve]") {
   for (const char* path : {"/etc/passwd", "../../etc/passwd", "scenarios/x.json", ".hidden", "", "a\\b"}) {
     json request = forecast_request();
     request["scenario"] = path;

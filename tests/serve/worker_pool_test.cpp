@@ -45,7 +45,7 @@ TEST_CASE("workers: one that ends is replaced", "[serve]") {
   }
 }
 
-TEST_CASE("workers: who waits too long for a free one is told", "[serve]") {
+TEST_CASE("workers: waiting too long for a free one is an error", "[serve]") {
   WorkerPool pool = echoes(1, {.answer = 3s, .queue = 200ms});
   Outcome slow = Outcome::answered;  // checked on this thread: Catch knows of one
   std::thread first([&] { slow = pool.ask("slow").outcome; });

@@ -203,7 +203,7 @@ TEST_CASE("profile from a recording: groups across hosts are left to the network
   CHECK(measured->profile.measured_collectives.empty());
 }
 
-TEST_CASE("profile from a recording: what cannot be used is refused in a sentence", "[error][tracer][profile-from]") {
+TEST_CASE("profile from a recording: what cannot be used is one error message", "[error][tracer][profile-from]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
   const auto sentence = [&run](const HandMade& made) {
     HandMade copy = made;

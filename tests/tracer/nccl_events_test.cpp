@@ -112,7 +112,7 @@ TEST_CASE("nccl events: an operation is written when its last channel has ended,
   CHECK(trace.collectives[1].end_ns == 0);   // `early` is written at the end, with the time of its call
 }
 
-TEST_CASE("nccl events: what nobody knows is passed over", "[tracer][nccl]") {
+TEST_CASE("nccl events: unknown records are skipped", "[tracer][nccl]") {
   Calls calls;
   CHECK(calls.channel(&calls, 0) == nullptr);  // of an operation that is gone
   nccl::Event group{};

@@ -109,7 +109,7 @@ TEST_CASE("trace: several threads write whole lines", "[tracer]") {
   CHECK(trace.dropped == 17);
 }
 
-TEST_CASE("trace: each mistake has its sentence", "[tracer][error]") {
+TEST_CASE("trace: each error has its own message", "[tracer][error]") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "t.trace";
   const auto complaint = [&path](const std::string& text) {
@@ -148,7 +148,7 @@ TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tr
   CHECK_FALSE(std::filesystem::exists(sandbox.path() / "run.trace"));
 }
 
-TEST_CASE("trace: names that are no UTF-8 can be read back all the same", "[tracer]") {
+TEST_CASE("trace: names that are not UTF-8 can be read back", "[tracer]") {
   CHECK(tracecast::json_string("a\"\n\xC3\xA9") == "\"a\\\"\\u000a\xC3\xA9\"");
   const std::string unknown = "\xEF\xBF\xBD";  // U+FFFD
   const auto [bytes, written] = GENERATE_COPY(
