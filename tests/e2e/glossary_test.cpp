@@ -1,4 +1,5 @@
-// docs/glossary.md explains every name of the program's tables that options take and pages print.
+// docs/glossary.md explains every name of the program's tables that options take and pages print. Schedules are explained by
+// `tracecast schedule --help`, which prints a line for each.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -11,7 +12,6 @@
 #include "sim/model/operators.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/network_model.hpp"
-#include "sim/schedule/schedule.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/support/paths.hpp"
 
@@ -19,22 +19,20 @@ using namespace tracecast;
 
 namespace {
 
-/// Names of the values 0 to `last` of an enumeration.
 template <typename E>
-void append_names(E last, std::vector<std::string>& names) {
-  for (int value = 0; value <= static_cast<int>(last); ++value) names.emplace_back(to_string(static_cast<E>(value)));
+void append_names(std::vector<std::string>& names) {
+  for (const auto& [name, value] : named_values<E>()) names.push_back(name);
 }
 
 std::vector<std::string> printed_names() {
   std::vector<std::string> names = {"tp", "pp", "dp", "cp", "ep", "etp", "sp", "vpp", "zero-0", "MFU", "HFU"};
-  for (const ScheduleVariant& schedule : schedule_variants()) names.emplace_back(schedule.name);
   const nlohmann::json strategies = nlohmann::json::parse(Sandbox().run("tracecast strategies --json").out);
   for (const nlohmann::json& row : strategies.at("strategies")) names.push_back(row.at("name"));
-  append_names(Collective::send_recv, names);
-  append_names(Algorithm::direct, names);
-  append_names(Protocol::simple, names);
-  append_names(NetworkKind::simgrid, names);
-  append_names(Precision::nvfp4, names);
+  append_names<Collective>(names);
+  append_names<Algorithm>(names);
+  append_names<Protocol>(names);
+  append_names<NetworkKind>(names);
+  append_names<Precision>(names);
   return names;
 }
 
