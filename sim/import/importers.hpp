@@ -68,8 +68,8 @@ Result<const Importer*> find_foreign(std::string_view content, const std::string
 /// Errors: those of find_importer and of the reader.
 template <class T>
 Result<T> import_as(std::string_view content, const std::string& file, std::string_view name = "") {
-  constexpr auto kind = static_cast<ImportKind>(decltype(Importer::read)(Reader<T>()).index());
-  return find_importer(content, file, name, {kind}).and_then([&](const Importer* importer) {
+  constexpr auto kKind = static_cast<ImportKind>(decltype(Importer::read)(Reader<T>()).index());
+  return find_importer(content, file, name, {kKind}).and_then([&](const Importer* importer) {
     return std::get<Reader<T>>(importer->read)(content, file);
   });
 }

@@ -21,17 +21,8 @@ using Json = nlohmann::ordered_json;
 
 template <class E>
 const Names<E>& choices(E) {
-  static const Names<E> all = named_values<E>();
-  return all;
-}
-const Names<Collective>& choices(Collective) {
-  static const Names<Collective> all = [] {
-    Names<Collective> names;
-    for (int i = 0; i < kCollectiveKinds; ++i)
-      names.emplace_back(to_string(static_cast<Collective>(i)), static_cast<Collective>(i));
-    return names;
-  }();
-  return all;
+  static const Names<E> kAll = named_values<E>();
+  return kAll;
 }
 
 /// What a number must satisfy; the reader says so when it does not.

@@ -51,12 +51,12 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
 }  // namespace
 
 std::span<const ScheduleVariant> schedule_variants() {
-  static const std::array variants{
+  static const std::array kVariants{
 #define SCHEDULE(file, row) row,
 #include "sim/schedule/variants/variants.def"
 #undef SCHEDULE
   };
-  return variants;
+  return kVariants;
 }
 
 const ScheduleVariant* find_schedule(const std::string& name) {
