@@ -57,16 +57,15 @@ struct Options {
 };
 
 ForecastOptions forecast_options(const Options& options) {
-  return {
-      .flops_convention =
-          options.flops_convention == "model_causal" ? FlopsConvention::model_causal : FlopsConvention::model_full_attn,
-      .unfold = options.unfold,
-      .record_spans = !options.out.empty() || !options.html.empty(),
-      .explain = options.explain,
-      .perturbation_effects = options.network != "simgrid" && !options.compute_contention && options.co_located.empty(),
-      .threads = options.threads,
-      .network = values_by_name<NetworkKind>().at(options.network),
-      .transfers_slow_compute = options.compute_contention};
+  return {.flops_convention = options.flops_convention == "model_causal" ? FlopsConvention::model_causal
+                                                                         : FlopsConvention::model_full_attn,
+          .unfold = options.unfold,
+          .record_spans = !options.out.empty() || !options.html.empty(),
+          .explain = options.explain,
+          .perturbation_effects = options.network != "simgrid" && options.co_located.empty(),
+          .threads = options.threads,
+          .network = values_by_name<NetworkKind>().at(options.network),
+          .transfers_slow_compute = options.compute_contention};
 }
 
 Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {

@@ -7,6 +7,7 @@
 /// Source: Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37 (1990).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -32,6 +33,16 @@ class RadixHeap {
   std::int64_t front() {
     deal_out();
     return last_;
+  }
+
+  /// The smallest key, without the promise that no smaller key follows. Requires that the heap is not empty.
+  std::int64_t peek() const {
+    std::size_t first = 0;
+    while (buckets_[first].empty()) ++first;
+    if (first == 0) return last_;
+    std::int64_t smallest = buckets_[first].front().key;
+    for (const Entry& entry : buckets_[first]) smallest = std::min(smallest, entry.key);
+    return smallest;
   }
 
   /// Whether more entries have the key that `front` gave last: looks no further.

@@ -19,8 +19,14 @@ class TemplateCompiler {
  public:
   /// `partition`: the fused runs of the template; null: none.
   TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source, const LocalStreams& streams,
-                   const TemplatePartition* partition)
-      : out_(out), graph_(graph), source_(source), streams_(streams), partition_(partition), writer_(out.fused_runs) {}
+                   TemplatePartition* partition, bool keep_work)
+      : out_(out),
+        graph_(graph),
+        source_(source),
+        streams_(streams),
+        partition_(partition),
+        keep_work_(keep_work),
+        writer_(out.fused_runs) {}
 
   CompiledTemplate compile() {
     result_.issue.resize(source_.ops.size());
@@ -57,8 +63,17 @@ class TemplateCompiler {
       } else {
         begin(i);
       }
+      add_work(i);
       previous = &op;
     }
+  }
+
+  void add_work(std::size_t index) {
+    const Op& op = source_.ops[index];
+    if (!keep_work_ || op.stream != kComputeStream) return;
+    const Bound bound =
+        op.payload < 0 ? Bound::nothing : bound_of(graph_.operators[static_cast<std::size_t>(op.payload)].op.kind);
+    out_.work.push_back({op.duration.picoseconds, result_.issue[index], bound});
   }
 
   // ---- Fused runs --------------------------------------------------------------------------------------------------
@@ -67,8 +82,7 @@ class TemplateCompiler {
     part_of_.assign(source_.ops.size(), -1);
     std::int32_t run = -1;
     const Op* previous = nullptr;
-    for (std::size_t i = 0; i < source_.ops.size(); ++i) {
-      if (partition_->run_of(i) < 0) continue;
+    for (const std::size_t i : partition_->order(source_)) {
       const Op& op = source_.ops[i];
       const bool first = partition_->run_of(i) != run;
       if (first) {
@@ -102,10 +116,15 @@ class TemplateCompiler {
     part.stream = op.stream;
     part.total = op.duration.picoseconds;
     part.issued = result_.issue[index];
-    if (part.computes())
+    if (part.computes()) {
       part.issued += part.total;
-    else
+      part.first_work = size32(out_.work.size());
+      part.work_count = 1;
+      add_work(index);
+    } else {
       part.traffic = graph_.collectives[static_cast<std::size_t>(op.payload)].traffic;
+      part.collective = op.payload;
+    }
     if (partition_->visible_outside(index)) part.records = op.records;
     writer_.add(part, waits);
   }
@@ -115,6 +134,8 @@ class TemplateCompiler {
     RunPart& part = writer_.last();
     part.total += op.duration.picoseconds;
     part.issued = std::max(part.issued, result_.issue[index]) + op.duration.picoseconds;
+    part.work_count += 1;
+    add_work(index);
     if (partition_->visible_outside(index)) part.records = op.records;
     out_.stream_ops.back().member_count += 1;
   }
@@ -146,6 +167,7 @@ class TemplateCompiler {
     stream_op.wait_count = size32(op.waits.size());
     stream_op.first_member = size32(out_.members.size());
     stream_op.member_count = 1;
+    stream_op.first_work = size32(out_.work.size());
     stream_op.records = op.records;
     stream_op.total = op.duration.picoseconds;
     stream_op.issue = result_.issue[index];
@@ -181,7 +203,8 @@ class TemplateCompiler {
   const StepGraph& graph_;
   const Template& source_;
   const LocalStreams& streams_;
-  const TemplatePartition* const partition_;
+  TemplatePartition* const partition_;
+  const bool keep_work_;
   FusedRunWriter writer_;
   std::vector<std::int32_t> part_of_;  ///< [operation] its index within its run
   CompiledTemplate result_;
@@ -236,19 +259,19 @@ RunDuration slowed_run(const Template& source, const CompiledTemplate& used, std
 
 }  // namespace
 
-CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams) {
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams, bool keep_work) {
   CompiledGraph compiled;
   compiled.streams = graph.streams.size();
   compiled.templates.reserve(graph.templates.size());
   TemplatePartition partition(graph, streams);
   for (const Template& source : graph.templates) {
-    const TemplatePartition* active = nullptr;
+    TemplatePartition* active = nullptr;
     if (streams.fuses) {
       const bool fits = partition.assign(source);
       TRACECAST_ASSERT(fits, "local streams are local in every template");
       active = &partition;
     }
-    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, active).compile());
+    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, active, keep_work).compile());
   }
   compiled.programs.reserve(graph.programs.size());
   for (const auto& items : graph.programs) compiled.programs.push_back(compile_program(compiled, items));

@@ -18,6 +18,7 @@
 
 #include "sim/engine/fused_runs.hpp"
 #include "sim/engine/local_streams.hpp"
+#include "sim/engine/progress.hpp"
 #include "sim/graph/step_graph.hpp"
 
 namespace tracecast::engine {
@@ -35,6 +36,7 @@ struct StreamOp {
   std::int32_t wait_count = 0;
   std::int32_t first_member = 0;  ///< index into CompiledGraph::members: the operations of the run
   std::int32_t member_count = 0;
+  std::int32_t first_work = 0;  ///< of a run that is not fused: index into CompiledGraph::work, as many as members
   EventRef records;
   std::int64_t total = 0;  ///< ps
   std::int64_t issue = 0;  ///< ps from the template's beginning on the host to the issue of the first operation
@@ -76,6 +78,7 @@ struct CompiledGraph {
   std::vector<std::int32_t> first_stream_ops;  ///< [template x (streams + 1) + stream]
   std::vector<EventRef> waits;
   std::vector<std::int32_t> members;
+  std::vector<Work> work;  ///< of the compute stream; empty unless transfers slow compute
   FusedRuns fused_runs;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;
@@ -91,8 +94,9 @@ struct CompiledGraph {
   }
 };
 
-/// `streams`: the streams whose operations are fused into runs of the compute stream; by default none.
-CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {});
+/// `streams`: the streams whose operations are fused into runs of the compute stream; by default none. `keep_work`:
+/// transfers slow compute.
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {}, bool keep_work = false);
 
 /// Durations of the compute StreamOps of every template that `program` uses, on a rank with this slowdown. Those of an
 /// item begin at CompiledItem::first_run. Entries of transfers are 0.

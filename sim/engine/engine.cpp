@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "sim/engine/deadlock_report.hpp"
+#include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/worker_compute.hpp"
+#include "sim/engine/worker_contention.hpp"
 #include "sim/engine/worker_transfers.hpp"
 
 namespace tracecast {
@@ -37,9 +39,10 @@ std::int64_t run_on_threads(State& state, int threads) {
 }
 
 template <class Recorder>
-std::int64_t run_on_one_thread(State& state, Recorder& recorder, const LinkSharing* sharing) {
+std::int64_t run_on_one_thread(State& state, Recorder& recorder, const EngineOptions& options) {
   Worker<Recorder> worker(state, recorder);
-  worker.share_links(sharing);
+  worker.share_links(options.sharing);
+  if (options.slowing_gpu != nullptr) worker.slow_compute(speeds_beside_collectives(state.graph, *options.slowing_gpu));
   worker.run();
   return worker.executed();
 }
@@ -69,20 +72,21 @@ Timeline finalize(const State& state) {
 Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) {
   const SharedTransfers* const shared = options.sharing != nullptr ? &options.sharing->transfers : nullptr;
   const CompiledGraph compiled =
-      engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared));
+      engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared),
+                      options.slowing_gpu != nullptr);
   State state(graph, compiled);
   const int threads = std::min(options.threads, static_cast<int>(graph.ranks.size() / kRanksPerThread));
   std::int64_t executed = 0;
   std::vector<Span> spans;
   if (options.record_spans) {
     SpanRecorder recorder(state);
-    executed = run_on_one_thread(state, recorder, options.sharing);
+    executed = run_on_one_thread(state, recorder, options);
     spans = recorder.sorted();
-  } else if (threads > 1 && options.sharing == nullptr) {
+  } else if (threads > 1 && options.sharing == nullptr && options.slowing_gpu == nullptr) {
     executed = run_on_threads(state, threads);
   } else {
     NoSpans none;
-    executed = run_on_one_thread(state, none, options.sharing);
+    executed = run_on_one_thread(state, none, options);
   }
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
     return tl::unexpected<Error>(engine::deadlock_report(state));

@@ -13,6 +13,7 @@
 namespace tracecast {
 
 class FlowNetwork;
+struct Profile;
 class SharedTransfers;
 
 /// How concurrent transfers slow each other: the network that simulates them, and which transfers share links in it.
@@ -25,6 +26,8 @@ struct EngineOptions {
   bool record_spans = false;
   int threads = 1;                       ///< for large graphs; a run that records spans uses one
   const LinkSharing* sharing = nullptr;  ///< null: each transfer lasts as in the graph. One thread
+  const Profile* slowing_gpu =
+      nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not. One thread
 };
 
 /// Simulates one step on all ranks of the graph.   Errors: a deadlock, described as a cycle of ranks and operations

@@ -5,13 +5,6 @@
 #include "sim/base/result.hpp"
 
 namespace tracecast::engine {
-namespace {
-
-/// Earlier than every time of a simulation; sums with it do not overflow.
-constexpr std::int64_t kDistantPast = INT64_MIN / 4;
-
-}  // namespace
-
 void FusedRunWriter::add(RunPart part, std::span<const std::int32_t> waits) {
   part.first_wait = static_cast<std::int32_t>(out_.waits.size());
   part.wait_count = static_cast<std::int32_t>(waits.size());
@@ -73,7 +66,10 @@ void FusedRunWriter::time_isolated(FusedRun& run) {
     record(part, times);
   };
   std::vector<Interval> done(static_cast<std::size_t>(run.parts.count));
-  execute_parts(out_, run, kDistantPast, done, clock_of, computed, transferred);
+  const auto end_of = [](const RunPart& part, std::int64_t ready) {
+    return end_at_full_speed(part, ready, kDistantPast);
+  };
+  execute_parts(out_, run, kDistantPast, done, clock_of, end_of, computed, transferred);
   run.records.count = size(out_.records) - run.records.first;
   run.streams.count = size(out_.streams) - run.streams.first;
   run.exposures.count = size(out_.exposures) - run.exposures.first;

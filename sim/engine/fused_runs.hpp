@@ -32,6 +32,9 @@
 
 namespace tracecast::engine {
 
+/// Earlier than every time of a simulation; sums with it do not overflow.
+inline constexpr std::int64_t kDistantPast = INT64_MIN / 4;
+
 /// A run of compute operations, or one collective of a rank-local stream.
 struct RunPart {
   StreamId stream = kComputeStream;
@@ -42,6 +45,9 @@ struct RunPart {
   std::int64_t total = 0;  ///< ps
   /// ps after the template's beginning on the host: the earliest end of compute, the earliest arrival of a collective.
   std::int64_t issued = 0;
+  std::int32_t collective = -1;  ///< index into StepGraph::collectives
+  std::int32_t first_work = 0;   ///< of compute: index into CompiledGraph::work
+  std::int32_t work_count = 0;
   bool computes() const { return stream == kComputeStream; }
 };
 
@@ -97,12 +103,13 @@ struct FusedRuns {
 };
 
 /// Executes the parts of a run in order. `clock_of(stream)` returns a reference to the time at which a stream is free,
-/// for the compute stream `ready`; it is advanced. Calls `computed(part, clock, times, cause)` or
-/// `transferred(part, times)` for each part; `cause` is the transfer that compute waited for from `clock` on, or null.
+/// for the compute stream `ready`; it is advanced. `end_of(part, ready)` returns the end of compute. Calls
+/// `computed(part, clock, times, cause)` or `transferred(part, times)` for each part; `cause` is the transfer that compute
+/// waited for from `clock` on, or null.
 /// Requires `done` of at least as many elements as the run has parts; it receives their times.
-template <class ClockOf, class Computed, class Transferred>
+template <class ClockOf, class EndOf, class Computed, class Transferred>
 void execute_parts(const FusedRuns& runs, const FusedRun& run, std::int64_t host_base, std::span<Interval> done,
-                   ClockOf clock_of, Computed computed, Transferred transferred) {
+                   ClockOf clock_of, EndOf end_of, Computed computed, Transferred transferred) {
   const std::span<const RunPart> parts = run.parts.of(runs.parts);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const RunPart& part = parts[i];
@@ -115,17 +122,21 @@ void execute_parts(const FusedRuns& runs, const FusedRun& run, std::int64_t host
       ready = other.end;
       cause = &other;
     }
-    const std::int64_t issued = host_base + part.issued;
     if (part.computes()) {
-      done[i] = {ready, ready, std::max(ready + part.total, issued), -1};
+      done[i] = {ready, ready, end_of(part, ready), -1};
       computed(part, clock, done[i], cause);
     } else {
-      const std::int64_t arrival = std::max(ready, issued);
+      const std::int64_t arrival = std::max(ready, host_base + part.issued);
       done[i] = {arrival, arrival, arrival + part.total, static_cast<std::int8_t>(part.traffic)};
       transferred(part, done[i]);
     }
     clock = done[i].end;
   }
+}
+
+/// The end of a compute part without slowdown.
+inline std::int64_t end_at_full_speed(const RunPart& part, std::int64_t ready, std::int64_t host_base) {
+  return std::max(ready + part.total, host_base + part.issued);
 }
 
 /// Writes fused runs part by part, and times each one in isolation.

@@ -103,6 +103,33 @@ bool TemplatePartition::assign_runs(const Template& source) {
   return true;
 }
 
+/// The number of the last compute operation that a collective of a run depends on.
+std::int32_t TemplatePartition::last_dependence(const Op& op, const std::vector<std::int32_t>& last_of_stream) const {
+  std::int32_t last = last_of_stream[op.stream];
+  for (const EventRef ref : op.waits) last = std::max(last, computes_before_[static_cast<std::size_t>(recorder(ref))]);
+  return last;
+}
+
+const std::vector<std::size_t>& TemplatePartition::order(const Template& source) {
+  order_.clear();
+  computes_before_.assign(source.ops.size(), -1);
+  std::vector<std::int32_t> last_of_stream(streams_.local.size(), -1);
+  std::int32_t computes = 0;
+  for (std::size_t i = 0; i < source.ops.size(); ++i) {
+    if (run_[i] < 0) continue;
+    const Op& op = source.ops[i];
+    computes_before_[i] = op.stream == kComputeStream ? computes++ : last_dependence(op, last_of_stream);
+    last_of_stream[op.stream] = computes_before_[i];
+    order_.push_back(i);
+  }
+  const auto earlier = [&](std::size_t a, std::size_t b) {
+    if (computes_before_[a] != computes_before_[b]) return computes_before_[a] < computes_before_[b];
+    return source.ops[a].stream == kComputeStream && source.ops[b].stream != kComputeStream;
+  };
+  if (!std::is_sorted(order_.begin(), order_.end(), earlier)) std::stable_sort(order_.begin(), order_.end(), earlier);
+  return order_;
+}
+
 /// Only rank-local streams may wait for a rank-local stream, and only later in the template.
 bool TemplatePartition::find_outside_waits(const Template& source) {
   for (std::size_t i = 0; i < source.ops.size(); ++i) {

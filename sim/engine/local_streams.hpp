@@ -43,6 +43,9 @@ class TemplatePartition {
   StreamId offending_stream() const { return offending_stream_; }
   /// [operation] its run within the template; -1: not in a run.
   std::int32_t run_of(std::size_t op) const { return run_[op]; }
+  /// The operations of all runs. Run by run; compute in its order, and each collective directly after the last compute that
+  /// it depends on, so that all transfers that may move beside an operation come before it.
+  const std::vector<std::size_t>& order(const Template& source);
   /// True if an operation outside of the run waits for what `op` records.
   bool visible_outside(std::size_t op) const { return visible_outside_[op]; }
   /// The operation of this template that records a local event.
@@ -53,11 +56,15 @@ class TemplatePartition {
   bool waits_inside(const Op& op) const;
   bool assign_runs(const Template& source);
   bool find_outside_waits(const Template& source);
+  std::int32_t last_dependence(const Op& op, const std::vector<std::int32_t>& last_of_stream) const;
 
   const LocalStreams& streams_;
   std::vector<std::int32_t> recorder_;  ///< [local event]
   std::vector<std::int32_t> run_;
   std::vector<bool> visible_outside_;
+  std::vector<std::size_t> order_;
+  std::vector<std::int32_t>
+      computes_before_;  ///< [operation] number of the last compute that it depends on, or its own
   std::int32_t count_ = 0;
   StreamId offending_stream_ = kComputeStream;
 };

@@ -33,24 +33,6 @@ void SpanRecorder::on_host_resume(std::int32_t rank, std::int32_t block, const E
   host_cause(rank, block) = decisive != nullptr ? span_of(*decisive) : host_cause(rank, block - 1);
 }
 
-void SpanRecorder::on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive) {
-  const Template& source = state_.source(at);
-  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.item->template_index)];
-  const Rank& rank = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)];
-  const std::int32_t slowdown = at.state->lane == kComputeStream ? rank.slowdown : kNoSlowdown;
-  std::int64_t clock = ready;
-  std::int32_t cause = decisive != nullptr ? span_of(*decisive) : last_[static_cast<std::size_t>(at.stream)];
-  for (const std::int32_t member : state_.compiled.members_of(op)) {
-    const auto index = static_cast<std::size_t>(member);
-    const std::int64_t issued = at.host_base + used.issue[index];
-    const std::int64_t start = std::max(clock, issued);
-    const std::int64_t end = start + scale_duration(source.ops[index].duration, slowdown).picoseconds;
-    cause =
-        add(at, member, clock, start, end, issued > clock ? host_cause(at.state->rank, at.item->issue_block) : cause);
-    clock = end;
-  }
-}
-
 void SpanRecorder::on_transfer(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end,
                                std::int32_t cause) {
   add(at, op.first_op, at.state->arrival, start, end, cause);

@@ -5,6 +5,8 @@
 /// A cause is the index of the span whose end decided a start; -1: none.
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "sim/engine/state.hpp"
@@ -19,7 +21,8 @@ class NoSpans {
   void on_send(const PendingMessage&, std::int32_t) {}
   std::int32_t cause_of_message(const PendingMessage&) const { return -1; }
   void on_host_resume(std::int32_t, std::int32_t, const Event*) {}
-  void on_compute(const OpContext&, const StreamOp&, std::int64_t, const Event*) {}
+  template <class EndOf>
+  void on_compute(const OpContext&, const StreamOp&, std::int64_t, EndOf) {}
   void on_transfer(const OpContext&, const StreamOp&, std::int64_t, std::int64_t, std::int32_t) {}
   void on_record(const Event&, std::int32_t) {}
 };
@@ -28,7 +31,7 @@ class SpanRecorder {
  public:
   explicit SpanRecorder(const State& state);
 
-  /// A transfer is ready on this rank, because of the host, of the event `decisive`, or of the stream's previous operation.
+  /// An operation is ready on this rank, because of the host, of the event `decisive`, or of the stream's previous operation.
   void on_arrival(const OpContext& at, bool host_decided, const Event* decisive);
   std::int32_t cause_of(std::int32_t stream) const { return cause_[static_cast<std::size_t>(stream)]; }
   /// An eager message has left; it inherits the cause of its sender.
@@ -36,8 +39,10 @@ class SpanRecorder {
   std::int32_t cause_of_message(const PendingMessage& message) const;
   /// The host begins an issue block; `decisive` is the event that it waited for, or null.
   void on_host_resume(std::int32_t rank, std::int32_t block, const Event* decisive);
-  /// Adds a span for each operation of a compute run that begins at `ready`.
-  void on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
+  /// Adds a span for each operation of a compute run that is ready at `ready`. `end_of(member, start)` returns the end of
+  /// an operation, by its number in the run.
+  template <class EndOf>
+  void on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, EndOf end_of);
   void on_transfer(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end, std::int32_t cause);
   /// The last span of `stream` recorded `event`.
   void on_record(const Event& event, std::int32_t stream);
@@ -61,5 +66,21 @@ class SpanRecorder {
   std::vector<std::int32_t> message_causes_;  ///< [message slot]
   std::vector<std::int32_t> host_causes_;     ///< [rank x issue blocks + issue block]
 };
+
+template <class EndOf>
+void SpanRecorder::on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, EndOf end_of) {
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.item->template_index)];
+  const std::span<const std::int32_t> members = state_.compiled.members_of(op);
+  std::int64_t clock = ready;
+  std::int32_t cause = cause_of(at.stream);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::int64_t issued = at.host_base + used.issue[static_cast<std::size_t>(members[i])];
+    const std::int64_t start = std::max(clock, issued);
+    const std::int64_t end = end_of(i, start);
+    cause = add(at, members[i], clock, start, end,
+                issued > clock ? host_cause(at.state->rank, at.item->issue_block) : cause);
+    clock = end;
+  }
+}
 
 }  // namespace tracecast::engine

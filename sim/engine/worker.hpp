@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "sim/engine/contention.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/exchange.hpp"
 #include "sim/engine/in_flight.hpp"
@@ -22,7 +25,8 @@ namespace tracecast::engine {
 /// Runnable streams are kept on a stack: last in, first out keeps the data of a tensor-parallel group in the cache. The
 /// order does not change the result, since all merges are maxima.
 ///
-/// Compute and hosts are in worker_compute.hpp, collectives and messages in worker_transfers.hpp; include these to use it.
+/// Compute and hosts are in worker_compute.hpp, compute beside transfers in worker_contention.hpp, collectives and messages
+/// in worker_transfers.hpp; include these to use it.
 template <class Recorder>
 class Worker {
  public:
@@ -32,17 +36,26 @@ class Worker {
   /// The main loop has four parts. First, all streams become runnable, and every host issues as far as it can without
   /// waiting. Second, each runnable stream executes operations until it finishes or waits; an operation that completes a
   /// rendezvous or records an event makes the streams that wait for it runnable. Third, if transfers share links, the
-  /// network advances to its next completion whenever every stream waits. Fourth, if there are other workers, this one
+  /// network advances to its next completion whenever every stream waits; likewise compute that transfers may slow
+  /// (worker_contention.hpp). Fourth, if there are other workers, this one
   /// waits for collectives that they complete, until all workers are idle.
   void run() {
     make_all_runnable();
     advance_all_hosts();
     execute_runnable();
-    if (sharing_ != nullptr) run_shared_transfers();
+    if (contention_ != nullptr)
+      run_in_order_of_time();
+    else if (sharing_ != nullptr)
+      run_shared_transfers();
     if (exchange_ != nullptr) run_released();
   }
 
   std::int64_t executed() const { return executed_; }
+
+  /// Transfers slow compute; `beside`: [collective] the speeds that it leaves.   Requires no exchange
+  void slow_compute(std::vector<Speeds> beside) {
+    contention_ = std::make_unique<Contention>(state_.compiled, std::move(beside), state_.ranks.size());
+  }
 
   /// Transfers that share links end when the network says so.   Requires no exchange
   void share_links(const LinkSharing* sharing) { sharing_ = sharing; }
@@ -147,11 +160,33 @@ class Worker {
   bool finish_issue_block(std::int32_t rank_index, RankState& rank);
   void execute_stream(std::int32_t stream);
   bool execute(const OpContext& at, const StreamOp& op);
+  std::int32_t slowdown_of(const OpContext& at) const;
+  RunDuration duration_of(const OpContext& at, const StreamOp& op) const;
   void compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
   void execute_fused_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
-  bool is_isolated(const OpContext& at, const FusedRun& run, std::int64_t ready);
+  bool is_isolated(const OpContext& at, std::int64_t host_slack, std::span<const StreamUse> streams,
+                   std::int64_t ready);
   void execute_fast(const OpContext& at, const StreamOp& op, const FusedRun& run, std::int64_t ready);
   void execute_by_parts(const OpContext& at, const StreamOp& op, const FusedRun& run, std::int64_t ready);
+
+  // ---- Compute beside transfers: worker_contention.hpp -------------------------------------------------------------
+
+  void run_in_order_of_time();
+  const StreamOp& op_of(const OpContext& at) const;
+  OpContext compute_of(std::int32_t rank);
+  void begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
+  void time_outdated_runs();
+  void time_run(const OpContext& at, const StreamOp& op);
+  void time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds, RankContention& rank);
+  void wait_for_next(const OpContext& at, PendingRun& run);
+  void continue_run(std::int32_t rank, std::int64_t time);
+  void end_run(const OpContext& at, const StreamOp& op, RankContention& rank);
+  void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,
+                      const std::vector<MovingTransfer>& moving);
+  std::int64_t end_fused_run(const OpContext& at, const PendingRun& run, std::vector<MovingTransfer>& moving);
+  const Speeds& beside(const OpContext& at, const StreamOp& op) const;
+  void begin_moving(const WaitList& waiters, std::int64_t start);
+  void end_moving(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end);
 
   // ---- Transfers: worker_transfers.hpp -----------------------------------------------------------------------------
 
@@ -173,6 +208,7 @@ class Worker {
   Recorder& recorder_;
   Exchange* const exchange_;
   const LinkSharing* sharing_ = nullptr;
+  std::unique_ptr<Contention> contention_;  ///< null: transfers do not slow compute
   const std::int32_t number_;
   std::vector<std::int32_t> runnable_;
   InFlightTransfers in_flight_;

@@ -79,8 +79,12 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
     if (e.end > ready) std::tie(ready, decisive) = std::pair(e.end, &e);
   }
   if (op.type == OpType::compute) {
-    compute(at, op, ready, decisive);
-    return true;
+    if (contention_ == nullptr || s.lane != kComputeStream) {
+      compute(at, op, ready, decisive);
+      return true;
+    }
+    begin_run(at, op, ready, decisive);
+    return false;
   }
   const std::int64_t issued = at.host_base + op.issue;
   s.arrival = std::max(ready, issued);
@@ -92,14 +96,25 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
 // ---- Compute -----------------------------------------------------------------------------------------------------------
 
 template <class Recorder>
+inline std::int32_t Worker<Recorder>::slowdown_of(const OpContext& at) const {
+  if (at.state->lane != kComputeStream) return kNoSlowdown;
+  return state_.graph.ranks[static_cast<std::size_t>(at.state->rank)].slowdown;
+}
+
+/// The duration of a run that is not fused, without transfers beside it.
+template <class Recorder>
+inline RunDuration Worker<Recorder>::duration_of(const OpContext& at, const StreamOp& op) const {
+  if (at.rank->slowed == nullptr || at.state->lane != kComputeStream) return {op.total, op.lag};
+  return at.rank->slowed[at.item->first_run + at.state->next_op - 1 -
+                         state_.compiled.first_stream_op(at.item->template_index, kComputeStream)];
+}
+
+template <class Recorder>
 inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, std::int64_t ready,
                                       const Event* decisive) {
   if (op.fused_run >= 0) return execute_fused_run(at, op, ready, decisive);
   StreamState& s = *at.state;
-  RunDuration run{op.total, op.lag};
-  if (at.rank->slowed != nullptr && s.lane == kComputeStream)
-    run = at.rank->slowed[at.item->first_run + s.next_op - 1 -
-                          state_.compiled.first_stream_op(at.item->template_index, kComputeStream)];
+  const RunDuration run = duration_of(at, op);
   const std::int64_t end = std::max(ready + run.total, at.host_base + run.lag);
   if (s.lane == kComputeStream) {
     TimeBreakdown& breakdown = breakdown_of(at);
@@ -107,7 +122,11 @@ inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, s
     breakdown.add_compute(run.total, end - ready - run.total, op.optimizer);
   }
   executed_ += op.member_count;
-  recorder_.on_compute(at, op, ready, decisive);
+  recorder_.on_arrival(at, false, decisive);
+  recorder_.on_compute(at, op, ready, [&](std::size_t member, std::int64_t start) {
+    const Op& source = state_.source(at).ops[static_cast<std::size_t>(state_.compiled.members_of(op)[member])];
+    return start + scale_duration(source.duration, slowdown_of(at)).picoseconds;
+  });
   s.clock = end;
   record(at, op.records, {ready, ready, end, -1});
 }
@@ -118,7 +137,7 @@ inline void Worker<Recorder>::execute_fused_run(const OpContext& at, const Strea
   const FusedRun& run = state_.compiled.fused_runs.all[static_cast<std::size_t>(op.fused_run)];
   if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
   executed_ += op.member_count;
-  if (is_isolated(at, run, ready))
+  if (is_isolated(at, run.host_slack, run.streams.of(state_.compiled.fused_runs.streams), ready))
     execute_fast(at, op, run, ready);
   else
     execute_by_parts(at, op, run, ready);
@@ -126,9 +145,10 @@ inline void Worker<Recorder>::execute_fused_run(const OpContext& at, const Strea
 
 /// True if neither the host nor earlier work of rank-local streams delays anything inside the run (fused_runs.hpp).
 template <class Recorder>
-inline bool Worker<Recorder>::is_isolated(const OpContext& at, const FusedRun& run, std::int64_t ready) {
-  if (ready < at.host_base + run.host_slack) return false;
-  for (const StreamUse& use : run.streams.of(state_.compiled.fused_runs.streams))
+inline bool Worker<Recorder>::is_isolated(const OpContext& at, std::int64_t host_slack,
+                                          std::span<const StreamUse> streams, std::int64_t ready) {
+  if (ready < at.host_base + host_slack) return false;
+  for (const StreamUse& use : streams)
     if (streams_of(at)[use.stream].clock > ready + use.first) return false;
   return true;
 }
@@ -161,6 +181,7 @@ inline void Worker<Recorder>::execute_by_parts(const OpContext& at, const Stream
   execute_parts(
       state_.compiled.fused_runs, run, at.host_base, part_times_,
       [&](StreamId stream) -> std::int64_t& { return streams_of(at)[stream].clock; },
+      [&](const RunPart& part, std::int64_t from) { return end_at_full_speed(part, from, at.host_base); },
       [&](const RunPart& part, std::int64_t clock, const Interval& times, const Interval* cause) {
         if (cause != nullptr) breakdown.add_wait(clock, times.start, *cause);
         breakdown.add_compute(part.total, times.end - times.start - part.total, op.optimizer);

@@ -14,6 +14,7 @@ inline void Worker<Recorder>::finish(const OpContext& at, const StreamOp& op, st
   const Interval interval{s.arrival, start, end, static_cast<std::int8_t>(op.traffic)};
   breakdown_of(at).add_transfer(interval);
   ++executed_;
+  end_moving(at, op, start, end);
   recorder_.on_transfer(at, op, start, end, cause);
   s.clock = end;
   record(at, op.records, interval);
@@ -98,6 +99,7 @@ inline bool Worker<Recorder>::join_collective(const OpContext& at, const StreamO
   const std::int32_t cause = recorder_.cause_of(completed.latest_stream);
   if (const std::int32_t kind = shared_collective(at, op, communicator); kind >= 0) {
     enqueue_waiter(completed.waiters, at.stream);
+    begin_moving(completed.waiters, completed.latest);
     start_transfer({completed.waiters, completed.latest, cause, nullptr}, kind);
     return false;
   }

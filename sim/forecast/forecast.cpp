@@ -8,7 +8,6 @@
 #include "sim/cost/costs.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/shared_links.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
@@ -199,16 +198,14 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
   forecast.peak_rank = plan.grid.rank(at);
 }
 
-EngineOptions engine_of(const ForecastOptions& options) {
-  return {.record_spans = options.record_spans || options.explain, .threads = options.threads};
+EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options) {
+  return {.record_spans = options.record_spans || options.explain,
+          .threads = options.threads,
+          .slowing_gpu = options.transfers_slow_compute ? &scenario.profile : nullptr};
 }
 
-/// Steps with shared links are folded after they are built, except co-located jobs with compute contention, which are
-/// simulated several times.
-bool folds_links(const ForecastOptions& options) {
-  const bool repeats = options.colocated != nullptr && options.transfers_slow_compute;
-  return options.network == NetworkKind::fluid && !options.unfold && !repeats;
-}
+/// Steps with shared links are folded after they are built.
+bool folds_links(const ForecastOptions& options) { return options.network == NetworkKind::fluid && !options.unfold; }
 
 /// Folds by the coordinates of the plan if they determine the classes, else by refinement over all ranks and links.
 /// `build`: (unfold) -> StepGraph.
@@ -224,7 +221,7 @@ FoldedStep folded_step(const Scenario& scenario, const Plan& plan, const Schedul
 /// `loads`: of a graph that is folded over its links, else nullopt.
 Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
                           const ForecastOptions& options) {
-  const EngineOptions engine = engine_of(options);
+  const EngineOptions engine = engine_of(scenario, options);
   const std::string& architecture = scenario.profile.architecture;
   if (options.colocated != nullptr)
     return simulate_colocated(graph, scenario, *options.colocated, options.network, engine);
@@ -238,26 +235,6 @@ Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoad
       return simulate_simgrid(graph, scenario.cluster, architecture, engine);
   }
   TRACECAST_ASSERT(false, "every network model simulates steps");
-  return {};
-}
-
-/// Simulates again several times, each time with compute slowed by the transfers of the previous simulation.
-Result<void> slow_compute(ForecastRun& run, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
-                          ForecastOptions options) {
-  constexpr int kRounds = 4;
-  const bool wanted = std::exchange(options.record_spans, true);
-  const StepGraph base = run.graph;
-  Result<Timeline> timeline = run_step(base, loads, scenario, options);
-  for (int round = 0; timeline && round < kRounds; ++round) {
-    run.graph = slowed_by_transfers(base, *timeline, scenario.profile);
-    timeline = run_step(run.graph, loads, scenario, options);
-  }
-  if (!timeline) return tl::unexpected(std::move(timeline.error()));
-  const double before = seconds(run.timeline.step_time);
-  run.timeline = std::move(*timeline);
-  if (!wanted && !options.explain) run.timeline.spans = {};
-  run.forecast.undisturbed_step_s = before;
-  run.forecast.perturbations.push_back({"transfers take SMs and memory bandwidth from concurrent compute", before});
   return {};
 }
 
@@ -320,13 +297,10 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   }
   Result<Timeline> timeline =
       folds_links(options) && options.colocated != nullptr
-          ? simulate_folded_colocated(run.graph, scenario, *options.colocated, engine_of(options))
+          ? simulate_folded_colocated(run.graph, scenario, *options.colocated, engine_of(scenario, options))
           : run_step(run.graph, loads, scenario, options);
   if (!timeline) return place_errors(std::move(timeline.error()));
   run.timeline = std::move(*timeline);
-  if (options.transfers_slow_compute)
-    if (Result<void> slowed = slow_compute(run, loads, scenario, options); !slowed)
-      return place_errors(std::move(slowed.error()));
 
   summarise(run, scenario, *plan, *schedule, options);
   if (options.perturbation_effects) {

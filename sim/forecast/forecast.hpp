@@ -77,7 +77,7 @@ struct ForecastOptions {
   bool perturbation_effects = false;
   int threads = 1;
   NetworkKind network = NetworkKind::analytic;  ///< fluid and simgrid use one thread; simgrid simulates every rank
-  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp; records all spans meanwhile
+  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp
   const Scenario* colocated = nullptr;          ///< another job on other nodes: colocated.hpp
 };
 

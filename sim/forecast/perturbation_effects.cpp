@@ -73,7 +73,8 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   undisturbed.perturbation = {};
   undisturbed.cluster.faults = {};
   undisturbed.cluster.routing = RoutingPolicy::even;
-  const ForecastOptions plain{.threads = options.threads, .network = options.network};
+  const ForecastOptions plain{
+      .threads = options.threads, .network = options.network, .transfers_slow_compute = options.transfers_slow_compute};
   const Result<ForecastRun> healthy = forecast(undisturbed, plain);
   if (!healthy) return tl::unexpected(healthy.error());
   result.undisturbed_step_s = healthy->forecast.step_time_s;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -29,8 +30,12 @@ class FlowNetwork {
   virtual void start(std::int32_t transfer, std::int32_t kind, Duration at) = 0;
 
   /// Advances to the next instant at which transfers end, and returns these in `ended`. False: no transfer is in flight.
+  /// Does not advance beyond `limit`; false as well if nothing ends until then.
   /// Requires that the caller has started all transfers that begin before that instant.
-  virtual bool advance(Duration& now, std::vector<std::int32_t>& ended) = 0;
+  virtual bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) = 0;
+  bool advance(Duration& now, std::vector<std::int32_t>& ended) { return advance(now, ended, kNoLimit); }
+
+  static constexpr Duration kNoLimit{std::numeric_limits<std::int64_t>::max()};
 };
 
 /// Rate of the flows of a transfer alone; at least 1 byte per second.

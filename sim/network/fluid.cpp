@@ -178,9 +178,9 @@ void FluidNetwork::share_links(std::int64_t now) {
   }
 }
 
-bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended) {
+bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) {
   ended.clear();
-  while (!queue_.empty() && ended.empty()) {
+  while (!queue_.empty() && ended.empty() && queue_.peek() <= limit.picoseconds) {
     const std::int64_t time = queue_.front();
     bool changes = false;
     while (queue_.more_now()) {

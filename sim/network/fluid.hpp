@@ -78,7 +78,8 @@ class FluidNetwork final : public FlowNetwork {
   std::int32_t add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
   std::int32_t add_kind(TransferShape shape);
   void start(std::int32_t transfer, std::int32_t kind, Duration at) override;
-  bool advance(Duration& now, std::vector<std::int32_t>& ended) override;
+  using FlowNetwork::advance;
+  bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) override;
 
   std::int64_t events() const { return events_; }
 

@@ -3,6 +3,7 @@
 /// Nothing of the simulator is linked in: it needs what the headers hold, and the driver that it is given.
 #include "sim/network/simgrid_module.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -29,13 +30,17 @@ class Driven final : public FlowNetwork {
     });
   }
 
-  bool advance(Duration& now, std::vector<std::int32_t>& ended) override {
+  using FlowNetwork::advance;
+  bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) override {
     ended.clear();
     if (in_flight_ == 0) return false;
-    news_->acquire();
+    if (limit == kNoLimit)
+      news_->acquire();
+    else if (news_->acquire_timeout(std::max(0.0, seconds(limit) - s4u::Engine::get_clock())))
+      return false;
     ended.push_back(ended_[next_++]);
     --in_flight_;
-    now = from_seconds(s4u::Engine::get_clock());
+    now = std::min(from_seconds(s4u::Engine::get_clock()), limit);
     return true;
   }
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/engine/engine.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
@@ -52,24 +53,74 @@ Profile gpu_of_132() {
   return gpu;
 }
 
-Duration after(const StepGraph& base, int rounds) {
-  StepGraph graph = base;
-  for (int round = 0; round < rounds; ++round)
-    graph = slowed_by_transfers(base, *simulate(graph, {.record_spans = true}), gpu_of_132());
-  return graph.templates[0].ops[1].duration;
+/// The end of compute, with spans and without.
+Duration compute_end(const StepGraph& graph) {
+  const Profile gpu = gpu_of_132();
+  const Timeline timeline = simulate(graph, {.slowing_gpu = &gpu}).value();
+  const Timeline traced = simulate(graph, {.record_spans = true, .slowing_gpu = &gpu}).value();
+  CHECK(timeline.ranks == traced.ranks);
+  CHECK(timeline.ranks[0].compute == traced.spans[0].end - traced.spans[0].start);
+  return traced.spans[0].end;
 }
 
 TEST_CASE("GPU sharing: compute hidden by a longer transfer runs at the remaining share", "[oracle][engine]") {
   // Half of the SMs: twice the time.
-  CHECK(after(two_streams(200_us, 1_ms), 1) == 400_us);
+  CHECK(compute_end(two_streams(200_us, 1_ms)) == 400_us);
   // 800 MB in 1 ms, read once and written once, is 1.6 TB/s of 3.2: memory-bound work at half its speed.
-  CHECK(seconds(after(two_streams(200_us, 1_ms, OperatorKind::norm), 1)) == Approx(400e-6).epsilon(1e-6));
-  CHECK(after(two_streams(200_us, Duration{}), 1) == 200_us);
+  CHECK(compute_end(two_streams(200_us, 1_ms, OperatorKind::norm)) == 400_us);
+  CHECK(compute_end(two_streams(200_us, Duration{})) == 200_us);
 }
 
 TEST_CASE("GPU sharing: compute longer than a transfer is slowed while the transfer moves", "[oracle][engine]") {
   // 0.4 ms at half speed do 0.2 ms of work, the other 0.8 ms follow.
-  CHECK(seconds(after(two_streams(1_ms, 400_us), 6)) == Approx(1.2e-3).epsilon(0.001));
+  CHECK(compute_end(two_streams(1_ms, 400_us)) == 1200_us);
+  // 20 s of work have more than 2^64 units.
+  CHECK(compute_end(two_streams(20_s, 10_s)) == 25_s);
+}
+
+TEST_CASE("GPU sharing: a transfer that begins in the middle of an operation", "[oracle][engine]") {
+  // The transfer waits for the first operation, and the second operation runs beside it from the middle on.
+  StepGraph graph = two_streams(300_us, 400_us);
+  std::vector<Op>& ops = graph.templates[0].ops;
+  graph.local_events = 1;
+  graph.streams.push_back({"other"});
+  Op before = ops[1];
+  before.stream = 2;
+  before.duration = 100_us;
+  before.records = {0, EventRef::kLocal};
+  ops[0].waits = {before.records};
+  ops.insert(ops.begin(), before);
+  // 100 us at full speed, then 200 us of work at half speed: until 500 us, when the transfer ends too.
+  CHECK(compute_end(graph) == 500_us);
+  ops[1].duration = 300_us;  // until 400 us: 150 us of work at half speed, then 50 us
+  CHECK(compute_end(graph) == 450_us);
+  // 1 ps of work at two thirds of the speed takes 1.5 ps, rounded up.
+  graph.collectives[0].cost.channels = 44;
+  ops[2].duration = Duration{100'000'001};
+  CHECK(compute_end(graph) == Duration{100'000'002});
+}
+
+TEST_CASE("GPU sharing: of two transfers the one that takes more counts", "[oracle][engine]") {
+  StepGraph graph = two_streams(1_ms, 400_us);
+  graph.streams.push_back({"tp"});
+  graph.collectives.push_back(graph.collectives[0]);
+  graph.collectives[1].slot = 1;
+  graph.collectives[1].cost.channels = 33;
+  graph.ranks[0].communicators = {0, 1};
+  graph.communicators.push_back(graph.communicators[0]);
+  Op other = graph.templates[0].ops[0];
+  other.stream = 2;
+  other.payload = 1;
+  other.duration = 800_us;
+  graph.templates[0].ops.push_back(other);
+  // 0.4 ms at 1/2 and 0.4 ms at 3/4 do 0.5 ms of work.
+  CHECK(compute_end(graph) == 1300_us);
+}
+
+TEST_CASE("GPU sharing: a slow rank's work is its slowed duration", "[oracle][engine]") {
+  StepGraph graph = two_streams(200_us, 400_us);
+  graph.ranks[0].slowdown = 2 * kNoSlowdown;
+  CHECK(compute_end(graph) == 600_us);  // 200 of 400 us of work in the first 400 us
 }
 
 TEST_CASE("GPU sharing: Galvatron's 1.126 on A100", "[oracle][engine]") {
@@ -77,9 +128,9 @@ TEST_CASE("GPU sharing: Galvatron's 1.126 on A100", "[oracle][engine]") {
   a100.sms = 108;
   CollectiveCost cost;
   cost.channels = 12;
-  CHECK(1 / speed_during(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(1.126).epsilon(0.002));
+  CHECK(1 / speed_during(a100, Bound::compute, cost, 1_GiB) == Approx(1.126).epsilon(0.002));
   cost.channels = 200;
-  CHECK(speed_during(a100, OperatorKind::gemm, cost, 1_GiB) == Approx(0.1));
+  CHECK(speed_during(a100, Bound::compute, cost, 1_GiB) == Approx(0.1));
 }
 
 TEST_CASE("GPU sharing: a step whose transfers slow its compute", "[metamorphic][engine]") {

@@ -28,8 +28,10 @@ Account account_of(const RankTime& time) {
   return account;
 }
 
-ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::analytic) {
-  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold, .threads = threads, .network = network});
+ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::analytic,
+                bool slows_compute = false) {
+  Result<ForecastRun> result = forecast(
+      scenario, {.unfold = unfold, .threads = threads, .network = network, .transfers_slow_compute = slows_compute});
   INFO((result ? "" : to_string(result.error())));
   REQUIRE(result.has_value());
   return std::move(*result);
@@ -53,9 +55,10 @@ void check_same(const ForecastRun& folded, const ForecastRun& unfolded) {
 }
 
 /// Classes of the folded run.
-std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::analytic) {
-  const ForecastRun folded = run(scenario, false, 1, network);
-  const ForecastRun unfolded = run(scenario, true, 1, network);
+std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::analytic,
+                       bool slows_compute = false) {
+  const ForecastRun folded = run(scenario, false, 1, network, slows_compute);
+  const ForecastRun unfolded = run(scenario, true, 1, network, slows_compute);
   REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
   check_same(folded, unfolded);
   return folded.graph.ranks.size();
@@ -198,6 +201,25 @@ TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic]
           run(scenario, false, 1, NetworkKind::fluid).timeline.step_time > run(scenario, false).timeline.step_time;
     }
   CHECK(slower > 20);  // so there was something to share
+}
+
+TEST_CASE("folding: transfers that slow compute, every layout in every trouble", "[metamorphic][folding][fluid]") {
+  int slower = 0;
+  for (const Layout& layout : layouts())
+    for (const Trouble& trouble : troubles())
+      for (const NetworkKind network : {NetworkKind::analytic, NetworkKind::fluid}) {
+        INFO(layout.name << ", " << trouble.name << (network == NetworkKind::fluid ? ", shared links" : ""));
+        Scenario scenario = with_narrow_links(scenario_of(layout));
+        trouble.apply(scenario);
+        check_fold(scenario, network, true);
+        const Timeline slowed = run(scenario, false, 1, network, true).timeline;
+        slower += slowed.step_time > run(scenario, false, 1, network).timeline.step_time;
+        const ForecastRun traced =
+            forecast(scenario, {.record_spans = true, .network = network, .transfers_slow_compute = true}).value();
+        CHECK(slowed.step_time == traced.timeline.step_time);
+        CHECK(slowed.ranks == traced.timeline.ranks);
+      }
+  CHECK(slower > 40);
 }
 
 TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]") {

@@ -1,0 +1,80 @@
+/// \file
+/// The state of compute contention: which collectives move on each GPU, and which run of compute is pending there.
+///
+/// The end of a run of compute is known once nothing can start or end before it that slows the run. So a run is pending
+/// until the simulation has reached the time of its next record, and what moves beside it until then is known.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/contended_runs.hpp"
+
+namespace tracecast::engine {
+
+/// A run of compute that has not ended.
+struct PendingRun {
+  std::int64_t ready = 0;
+  std::int64_t next = 0;  ///< ps, of its next record or its end, as far as known
+  RunLength length;
+  const RunTimes* times = nullptr;  ///< of a fused run
+  std::int32_t released = 0;        ///< records of compute that have been made
+  bool active = false;
+  bool outdated = false;  ///< other transfers move beside it than when its times were found
+};
+
+/// One rank.
+struct RankContention {
+  std::vector<MovingTransfer> moving;  ///< or will move; some may have ended
+  PendingRun pending;
+  std::unique_ptr<RunTimes> own;  ///< times of a pending run that is not isolated
+};
+
+/// Ranks by the time of the next event of their pending run. Entries may be outdated.
+class PendingQueue {
+ public:
+  bool empty() const { return entries_.empty(); }
+  std::int64_t front() const { return entries_.front().first; }
+  void push(std::int64_t time, std::int32_t rank) {
+    entries_.emplace_back(time, rank);
+    std::push_heap(entries_.begin(), entries_.end(), later);
+  }
+  std::int32_t pop() {
+    std::pop_heap(entries_.begin(), entries_.end(), later);
+    const std::int32_t rank = entries_.back().second;
+    entries_.pop_back();
+    return rank;
+  }
+
+ private:
+  using Entry = std::pair<std::int64_t, std::int32_t>;
+  static bool later(const Entry& a, const Entry& b) { return a.first > b.first; }
+
+  std::vector<Entry> entries_;
+};
+
+struct Contention {
+  Contention(const CompiledGraph& compiled, std::vector<Speeds> beside, std::size_t ranks_of_graph)
+      : runs(compiled, std::move(beside)), ranks(ranks_of_graph) {}
+
+  ContendedRuns runs;
+  std::vector<RankContention> ranks;
+  std::vector<std::int32_t> outdated;  ///< ranks whose pending run is to be timed again
+  PendingQueue queue;
+  Progress progress;
+
+  RankContention& of(std::int32_t rank) { return ranks[static_cast<std::size_t>(rank)]; }
+
+  /// From `time` on, other transfers than before move on the rank.
+  void change(std::int32_t rank, std::int64_t time) {
+    PendingRun& run = of(rank).pending;
+    if (!run.active || run.outdated || time >= run.ready + run.length.total) return;
+    run.outdated = true;
+    outdated.push_back(rank);
+  }
+};
+
+}  // namespace tracecast::engine

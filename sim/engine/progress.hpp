@@ -1,0 +1,110 @@
+/// \file
+/// How compute progresses on a GPU beside transfers (gpu_sharing.hpp): when an operation ends.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "sim/base/integers.hpp"
+#include "sim/base/result.hpp"
+#include "sim/engine/gpu_sharing.hpp"
+
+namespace tracecast::engine {
+
+inline constexpr std::int64_t kUnknownEnd = std::numeric_limits<std::int64_t>::max();
+
+/// One compute operation of a template.
+struct Work {
+  std::int64_t duration = 0;  ///< ps without transfers, on a rank that is not slow
+  std::int64_t issue = 0;     ///< ps after the template's beginning on the host
+  Bound bound = Bound::nothing;
+};
+
+/// A collective of one rank that moves from `start` to `end`.
+struct MovingTransfer {
+  std::int64_t start = 0;
+  std::int64_t end = kUnknownEnd;  ///< unknown: the network decides it
+  Speeds speeds;
+  std::int32_t stream = 0;
+};
+
+/// The progress of compute on one GPU, for operations in order of time.
+class Progress {
+ public:
+  /// Begins anew, beside `transfers`.
+  void begin(const std::vector<MovingTransfer>& transfers) {
+    transfers_ = transfers;
+    until_ = kNever;
+  }
+
+  /// Requires that the transfer does not start before the end of the last operation.
+  void add(const MovingTransfer& transfer) {
+    transfers_.push_back(transfer);
+    until_ = std::min(until_, transfer.start);
+  }
+
+  /// The speeds from `time` on. They last until until().
+  const Speeds& speeds_at(std::int64_t time) {
+    if (time >= until_) look_up(time);
+    return speeds_;
+  }
+  std::int64_t until() const { return until_; }
+
+  /// The end of an operation that starts at `start`.
+  std::int64_t end_of(std::int64_t start, std::int64_t duration, Bound bound) {
+    if (duration <= 0) return start;
+    if (duration > kMaxShort) return end_of_long(start, duration, bound);
+    return advance(start, static_cast<std::uint64_t>(duration) * kFullSpeed, bound);
+  }
+
+  /// Duration at a constant speed.
+  static std::int64_t duration_at(std::int32_t speed, std::int64_t duration) {
+    const Wide work = wide(duration) * wide(kFullSpeed);
+    return static_cast<std::int64_t>((work + wide(speed) - 1) / wide(speed));
+  }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
+  /// The work of a longer operation takes more than 64 bits.
+  static constexpr std::int64_t kMaxShort = std::numeric_limits<std::int64_t>::max() / kFullSpeed;
+
+  std::int64_t end_of_long(std::int64_t start, std::int64_t duration, Bound bound) {
+    return advance(start, wide(duration) * wide(kFullSpeed), bound);
+  }
+
+  template <class Number>
+  std::int64_t advance(std::int64_t time, Number work, Bound bound) {
+    while (true) {
+      const auto speed = static_cast<Number>(speeds_at(time).of(bound));
+      const auto needed = static_cast<std::int64_t>((work + speed - 1) / speed);
+      if (until_ == kUnknownEnd || needed <= until_ - time) return time + needed;
+      work -= speed * static_cast<Number>(until_ - time);
+      time = until_;
+    }
+  }
+
+  /// Drops transfers that have ended by `time`.
+  void look_up(std::int64_t time) {
+    speeds_ = {};
+    until_ = kUnknownEnd;
+    for (std::size_t i = 0; i < transfers_.size();) {
+      const MovingTransfer& each = transfers_[i];
+      if (each.end <= time) {
+        transfers_[i] = transfers_.back();
+        transfers_.pop_back();
+        continue;
+      }
+      if (each.start <= time) speeds_ = slowest(speeds_, each.speeds);
+      until_ = std::min(until_, each.start > time ? each.start : each.end);
+      ++i;
+    }
+  }
+
+  std::vector<MovingTransfer> transfers_;
+  Speeds speeds_;
+  std::int64_t until_ = kNever;
+};
+
+}  // namespace tracecast::engine

@@ -1,0 +1,225 @@
+/// \file
+/// Worker: compute beside transfers that slow it (contention.hpp).
+#pragma once
+
+#include "sim/engine/worker.hpp"
+#include "sim/engine/worker_compute.hpp"
+
+namespace tracecast::engine {
+
+/// Advances from one instant to the next at which a run of compute makes a record or ends, or a transfer on shared links
+/// ends. All streams have been executed as far as they can before; so whatever is still unknown happens at that instant
+/// or later.
+template <class Recorder>
+inline void Worker<Recorder>::run_in_order_of_time() {
+  PendingQueue& queue = contention_->queue;
+  Duration now;
+  std::vector<std::int32_t> ended;
+  while (true) {
+    time_outdated_runs();
+    const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
+    if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
+      for (const std::int32_t transfer : ended) complete_transfer(transfer, now.picoseconds);
+    } else if (queue.empty()) {
+      return;
+    } else {
+      while (!queue.empty() && queue.front() == limit.picoseconds) continue_run(queue.pop(), limit.picoseconds);
+    }
+    execute_runnable();
+  }
+}
+
+// ---- Runs of compute ---------------------------------------------------------------------------------------------------
+
+template <class Recorder>
+inline const StreamOp& Worker<Recorder>::op_of(const OpContext& at) const {
+  return state_.compiled.stream_ops[static_cast<std::size_t>(at.state->next_op - 1)];
+}
+
+template <class Recorder>
+inline OpContext Worker<Recorder>::compute_of(std::int32_t rank) {
+  return state_.context_of(rank * static_cast<std::int32_t>(state_.stream_count) + kComputeStream);
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready,
+                                        const Event* decisive) {
+  if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
+  recorder_.on_arrival(at, false, decisive);
+  PendingRun& run = contention_->of(at.state->rank).pending;
+  run = {};
+  run.ready = ready;
+  run.active = true;
+  time_run(at, op);
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::time_outdated_runs() {
+  for (const std::int32_t rank : contention_->outdated) {
+    const OpContext at = compute_of(rank);
+    time_run(at, op_of(at));
+  }
+  contention_->outdated.clear();
+}
+
+/// Finds the times of the pending run beside the transfers that are known.
+template <class Recorder>
+inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) {
+  RankContention& rank = contention_->of(at.state->rank);
+  PendingRun& run = rank.pending;
+  Progress& progress = contention_->progress;
+  progress.begin(rank.moving);
+  const Speeds speeds = progress.speeds_at(run.ready);
+  run.outdated = false;
+  if (op.fused_run >= 0) {
+    time_fused_run(at, op, speeds, rank);
+  } else {
+    const RunDuration alone = duration_of(at, op);
+    const std::int64_t end = std::max(run.ready + alone.total, at.host_base + alone.lag);
+    run.length = {end - run.ready, alone.total};
+    if (!speeds.full() || end > progress.until())
+      run.length = contention_->runs.time(op, slowdown_of(at), run.ready, at.host_base, progress);
+  }
+  wait_for_next(at, run);
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds,
+                                             RankContention& rank) {
+  PendingRun& run = rank.pending;
+  Progress& progress = contention_->progress;
+  const RunTimes& isolated = contention_->runs.isolated(op.fused_run, speeds);
+  run.times = &isolated;
+  if (run.ready + isolated.length.total > progress.until() ||
+      !is_isolated(at, isolated.host_slack, isolated.streams, run.ready)) {
+    if (rank.own == nullptr) rank.own = std::make_unique<RunTimes>();
+    run.times = rank.own.get();
+    contention_->runs.time(
+        state_.compiled.fused_runs.all[static_cast<std::size_t>(op.fused_run)], run.ready, at.host_base,
+        [&](StreamId stream) { return streams_of(at)[stream].clock; }, progress, *rank.own);
+  }
+  run.length = run.times->length;
+}
+
+/// The next record that compute makes; null: none before the end of the run.
+inline const RecordedEvent* next_record(PendingRun& run) {
+  if (run.times == nullptr) return nullptr;
+  const std::vector<RecordedEvent>& records = run.times->records;
+  for (; run.released < static_cast<std::int32_t>(records.size()); ++run.released) {
+    const RecordedEvent& record = records[static_cast<std::size_t>(run.released)];
+    if (record.times.traffic < 0) return &record;
+  }
+  return nullptr;
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::wait_for_next(const OpContext& at, PendingRun& run) {
+  const RecordedEvent* const record = next_record(run);
+  run.next = run.ready + (record != nullptr ? record->times.end : run.length.total);
+  contention_->queue.push(run.next, at.state->rank);
+}
+
+/// The simulation has reached `time`: the pending run makes its records, and may end.
+template <class Recorder>
+inline void Worker<Recorder>::continue_run(std::int32_t rank, std::int64_t time) {
+  PendingRun& run = contention_->of(rank).pending;
+  if (!run.active || run.next != time) return;
+  const OpContext at = compute_of(rank);
+  while (const RecordedEvent* const each = next_record(run)) {
+    if (run.ready + each->times.end > time) break;
+    ++run.released;
+    record(at, each->event, after(run.ready, each->times));
+  }
+  if (run.ready + run.length.total > time) return wait_for_next(at, run);
+  end_run(at, op_of(at), contention_->of(rank));
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::end_run(const OpContext& at, const StreamOp& op, RankContention& rank) {
+  PendingRun& run = rank.pending;
+  run.active = false;
+  at.state->clock = run.ready + run.length.total;
+  executed_ += op.member_count;
+  std::int64_t exposed = 0;
+  if (run.times != nullptr) exposed = end_fused_run(at, run, rank.moving);
+  breakdown_of(at).add_compute(run.length.busy, run.length.total - run.length.busy - exposed, op.optimizer);
+  if (run.times == nullptr) end_single_run(at, op, run, rank.moving);
+  std::erase_if(rank.moving, [&](const MovingTransfer& each) { return each.end <= at.state->clock; });
+  ++at.state->next_op;
+  runnable_.push_back(at.stream);
+}
+
+template <class Recorder>
+inline void Worker<Recorder>::end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,
+                                             const std::vector<MovingTransfer>& moving) {
+  Progress& progress = contention_->progress;
+  progress.begin(moving);
+  const std::span<const Work> work = contention_->runs.work_of(op);
+  recorder_.on_compute(at, op, run.ready, [&](std::size_t member, std::int64_t start) {
+    const std::int64_t duration = scale_duration({work[member].duration}, slowdown_of(at)).picoseconds;
+    return progress.end_of(start, duration, work[member].bound);
+  });
+  record(at, op.records, {run.ready, run.ready, at.state->clock, -1});
+}
+
+/// The transfers of the run, and their records. Returns how long compute waited for them.
+template <class Recorder>
+inline std::int64_t Worker<Recorder>::end_fused_run(const OpContext& at, const PendingRun& run,
+                                                    std::vector<MovingTransfer>& moving) {
+  TimeBreakdown& breakdown = breakdown_of(at);
+  std::int64_t exposed = 0;
+  for (const Exposure& each : run.times->exposures) {
+    breakdown.add_exposed(each.traffic, each.time);
+    exposed += each.time;
+  }
+  for (const StreamUse& use : run.times->streams) streams_of(at)[use.stream].clock = run.ready + use.last;
+  if (!run.times->streams.empty()) breakdown.add_transfer(after(run.ready, run.times->last));
+  for (MovingTransfer each : run.times->beyond) {
+    each.start += run.ready;
+    each.end += run.ready;
+    moving.push_back(each);
+  }
+  for (const RecordedEvent& each : run.times->records)
+    if (each.times.traffic >= 0) record(at, each.event, after(run.ready, each.times));
+  return exposed;
+}
+
+// ---- Transfers ---------------------------------------------------------------------------------------------------------
+
+/// The speeds that a collective leaves to compute.
+template <class Recorder>
+inline const Speeds& Worker<Recorder>::beside(const OpContext& at, const StreamOp& op) const {
+  return contention_->runs.beside(state_.source(at).ops[static_cast<std::size_t>(op.first_op)].payload);
+}
+
+/// A collective begins to move on all ranks whose streams wait in the list; the network decides its end.
+template <class Recorder>
+inline void Worker<Recorder>::begin_moving(const WaitList& waiters, std::int64_t start) {
+  if (contention_ == nullptr) return;
+  for (std::int32_t link = waiters.first; link != 0; link = stream_state(link - 1).next) {
+    const OpContext at = state_.context_of(link - 1);
+    const Speeds& speeds = beside(at, op_of(at));
+    if (speeds.full()) continue;
+    contention_->of(at.state->rank).moving.push_back({start, kUnknownEnd, speeds, at.state->lane});
+    contention_->change(at.state->rank, start);
+  }
+}
+
+/// A collective ends on one rank.
+template <class Recorder>
+inline void Worker<Recorder>::end_moving(const OpContext& at, const StreamOp& op, std::int64_t start,
+                                         std::int64_t end) {
+  if (contention_ == nullptr || op.type != OpType::collective) return;
+  std::vector<MovingTransfer>& moving = contention_->of(at.state->rank).moving;
+  for (MovingTransfer& each : moving)
+    if (each.stream == at.state->lane && each.end == kUnknownEnd) {
+      each.end = end;
+      return contention_->change(at.state->rank, end);
+    }
+  const Speeds& speeds = beside(at, op);
+  if (speeds.full() || end <= start) return;
+  moving.push_back({start, end, speeds, at.state->lane});
+  contention_->change(at.state->rank, start);
+}
+
+}  // namespace tracecast::engine
