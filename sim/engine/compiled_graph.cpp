@@ -1,6 +1,8 @@
 #include "sim/engine/compiled_graph.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "sim/base/result.hpp"
@@ -15,17 +17,48 @@ bool continues_run(const Op& previous, const Op& op) {
   return previous.type == OpType::compute && op.type == OpType::compute && previous.records.none() && op.waits.empty();
 }
 
+/// Which events only the compute stream records.
+class ComputeEvents {
+ public:
+  explicit ComputeEvents(const StepGraph& graph) : locals_(static_cast<std::size_t>(graph.local_events)) {
+    for (const Template& each : graph.templates)
+      for (const Op& op : each.ops) {
+        if (op.records.none() || op.records.local()) continue;
+        bool& by_compute = rank_events_.try_emplace({op.records.base, op.records.stride}, true).first->second;
+        by_compute &= op.stream == kComputeStream;
+      }
+  }
+
+  /// Local events are those of this template from now on.
+  void begin(const Template& source) {
+    std::fill(locals_.begin(), locals_.end(), true);
+    for (const Op& op : source.ops)
+      if (!op.records.none() && op.records.local() && op.stream != kComputeStream)
+        locals_[static_cast<std::size_t>(op.records.base)] = false;
+  }
+
+  bool contain(EventRef ref) const {
+    if (ref.local()) return locals_[static_cast<std::size_t>(ref.base)];
+    const auto found = rank_events_.find({ref.base, ref.stride});
+    return found != rank_events_.end() && found->second;
+  }
+
+ private:
+  std::map<std::pair<std::int32_t, std::int32_t>, bool> rank_events_;  // (base, stride)
+  std::vector<bool> locals_;
+};
+
 class TemplateCompiler {
  public:
   /// `partition`: the fused runs of the template; null: none.
   TemplateCompiler(CompiledGraph& out, const StepGraph& graph, const Template& source, const LocalStreams& streams,
-                   TemplatePartition* partition, bool keep_work)
+                   TemplatePartition* partition, const ComputeEvents* compute_events)
       : out_(out),
         graph_(graph),
         source_(source),
         streams_(streams),
         partition_(partition),
-        keep_work_(keep_work),
+        compute_events_(compute_events),
         writer_(out.fused_runs) {}
 
   CompiledTemplate compile() {
@@ -70,7 +103,7 @@ class TemplateCompiler {
 
   void add_work(std::size_t index) {
     const Op& op = source_.ops[index];
-    if (!keep_work_ || op.stream != kComputeStream) return;
+    if (compute_events_ == nullptr || op.stream != kComputeStream) return;
     const Bound bound =
         op.payload < 0 ? Bound::nothing : bound_of(graph_.operators[static_cast<std::size_t>(op.payload)].op.kind);
     out_.work.push_back({op.duration.picoseconds, result_.issue[index], bound});
@@ -173,6 +206,8 @@ class TemplateCompiler {
     stream_op.issue = result_.issue[index];
     stream_op.lag = stream_op.issue + stream_op.total;
     out_.waits.insert(out_.waits.end(), op.waits.begin(), op.waits.end());
+    if (compute_events_ != nullptr)
+      for (const EventRef ref : op.waits) out_.waits_for_compute.push_back(compute_events_->contain(ref));
     out_.members.push_back(size32(index));
     out_.stream_ops.push_back(stream_op);
   }
@@ -204,7 +239,7 @@ class TemplateCompiler {
   const Template& source_;
   const LocalStreams& streams_;
   TemplatePartition* const partition_;
-  const bool keep_work_;
+  const ComputeEvents* const compute_events_;  ///< null: transfers do not slow compute
   FusedRunWriter writer_;
   std::vector<std::int32_t> part_of_;  ///< [operation] its index within its run
   CompiledTemplate result_;
@@ -264,14 +299,19 @@ CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams, bool 
   compiled.streams = graph.streams.size();
   compiled.templates.reserve(graph.templates.size());
   TemplatePartition partition(graph, streams);
+  std::optional<ComputeEvents> compute_events;
+  if (keep_work) compute_events.emplace(graph);
   for (const Template& source : graph.templates) {
+    if (compute_events) compute_events->begin(source);
     TemplatePartition* active = nullptr;
     if (streams.fuses) {
       const bool fits = partition.assign(source);
       TRACECAST_ASSERT(fits, "local streams are local in every template");
       active = &partition;
     }
-    compiled.templates.push_back(TemplateCompiler(compiled, graph, source, streams, active, keep_work).compile());
+    compiled.templates.push_back(
+        TemplateCompiler(compiled, graph, source, streams, active, compute_events ? &*compute_events : nullptr)
+            .compile());
   }
   compiled.programs.reserve(graph.programs.size());
   for (const auto& items : graph.programs) compiled.programs.push_back(compile_program(compiled, items));

@@ -78,7 +78,8 @@ struct CompiledGraph {
   std::vector<std::int32_t> first_stream_ops;  ///< [template x (streams + 1) + stream]
   std::vector<EventRef> waits;
   std::vector<std::int32_t> members;
-  std::vector<Work> work;  ///< of the compute stream; empty unless transfers slow compute
+  std::vector<Work> work;               ///< of the compute stream; empty unless transfers slow compute
+  std::vector<bool> waits_for_compute;  ///< [wait] only compute records it; empty as well
   FusedRuns fused_runs;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;

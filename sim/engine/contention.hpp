@@ -1,8 +1,10 @@
 /// \file
 /// The state of compute contention: which collectives move on each GPU, and which run of compute is pending there.
 ///
-/// The end of a run of compute is known once nothing can start or end before it that slows the run. So a run is pending
-/// until the simulation has reached the time of its next record, and what moves beside it until then is known.
+/// The end of a run of compute is known once nothing that slows the run can start or end before it. So a run is pending
+/// until the simulation has reached the time of its next record; then everything that moves beside it until then is known.
+/// Often it is known earlier: no collective can start on the rank before the run ends if each stream that has collectives
+/// waits for compute (Worker::is_quiet). Then the run ends at once, and the rank runs ahead of the others.
 #pragma once
 
 #include <algorithm>
@@ -57,12 +59,14 @@ class PendingQueue {
 };
 
 struct Contention {
-  Contention(const CompiledGraph& compiled, std::vector<Speeds> beside, std::size_t ranks_of_graph)
-      : runs(compiled, std::move(beside)), ranks(ranks_of_graph) {}
+  /// `beside`: [collective] the speeds that it leaves to compute.
+  Contention(const StepGraph& graph, const CompiledGraph& compiled, std::vector<Speeds> beside);
 
   ContendedRuns runs;
   std::vector<RankContention> ranks;
-  std::vector<std::int32_t> outdated;  ///< ranks whose pending run is to be timed again
+  std::vector<std::int32_t> lanes;     ///< streams with collectives that slow compute
+  std::vector<std::int32_t> outdated;  ///< ranks whose pending run is to be timed, or timed again
+  std::vector<std::int32_t> timed;     ///< ranks whose pending run is timed, but not in the queue yet
   PendingQueue queue;
   Progress progress;
 
@@ -72,7 +76,10 @@ struct Contention {
   void change(std::int32_t rank, std::int64_t time) {
     PendingRun& run = of(rank).pending;
     if (!run.active || run.outdated || time >= run.ready + run.length.total) return;
-    run.outdated = true;
+    mark_outdated(rank);
+  }
+  void mark_outdated(std::int32_t rank) {
+    of(rank).pending.outdated = true;
     outdated.push_back(rank);
   }
 };

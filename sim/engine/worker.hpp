@@ -42,11 +42,9 @@ class Worker {
   void run() {
     make_all_runnable();
     advance_all_hosts();
+    if (contention_ != nullptr) return run_in_order_of_time();
     execute_runnable();
-    if (contention_ != nullptr)
-      run_in_order_of_time();
-    else if (sharing_ != nullptr)
-      run_shared_transfers();
+    if (sharing_ != nullptr) run_shared_transfers();
     if (exchange_ != nullptr) run_released();
   }
 
@@ -54,7 +52,7 @@ class Worker {
 
   /// Transfers slow compute; `beside`: [collective] the speeds that it leaves.   Requires no exchange
   void slow_compute(std::vector<Speeds> beside) {
-    contention_ = std::make_unique<Contention>(state_.compiled, std::move(beside), state_.ranks.size());
+    contention_ = std::make_unique<Contention>(state_.graph, state_.compiled, std::move(beside));
   }
 
   /// Transfers that share links end when the network says so.   Requires no exchange
@@ -174,11 +172,13 @@ class Worker {
   void run_in_order_of_time();
   const StreamOp& op_of(const OpContext& at) const;
   OpContext compute_of(std::int32_t rank);
-  void begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
-  void time_outdated_runs();
+  void run_ahead();
+  bool is_quiet(const OpContext& at, const RankContention& rank);
+  bool waits_for_compute(std::int32_t stream);
+  bool waits_for_compute(const OpContext& at, const StreamOp& op) const;
+  void begin_run(const OpContext& at, std::int64_t ready, const Event* decisive);
   void time_run(const OpContext& at, const StreamOp& op);
   void time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds, RankContention& rank);
-  void wait_for_next(const OpContext& at, PendingRun& run);
   void continue_run(std::int32_t rank, std::int64_t time);
   void end_run(const OpContext& at, const StreamOp& op, RankContention& rank);
   void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,

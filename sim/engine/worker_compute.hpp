@@ -83,7 +83,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
       compute(at, op, ready, decisive);
       return true;
     }
-    begin_run(at, op, ready, decisive);
+    begin_run(at, ready, decisive);
     return false;
   }
   const std::int64_t issued = at.host_base + op.issue;

@@ -16,7 +16,7 @@ inline void Worker<Recorder>::run_in_order_of_time() {
   Duration now;
   std::vector<std::int32_t> ended;
   while (true) {
-    time_outdated_runs();
+    run_ahead();
     const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
       for (const std::int32_t transfer : ended) complete_transfer(transfer, now.picoseconds);
@@ -25,8 +25,73 @@ inline void Worker<Recorder>::run_in_order_of_time() {
     } else {
       while (!queue.empty() && queue.front() == limit.picoseconds) continue_run(queue.pop(), limit.picoseconds);
     }
-    execute_runnable();
   }
+}
+
+/// Executes streams, and ends runs whose times are known, as far as possible. Other pending runs go into the queue, after
+/// everything else: by then their streams may have met those of other ranks.
+template <class Recorder>
+inline void Worker<Recorder>::run_ahead() {
+  std::vector<std::int32_t>& outdated = contention_->outdated;
+  std::vector<std::int32_t>& timed = contention_->timed;
+  while (true) {
+    execute_runnable();
+    const bool any = !outdated.empty();
+    if (!any && timed.empty()) return;
+    std::vector<std::int32_t>& from = any ? outdated : timed;
+    const std::int32_t rank = from.back();
+    from.pop_back();
+    const PendingRun& run = contention_->of(rank).pending;
+    if (!run.active || run.outdated != any) continue;
+    const OpContext at = compute_of(rank);
+    if (any) time_run(at, op_of(at));
+    if (is_quiet(at, contention_->of(rank)))
+      continue_run(rank, run.next);
+    else if (any)
+      timed.push_back(rank);
+    else
+      contention_->queue.push(run.next, rank);
+  }
+}
+
+/// True if no collective can start on the rank before its pending run ends, and the ends of those that move are known.
+template <class Recorder>
+inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank) {
+  if (rank.pending.next != rank.pending.ready + rank.pending.length.total) return false;  // it makes a record before
+  for (const MovingTransfer& each : rank.moving)
+    if (each.end == kUnknownEnd) return false;
+  const std::int32_t first = at.stream - kComputeStream;
+  return std::all_of(contention_->lanes.begin(), contention_->lanes.end(),
+                     [&](std::int32_t lane) { return waits_for_compute(first + lane); });
+}
+
+/// True if the stream has finished, or its next operation waits for a record of compute of its rank.
+template <class Recorder>
+inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream) {
+  const StreamState& s = state_.streams[static_cast<std::size_t>(stream)];
+  const auto lane = static_cast<std::size_t>(s.lane);
+  RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
+  const std::vector<std::int32_t>& items = r.program->streams[lane];
+  for (auto position = static_cast<std::size_t>(s.position); position < items.size(); ++position) {
+    const CompiledItem& item = r.program->items[static_cast<std::size_t>(items[position])];
+    const std::int32_t first = state_.compiled.first_stream_op(item.template_index, lane);
+    const bool current = position == static_cast<std::size_t>(s.position) && s.next_op > 0;
+    const std::int32_t next = current ? s.next_op - 1 : first;
+    if (next == state_.compiled.first_stream_op(item.template_index, lane + 1)) continue;
+    const OpContext at{stream, items[position], nullptr, &r, &item, 0};
+    return waits_for_compute(at, state_.compiled.stream_ops[static_cast<std::size_t>(next)]);
+  }
+  return true;
+}
+
+template <class Recorder>
+inline bool Worker<Recorder>::waits_for_compute(const OpContext& at, const StreamOp& op) const {
+  for (std::int32_t wait = op.first_wait; wait < op.first_wait + op.wait_count; ++wait) {
+    if (!state_.compiled.waits_for_compute[static_cast<std::size_t>(wait)]) continue;
+    const EventRef ref = state_.compiled.waits[static_cast<std::size_t>(wait)];
+    if (!State::recorded(at, ref, state_.event(at, ref))) return true;
+  }
+  return false;
 }
 
 // ---- Runs of compute ---------------------------------------------------------------------------------------------------
@@ -41,25 +106,31 @@ inline OpContext Worker<Recorder>::compute_of(std::int32_t rank) {
   return state_.context_of(rank * static_cast<std::int32_t>(state_.stream_count) + kComputeStream);
 }
 
+/// The next record that compute makes; null: none before the end of the run.
+inline const RecordedEvent* next_record(PendingRun& run) {
+  if (run.times == nullptr) return nullptr;
+  const std::vector<RecordedEvent>& records = run.times->records;
+  for (; run.released < static_cast<std::int32_t>(records.size()); ++run.released) {
+    const RecordedEvent& record = records[static_cast<std::size_t>(run.released)];
+    if (record.times.traffic < 0) return &record;
+  }
+  return nullptr;
+}
+
+inline void find_next(PendingRun& run) {
+  const RecordedEvent* const record = next_record(run);
+  run.next = run.ready + (record != nullptr ? record->times.end : run.length.total);
+}
+
 template <class Recorder>
-inline void Worker<Recorder>::begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready,
-                                        const Event* decisive) {
+inline void Worker<Recorder>::begin_run(const OpContext& at, std::int64_t ready, const Event* decisive) {
   if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
   recorder_.on_arrival(at, false, decisive);
   PendingRun& run = contention_->of(at.state->rank).pending;
   run = {};
   run.ready = ready;
   run.active = true;
-  time_run(at, op);
-}
-
-template <class Recorder>
-inline void Worker<Recorder>::time_outdated_runs() {
-  for (const std::int32_t rank : contention_->outdated) {
-    const OpContext at = compute_of(rank);
-    time_run(at, op_of(at));
-  }
-  contention_->outdated.clear();
+  contention_->mark_outdated(at.state->rank);
 }
 
 /// Finds the times of the pending run beside the transfers that are known.
@@ -80,7 +151,7 @@ inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) 
     if (!speeds.full() || end > progress.until())
       run.length = contention_->runs.time(op, slowdown_of(at), run.ready, at.host_base, progress);
   }
-  wait_for_next(at, run);
+  find_next(run);
 }
 
 template <class Recorder>
@@ -101,24 +172,6 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
   run.length = run.times->length;
 }
 
-/// The next record that compute makes; null: none before the end of the run.
-inline const RecordedEvent* next_record(PendingRun& run) {
-  if (run.times == nullptr) return nullptr;
-  const std::vector<RecordedEvent>& records = run.times->records;
-  for (; run.released < static_cast<std::int32_t>(records.size()); ++run.released) {
-    const RecordedEvent& record = records[static_cast<std::size_t>(run.released)];
-    if (record.times.traffic < 0) return &record;
-  }
-  return nullptr;
-}
-
-template <class Recorder>
-inline void Worker<Recorder>::wait_for_next(const OpContext& at, PendingRun& run) {
-  const RecordedEvent* const record = next_record(run);
-  run.next = run.ready + (record != nullptr ? record->times.end : run.length.total);
-  contention_->queue.push(run.next, at.state->rank);
-}
-
 /// The simulation has reached `time`: the pending run makes its records, and may end.
 template <class Recorder>
 inline void Worker<Recorder>::continue_run(std::int32_t rank, std::int64_t time) {
@@ -130,7 +183,11 @@ inline void Worker<Recorder>::continue_run(std::int32_t rank, std::int64_t time)
     ++run.released;
     record(at, each->event, after(run.ready, each->times));
   }
-  if (run.ready + run.length.total > time) return wait_for_next(at, run);
+  if (run.ready + run.length.total > time) {
+    find_next(run);
+    contention_->timed.push_back(rank);
+    return;
+  }
   end_run(at, op_of(at), contention_->of(rank));
 }
 
