@@ -26,7 +26,7 @@ double slower(const Profile& profile, int ranks, double spread) {
   const bool cpu = !profile.overlap;
   if (cpu) return 1;
   const bool own_kernels = !profile.measured.empty();
-  if (!own_kernels) return 1 + spread * (largest_of(ranks) - largest_of(kFittedTo));
+  if (!own_kernels) return 1 + spread * largest_of(ranks) - kGpuSpread * largest_of(kFittedTo);
   return 1 + spread * std::max(0.0, largest_of(ranks) - largest_of(recorded_on(profile)));
 }
 

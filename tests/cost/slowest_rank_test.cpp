@@ -39,7 +39,8 @@ TEST_CASE("slowest rank: kernels and host slow with the size of the job", "[orac
   CHECK(slower(fitted_gpu(), 16'384) == Approx(1 + 0.02 * (3.95576 - 2.33669)).epsilon(1e-5));
   CHECK(slower(fitted_gpu(), 8) == Approx(1 + 0.02 * (1.4342 - 2.33669)).epsilon(1e-5));
   CHECK(slower(fitted_gpu(), 1) == Approx(1 - 0.02 * 2.33669).epsilon(1e-5));
-  CHECK(slower(fitted_gpu(), 16'384, 0) == 1);
+  // without a spread every job runs at the pace of the mean GPU, whatever its size
+  CHECK(slower(fitted_gpu(), 16'384, 0) == Approx(1 - 0.02 * 2.33669).epsilon(1e-5));
   Profile profile = fitted_gpu();
   wait_for_slowest(profile, 16'384, kGpuSpread);
   CHECK(profile.in_training.gemm == 1.2);  // the profile's own factors stay what they are
@@ -48,7 +49,16 @@ TEST_CASE("slowest rank: kernels and host slow with the size of the job", "[orac
   CHECK(profile.in_training.slowest_gpu == slower(fitted_gpu(), 8));
   CHECK(profile.host.launch == Approx(1e-4 * profile.in_training.slowest_gpu));
   wait_for_slowest(profile, 8, 0);
-  CHECK(profile.host.launch == Approx(1e-4));
+  CHECK(profile.host.launch == Approx(1e-4 * (1 - 0.02 * 2.33669)));
+}
+
+TEST_CASE("slowest rank: a larger spread never makes a job faster", "[property][cost]") {
+  const int ranks = GENERATE(1, 2, 8, 32, 63, 64, 1024, 16'384);
+  for (const Profile& profile : {fitted_gpu(), recorded_gpu(1), recorded_gpu(8)})
+    for (double spread = 0; spread < 0.19; spread += 0.01) {
+      INFO(profile.kind << ", " << ranks << " GPUs, spread " << spread);
+      CHECK(slower(profile, ranks, spread + 0.01) >= slower(profile, ranks, spread));
+    }
 }
 
 TEST_CASE("slowest rank: a recorded GPU is one of those at hand, and more of them are slower", "[oracle][cost]") {
