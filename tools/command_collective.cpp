@@ -80,6 +80,8 @@ Result<Cluster> sized_cluster(const Options& options) {
   if (world > most)
     return fail_key("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   cluster->world_size = static_cast<int>(world);
+  if (const auto faults = impossible_values(*cluster); !faults.empty())
+    return fail_key("--ranks", std::to_string(ranks), faults.front().message);
   cluster->routing = kRoutings.at(options.routing);
   cluster->routing_seed = options.seed.value_or(cluster->routing_seed);
   return cluster;

@@ -105,6 +105,8 @@ Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector
   if (*importer == nullptr) return read_topology(path);
   Result<ImportedTopology> imported = import_as<ImportedTopology>(*content, path.string(), (*importer)->name);
   if (!imported) return tl::unexpected(imported.error());
+  if (const auto faults = impossible_values(imported->cluster); !faults.empty())
+    return fail({path.string(), 0, faults.front().key, "", faults.front().message});
   if (notes != nullptr) *notes = imported->notes;
   imported->cluster.name = path.stem().string();
   return std::move(imported->cluster);

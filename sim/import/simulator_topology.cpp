@@ -130,7 +130,8 @@ class AstraSim {
       const bool last = d + 1 == counts.size();
       const double slower = last ? 1 : std::max(1.0, lists_["bandwidth"][d] / lists_["bandwidth"][d + 1]);
       if (!torus && (last || counts[d] > 1))
-        cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower, latency(d)});
+        cluster.tiers.push_back(
+            {fmt::format("dimension {}", d), last ? 0 : nodes, slower, last ? Duration{} : latency(d)});
     }
     if (torus) cluster.tiers = {{"torus", 0, 1, latency(1)}};
   }
@@ -233,7 +234,7 @@ class SimAi {
     node.cpu = CpuKind::intel;
     node.pcie = kGpuFacts[0].pcie;
     cluster.fabric = FabricKind::fat_tree;
-    cluster.tiers = {{"fabric", 0, 1, node_.nic_latency}};
+    cluster.tiers = {{"fabric", 0, 1, {}}};
     cluster.max_nodes = gpus() / head_[1];
     imported.found = {{"GPUs", gpus()}, {"NVSwitches", head_[2]}, {"switches", head_[3]}, {"links", links_}};
     if (known == std::end(kGpuFacts))

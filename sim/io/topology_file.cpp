@@ -1,4 +1,5 @@
 /// Reads topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -59,6 +60,15 @@ FabricTier read_tier(const JsonNode& node, const std::string& file, const std::s
   return tier;
 }
 
+/// A tier without `nodes` holds all nodes: nothing leaves it.
+void refuse_uplinks(const JsonNode& tier, const std::string& path, const std::string& file,
+                    std::vector<Diagnostic>& errors) {
+  for (const char* key : {"oversubscription", "hop_latency"})
+    if (const JsonNode* value = tier.find(key))
+      errors.push_back({file, value->line, path + "." + key, value->text(),
+                        "has no effect: the tier holds all nodes, so that nothing leaves it (give it nodes)"});
+}
+
 /// Lengths of a torus. The machine has their product as its number of nodes, unless the file gives fewer.
 void read_dimensions(ObjectReader& reader, Cluster& cluster) {
   if (!reader.get("dimensions", cluster.shape.dimensions)) return;
@@ -101,6 +111,8 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
     const bool last = i + 1 == tiers->items.size();
     const int nodes = cluster.tiers.back().nodes;
     const int below = i == 0 ? 0 : cluster.tiers[i - 1].nodes;
+    if (nodes == 0 && last && cluster.fabric != FabricKind::torus)
+      refuse_uplinks(tiers->items[i], path, reader.file(), errors);
     if (nodes == 0 && !last)
       reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
     if (nodes != 0 && nodes <= below)
@@ -140,6 +152,34 @@ void read_collectives(ObjectReader& reader, CollectiveTuning& tuning) {
   reader.require("data", tuning.data);
   read_factor(reader, "residual", tuning.residual);
   reader.finish();
+}
+
+/// At the line of the value.
+void refuse_impossible(const JsonDocument& document, const Cluster& cluster, std::vector<Diagnostic>& errors) {
+  for (const ImpossibleValue& each : impossible_values(cluster)) {
+    const JsonNode* at = &document.root;
+    for (std::size_t begin = 0; at != nullptr && begin < each.key.size();) {
+      const std::size_t end = std::min(each.key.find('.', begin), each.key.size());
+      at = at->find(each.key.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    if (at != nullptr) errors.push_back({document.file, at->line, each.key, at->text(), each.message});
+  }
+}
+
+/// Default: NVLink and InfiniBand, which NCCL's constants are for (docs/references.md#link-latencies).
+void read_references(ObjectReader& root, Cluster& cluster) {
+  constexpr Duration kNvlink{1'000'000};
+  constexpr Duration kInfiniband{1'500'000};
+  Duration link = kNvlink;
+  Duration nic = kInfiniband;
+  if (auto reader = root.get_object("measured_at")) {
+    reader->get("link_latency", link);
+    reader->get("nic_latency", nic);
+    reader->finish();
+  }
+  if (cluster.node.link_latency != Duration{}) cluster.reference.link = link;
+  if (cluster.node.nics > 0) cluster.reference.nic = nic;
 }
 
 void read_storage(ObjectReader& reader, StorageSpec& storage) {
@@ -206,6 +246,8 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
   if (auto collectives = root.get_object("collectives")) read_collectives(*collectives, cluster.tuning);
+  read_references(root, cluster);
+  refuse_impossible(document, cluster, errors);
   if (auto storage = root.get_object("storage")) read_storage(*storage, cluster.storage);
   read_sources(root, document, cluster, errors);
   root.finish();

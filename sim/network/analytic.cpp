@@ -8,7 +8,10 @@
 /// start  one LL ring base (what nccl-tests shows for tiny send_recv), 0.3 us per further peer inside a node, and the
 ///        LL network hop once per message that the NICs of a rank have to post
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -56,30 +59,100 @@ class AnalyticNetwork final : public NetworkModel {
       return cost;
     }
     const NcclCommunicator communicator = nccl_communicator(cluster_, group, architecture_);
-    const NcclCost chosen = choose(communicator, call);
-    cost.algorithm = chosen.algorithm;
-    cost.protocol = chosen.protocol;
-    cost.channels = nccl_channels(chosen, call.size);
-    cost.duration = from_seconds(time_us(communicator, chosen, call, group) * 1e-6);
-    cost.latency = from_seconds(latency_us(communicator, chosen, call, group) * 1e-6);
+    const Tuner tuner{*this, communicator, call, group};
+    const Choice choice = tuner.fastest_from(call.size);
+    cost.algorithm = choice.cost->algorithm;
+    cost.protocol = choice.cost->protocol;
+    cost.channels = nccl_channels(*choice.cost, call.size);
+    cost.duration = from_seconds(choice.time_us * 1e-6);
+    cost.latency = from_seconds(latency_us(communicator, *choice.cost, tuner.sized(choice.size), group) * 1e-6);
     return cost;
   }
 
  private:
-  static NcclCost choose(const NcclCommunicator& communicator, const CollectiveCall& call) {
-    const NcclCost* best = nullptr;
-    double best_time = 0;
-    const std::vector<NcclCost> candidates =
-        nccl_candidates(communicator, call.collective, call.algorithm, call.protocol);
-    for (const NcclCost& candidate : candidates) {
-      const double time = nccl_time_us(communicator, candidate, call.collective, call.size);
-      if (best != nullptr && time >= best_time) continue;
-      best = &candidate;
-      best_time = time;
+  struct Choice {
+    const NcclCost* cost = nullptr;
+    Bytes size;
+    double time_us = 0;
+  };
+
+  /// NCCL's choice by its own estimates, with the corrected time, for one communicator and any size.
+  ///
+  /// NCCL keeps an algorithm and protocol up to the size at which its estimate of another is lower. Where the corrections say that
+  /// the other is faster already, the corrected time would fall there. No library takes longer for a part of a message than for
+  /// the message, so the time is that of the smallest message of at least this size, if that takes less.
+  class Tuner {
+   public:
+    Tuner(const AnalyticNetwork& network, const NcclCommunicator& communicator, CollectiveCall call,
+          const GroupPlacement& group)
+        : network_(network),
+          communicator_(communicator),
+          call_(call),
+          group_(group),
+          candidates_(nccl_candidates(communicator, call.collective, call.algorithm, call.protocol)) {
+      TRACECAST_ASSERT(!candidates_.empty(), "no algorithm and protocol can run this collective");
     }
-    TRACECAST_ASSERT(best != nullptr, "no algorithm and protocol can run this collective");
-    return *best;
-  }
+
+    CollectiveCall sized(Bytes size) const {
+      CollectiveCall call = call_;
+      call.size = size;
+      return call;
+    }
+
+    /// Doubles the size until every candidate takes longer than the best so far, and looks at each size at which the choice changes.
+    Choice fastest_from(Bytes size) const {
+      constexpr std::int64_t kLargest = std::int64_t{1} << 50;
+      Choice best = choice_at(size);
+      const NcclCost* before = best.cost;
+      for (Bytes low = size; low.count < kLargest && lowest_us(low) < best.time_us;) {
+        const Bytes high{std::max<std::int64_t>(1, 2 * low.count)};
+        for (Bytes from = low; before != chosen(high);) {
+          from = first_change(from, high);
+          const Choice next = choice_at(from);
+          if (next.time_us < best.time_us) best = next;
+          before = next.cost;
+        }
+        low = high;
+      }
+      return best;
+    }
+
+   private:
+    Choice choice_at(Bytes size) const {
+      const NcclCost* cost = chosen(size);
+      return {cost, size, network_.time_us(communicator_, *cost, sized(size), group_)};
+    }
+
+    const NcclCost* chosen(Bytes size) const {
+      const auto estimate = [&](const NcclCost& candidate) {
+        return nccl_time_us(communicator_, candidate, call_.collective, size);
+      };
+      return &*std::ranges::min_element(candidates_, {}, estimate);
+    }
+
+    double lowest_us(Bytes size) const {
+      double lowest = std::numeric_limits<double>::infinity();
+      for (const NcclCost& each : candidates_)
+        lowest = std::min(lowest, network_.time_us(communicator_, each, sized(size), group_));
+      return lowest;
+    }
+
+    /// The first size after `low`, at most `high`, at which the choice is not that of `low`.   Requires the choices to differ
+    Bytes first_change(Bytes low, Bytes high) const {
+      const NcclCost* before = chosen(low);
+      while (high.count - low.count > 1) {
+        const Bytes middle{low.count + (high.count - low.count) / 2};
+        (chosen(middle) == before ? low : high) = middle;
+      }
+      return high;
+    }
+
+    const AnalyticNetwork& network_;
+    const NcclCommunicator& communicator_;
+    CollectiveCall call_;
+    const GroupPlacement& group_;
+    std::vector<NcclCost> candidates_;
+  };
 
   double bandwidth_factor(const NcclCost& cost, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
@@ -109,7 +182,24 @@ class AnalyticNetwork final : public NetworkModel {
     double hops = factor * slack * cost.inter_us;
     const bool single_ring = row_of(cost.algorithm).is_ring && group.ranks_per_node == 1;
     if (single_ring && tuning.ring_step_us > 0) hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
-    return hops + cost.inter_hops * microseconds(group.extra_latency);
+    return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) +
+           cost.inter_hops * microseconds(group.extra_latency);
+  }
+
+  /// By which a hop inside a domain takes longer than on the machine that NCCL's constants are for.
+  double slower_link_us() const {
+    const std::optional<Duration>& reference = cluster_.reference.link;
+    return reference ? microseconds(cluster_.node.link_latency) - microseconds(*reference) : 0;
+  }
+
+  /// The same for a hop between domains.
+  double slower_nic_us() const {
+    const std::optional<Duration>& reference = cluster_.reference.nic;
+    return reference ? microseconds(cluster_.node.nic_latency) - microseconds(*reference) : 0;
+  }
+
+  double inside_hops_us(const NcclCost& cost) const {
+    return std::max(0.0, cluster_.tuning.hop_latency * cost.intra_us + cost.intra_hops * slower_link_us());
   }
 
   double copy_us(const CollectiveCall& call, const GroupPlacement& group) const {
@@ -121,9 +211,8 @@ class AnalyticNetwork final : public NetworkModel {
 
   double latency_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
                     const GroupPlacement& group) const {
-    const CollectiveTuning& tuning = cluster_.tuning;
     const double slack = nccl_latency_factor(communicator, cost, call.collective, call.size);
-    return slack * (tuning.base_latency * cost.base_us + tuning.hop_latency * cost.intra_us) +
+    return slack * (cluster_.tuning.base_latency * cost.base_us + inside_hops_us(cost)) +
            network_hops_us(cost, slack, group);
   }
 
@@ -164,9 +253,9 @@ class AnalyticNetwork final : public NetworkModel {
     const CollectiveTuning& tuning = cluster_.tuning;
     const Peers to = peers(call, group);
     const double start = tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, to.inside - 1));
-    if (to.outside == 0) return start;
-    return start + tuning.net_ll_latency * (kNetworkHopUs + tuning.net_latency_us + kPostUs * (to.outside - 1)) +
-           microseconds(group.extra_latency);
+    if (to.outside == 0) return std::max(0.0, start + slower_link_us());
+    const double hop = tuning.net_ll_latency * (kNetworkHopUs + tuning.net_latency_us + kPostUs * (to.outside - 1));
+    return start + std::max(0.0, hop + slower_nic_us()) + microseconds(group.extra_latency);
   }
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -83,15 +86,16 @@ std::vector<double> nic_speeds(const Cluster& cluster, int node) {
   return speeds;
 }
 
-/// The NIC itself, or the next working NIC of its host if it has failed.
-std::size_t nic_in_use(const NodeSpec& node, const std::vector<double>& speeds, int nic) {
-  const int host = nic / node.nics;
-  for (int step = 0; step < node.nics; ++step) {
-    const auto candidate = static_cast<std::size_t>(host * node.nics + (nic + step) % node.nics);
-    if (speeds[candidate] > 0) return candidate;
+/// [NIC of the domain] the NIC that carries its traffic.
+std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<double>& speeds) {
+  std::vector<int> used;
+  for (int host = 0; host < hosts_of(node); ++host) {
+    std::vector<bool> works;
+    for (int nic = 0; nic < node.nics; ++nic)
+      works.push_back(speeds[static_cast<std::size_t>(host * node.nics + nic)] > 0);
+    for (const int nic : nics_in_use(works)) used.push_back(host * node.nics + nic);
   }
-  TRACECAST_ASSERT(false, "every host keeps a NIC");
-  return 0;
+  return used;
 }
 
 /// The number of healthy NICs that is equivalent to the NICs of these GPUs when all GPUs of the domain communicate:
@@ -99,9 +103,11 @@ std::size_t nic_in_use(const NodeSpec& node, const std::vector<double>& speeds, 
 double effective_nics(const NodeSpec& node, std::span<const int> gpus, const std::vector<double>& speeds) {
   std::vector<int> load(speeds.size());
   std::vector<int> own(speeds.size());
+  const std::vector<int> used_nics = domain_nics_in_use(node, speeds);
   const auto count = [&](int gpu, std::vector<int>& users) {
     const NicRange nics = nics_of_gpu(node, gpu);
-    for (int nic = nics.first; nic < nics.last; ++nic) ++users[nic_in_use(node, speeds, nic)];
+    for (int nic = nics.first; nic < nics.last; ++nic)
+      ++users[static_cast<std::size_t>(used_nics[static_cast<std::size_t>(nic)])];
   };
   for (int gpu = 0; gpu < node.gpus; ++gpu) count(gpu, load);
   for (const int gpu : gpus) count(gpu, own);
@@ -164,6 +170,9 @@ double oversubscription(const Cluster& cluster, const FabricTier& tier) {
 void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
   bool changes_rail = cluster.fabric == FabricKind::rail_optimized && !same_rails(domains);
   place.network_hops = 1;
+  // Adjacent members of a group are at least one step of the torus apart.
+  if (cluster.fabric == FabricKind::torus && !cluster.tiers.empty())
+    place.extra_latency = cluster.tiers.front().hop_latency;
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
     const bool leaves = domains.front().node / tier.nodes != domains.back().node / tier.nodes;
@@ -192,6 +201,44 @@ GpuCoord Cluster::coord_with_missing_gpus(int rank) const {
     coord = {coord.node + 1, coord.gpu - (node.gpus - missing)};
   }
   return {coord.node + coord.gpu / node.gpus, coord.gpu % node.gpus};
+}
+
+std::vector<ImpossibleValue> impossible_values(const Cluster& cluster) {
+  constexpr Bandwidth kFastestGpuLink{1'800'000'000'000};  // NVLink 5 has 900 GB/s
+  constexpr Bandwidth kFastestNic{200'000'000'000};        // NICs of 800 Gb/s have 100 GB/s
+  const NodeSpec& node = cluster.node;
+  std::vector<ImpossibleValue> found;
+  if (node.gpu_link > kFastestGpuLink)
+    found.push_back(
+        {"node.gpu_link", fmt::format("no GPU has links of {} in one direction (the sum of both directions, or "
+                                      "bits?)",
+                                      to_text(node.gpu_link))});
+  if (node.nics > 0 && node.nic_rate > kFastestNic)
+    found.push_back({"node.nic_rate", fmt::format("no NIC has {} in one direction (the rate of several NICs, or bits?)",
+                                                  to_text(node.nic_rate))});
+  const bool network = node.nics > 0 && cluster.fabric != FabricKind::none;
+  if (!network && cluster.nodes() > 1)
+    found.push_back({"node.nics", fmt::format("{} nodes, and no network between them", cluster.nodes())});
+  return found;
+}
+
+std::vector<int> nics_in_use(const std::vector<bool>& works) {
+  const auto count = static_cast<int>(works.size());
+  const auto working = [&](int nic) { return works[static_cast<std::size_t>(nic)]; };
+  std::vector<int> users(works.begin(), works.end());
+  std::vector<int> used(works.size());
+  for (int nic = 0; nic < count; ++nic) {
+    int best = nic;
+    for (int step = 1; step < count && !working(nic); ++step) {
+      const int next = (nic + step) % count;
+      const bool fewer = users[static_cast<std::size_t>(next)] < users[static_cast<std::size_t>(best)];
+      if (working(next) && (!working(best) || fewer)) best = next;
+    }
+    TRACECAST_ASSERT(working(best), "every host keeps a NIC");
+    used[static_cast<std::size_t>(nic)] = best;
+    if (best != nic) ++users[static_cast<std::size_t>(best)];
+  }
+  return used;
 }
 
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing) {

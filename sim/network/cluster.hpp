@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,8 +49,9 @@ struct EnumNames<FabricKind> {
 
 /// Inside one scale-up domain (a node, or an NVL72 rack).
 struct NodeSpec {
-  int gpus = 8;           ///< GPUs of the scale-up domain
-  int gpus_per_host = 8;  ///< GPUs that share a host, its CPU and NICs
+  int gpus = 8;            ///< GPUs of the scale-up domain that the job uses
+  int installed_gpus = 0;  ///< of a rack; 0: the job uses all of them (rack_use.hpp)
+  int gpus_per_host = 8;   ///< GPUs that share a host, its CPU and NICs
   IntraLink link = IntraLink::nvswitch;
   Bandwidth gpu_link;  ///< per GPU and direction, as the vendor states it (H100: 450 GB/s)
   Duration link_latency;
@@ -84,6 +86,8 @@ struct FabricShape {
 ///
 ///   base_latency base + hop_latency inside + net latency between + size / bandwidth + fill + copy
 ///
+/// hops       NCCL's constants and these factors hold for the latencies of Cluster::reference. Each hop takes as much longer
+///            or shorter as the cluster's link_latency or nic_latency differs from them
 /// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's, which are measured limits
 /// fill       (mid_size - 1) min(size, mid_limit) / bandwidth: Simple and NVLS move whole slices and fill their pipeline
 ///            slowly. NCCL's model leaves this out and is 15-30 % too fast from 0.25 to 64 MiB. Not for trees, where
@@ -168,6 +172,13 @@ struct EnumNames<Backend> {
       {Backend::nccl, "nccl"}, {Backend::gloo, "gloo"}, {Backend::mpi, "mpi"}};
 };
 
+/// Latencies of the machine that the collectives were measured on; none: those of the cluster.
+struct ReferenceLatencies {
+  std::optional<Duration> link;  ///< NodeSpec::link_latency
+  std::optional<Duration> nic;   ///< NodeSpec::nic_latency
+  bool operator==(const ReferenceLatencies&) const = default;
+};
+
 struct Cluster {
   std::string name;
   std::string gpu;  ///< name of the profile
@@ -176,6 +187,7 @@ struct Cluster {
   FabricKind fabric = FabricKind::fat_tree;
   std::vector<FabricTier> tiers;  ///< from the nodes upwards
   CollectiveTuning tuning;
+  ReferenceLatencies reference;
   StorageSpec storage;
   Backend backend = Backend::nccl;
   RoutingPolicy routing = RoutingPolicy::even;
@@ -196,6 +208,23 @@ struct Cluster {
  private:
   GpuCoord coord_with_missing_gpus(int rank) const;
 };
+
+/// [NIC of a host] the NIC that carries its traffic: itself if it works. All NICs of a host are equally far from a GPU whose own
+/// NIC has failed, and NCCL distributes such GPUs over them: each failed NIC, in ascending order, is replaced by the working one
+/// with the fewest users, of several the next one after it, cyclically.
+/// Source: ncclTopoGetLocalNet of NCCL 2.30 (graph/topo.cc), docs/references.md#nccl-tuning
+/// Requires   at least one NIC that works
+std::vector<int> nics_in_use(const std::vector<bool>& works);
+
+/// A value that no machine has, by its key in a topology file.
+struct ImpossibleValue {
+  std::string key;  ///< "node.nic_rate"
+  std::string message;
+};
+
+/// Rates above those of the fastest hardware, which are usually in bits or sums of several links; and several nodes without a
+/// network.
+std::vector<ImpossibleValue> impossible_values(const Cluster& cluster);
 
 /// How a group of ranks is placed in the cluster: what the cost of a symmetric collective depends on.
 struct GroupPlacement {
@@ -219,7 +248,7 @@ struct GroupPlacement {
 /// strided ones do. Nodes of other jobs (all of their GPUs missing) send nothing.
 ///
 /// Faults: the slowest NIC that a group uses in a domain decides, since rings load NICs evenly. A GPU whose NIC has failed
-/// shares the next one of its host. Lost uplinks raise a tier's oversubscription.
+/// shares another one of its host (nics_in_use). Lost uplinks raise a tier's oversubscription.
 /// Requires   ranks not empty, all below world_size; sharing >= 1; every host keeps a NIC
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
 

@@ -90,10 +90,12 @@ ClusterLinks::Ports ClusterLinks::ports_at(const Topology& topology, int ports, 
     const auto own = static_cast<std::size_t>(port);
     const auto nics = static_cast<double>(working[own].size());
     result.capacity.push_back(works(port) ? rounded(kWireEfficiency * slowest[own] * nics) : Bandwidth{});
-    int used = port;
-    for (int i = 1; i < per_host && !works(used); ++i) used = port / per_host * per_host + (port + i) % per_host;
-    TRACECAST_ASSERT(works(used), "every host keeps a NIC");
-    result.in_use.push_back(used);
+  }
+  for (int host = 0; host < layout.hosts; ++host) {
+    std::vector<bool> works;
+    for (int port = 0; port < per_host; ++port)
+      works.push_back(!working[static_cast<std::size_t>(host * per_host + port)].empty());
+    for (const int port : nics_in_use(works)) result.in_use.push_back(host * per_host + port);
   }
   result.nics = std::move(working);
   return result;

@@ -15,8 +15,8 @@
 ///
 /// A flow that leaves through the port of another GPU is forwarded to that GPU over NVLink first (PXN).
 ///
-/// Faults: a port has its working NICs, at the rate of the slowest; a port without any is replaced by the next one of its
-/// host; lost uplinks reduce their bundles; ranks skip missing GPUs.
+/// Faults: a port has its working NICs, at the rate of the slowest; a port without any is replaced by another one of its
+/// host (nics_in_use); lost uplinks reduce their bundles; ranks skip missing GPUs.
 ///
 /// Capacities are what flows can reach: NCCL's share of a GPU's links (nccl_tuning.hpp), and 97.5 % of the line rate.
 /// Leaves out: PCIe between GPU and NIC, the single links of a mesh (their sum is the GPU's link), the single NICs of a port;

@@ -61,6 +61,7 @@ struct NcclCost {
   double base_us = 0;
   double intra_us = 0;  ///< sum of hops inside nodes
   double inter_us = 0;  ///< sum of hops between nodes
+  int intra_hops = 0;   ///< number of hops inside nodes
   int inter_hops = 0;   ///< number of hops between nodes
   double bandwidth = 0;
   int channels = 0;

@@ -135,9 +135,11 @@ std::vector<int> Topology::nics_of(int node, int gpu) const {
   const auto works = [&](int nic) { return failed_nics_.count({node, host * spec.nics + nic}) == 0; };
   for (int nic = first; nic < last; ++nic)
     if (works(nic)) nics.push_back(host * spec.nics + nic);
-  for (int i = 0; nics.empty() && i < spec.nics; ++i)
-    if (works((last + i) % spec.nics)) nics.push_back(host * spec.nics + (last + i) % spec.nics);
-  return nics;
+  if (!nics.empty()) return nics;
+  std::vector<bool> working;
+  for (int nic = 0; nic < spec.nics; ++nic) working.push_back(works(nic));
+  if (std::find(working.begin(), working.end(), true) == working.end()) return {};
+  return {host * spec.nics + nics_in_use(working)[static_cast<std::size_t>(first)]};
 }
 
 /// Links of node 0 other than NIC cables.

@@ -113,8 +113,8 @@ class Topology {
   int first_switch() const { return nodes_ * layout_.vertices(); }
   int first_fabric_link() const { return nodes_ * layout_.links(); }
 
-  /// Working NICs next to a GPU of a node, numbered within the domain. If none of them works, the next working one of its
-  /// host. Empty: no working NIC.
+  /// Working NICs next to a GPU of a node, numbered within the domain. If none of them works, another one of its host
+  /// (nics_in_use). Empty: no working NIC.
   std::vector<int> nics_of(int node, int gpu) const;
   /// The PCIe switch, numbered within the domain, that a GPU or a NIC is connected to.
   int pcie_switch_of_gpu(int gpu) const;

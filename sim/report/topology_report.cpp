@@ -157,10 +157,6 @@ void add_finding(std::vector<TopologyFinding>& findings, bool is_error, std::str
   findings.push_back({is_error, std::move(sentence)});
 }
 
-/// NVLink 5 has 900 GB/s; the fastest NICs on the market have 800 Gb/s.
-constexpr std::int64_t kFastestGpuLink = 1'800'000'000'000;
-constexpr std::int64_t kFastestNic = 200'000'000'000;
-
 void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
   if (node.nics > 0 && node.nic_rate > node.pcie)
     add_finding(
@@ -172,14 +168,6 @@ void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
     add_finding(
         findings, false,
         fmt::format("{} NICs per GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside), to_text(node.pcie)));
-  if (node.gpu_link.bytes_per_second > kFastestGpuLink)
-    add_finding(findings, true,
-                fmt::format("no GPU has links of {} in one direction (the sum of both directions, or bits?)",
-                            to_text(node.gpu_link)));
-  if (node.nic_rate.bytes_per_second > kFastestNic)
-    add_finding(
-        findings, true,
-        fmt::format("no NIC has {} in one direction (the rate of several NICs, or bits?)", to_text(node.nic_rate)));
   const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
   if (own_link && node.gpus > 1 && node.gpu_link < node.pcie)
     add_finding(
@@ -213,9 +201,7 @@ std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
   std::vector<TopologyFinding> findings;
   check_node(cluster.node, findings);
   check_tiers(cluster, findings);
-  const bool network = cluster.node.nics > 0 && cluster.fabric != FabricKind::none;
-  if (!network && cluster.nodes() > 1)
-    add_finding(findings, true, fmt::format("{} nodes, and no network between them", cluster.nodes()));
+  for (const ImpossibleValue& value : impossible_values(cluster)) add_finding(findings, true, value.message);
   if (cluster.max_nodes > 0 && cluster.nodes() > cluster.max_nodes)
     add_finding(findings, true, fmt::format("{} nodes, but the machine has {}", cluster.nodes(), cluster.max_nodes));
   return findings;

@@ -105,11 +105,30 @@ TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
         "machine.json:17: fabric.tiers[0].oversubscription = 0.5: must be at least 1 (downlink / uplink bandwidth)");
   CHECK(error_of("\"mid_size\": 1.2", "\"mid_size\": -1") ==
         "machine.json:21: collectives.mid_size = -1: must be more than 0 and at most 100");
+  CHECK(error_of("{ \"name\": \"core\" }", "{ \"name\": \"core\", \"hop_latency\": \"1 us\" }") ==
+        "machine.json:18: fabric.tiers[1].hop_latency = \"1 us\": has no effect: the tier holds all nodes, so that "
+        "nothing "
+        "leaves it (give it nodes)");
+  CHECK(error_of("\"200 Gb/s\"", "\"400 GB/s\"") ==
+        "machine.json:9: node.nic_rate = \"400 GB/s\": no NIC has 400 GB/s in one direction (the rate of several NICs, "
+        "or "
+        "bits?)");
   CHECK(
       error_of("\"node\": \"a data sheet\", ", "\"node.nics\": \"a data sheet\", ")
           .find(
               "machine.json:7: node.gpu_link = \"300 GB/s\": has no source (name one in 'sources', for this key or the "
               "group it is in)") != std::string::npos);
+}
+
+TEST_CASE("a topology has the latencies that its collectives were measured with", "[io][network]") {
+  const auto reference = [](const char* name) {
+    const Cluster cluster = read_topology(source_dir() / "topologies" / (std::string(name) + ".json")).value();
+    return cluster.reference;
+  };
+  using namespace literals;
+  CHECK(reference("dgx-h100") == ReferenceLatencies{1_us, 1'500_ns});  // NVLink and InfiniBand
+  CHECK(reference("aws-p5") == ReferenceLatencies{1_us, 15_us});       // EFA
+  CHECK(reference("rtx-pro-6000-pcie") == ReferenceLatencies{});       // no latencies to compare with
 }
 
 }  // namespace

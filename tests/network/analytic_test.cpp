@@ -1,8 +1,12 @@
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
+#include "sim/io/files.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "tests/network/clusters.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tracecast {
 namespace {
@@ -239,6 +243,63 @@ TEST_CASE("Calls that NCCL cannot run are refused with a reason", "[error][netwo
   Cluster alone = dgx_h100(16);
   alone.node.nics = 0;
   CHECK(why(alone, "Hopper", {Collective::all_reduce, 1_MiB}) == "this machine has no network between its nodes");
+}
+
+TEST_CASE("analytic: link_latency and nic_latency change each hop by their difference to the reference",
+          "[oracle][network]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.tuning.ring_step_us = 0;
+  cluster.node.link_latency = 1_us;
+  cluster.node.nic_latency = 1'500_ns;
+  const CollectiveCall ring{Collective::all_reduce, 1_GiB, Algorithm::ring, Protocol::simple};
+  const double usual = microseconds(on_all(cluster, "Hopper", ring).duration);
+  cluster.reference = {1_us, 1'500_ns};
+  CHECK(microseconds(on_all(cluster, "Hopper", ring).duration) == usual);
+  // 126 rounds, 14 of which go from node to node. Large rings over the network: NCCL takes 1.4 times its latency.
+  cluster.node.link_latency = 3_us;
+  CHECK(microseconds(on_all(cluster, "Hopper", ring).duration) == Approx(usual + 1.4 * 112 * 2).epsilon(1e-9));
+  cluster.node.link_latency = 1_us;
+  cluster.node.nic_latency = 11'500_ns;
+  CHECK(microseconds(on_all(cluster, "Hopper", ring).duration) == Approx(usual + 14 * 10).epsilon(1e-9));
+  const CollectiveCall exchange{Collective::all_to_all, 1_MiB};
+  CHECK(microseconds(on_all(cluster, "Hopper", exchange).duration) > 10);
+}
+
+/// Powers of two from 1 B to 16 GiB, and the sizes around them.
+std::vector<Bytes> growing_sizes() {
+  std::vector<Bytes> sizes;
+  for (std::int64_t size = 1; size <= std::int64_t{16} << 30; size *= 2)
+    for (const std::int64_t each : {size, size + 1, size + size / 3, size + size / 2})
+      if (sizes.empty() || each > sizes.back().count) sizes.push_back({each});
+  return sizes;
+}
+
+TEST_CASE("analytic: no shipped machine takes longer for a part of a message than for the message",
+          "[property][network]") {
+  const std::vector<Bytes> sizes = growing_sizes();
+  int machines = 0;
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() / "topologies")) {
+    Cluster cluster = read_topology(file.path()).value();
+    const int most = cluster.max_nodes > 0 ? cluster.max_nodes * cluster.node.gpus : 4096;
+    for (const int ranks : {2, cluster.node.gpus, 16, 64, 72, 512}) {
+      if (ranks < 2 || ranks > most || (ranks > cluster.node.gpus && cluster.node.nics == 0)) continue;
+      cluster.world_size = ranks;
+      const GroupPlacement group = place(cluster, range(ranks), 1);
+      const auto network = make_analytic_network(cluster, std::string(architecture_of_gpu(cluster.gpu)));
+      for (const auto& [collective, name] : EnumNames<Collective>::table) {
+        Duration before;
+        for (const Bytes size : sizes) {
+          const Duration now = network->cost({collective, size}, group).duration;
+          INFO(cluster.name << " " << name << " " << ranks << " ranks, " << size.count << " B: " << microseconds(now)
+                            << " us, smaller: " << microseconds(before) << " us");
+          REQUIRE(now.picoseconds >= before.picoseconds - 1);
+          before = now;
+        }
+      }
+    }
+    ++machines;
+  }
+  CHECK(machines >= 40);
 }
 
 }  // namespace

@@ -29,6 +29,29 @@ TEST_CASE("faults: the GPU of a lost rail shares its neighbour's NIC", "[network
   CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.5);  // the next after the last is the first
 }
 
+TEST_CASE("faults: GPUs without a NIC are distributed over those that work", "[oracle][network][faults]") {
+  const auto used = [](const std::vector<int>& lost) {
+    std::vector<bool> works(8, true);
+    for (const int nic : lost) works[static_cast<std::size_t>(nic)] = false;
+    return nics_in_use(works);
+  };
+  CHECK(used({}) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(used({3}) == std::vector<int>{0, 1, 2, 4, 4, 5, 6, 7});
+  CHECK(used({7}) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 0});
+  CHECK(used({1, 3, 5, 7}) == std::vector<int>{0, 2, 2, 4, 4, 6, 6, 0});  // two users each
+  CHECK(used({0, 1, 2, 3}) == std::vector<int>{4, 5, 6, 7, 4, 5, 6, 7});  // two users each as well, not five of NIC 4
+  CHECK(used({0, 1, 2, 3, 4, 5}) == std::vector<int>{6, 7, 6, 7, 6, 7, 6, 7});
+}
+
+TEST_CASE("faults: which half of the NICs is lost makes no difference", "[metamorphic][network][faults]") {
+  Cluster cluster = dgx_h100(64);
+  for (const std::vector<int>& lost : {std::vector<int>{0, 1, 2, 3}, {1, 3, 5, 7}, {4, 5, 6, 7}, {0, 3, 4, 6}}) {
+    cluster.faults.lost_rails = lost;
+    CHECK(place(cluster, range(64), 1).nics == 4);
+    for (int gpu = 0; gpu < 8; ++gpu) CHECK(place(cluster, range(8, gpu, 8), 8).nics == 0.5);
+  }
+}
+
 TEST_CASE("faults: a NIC that is gone in one node is a lost rail there", "[network][faults]") {
   Cluster cluster = dgx_h100(64);
   cluster.faults.slow_nics = {{0, 3, 0}};

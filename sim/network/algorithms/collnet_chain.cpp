@@ -15,7 +15,8 @@ void tune(const TunerContext& c, NcclCost& cost) {
     return;
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * graph.intra * 0.5;
-  cost.intra_us = 2 * (c.comm.ranks_per_node - 1) * c.intra(kHop);
+  cost.intra_hops = 2 * (c.comm.ranks_per_node - 1);
+  cost.intra_us = cost.intra_hops * c.intra(kHop);
   cost.inter_hops = 1;
   cost.inter_us = c.inter(kHop);
 }

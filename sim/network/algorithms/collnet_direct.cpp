@@ -27,6 +27,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   }
   cost.channels = graph.channels;
   cost.intra_us = 2 * (std::min(1.0, ranks - 1) * c.intra(kHop) + (ranks - 1) * 0.4);
+  cost.intra_hops = ranks > 1 ? 2 : 0;
   cost.inter_hops = 1;
   cost.inter_us = c.inter(kHop);
 }

@@ -21,6 +21,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
+  cost.intra_hops = 1;
   cost.inter_hops = c.comm.nodes == 1 ? 0 : 1;
   cost.inter_us = cost.inter_hops * c.inter(kHop);
 }

@@ -20,6 +20,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
+  cost.intra_hops = 1;
   cost.inter_hops = 2 * static_cast<int>(log2_floor(c.comm.nodes));
   cost.inter_us = cost.inter_hops * c.inter(kHop);
 }

@@ -22,11 +22,12 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.base_us = kBase[c.p];
   if (c.is(Collective::broadcast)) {  // pipelined: one hop counts
     (c.comm.nodes > 1 ? cost.inter_us : cost.intra_us) = c.comm.nodes > 1 ? c.inter(kHop) : c.intra(kHop);
-    cost.inter_hops = c.comm.nodes > 1 ? 1 : 0;
+    (c.comm.nodes > 1 ? cost.inter_hops : cost.intra_hops) = 1;
     return;
   }
   cost.inter_hops = c.comm.nodes == 1 ? 0 : (c.is(Collective::all_reduce) ? 2 : 1) * (c.comm.nodes - 1);
-  cost.intra_us = (c.rounds() - cost.inter_hops) * std::max(c.intra(kHop), c.overhead());
+  cost.intra_hops = c.rounds() - cost.inter_hops;
+  cost.intra_us = cost.intra_hops * std::max(c.intra(kHop), c.overhead());
   cost.inter_us = cost.inter_hops * c.inter(kHop);
 }
 

@@ -24,7 +24,9 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.bandwidth = bus * 0.5;
   cost.base_us = kBase[c.p];
   cost.inter_hops = 2 * static_cast<int>(log2_floor(c.comm.nodes));
-  cost.intra_us = 2 * (static_cast<double>(c.comm.ranks) / c.comm.nodes - 1) * c.intra(kTreeHop);
+  const double local = static_cast<double>(c.comm.ranks) / c.comm.nodes;
+  cost.intra_hops = 2 * static_cast<int>(local - 1);
+  cost.intra_us = 2 * (local - 1) * c.intra(kTreeHop);
   cost.inter_us = cost.inter_hops * c.inter(kTreeHop);
 }
 
