@@ -15,6 +15,7 @@
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/network/rack_use.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -173,6 +174,22 @@ bool is_too_large(const Error& error) {
                      [](const Diagnostic& each) { return each.key == "cluster.world_size"; });
 }
 
+/// The scenario's machine. Of racks, the two largest parts that divide the job, unless the scenario gives the part.
+void add_choices(Scenario scenario, std::vector<MachineChoice>& choices) {
+  std::vector<int> parts =
+      scenario.gpus_per_rack > 0
+          ? std::vector<int>{}
+          : rack_choices(whole_racks(scenario.cluster.node), scenario.cluster.max_nodes, scenario.cluster.world_size);
+  if (parts.empty()) parts.push_back(scenario.gpus_per_rack);  // 0: not a rack, or a whole one
+  parts.resize(std::min<std::size_t>(parts.size(), 2));
+  for (const int part : parts) {
+    MachineChoice choice{scenario.topology, scenario.cluster.world_size, scenario};
+    choice.scenario.gpus_per_rack = part;
+    use_racks(choice.scenario.cluster, choice.scenario.parallel, part);
+    choices.push_back(std::move(choice));
+  }
+}
+
 /// Errors: those of the files; every machine is too small.
 Result<Machines> find_machines(const Options& options, const DataPaths& data) {
   const Result<fs::path> path = find_file(options.scenario, data.scenarios, "scenario");
@@ -199,11 +216,7 @@ Result<Machines> find_machines(const Options& options, const DataPaths& data) {
           continue;
         }
         if (!scenario) return tl::unexpected(scenario.error());
-        MachineChoice choice;
-        choice.topology = scenario->topology;
-        choice.gpus = scenario->cluster.world_size;
-        choice.scenario = std::move(*scenario);
-        result.choices.push_back(std::move(choice));
+        add_choices(std::move(*scenario), result.choices);
       }
   if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
   return result;

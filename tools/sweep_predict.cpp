@@ -8,6 +8,7 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/io/scenario_document.hpp"
+#include "sim/network/rack_use.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -17,15 +18,35 @@ namespace {
 
 constexpr std::string_view kTopology = "topology.";
 
+std::string rack_error(const Scenario& scenario) {
+  const Cluster& cluster = scenario.cluster;
+  if (scenario.gpus_per_rack == 0) return "";
+  return gpus_per_rack_error(cluster.node, cluster.max_nodes, cluster.world_size, scenario.gpus_per_rack);
+}
+
 /// The scenario's machine with values of its topology file replaced.
 Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data) {
   const Result<std::filesystem::path> file = find_file(scenario.topology, data.topologies, "topology");
   if (!file) return tl::unexpected(file.error());
   Result<Cluster> cluster = read_topology(*file, overrides);
   if (!cluster) return tl::unexpected(cluster.error());
+  if (cluster->gpu != scenario.cluster.gpu)
+    return fail({.file = "--set",
+                 .line = 0,
+                 .key = "topology.gpu",
+                 .value = cluster->gpu,
+                 .message = "is not changed here (set cluster.profile: the GPU's profile)"});
   cluster->world_size = scenario.cluster.world_size;
   cluster->faults = scenario.cluster.faults;
+  cluster->backend = scenario.cluster.backend;
+  cluster->routing = scenario.cluster.routing;
+  cluster->routing_seed = scenario.cluster.routing_seed;
   scenario.cluster = std::move(*cluster);
+  if (const std::string error = rack_error(scenario); !error.empty())
+    return fail({"--set", 0, "cluster.gpus_per_rack", std::to_string(scenario.gpus_per_rack), error});
+  if (const auto faults = impossible_values(scenario.cluster); !faults.empty())
+    return fail({"--set", 0, "topology." + faults.front().key, "", faults.front().message});
+  use_racks(scenario.cluster, scenario.parallel, scenario.gpus_per_rack);
   return {};
 }
 

@@ -22,6 +22,9 @@ tl::unexpected<Error> fail_key(const Scenario& other, std::string message) {
 Result<void> take_nodes_in_turn(Scenario& job, Scenario& other) {
   if (job.cluster.name != other.cluster.name)
     return fail_key(other, fmt::format("runs on {}, the job on {}", other.cluster.name, job.cluster.name));
+  if (job.cluster.node.gpus != other.cluster.node.gpus)
+    return fail_key(other, fmt::format("uses {} GPUs of each rack, the job {} (set cluster.gpus_per_rack)",
+                                       other.cluster.node.gpus, job.cluster.node.gpus));
   if (!job.cluster.faults.missing_gpus.empty() || !other.cluster.faults.missing_gpus.empty())
     return fail_key(other, "co-located jobs use whole nodes (allowed: no perturb.missing_gpus)");
   const int own = job.cluster.nodes();

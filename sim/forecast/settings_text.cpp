@@ -8,6 +8,7 @@
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/network/fabric.hpp"
+#include "sim/network/rack_use.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
@@ -78,6 +79,28 @@ std::string path_text(const Cluster& cluster) {
   const int links =
       std::visit([](const auto& fabric) { return fabric.link_count(); }, make_fabric(cluster, FabricDetail::planes));
   return links > 0 ? text : text + "; this fabric is described as one switch with a single path";
+}
+
+std::string rack_text(const Scenario& scenario) {
+  const NodeSpec& node = scenario.cluster.node;
+  if (node.installed_gpus == 0) return "";
+  return fmt::format("racks: the job uses {} of the {} GPUs of each rack{}", node.gpus, node.installed_gpus,
+                     scenario.gpus_per_rack > 0 ? "" : ", so that groups do not cross racks (cluster.gpus_per_rack)");
+}
+
+std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth) {
+  constexpr std::pair<const char*, const char*> kAxes[] = {
+      {"tp", "tensor-parallel"}, {"cp", "context-parallel"}, {"ep", "expert-parallel"}};
+  std::vector<std::string> lines;
+  const NodeSpec& node = cluster.node;
+  if (node.gpus == 1) return lines;
+  for (const auto& [axis, name] : kAxes)
+    for (const AxisBandwidth& each : bandwidth)
+      if (each.axis == axis && each.nodes > 1 && each.link == link_name(LinkClass::network, cluster))
+        lines.push_back(fmt::format("{} groups of {} ranks cross {} {} of {} GPUs: part of their traffic leaves {}",
+                                    name, each.ranks, each.nodes, is_rack(node) ? "racks" : "nodes", node.gpus,
+                                    link_name(LinkClass::gpu_link, cluster)));
+  return lines;
 }
 
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {

@@ -1,10 +1,11 @@
 /// \file
-/// Sentences about the assumptions of a forecast on precision, attention, routing and experts.
+/// Sentences about the assumptions of a forecast on precision, attention, routing, experts and placement.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "sim/forecast/axis_bandwidth.hpp"
 #include "sim/io/scenario.hpp"
 
 namespace tracecast {
@@ -23,6 +24,12 @@ std::string trained_text(const Model& model, const Training& training);
 
 /// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
 std::string path_text(const Cluster& cluster);
+
+/// How many GPUs of each rack the job uses; empty if all, or if the machine has no racks.
+std::string rack_text(const Scenario& scenario);
+
+/// A sentence for each of tensor, context and expert parallelism whose groups have members in several scale-up domains.
+std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth);
 
 /// How tokens are routed to experts and moved; empty for models without experts.
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);

@@ -1,5 +1,8 @@
 #include "sim/io/scenario.hpp"
 
+#include "sim/network/rack_use.hpp"
+#include "sim/plan/group_spans.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -29,6 +32,15 @@ Error located(Error error, const Scenario& scenario) {
     if (exact && diagnostic.value.empty()) diagnostic.value = location->value;
   }
   return error;
+}
+
+void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack) {
+  const bool by_rule = gpus_per_rack == 0;
+  const NodeSpec whole = whole_racks(cluster.node);
+  if (!is_rack(whole) || cluster.world_size < 1 || (by_rule && !cluster.faults.missing_gpus.empty())) return;
+  use_gpus_per_rack(cluster.node, by_rule ? gpus_used_per_rack(whole, cluster.max_nodes, cluster.world_size,
+                                                               group_spans(parallel, cluster.world_size))
+                                          : gpus_per_rack);
 }
 
 }  // namespace tracecast

@@ -44,6 +44,7 @@ struct Scenario {
   std::string topology;       ///< as the scenario names it
   std::string stack;          ///< software stack whose defaults it uses; empty: no stack
   std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
+  int gpus_per_rack = 0;      ///< as the scenario gives it; 0: by rule (use_racks)
   double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
   std::vector<std::string> notes;                ///< on how the file was read, for the report
@@ -53,5 +54,9 @@ struct Scenario {
 /// Adds file, line and value to diagnostics that name a scenario key but no file, for example those of make_plan. A key
 /// that the file leaves at its default gets the line of its group.
 Error located(Error error, const Scenario& scenario);
+
+/// Sets the GPUs of each rack that the job uses: `gpus_per_rack`, or if 0 by the rule of rack_use.hpp for the groups of this
+/// layout. With missing GPUs the rule does not apply: the scenario already says what the job uses.
+void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack);
 
 }  // namespace tracecast

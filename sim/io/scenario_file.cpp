@@ -15,6 +15,7 @@
 #include "sim/io/scenario_document.hpp"
 #include "sim/io/scenario_fields.hpp"
 #include "sim/io/stack.hpp"
+#include "sim/network/rack_use.hpp"
 
 namespace tracecast {
 namespace {
@@ -49,6 +50,7 @@ class ScenarioReader {
     if (required(root, "training")) read_training(root);
     if (required(root, "cluster")) read_cluster(root);
     fill_shard_group();
+    choose_racks(root);
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
@@ -127,6 +129,14 @@ class ScenarioReader {
     }
   }
 
+  /// Before `perturb`, which numbers the NICs and GPUs of the nodes in use.
+  void choose_racks(ObjectReader& root) {
+    const JsonNode* perturb = root.get_node("perturb");
+    const bool missing_gpus = perturb != nullptr && perturb->find("missing_gpus") != nullptr;
+    if (missing_gpus && scenario_.gpus_per_rack == 0) return;
+    if (errors_->empty()) use_racks(scenario_.cluster, scenario_.parallel, scenario_.gpus_per_rack);
+  }
+
   /// HYBRID_SHARD without an explicit group: the data-parallel GPUs of one host.
   void fill_shard_group() {
     Parallel& p = scenario_.parallel;
@@ -172,6 +182,10 @@ class ScenarioReader {
     const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
     if (most > 0 && world_size > most)
       cluster->error("world_size", fmt::format("is more than {} has (allowed: 1 to {})", scenario_.topology, most));
+    if (errors_->empty())
+      for (const ImpossibleValue& each : impossible_values(scenario_.cluster))
+        cluster->error("world_size", each.message);
+    read_gpus_per_rack(*cluster);
     const std::string& profile = scenario_.profile_name.empty() ? scenario_.cluster.gpu : scenario_.profile_name;
     if (!profile.empty())
       if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
@@ -180,6 +194,14 @@ class ScenarioReader {
     if (has_gpu_spread_ && !(scenario_.gpu_spread >= 0 && scenario_.gpu_spread <= 0.2))
       cluster->error("gpu_spread", "is out of range (allowed: 0 to 0.2)");
     cluster->finish();
+  }
+
+  void read_gpus_per_rack(ObjectReader& cluster) {
+    const Cluster& machine = scenario_.cluster;
+    if (!cluster.get("gpus_per_rack", scenario_.gpus_per_rack)) return;
+    const std::string error =
+        gpus_per_rack_error(machine.node, machine.max_nodes, machine.world_size, scenario_.gpus_per_rack);
+    if (!error.empty()) cluster.error("gpus_per_rack", error);
   }
 
   /// For every GPU of the job. Where ranks have individual speeds, the slowest is already one of them.

@@ -110,6 +110,7 @@ std::string to_json(const Scenario& scenario) {
   object["cluster"] = {{"topology", scenario.topology.empty() ? scenario.cluster.name : scenario.topology},
                        {"world_size", scenario.cluster.world_size}};
   if (!scenario.profile_name.empty()) object["cluster"]["profile"] = scenario.profile_name;
+  if (scenario.gpus_per_rack > 0) object["cluster"]["gpus_per_rack"] = scenario.gpus_per_rack;
   if (scenario.cluster.backend != Backend::nccl) object["cluster"]["backend"] = to_string(scenario.cluster.backend);
   if (scenario.gpu_spread != kGpuSpread || scenario.perturbation.speed_spread > 0)
     object["cluster"]["gpu_spread"] = scenario.gpu_spread;

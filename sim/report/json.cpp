@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/settings_text.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -95,6 +97,12 @@ Json training(const Training& training, const Forecast& f) {
           {"days", needed / f.tokens_per_s / kSecondsPerDay}};
 }
 
+Json notes(const Scenario& scenario, const Forecast& f) {
+  std::vector<std::string> lines = crossing_texts(scenario.cluster, f.bandwidth);
+  if (const std::string racks = rack_text(scenario); !racks.empty()) lines.push_back(racks);
+  return lines;
+}
+
 }  // namespace
 
 std::string result_json(const Scenario& scenario, const Forecast& f) {
@@ -118,6 +126,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
               {"memory", memory(f)},
               {"bandwidth", bandwidth(f)},
               {"provenance", provenance(f)}};
+  if (const Json list = notes(scenario, f); !list.empty()) out["notes"] = list;
   if (!f.causes.empty()) out["causes"] = causes(f);
   if (scenario.cluster.routing == RoutingPolicy::ecmp)
     out["routing"] = {{"policy", "ecmp"}, {"seed", scenario.cluster.routing_seed}};

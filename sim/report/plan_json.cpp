@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/network/rack_use.hpp"
 #include "sim/report/plan_report.hpp"
 
 namespace tracecast {
@@ -36,6 +37,11 @@ Json counts_json(const SearchCounts& counts) {
           {"simulated", counts.simulated}};
 }
 
+/// Adds the GPUs of each rack that the job uses, if the machine has racks.
+void add_racks(Json& out, const MachineChoice& machine) {
+  if (is_rack(machine.scenario.cluster.node)) out["gpus_per_rack"] = machine.scenario.cluster.node.gpus;
+}
+
 Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   const Candidate& candidate = plan.candidates[index];
   const MachineChoice& machine = plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
@@ -55,6 +61,7 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"goodput", machine.goodput},
               {"parts_s", parts},
               {"meets_constraints", candidate.misses.empty()}};
+  add_racks(out, machine);
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
   if (candidate.days > 0) out["days"] = candidate.days;
   if (candidate.cost_usd) out["cost_usd"] = band(*candidate.cost_usd);
@@ -103,12 +110,14 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
 std::string plan_json(const PlanReport& report) {
   const CapacityPlan& plan = report.plan;
   Json machines = Json::array();
-  for (const MachineOutcome& machine : plan.machines)
+  for (const MachineOutcome& machine : plan.machines) {
     machines.push_back({{"topology", machine.choice.topology},
                         {"gpus", machine.choice.gpus},
                         {"global_batch_size", machine.choice.scenario.training.global_batch_size},
                         {"goodput", machine.choice.goodput},
                         {"counts", counts_json(machine.result.counts)}});
+    add_racks(machines.back(), machine.choice);
+  }
   Json candidates = Json::array();
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) candidates.push_back(candidate_json(plan, i));
   Json upgrades = Json::array();

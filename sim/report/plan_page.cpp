@@ -73,7 +73,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   const std::string what =
       paragraph("   ",
                 fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), style.unicode ? "×" : "x",
-                            machine.choice.topology, separator(style), describe(e.layout, machine.choice.gpus)),
+                            machine_text(machine.choice), separator(style), describe(e.layout, machine.choice.gpus)),
                 style);
   std::string text =
       paint(rank, index == 0 ? Colour::green : Colour::grey, style) + paint(what.substr(3), Colour::bold, style);
@@ -127,7 +127,8 @@ std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
     const MachineOutcome& machine = machine_of(plan, candidate);
     text += fmt::format(
         "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), style.unicode ? "×" : "x",
-        pad_right(machine.choice.topology, 20), pad_left(to_text(from_seconds(candidate.evaluation.step_time_s)), 8),
+        pad_right(machine_text(machine.choice), 20),
+        pad_left(to_text(from_seconds(candidate.evaluation.step_time_s)), 8),
         candidate.days > 0 ? fmt::format("  {} days", pad_left(number(candidate.days, 3), 6)) : "",
         candidate.usd_per_million_tokens
             ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))

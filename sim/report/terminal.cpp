@@ -130,6 +130,8 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   if (scenario.training.train_tokens > 0) {
     text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
+  for (const std::string& line : crossing_texts(scenario.cluster, f.bandwidth))
+    text += paint(paragraph("  ", line, style), Colour::yellow, style);
   return text;
 }
 
@@ -361,6 +363,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(attention_text(s));
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
+  if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
   if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
   if (!s.cluster.tuning.data.empty()) {
     lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
@@ -393,7 +396,9 @@ std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, con
 }  // namespace
 
 std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast) {
-  return assumption_lines(scenario, forecast, {});
+  std::vector<std::string> lines = crossing_texts(scenario.cluster, forecast.bandwidth);
+  for (std::string& line : assumption_lines(scenario, forecast, {})) lines.push_back(std::move(line));
+  return lines;
 }
 
 std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast,

@@ -154,6 +154,12 @@ constexpr UpgradeRule kUpgrades[] = {
 
 }  // namespace
 
+std::string machine_text(const MachineChoice& machine) {
+  const NodeSpec& node = machine.scenario.cluster.node;
+  if (node.installed_gpus == 0) return machine.topology;
+  return fmt::format("{}, {} of {} GPUs per rack", machine.topology, node.gpus, node.installed_gpus);
+}
+
 std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluation) {
   std::vector<std::pair<std::string, double>> parts;
   parts.emplace_back("compute", evaluation.compute_s);

@@ -47,6 +47,9 @@ struct MachineChoice {
   double goodput = 1;  ///< share of the wall time with productive training
 };
 
+/// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack".
+std::string machine_text(const MachineChoice& machine);
+
 /// One layout on one machine, with the time and cost of the job.
 struct Candidate {
   int machine = 0;  ///< index into CapacityPlan::machines

@@ -108,6 +108,9 @@ TEST_CASE("result: fits its schema, with and without the optional keys", "[repor
   Forecast forecast = sample::forecast();
   forecast.causes = {{"gemm", 1.0, 1.2}};
   CHECK(schema_violations(schema, result_json(scenario, forecast)) == std::vector<std::string>{});
+  forecast.bandwidth = {{"ep", "network", 32, 4, 60e9, 30e9, 50e9}};
+  CHECK(parsed(result_json(scenario, forecast)).find("notes")->items.size() == 1);
+  CHECK(schema_violations(schema, result_json(scenario, forecast)) == std::vector<std::string>{});
   scenario.measured.reset();
   scenario.training.train_tokens = 0;
   forecast.causes.clear();

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/settings_text.hpp"
 #include "sim/report/explain.hpp"
 #include "tests/report/sample.hpp"
 
@@ -51,6 +52,31 @@ TEST_CASE("the page says what each axis asks of its links, and which asks too mu
   CHECK(contains(text, "30 of    450 GB/s   6.7 %"));
   CHECK(contains(text, "dp  network  8 ranks on 4 nodes"));
   CHECK(contains(text, "75 of     50 GB/s 150.0 %"));
+}
+
+TEST_CASE("the page says which groups leave their node, and how much of a rack is used", "[report][terminal][racks]") {
+  Forecast f = sample::forecast();
+  f.bandwidth = {{"tp", "network", 16, 2, 60e9, 30e9, 450e9},
+                 {"cp", "nvlink", 4, 1, 60e9, 30e9, 450e9},
+                 {"ep", "network", 32, 4, 60e9, 30e9, 50e9},
+                 {"dp", "network", 8, 4, 150e9, 75e9, 50e9}};
+  Scenario scenario = sample::scenario();
+  const std::vector<std::string> lines = crossing_texts(scenario.cluster, f.bandwidth);
+  CHECK(lines ==
+        std::vector<std::string>{
+            "tensor-parallel groups of 16 ranks cross 2 nodes of 8 GPUs: part of their traffic leaves nvlink",
+            "expert-parallel groups of 32 ranks cross 4 nodes of 8 GPUs: part of their traffic leaves nvlink"});
+  CHECK(contains(page(f, {.width = 110}), lines.front()));
+  CHECK(assumptions(scenario, f).front() == lines.front());
+  CHECK(rack_text(scenario).empty());
+  scenario.cluster.node.gpus = 64;
+  scenario.cluster.node.installed_gpus = 72;
+  CHECK(rack_text(scenario) ==
+        "racks: the job uses 64 of the 72 GPUs of each rack, so that groups do not cross racks "
+        "(cluster.gpus_per_rack)");
+  scenario.gpus_per_rack = 64;
+  CHECK(rack_text(scenario) == "racks: the job uses 64 of the 72 GPUs of each rack");
+  CHECK(crossing_texts(scenario.cluster, {}).empty());
 }
 
 TEST_CASE("the time of the page's rows is the forecast's", "[report][terminal]") {

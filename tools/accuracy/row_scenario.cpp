@@ -159,7 +159,6 @@ class RowReader {
     if (s.cluster.node.nics == 0 && s.cluster.world_size > s.cluster.node.gpus)
       return add_error("inter_node_link",
                        fmt::format("must say how nodes of {} GPUs are connected", s.cluster.node.gpus));
-    drop_idle_trays(s.cluster);
     const std::string& network = text("inter_node_link");
     if (!machine->by_network && (network.empty() || network.find("not printed") != std::string::npos))
       assume(fmt::format("network between nodes not reported: {}", machine->topology));
@@ -187,16 +186,6 @@ class RowReader {
     return 0;
   }
 
-  /// Groups of 32 or 64 ranks would straddle racks of 72 GPUs. Such jobs use as many trays of each rack as divide them.
-  static void drop_idle_trays(Cluster& cluster) {
-    const int host = cluster.node.gpus_per_host;
-    for (int gpus = cluster.node.gpus; 2 * gpus > cluster.node.gpus && gpus >= host; gpus -= host)
-      if (cluster.world_size >= gpus && cluster.world_size % gpus == 0) {
-        cluster.node.gpus = gpus;
-        return;
-      }
-  }
-
   void read_parallel() {
     Parallel& p = result_.scenario.parallel;
     if (stack_ != nullptr) p = stack_->parallel;
@@ -212,6 +201,7 @@ class RowReader {
     p.vpp = std::max(1, fields_.small_count("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
       return add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
+    use_racks(result_.scenario.cluster, p, 0);
     p.dp = fields_.small_count("dp", 0);
     p.sequence_parallel = p.tp > 1 && flag("seq_parallel", p.sequence_parallel);
     if (reported("zero_stage"))

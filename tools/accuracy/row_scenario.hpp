@@ -21,7 +21,7 @@
 ///   fp8                 one scale for a tensor; slower with a scale for each row
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
 ///   dropout             of GPT-like models: the stack's
-///   nodes               as many GPUs of each as divide the job: 64 in a rack of 72 for a job of 256
+///   racks               as many GPUs of each as divide the job (use_racks): 64 of 72 for a job of 256
 ///   machine             tools/accuracy/row_machine.hpp
 ///   global batch        micro-batch x micro-batches x dp
 ///

@@ -1,0 +1,34 @@
+#include "sim/plan/group_spans.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace tracecast {
+namespace {
+
+TEST_CASE("spans of groups in rank order", "[oracle][plan][racks]") {
+  const auto spans = [](int tp, int cp, int pp, int ep, int etp, const char* order) {
+    Parallel p;
+    p.tp = tp;
+    p.cp = cp;
+    p.pp = pp;
+    p.ep = ep;
+    p.etp = etp;
+    p.rank_order = order;
+    return group_spans(p, 256);
+  };
+  using Spans = std::vector<int>;
+  constexpr const char* kMegatron = "tp-cp-ep-dp-pp";
+  CHECK(spans(1, 1, 4, 1, 0, kMegatron) == Spans{});
+  CHECK(spans(8, 2, 4, 1, 0, kMegatron) == Spans{8, 16});      // a context group is every eighth rank of 16
+  CHECK(spans(4, 1, 2, 8, 1, kMegatron) == Spans{4, 8});       // eight neighbouring ranks hold the experts
+  CHECK(spans(4, 1, 2, 8, 0, kMegatron) == Spans{4, 32});      // each expert on 4 ranks
+  CHECK(spans(8, 1, 4, 1, 0, "tp-pp-dp-cp-ep") == Spans{8});   // tensor ranks first
+  CHECK(spans(8, 1, 4, 1, 0, "pp-tp-cp-ep-dp") == Spans{32});  // every fourth rank
+  // tp 8 is below the stride of pp, 8; 16 expert ranks are two runs of 8, and there are 4 stages between their starts
+  CHECK(spans(8, 1, 4, 16, 1, "tp-pp-dp-cp-ep") == Spans{8, 64});
+  CHECK(spans(8, 1, 4, 1, 0, "tp-xp").empty());
+  CHECK(spans(512, 1, 1, 1, 0, kMegatron).empty());  // make_plan reports it
+}
+
+}  // namespace
+}  // namespace tracecast
