@@ -81,6 +81,38 @@ TEST_CASE("fit: a GPU that runs another's kernels has its factors, and is the le
   CHECK(borrowing >= 9);
 }
 
+TEST_CASE("fit: GPUs with one die and equal peaks share 16-bit GEMMs, and more memory bandwidth is never slower",
+          "[property][accuracy][fit]") {
+  for (const Gpu& gpu : catalogue()) {
+    if (*gpu.die == '\0') continue;
+    INFO(gpu.name << " and " << gpu.die);
+    const Profile profile = shipped(gpu.name);
+    const Profile twin = shipped(gpu.die);
+    CHECK(profile.sms == twin.sms);
+    CHECK(profile.in_training.gemm == twin.in_training.gemm);
+    CHECK(profile.in_training.weight_gradient == twin.in_training.weight_gradient);
+    for (const Precision precision : {Precision::fp16, Precision::bf16}) {
+      GemmModel model = profile.gemm.at(precision);
+      model.fit = twin.gemm.at(precision).fit;
+      CHECK(model == twin.gemm.at(precision));
+      CHECK(profile.peak_flops.at(precision) == twin.peak_flops.at(precision));
+    }
+  }
+  // GH100 with memory of 3.35, 4.0 and 4.8 TB/s, as forecasts take its kernels.
+  const std::vector<Profile> growing{shipped("h100"), shipped("gh200"), shipped("h200")};
+  for (std::size_t i = 1; i < growing.size(); ++i)
+    for (std::int64_t m = 1; m <= 1 << 16; m *= 4)
+      for (const std::int64_t n : {64, 1024, 4096, 28'672})
+        for (const std::int64_t k : {64, 1024, 8192}) {
+          const auto time = [&](const Profile& profile) {
+            return gemm_seconds(profile.gemm.at(Precision::bf16), peak_of(profile, Precision::bf16), {m, n, k},
+                                gemm_elements(Precision::bf16));
+          };
+          INFO(growing[i].name << ": " << m << " x " << n << " x " << k);
+          CHECK(time(growing[i]) <= time(growing[i - 1]));
+        }
+}
+
 TEST_CASE("fit: shipped GEMM parameters have the residual they state, and no neighbour is better", "[accuracy][fit]") {
   if (!std::filesystem::exists(kData)) {
     WARN("skipped: " << kData << " is absent");

@@ -38,7 +38,8 @@ class Assembler {
  private:
   Result<void> load(const Gpu& gpu);
   const CsvTable& table(const std::string& relative);
-  void fit(const Gpu& gpu, Profile& profile);
+  Result<void> fit(const Gpu& gpu, Profile& profile);
+  Result<void> share_die(const Gpu& gpu, Profile& profile);
   void borrow(const Gpu& gpu, const Profile& base, Profile& profile);
   void specify(const Gpu& gpu, Profile& profile);
   void fit_gemms(const Gpu& gpu, Profile& profile);
