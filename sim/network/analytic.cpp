@@ -99,13 +99,14 @@ class AnalyticNetwork final : public NetworkModel {
       return call;
     }
 
-    /// Doubles the size until every candidate takes longer than the best so far, and looks at each size at which the choice changes.
+    /// Raises the size until every candidate takes longer than the best so far, and looks at each size at which the choice
+    /// changes.
     Choice fastest_from(Bytes size) const {
       constexpr std::int64_t kLargest = std::int64_t{1} << 50;
       Choice best = choice_at(size);
       const NcclCost* before = best.cost;
       for (Bytes low = size; low.count < kLargest && lowest_us(low) < best.time_us;) {
-        const Bytes high{std::max<std::int64_t>(1, 2 * low.count)};
+        const Bytes high{low.count + std::max<std::int64_t>(1, low.count / 4)};
         for (Bytes from = low; before != chosen(high);) {
           from = first_change(from, high);
           const Choice next = choice_at(from);
