@@ -9,13 +9,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/forecast/timed_schedule.hpp"
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/import/pytorch_schedule.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/schedule_view.hpp"
-#include "sim/schedule/blocking.hpp"
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/program.hpp"
+#include "sim/schedule/schedule_run.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_list.hpp"
 #include "tools/exact_times.hpp"
@@ -41,7 +40,6 @@ struct Options {
   bool with_latency_only = false;
   std::string streams;
   bool json = false;
-  bool unit_steps = false;
   std::string svg, html, csv, csv_communication = "none";
   bool csv_crlf = false;
 };
@@ -60,14 +58,14 @@ MessageStreams streams_of(const std::string& name) {
   return name == "two" ? MessageStreams::two : MessageStreams::pairs;
 }
 
-BlockingRules rules_of(const Options& o) {
+MessageRules rules_of(const Options& o) {
   return {.sends = o.sends == "rendezvous" ? SendRule::rendezvous : SendRule::eager,
           .receives = o.receives == "early" ? ReceiveOrder::early : ReceiveOrder::at_use,
           .batched = o.batched,
           .streams = streams_of(o.streams)};
 }
 
-std::string in_words(const BlockingRules& rules, bool from_file) {
+std::string in_words(const MessageRules& rules, bool from_file) {
   std::string text = rules.sends == SendRule::eager ? "eager sends" : "rendezvous sends";
   text += from_file                               ? ", order of the file"
           : rules.receives == ReceiveOrder::early ? ", early receives"
@@ -78,69 +76,51 @@ std::string in_words(const BlockingRules& rules, bool from_file) {
   return text + ", " + kStreams[static_cast<std::size_t>(rules.streams)];
 }
 
-RankTimes in_units(const std::vector<std::int64_t>& times, std::int64_t scale) {
+template <class Number>
+RankTimes in_units(const std::vector<Number>& times, std::int64_t scale) {
   RankTimes result;
-  for (std::int64_t time : times) result.push_back(static_cast<double>(time) / static_cast<double>(scale));
+  for (Number time : times) result.push_back(static_cast<double>(time) / static_cast<double>(scale));
   return result;
 }
 
-/// A schedule, simulated and ready to draw. `program`: its communication, if a file specifies it.
-Result<ScheduleView> simulated(const Options& options, const Schedule& schedule, const PipelineTimes& times,
-                               const PipelineProgram* program) {
-  const BlockingRules rules = rules_of(options);
-  const bool latency_only = program == nullptr && !has_rules(options);
-  const Result<PipelineRun> run = latency_only ? simulate_pipeline(schedule, times)
-                                  : program    ? simulate_program(schedule, *program, times, rules)
-                                               : simulate_blocking(schedule, times, rules);
-  if (!run) return tl::unexpected(run.error());
-  ScheduleView view;
-  view.schedule = schedule;
-  view.run = *run;
-  if (!latency_only) view.rules = in_words(rules, program != nullptr);
-  if (!options.unit_steps) return view;
-  const Result<int> steps =
-      unit_steps(schedule, program ? *program : with_early_receives(schedule, program_of(schedule)));
-  if (!steps) return tl::unexpected(steps.error());
-  view.unit_steps = *steps;
-  return view;
-}
-
-/// Uses the times of the command line.
+/// The run of a schedule with the times of the command line. `program`: its communication, if a file specifies it.
 Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
                              const PipelineProgram* program) {
   const Result<PipelineTimes> times = pipeline_times(schedule, exact);
   if (!times) return tl::unexpected(times.error());
-  return simulated(options, schedule, *times, program).map([&](ScheduleView view) {
-    const auto scale = static_cast<double>(exact.scale);
-    view.forward = in_units(exact.forward, exact.scale);
-    view.backward_input = in_units(exact.backward_input, exact.scale);
-    view.backward_weight = in_units(exact.backward_weight, exact.scale);
-    view.latency = static_cast<double>(exact.latency) / scale;
-    if (exact.overlapped) view.overlapped = static_cast<double>(*exact.overlapped) / scale;
-    return view;
-  });
+  const MessageRules rules = rules_of(options);
+  const Result<ScheduleRun> run = run_schedule(schedule, *times, rules, program);
+  if (!run) return tl::unexpected(run.error());
+  ScheduleView view;
+  view.schedule = schedule;
+  view.run = *run;
+  if (program != nullptr || has_rules(options)) view.rules = in_words(rules, program != nullptr);
+  view.forward = in_units(exact.forward, exact.scale);
+  view.backward_input = in_units(exact.backward_input, exact.scale);
+  view.backward_weight = in_units(exact.backward_weight, exact.scale);
+  view.latency = static_cast<double>(exact.latency) / static_cast<double>(exact.scale);
+  if (exact.overlapped) view.overlapped = in_units(std::vector{*exact.overlapped}, exact.scale);
+  return view;
 }
 
-/// Uses the times of a scenario. Shows those of one micro-batch through the layers of each rank.
-Result<ScheduleView> timed_view(const Options& options, const TimedSchedule& timed, const std::string& scenario) {
-  return simulated(options, timed.schedule, timed.times, nullptr).map([&](ScheduleView view) {
-    const double unit = static_cast<double>(timed.times.scale) * timed.schedule.replicas;
-    for (const std::vector<int>& stages : timed.schedule.stage_of) {
-      StageTime sum{0, 0, 0};
-      for (int stage : stages) {
-        const StageTime& time = timed.times.stages[static_cast<std::size_t>(stage)];
-        sum.forward += time.forward;
-        sum.backward_input += time.backward_input;
-        sum.backward_weight += time.backward_weight;
-      }
-      view.forward.push_back(static_cast<double>(sum.forward) / unit);
-      view.backward_input.push_back(static_cast<double>(sum.backward_input) / unit);
-      view.backward_weight.push_back(static_cast<double>(sum.backward_weight) / unit);
-    }
-    view.latency = static_cast<double>(timed.times.latency) / static_cast<double>(timed.times.scale);
-    view.times_from = scenario;
-    return view;
-  });
+/// The pipeline of a scenario's step, with the mean times of one micro-batch through the layers of each rank.
+ScheduleView view_of(ScenarioRun of, const std::string& scenario) {
+  ScheduleView view;
+  const RankPassTimes times = mean_pass_times(of.schedule, of.run);
+  const auto present = [&](const std::vector<double>& list) {
+    const bool none = std::all_of(list.begin(), list.end(), [](double time) { return time == 0; });
+    return none ? RankTimes{} : in_units(list, of.run.scale);
+  };
+  view.forward = present(times.forward);
+  view.backward = present(times.backward);
+  view.backward_input = present(times.backward_input);
+  view.backward_weight = present(times.backward_weight);
+  view.overlapped = present(times.overlapped);
+  view.latency = static_cast<double>(of.longest_message.picoseconds) / static_cast<double>(of.run.scale);
+  view.schedule = std::move(of.schedule);
+  view.run = std::move(of.run);
+  view.times_from = scenario;
+  return view;
 }
 
 /// The scenario with another schedule, a matching number of chunks, and another number of micro-batches.
@@ -160,12 +140,12 @@ Result<ScheduleView> scenario_view(const Options& options, const Scenario& scena
   const ScheduleVariant* variant = find_schedule(name);
   const int own = variant ? variant->default_chunks : 1;
   const int asked = options.request.chunks > 0 ? options.request.chunks : own;
-  Result<TimedSchedule> timed = timed_schedule(with_schedule(scenario, options, name, asked));
-  if (!timed && asked != own && timed.error().diagnostics.front().key == "parallel.vpp") {
-    timed = timed_schedule(with_schedule(scenario, options, name, own));
+  Result<ScenarioRun> run = run_pipeline(with_schedule(scenario, options, name, asked));
+  if (!run && asked != own && run.error().diagnostics.front().key == "parallel.vpp") {
+    run = run_pipeline(with_schedule(scenario, options, name, own));
   }
-  if (!timed) return tl::unexpected(timed.error());
-  return timed_view(options, *timed, scenario.name);
+  if (!run) return tl::unexpected(run.error());
+  return view_of(std::move(*run), scenario.name);
 }
 
 Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
@@ -199,7 +179,13 @@ Result<ScheduleView> named_view(const Options& options, const std::string& name,
     schedule = make_schedule(name, request);
   }
   if (!schedule) return tl::unexpected(schedule.error());
-  return view_of(options, *schedule, *exact, nullptr);
+  if (schedule->flush) return view_of(options, *schedule, *exact, nullptr);
+  request.microbatches = steady_state_microbatches(schedule->ranks, schedule->microbatches);
+  return view_of(options, *make_schedule(name, request), *exact, nullptr).map([&](ScheduleView view) {
+    view.schedule = *schedule;
+    view.run = steady_state(view.run, schedule->microbatches);
+    return view;
+  });
 }
 
 Result<ScheduleView> file_view(Options& options) {
@@ -268,10 +254,7 @@ Result<ExitCode> run_schedule(const Options& options, const Context& context) {
   const Result<std::vector<ScheduleView>> views = views_of(options);
   if (!views) return tl::unexpected(views.error());
   if (Result<void> ok = write_files(options, *views, context); !ok) return tl::unexpected(ok.error());
-  std::string text = options.json ? schedule_json(*views) : schedule_terminal(*views, context.style);
-  if (!options.json && views->front().unit_steps) {
-    text += fmt::format("PyTorch's unit-cost simulator counts {} steps.\n", *views->front().unit_steps);
-  }
+  const std::string text = options.json ? schedule_json(*views) : schedule_terminal(*views, context.style);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return ExitCode::done;
 }
@@ -289,7 +272,7 @@ std::string schedule_list() {
 
 void add_what(CLI::App& app, Options& o) {
   CLI::Option* scenario =
-      app.add_option("--times-from", o.times_from, "take stages, micro-batches and times from a scenario")
+      app.add_option("--times-from", o.times_from, "draw the pipeline of a scenario's simulated step")
           ->type_name("SCENARIO");
   app.add_option("--set", o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
       ->type_name("KEY=VALUE")
@@ -329,18 +312,22 @@ void add_what(CLI::App& app, Options& o) {
 }
 
 void add_rules(CLI::App& app, Options& o) {
+  CLI::Option* const scenario = app.get_option("--times-from");  // its step has the rules of its framework
   app.add_option("--sends", o.sends, "eager, or rendezvous: a send waits for its receive")
-      ->check(one_of({"eager", "rendezvous"}));
+      ->check(one_of({"eager", "rendezvous"}))
+      ->excludes(scenario);
   app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
-      ->check(one_of({"at-use", "early"}));
+      ->check(one_of({"at-use", "early"}))
+      ->excludes(scenario);
   app.add_flag("--beside-latency-only", o.with_latency_only, "also draw the schedule without these rules, below")
       ->excludes(app.get_option("--file"))
-      ->excludes(app.get_option("--times-from"));
-  app.add_flag("--batched", o.batched, "messages between two computations start and end together");
+      ->excludes(scenario);
+  app.add_flag("--batched", o.batched, "messages between two computations start and end together")->excludes(scenario);
   app.add_option("--comm-streams", o.streams,
                  "where messages run: compute (with computation), one, two (sends, receives), pairs (one per peer and "
                  "direction)")
-      ->check(one_of({"compute", "one", "two", "pairs"}));
+      ->check(one_of({"compute", "one", "two", "pairs"}))
+      ->excludes(scenario);
 }
 
 void add_output(CLI::App& app, Options& o) {
@@ -353,7 +340,6 @@ void add_output(CLI::App& app, Options& o) {
   app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");
   app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
       ->check(one_of({"detect", "current", "legacy"}));
-  app.add_flag("--unit-steps", o.unit_steps, "also count the steps of PyTorch's unit-cost simulator");
 }
 
 Run add_options(CLI::App& app) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast::cli {

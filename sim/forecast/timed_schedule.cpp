@@ -1,12 +1,10 @@
 #include "sim/forecast/timed_schedule.hpp"
 
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/graph/stage_times.hpp"
-#include "sim/network/measured_network.hpp"
 
 namespace tracecast {
 namespace {
@@ -41,18 +39,6 @@ Result<Schedule> schedule_of_plan(const Scenario& scenario, const Plan& plan, co
     schedule = make_schedule(name, request);
   }
   return std::move(schedule).map_error([&](Error error) { return with_scenario_keys(std::move(error), scenario); });
-}
-
-Result<TimedSchedule> timed_schedule(const Scenario& scenario) {
-  const auto place = [&](Error error) { return tl::unexpected<Error>(located(std::move(error), scenario)); };
-  Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
-  if (!plan) return place(std::move(plan.error()));
-  const Costs costs(scenario.profile, scenario.training.attention_kernel);
-  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
-  Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
-  if (!schedule) return place(std::move(schedule.error()));
-  PipelineTimes times = stage_times({scenario.model, *plan, *schedule, scenario.cluster, costs, *network});
-  return TimedSchedule{std::move(*schedule), std::move(times)};
 }
 
 }  // namespace tracecast

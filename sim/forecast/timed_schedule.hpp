@@ -1,5 +1,5 @@
 /// \file
-/// The schedule of a scenario, and the times of its stages.
+/// The schedule of a scenario, made for the times of its stages if it depends on them.
 #pragma once
 
 #include "sim/base/result.hpp"
@@ -7,7 +7,6 @@
 #include "sim/io/scenario.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -16,14 +15,5 @@ namespace tracecast {
 /// those of make_schedule, with scenario keys.
 Result<Schedule> schedule_of_plan(const Scenario& scenario, const Plan& plan, const Costs& costs,
                                   const NetworkModel& network);
-
-struct TimedSchedule {
-  Schedule schedule;
-  PipelineTimes times;  ///< in picoseconds; the scale converts them to milliseconds
-};
-
-/// Plans the scenario, makes its schedule and takes the times of its stages from the profile.
-/// Errors: those of make_plan and schedule_of_plan, located in the scenario's file.
-Result<TimedSchedule> timed_schedule(const Scenario& scenario);
 
 }  // namespace tracecast

@@ -12,8 +12,6 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::int64_t kPicosecondsPerMillisecond = 1'000'000'000;
-
 /// The same schedule with every backward in its two parts and no overlapped pairs.
 Schedule split(Schedule schedule) {
   for (std::vector<Action>& list : schedule.actions) {
@@ -47,9 +45,9 @@ bool belongs_to_pass(const StepGraph& graph, const Op& op) {
          traffic == Traffic::expert_parallel;
 }
 
-std::int64_t& part_of(StageTime& time, ActionKind kind) {
-  if (kind == ActionKind::forward) return time.forward;
-  return kind == ActionKind::backward_input ? time.backward_input : time.backward_weight;
+std::int64_t& part_of(StageTime& time, Phase phase) {
+  if (phase == Phase::forward) return time.forward;
+  return phase == Phase::backward ? time.backward_input : time.backward_weight;
 }
 
 /// Of the first rank of a pipeline rank.
@@ -96,19 +94,16 @@ PipelineTimes stage_times(const StepInputs& inputs) {
   PipelineTimes times;
   times.stages.assign(static_cast<std::size_t>(schedule.stages()), {0, 0, 0});
   times.latency = longest_message(graph);
-  times.scale = kPicosecondsPerMillisecond;
   std::vector<Duration> alone;
   for (const Template& each : graph.templates) alone.push_back(time_alone(graph, each));
-  for (std::size_t rank = 0; rank < parts.actions.size(); ++rank) {
-    const std::vector<ProgramItem>& program = program_of(graph, static_cast<int>(rank));
-    for (std::size_t i = 0; i < parts.actions[rank].size(); ++i) {
-      const Action& action = parts.actions[rank][i];
-      if (schedule.replica_of_microbatch(action.microbatch) > 0) continue;
-      // A program begins with what comes before its first action.
-      const Duration time = alone[static_cast<std::size_t>(program[i + 1].template_index)];
-      const int stage = parts.stage_of[rank][static_cast<std::size_t>(action.chunk)];
-      std::int64_t& part = part_of(times.stages[static_cast<std::size_t>(stage)], action.kind);
-      part = std::max(part, time.picoseconds);
+  for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
+    for (const ProgramItem& item : program_of(graph, static_cast<int>(rank))) {
+      const Template& each = graph.templates[static_cast<std::size_t>(item.template_index)];
+      const auto chunk = static_cast<std::size_t>(each.chunk);
+      if (each.phase == Phase::optimizer || schedule.replica_of[rank][chunk] > 0) continue;
+      const auto stage = static_cast<std::size_t>(schedule.stage_of[rank][chunk]);
+      std::int64_t& part = part_of(times.stages[stage], each.phase);
+      part = std::max(part, alone[static_cast<std::size_t>(item.template_index)].picoseconds);
     }
   }
   return times;

@@ -1,5 +1,5 @@
 /// \file
-/// Times of the virtual stages of a real run, for a simulation of its schedule alone.
+/// Estimated times of the virtual stages of a step, for the search of schedules that are made for given times.
 ///
 /// Every backward is split into input and weight gradients. A time is how long the compute stream needs for one pass
 /// without waiting for anything outside it: computation, and the exposed part of collectives of tensor, context and
@@ -9,12 +9,12 @@
 
 #include "sim/graph/step_graph.hpp"
 #include "sim/graph/step_inputs.hpp"
-#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 
-/// In picoseconds; the scale converts them to milliseconds. Of two copies of the model the first is taken.
+/// In picoseconds. Of two copies of the model the first is taken.
 PipelineTimes stage_times(const StepInputs& inputs);
 
 /// How long the compute stream takes for a template on its own, see above.

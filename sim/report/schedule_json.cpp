@@ -21,6 +21,7 @@ Json plain(double value) {
 }
 
 Json time_of(const RankTimes& times) {
+  if (times.empty()) return nullptr;
   if (times.size() == 1) return plain(times.front());
   Json list = Json::array();
   for (double time : times) list.push_back(plain(time));
@@ -29,7 +30,7 @@ Json time_of(const RankTimes& times) {
 
 Json columns_of(const ScheduleView& view) {
   const Schedule& s = view.schedule;
-  const PipelineRun& run = view.run;
+  const ScheduleRun& run = view.run;
   Json json;
   json["schedule"] = s.name;
   json["P"] = s.ranks;
@@ -38,20 +39,22 @@ Json columns_of(const ScheduleView& view) {
   json["tF"] = time_of(view.forward);
   json["tB"] = time_of(view.backward_input);
   json["tW"] = time_of(view.backward_weight);
+  if (!view.times_from.empty()) json["tBW"] = time_of(view.backward);
   json["tC"] = plain(view.latency);
-  json["tFB"] = view.overlapped ? plain(*view.overlapped) : Json();
+  json["tFB"] = time_of(view.overlapped);
   json["makespan"] = in_units(run.makespan, run.scale);
-  json["ideal"] = in_units(run.ideal, run.scale);
-  json["bubble_fraction"] = run.bubble_fraction();
+  json["ideal"] = in_units(run.work, run.scale);
+  json["bubble_fraction"] = run.bubble_fraction;
+  json["own_span_bubble_fraction"] = run.own_span_bubble_fraction;
   json["max_rank_span"] = in_units(run.max_rank_span, run.scale);
   json["peak_inflight_per_rank"] = run.peak_inflight;
   json["peak_inflight_relW_per_rank"] = run.peak_inflight_until_weight;
   json["act_unit"] = plain(activation_unit(s));
   json["param_replicas"] = s.replicas;
   json["weight_versions_per_rank"] = s.weight_versions;
+  json["steady_state"] = !s.flush;
   json["blocking"] = view.rules.empty() ? "latency only" : view.rules;
   if (!view.times_from.empty()) json["times_from"] = view.times_from, json["time_unit"] = "ms";
-  if (view.unit_steps) json["unit_steps"] = *view.unit_steps;
   return json;
 }
 

@@ -17,11 +17,10 @@ int kind_number(ActionKind kind) { return static_cast<int>(kind); }
 Json boxes_of(const ScheduleView& view, std::size_t rank) {
   const std::vector<int>& stages = view.schedule.stage_of[rank];
   Json list = Json::array();
-  for (std::size_t i = 0; i < view.run.actions[rank].size(); ++i) {
-    const Action& a = view.schedule.actions[rank][i];
-    const Interval& time = view.run.actions[rank][i];
+  for (const ActionSpan& span : view.run.actions[rank]) {
+    const Action& a = span.action;
     Json box{
-        kind_number(a.kind), stages[static_cast<std::size_t>(a.chunk)], a.microbatch, time.start, time.end, a.chunk};
+        kind_number(a.kind), stages[static_cast<std::size_t>(a.chunk)], a.microbatch, span.start, span.end, a.chunk};
     if (a.kind == ActionKind::forward_backward) {
       box.insert(box.end(), {stages[static_cast<std::size_t>(a.chunk2)], a.microbatch2, a.chunk2});
     }
@@ -43,8 +42,11 @@ Json data_of(const ScheduleView& view) {
   json["times_from"] = view.times_from;
   json["scale"] = view.run.scale;
   json["makespan"] = view.run.makespan;
-  json["ideal"] = view.run.ideal;
-  json["bubble"] = view.run.bubble_fraction();
+  json["work"] = view.run.work;
+  json["bubble"] = view.run.bubble_fraction;
+  json["own_span_bubble"] = view.run.own_span_bubble_fraction;
+  json["steady"] = !s.flush;
+  json["kept_at_start"] = view.run.kept_at_start;
   json["unit"] = activation_unit(s);
   json["boxes"] = Json::array();
   for (std::size_t rank = 0; rank < s.actions.size(); ++rank) json["boxes"].push_back(boxes_of(view, rank));

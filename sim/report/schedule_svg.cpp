@@ -35,7 +35,7 @@ const char* colour_of(ActionKind kind) {
   return kForwardColour;
 }
 
-double units(std::int64_t ticks, const PipelineRun& run) {
+double units(std::int64_t ticks, const ScheduleRun& run) {
   return static_cast<double>(ticks) / static_cast<double>(run.scale);
 }
 
@@ -56,8 +56,8 @@ class Drawing {
     for (const ScheduleView& view : views) {
       longest_ = std::max(longest_, units(view.run.makespan, view.run));
       for (const auto& list : view.run.actions) {
-        for (const Interval& i : list) {
-          if (i.end > i.start) shortest = std::min(shortest, units(i.end - i.start, view.run));
+        for (const ActionSpan& span : list) {
+          if (span.end > span.start) shortest = std::min(shortest, units(span.end - span.start, view.run));
         }
       }
     }
@@ -85,15 +85,17 @@ class Drawing {
     return 7.0 * static_cast<double>(letters) + 5;
   }
 
-  double x(std::int64_t ticks, const PipelineRun& run) const { return kLeft + units(ticks, run) * per_unit_; }
+  double x(std::int64_t ticks, const ScheduleRun& run) const { return kLeft + units(ticks, run) * per_unit_; }
 
   void draw_view(const ScheduleView& view) {
     const Schedule& s = view.schedule;
     std::string title =
-        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {:.2f} %", s.name, s.ranks, s.microbatches,
-                    units(view.run.makespan, view.run), 100 * view.run.bubble_fraction());
+        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {:.2f} %, own-span bubble {:.2f} %", s.name,
+                    s.ranks, s.microbatches, units(view.run.makespan, view.run), 100 * view.run.bubble_fraction,
+                    100 * view.run.own_span_bubble_fraction);
+    if (!s.flush) title += "; steady state";
     if (!view.rules.empty()) title += "; " + view.rules;
-    if (!view.times_from.empty()) title += "; milliseconds, times of " + view.times_from;
+    if (!view.times_from.empty()) title += "; milliseconds, step of " + view.times_from;
     body_ += text_at(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title);
     ruler(y_ + kTitle - 6, s.ranks * (kRow + kMemory + kGap));
     y_ += kTitle;
@@ -101,7 +103,7 @@ class Drawing {
     const int highest = std::max(*std::max_element(peaks.begin(), peaks.end()), 1);
     for (std::size_t rank = 0; rank < s.actions.size(); ++rank) {
       body_ += text_at(8, y_ + 16, "", fmt::format("rank {}", rank));
-      for (std::size_t i = 0; i < s.actions[rank].size(); ++i) box(view, rank, i);
+      for (const ActionSpan& span : view.run.actions[rank]) box(view, rank, span);
       memory(view, rank, highest);
       y_ += kRow + kMemory + kGap;
     }
@@ -125,10 +127,9 @@ class Drawing {
                          top, width, height, fill, more);
   }
 
-  void box(const ScheduleView& view, std::size_t rank, std::size_t i) {
+  void box(const ScheduleView& view, std::size_t rank, const ActionSpan& time) {
     const Schedule& s = view.schedule;
-    const Action& action = s.actions[rank][i];
-    const Interval& time = view.run.actions[rank][i];
+    const Action& action = time.action;
     const double left = x(time.start, view.run);
     const double width = std::max(x(time.end, view.run) - left - 0.5, 0.3);
     body_ += fmt::format("<g><title>{}, {:.6g} to {:.6g}</title>\n", to_string(s, static_cast<int>(rank), action),
@@ -155,18 +156,19 @@ class Drawing {
   void memory(const ScheduleView& view, std::size_t rank, int highest) {
     const double bottom = y_ + kRow + kMemory;
     std::string path = fmt::format("M{:.6g} {:.6g}", kLeft, bottom);
-    int now = 0;
+    int now = view.run.kept_at_start[rank];
+    path += fmt::format("V{:.6g}", bottom - (kMemory - 2) * now / highest);
     const auto step_to = [&](std::int64_t time, int change) {
       path += fmt::format("H{:.6g}", x(time, view.run));
       now += change;
       path += fmt::format("V{:.6g}", bottom - (kMemory - 2) * now / highest);
     };
-    for (std::size_t i = 0; i < view.run.actions[rank].size(); ++i) {
-      const ActionKind kind = view.schedule.actions[rank][i].kind;
-      const Interval& time = view.run.actions[rank][i];
+    for (const ActionSpan& time : view.run.actions[rank]) {
+      const ActionKind kind = time.action.kind;
       if (kind == ActionKind::forward || kind == ActionKind::forward_backward) step_to(time.start, 1);
       if (kind != ActionKind::forward && kind != ActionKind::backward_input) step_to(time.end, -1);
     }
+    if (now > 0) path += fmt::format("H{:.6g}", x(view.run.makespan, view.run));
     body_ += fmt::format("<path d=\"{}V{:.6g}Z\" fill=\"#555555\" fill-opacity=\"0.55\"/>\n", path, bottom);
   }
 

@@ -62,10 +62,10 @@ constexpr int kLabelWidth = 8;
 constexpr int kMaxBlocks = 12;
 
 /// The greatest common divisor of all boundaries of a view, in ticks.
-std::int64_t grain(const PipelineRun& run) {
+std::int64_t grain(const ScheduleRun& run) {
   std::int64_t grain = 0;
-  for (const std::vector<Interval>& list : run.actions) {
-    for (const Interval& interval : list) grain = std::gcd(std::gcd(grain, interval.start), interval.end);
+  for (const std::vector<ActionSpan>& list : run.actions) {
+    for (const ActionSpan& span : list) grain = std::gcd(std::gcd(grain, span.start), span.end);
   }
   return std::max<std::int64_t>(grain, 1);
 }
@@ -133,13 +133,12 @@ std::string row(const ScheduleView& view, std::size_t rank, const TimeAxis& axis
     for (; at < end; ++at) dots += idle;
     if (!dots.empty()) text += paint(dots, Colour::grey, style);
   };
-  const std::vector<Interval>& list = view.run.actions[rank];
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const int begin = std::max(axis.column(list[i].start, view.run.scale), at);
-    const int end = std::min(axis.column(list[i].end, view.run.scale), to);
+  for (const ActionSpan& span : view.run.actions[rank]) {
+    const int begin = std::max(axis.column(span.start, view.run.scale), at);
+    const int end = std::min(axis.column(span.end, view.run.scale), to);
     if (end <= begin || begin >= to) continue;
     idle_until(begin);
-    text += box(view.schedule.actions[rank][i], begin, end, style);
+    text += box(span.action, begin, end, style);
     at = end;
   }
   idle_until(std::min(to, axis.column(view.run.makespan, view.run.scale)));
@@ -193,20 +192,25 @@ std::string number_list(const std::vector<int>& values, double unit) {
 }
 
 std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
-  std::string text = paint("schedule           makespan      work   bubble  activations  weights", Colour::bold, style);
+  std::string text =
+      paint("schedule           makespan      work   bubble  own span  activations  weights", Colour::bold, style);
   text += "\n";
   for (const ScheduleView& view : views) {
     const auto scale = static_cast<double>(view.run.scale);
     const auto& versions = view.schedule.weight_versions;
     const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
-    text += fmt::format("{:<17} {:>9.6g} {:>9.6g} {:>7.2f}% {:>12} {:>8}\n", view.schedule.name,
-                        static_cast<double>(view.run.makespan) / scale, static_cast<double>(view.run.ideal) / scale,
-                        100 * view.run.bubble_fraction(),
+    text += fmt::format("{:<17} {:>9.6g} {:>9.6g} {:>7.2f}% {:>8.2f}% {:>12} {:>8}\n", view.schedule.name,
+                        static_cast<double>(view.run.makespan) / scale, static_cast<double>(view.run.work) / scale,
+                        100 * view.run.bubble_fraction, 100 * view.run.own_span_bubble_fraction,
                         number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
                         fmt::format("{}x", copies));
   }
-  text += paint("bubble: 1 - work / makespan; activations: most micro-batches kept on a rank", Colour::grey, style);
-  return text + "\n";
+  const bool of_step = !views.front().times_from.empty();
+  const char* bubble = of_step ? "bubble: mean wait for other ranks and messages / makespan"
+                               : "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span";
+  const char* rest = of_step ? "own span: 1 - mean work / longest rank span; activations: most micro-batches"
+                             : "activations: most micro-batches kept on a rank";
+  return text + paint(bubble, Colour::grey, style) + "\n" + paint(rest, Colour::grey, style) + "\n";
 }
 
 }  // namespace
@@ -222,7 +226,8 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
     if (s.replicas > 1) title += fmt::format(", {} copies of the model", s.replicas);
     text += paint(title, Colour::bold, style) + "\n";
     if (!view.rules.empty()) text += view.rules + "\n";
-    if (!view.times_from.empty()) text += "times of " + view.times_from + ", in milliseconds\n";
+    if (!s.flush) text += "steady state: one of many steps that follow each other without a flush\n";
+    if (!view.times_from.empty()) text += "step of " + view.times_from + ", in milliseconds\n";
     const int end = axis.column(view.run.makespan, view.run.scale);
     for (int from = 0; from < std::max(end, 1); from += axis.width) {
       text += ruler(axis, from);

@@ -1,7 +1,7 @@
 /// \file
 /// The data that pictures of a pipeline schedule are drawn from, with the numbers shown beside them.
 ///
-///   schedule_json       the columns of tests/data/oracles/pipeline.csv as one object, for programs
+///   schedule_json       the numbers as one object, for programs (docs/formats/schedule.md)
 ///   schedule_terminal   for a terminal: a row per rank, time to the right
 ///   schedule_svg        the same as a picture
 ///   schedule_page       a page that needs no network: hover, step through time, activations per rank, two schedules
@@ -10,15 +10,14 @@
 /// Times are drawn in the user's unit: ticks of a run divided by its scale.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/report/page_metadata.hpp"
 #include "sim/report/text.hpp"
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/schedule/schedule_run.hpp"
 
 namespace tracecast {
 
@@ -27,13 +26,12 @@ using RankTimes = std::vector<double>;
 
 struct ScheduleView {
   Schedule schedule;
-  PipelineRun run;
+  ScheduleRun run;    ///< without a flush: its steady state
   std::string rules;  ///< how messages block, in words; empty: latency only
-  RankTimes forward, backward_input, backward_weight;
+  /// Empty: the schedule has no such action.
+  RankTimes forward, backward, backward_input, backward_weight, overlapped;
   double latency = 0;
-  std::optional<double> overlapped;
-  std::string times_from;         ///< scenario that the times come from; they are then in milliseconds
-  std::optional<int> unit_steps;  ///< PyTorch's count, if requested
+  std::string times_from;  ///< scenario whose step this is; times are then in milliseconds
 };
 
 /// Activations that one forward of a chunk keeps, in micro-batches of one rank: 1 / (chunks of one copy of the model).

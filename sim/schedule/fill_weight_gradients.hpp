@@ -2,7 +2,7 @@
 /// Puts weight gradients where a rank would wait: the part that the searched zero-bubble schedules share.
 #pragma once
 
-#include "sim/schedule/pipeline_run.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {

@@ -1,6 +1,6 @@
 /// \file
 /// A schedule as programs with their communication written out: what torch.distributed.pipelining calls
-/// compute_comms, and what the rules about blocking need (blocking.hpp).
+/// compute_comms, and what a step graph of the schedule is built from (graph/schedule_graph.hpp).
 ///
 /// Programs name virtual stages, not chunks; which rank holds a stage is the schedule's to say.
 #pragma once
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/result.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -69,11 +68,5 @@ PipelineProgram with_early_receives(const Schedule& schedule, const PipelineProg
 
 /// The same with every receive right before the step that needs it: as Megatron's schedules post them.
 PipelineProgram with_receives_at_use(const Schedule& schedule, const PipelineProgram& program);
-
-/// Steps that PyTorch's unit-cost simulator counts for a program with communication: each compute, send and receive
-/// takes one slot of its rank. Within a slot, ranks are visited in ascending order and see what lower ranks did in it;
-/// a second visit gives blocked ranks another chance. A receive needs that its send was executed.
-/// Errors: no rank can go on (names what each one waits at).   Source: docs/references.md#pytorch-pipelining.
-Result<int> unit_steps(const Schedule& schedule, const PipelineProgram& program);
 
 }  // namespace tracecast

@@ -1,6 +1,5 @@
 /// \file
-/// What moves between the steps of a program, and between whom. Shared by lowering, the unit-cost count and the blocking
-/// rules.
+/// What moves between the steps of a program, and between whom. Shared by lowering and the step graph of a schedule.
 #pragma once
 
 #include <cstddef>

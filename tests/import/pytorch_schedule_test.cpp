@@ -10,6 +10,7 @@
 
 #include "sim/base/random.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/unit_steps.hpp"
 
 using namespace tracecast;
 

@@ -22,15 +22,6 @@ Scenario read(const fs::path& file, const std::vector<std::string>& overrides = 
   return std::move(*scenario);
 }
 
-/// All shipped scenarios, sorted.
-std::vector<fs::path> shipped() {
-  std::vector<fs::path> files;
-  for (const char* folder : {"published", "case_studies", "teaching"})
-    for (const auto& entry : fs::directory_iterator(kRoot / "scenarios" / folder)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 }  // namespace
 
 TEST_CASE("scenario: the main job is read as published", "[io]") {
@@ -127,7 +118,7 @@ TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {
 }
 
 TEST_CASE("scenario: every shipped one can be read and planned", "[io]") {
-  for (const fs::path& file : shipped()) {
+  for (const fs::path& file : shipped_scenarios()) {
     INFO(file.string());
     const Scenario scenario = read(file, {"cluster.profile=h100"});
     const Result<Plan> plan =
@@ -141,7 +132,7 @@ TEST_CASE("scenario: every shipped one can be read and planned", "[io]") {
 
 TEST_CASE("scenario: written and read again, every shipped one is the same", "[io][property]") {
   const TemporaryFolder folder;
-  for (const fs::path& file : shipped()) {
+  for (const fs::path& file : shipped_scenarios()) {
     INFO(file.string());
     const Scenario scenario = read(file, {"cluster.profile=h100"});
     const fs::path copy = folder.path() / file.filename();

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/schedule_runs.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -11,7 +13,7 @@ namespace {
 ScheduleView view_of(const std::string& name, const ScheduleRequest& request) {
   ScheduleView view;
   view.schedule = *make_schedule(name, request);
-  view.run = *simulate_pipeline(view.schedule, uniform_times(view.schedule, request.times));
+  view.run = *run_schedule(view.schedule, uniform_times(view.schedule, request.times));
   return view;
 }
 
@@ -37,9 +39,10 @@ TEST_CASE("a schedule in a terminal, letter by letter", "[report][schedule]") {
         "\n"
         " F  forward   B  backward\n"
         "\n"
-        "schedule           makespan      work   bubble  activations  weights\n"
-        "1f1b                      9         6   33.33%         1..2       1x\n"
-        "bubble: 1 - work / makespan; activations: most micro-batches kept on a rank\n");
+        "schedule           makespan      work   bubble  own span  activations  weights\n"
+        "1f1b                      9         6   33.33%    33.33%         1..2       1x\n"
+        "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span\n"
+        "activations: most micro-batches kept on a rank\n");
 }
 
 TEST_CASE("colours and Unicode say the same in the same columns", "[report][schedule]") {

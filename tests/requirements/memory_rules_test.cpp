@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/recipe.hpp"
 #include "tests/support/models.hpp"
@@ -109,7 +109,7 @@ TEST_CASE("the AWS P5 guide's rules for stages and micro-batches",
   // M >= 4 P: with two to eight stages the bubble is (P-1)/(5P-1), 15.8 % at four.
   const int p = GENERATE(2, 4, 8);
   const Schedule schedule = make_schedule("1f1b", {.ranks = p, .microbatches = 4 * p}).value();
-  const double bubble = simulate_pipeline(schedule, uniform_times(schedule, {})).value().bubble_fraction();
+  const double bubble = run_schedule(schedule, uniform_times(schedule, {})).value().bubble_fraction;
   CHECK(bubble == Approx((p - 1.0) / (5 * p - 1)));
   if (p == 4) CHECK(bubble == Approx(0.158).epsilon(1e-2));
   // PP = ceil(G / (TP DP)) and DP = G / (TP PP) are each other's circle: one has to be given, and gives the other.

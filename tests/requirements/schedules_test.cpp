@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/schedule/pipeline_run.hpp"
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/schedule/schedule.hpp"
 
 using namespace tracecast;
@@ -12,7 +12,7 @@ namespace {
 
 struct Case {
   Schedule schedule;
-  PipelineRun run;
+  ScheduleRun run;
   double makespan = 0;  ///< units
   double span = 0;
 };
@@ -20,7 +20,7 @@ struct Case {
 Case run_of(const std::string& name, ScheduleRequest request, std::optional<std::int64_t> overlapped = {}) {
   Result<Schedule> schedule = make_schedule(name, request);
   if (!schedule) FAIL(to_string(schedule.error()));
-  Result<PipelineRun> run = simulate_pipeline(*schedule, uniform_times(*schedule, request.times, overlapped));
+  Result<ScheduleRun> run = run_schedule(*schedule, uniform_times(*schedule, request.times, overlapped));
   if (!run) FAIL(to_string(run.error()));
   const auto scale = static_cast<double>(run->scale);
   Case result{std::move(*schedule), std::move(*run)};
@@ -52,11 +52,11 @@ std::pair<std::size_t, std::size_t> turn(const Schedule& schedule, std::size_t r
 
 TEST_CASE("GPipe's bubble is (P-1)/(M+P-1), 27.3 % for four stages and eight micro-batches",
           "[row-1-25][row-3-28][row-3-29][row-3-30][requirements][schedule][oracle]") {
-  CHECK(four_by_eight("gpipe").run.bubble_fraction() == Approx(3.0 / 11));
+  CHECK(four_by_eight("gpipe").run.bubble_fraction == Approx(3.0 / 11));
   CHECK(four_by_eight("gpipe").makespan == 33);
   for (const int p : {2, 4, 8})
     for (const int m : {1, 8, 32})
-      CHECK(run_of("gpipe", {.ranks = p, .microbatches = m}).run.bubble_fraction() ==
+      CHECK(run_of("gpipe", {.ranks = p, .microbatches = m}).run.bubble_fraction ==
             Approx(static_cast<double>(p - 1) / (m + p - 1)));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("without micro-batches three of four stages are idle", "[row-4-20][req
   // F0, send, F1, B1, send, B0: P (f + b + w), of which a rank works one P-th.
   const Case naive = run_of("gpipe", {.ranks = 4, .microbatches = 1, .times = {2, 3, 1}});
   CHECK(naive.makespan == 4 * (2 + 3 + 1));
-  CHECK(naive.run.bubble_fraction() == Approx(0.75));
+  CHECK(naive.run.bubble_fraction == Approx(0.75));
   CHECK(run_of("1f1b", {.ranks = 4, .microbatches = 1, .times = {2, 3, 1}}).makespan == naive.makespan);
 }
 
@@ -80,8 +80,8 @@ TEST_CASE("GPipe's forwards all end before a backward begins, 1F1B's do not",
     CHECK(early < late_forward);
     // The forward phase takes M + P - 1 slots, so that every rank is idle in 3 of them: the last one in the first
     // three.
-    const Interval& first = gpipe.run.actions[rank].front();
-    const Interval& last = gpipe.run.actions[rank][last_forward];
+    const ActionSpan& first = gpipe.run.actions[rank].front();
+    const ActionSpan& last = gpipe.run.actions[rank][last_forward];
     CHECK(first.start == static_cast<std::int64_t>(rank) * gpipe.run.scale);
     CHECK(last.end - first.start == 8 * gpipe.run.scale);
   }
@@ -103,9 +103,9 @@ TEST_CASE("virtual stages shorten the bubble; memory is not what the AWS P5 guid
   CHECK(four_by_eight("looped-bfs", 2).makespan == 28.5);
   // The guide: bubble high, low, lowest; memory low, medium, high. Of these only the last bubble is right: the first
   // two are equal, and GPipe keeps the most.
-  CHECK(four_by_eight("gpipe").run.bubble_fraction() == Approx(0.2727).margin(5e-5));
-  CHECK(four_by_eight("1f1b").run.bubble_fraction() == Approx(0.2727).margin(5e-5));
-  CHECK(four_by_eight("interleaved-1f1b", 2).run.bubble_fraction() == Approx(0.1579).margin(5e-5));
+  CHECK(four_by_eight("gpipe").run.bubble_fraction == Approx(0.2727).margin(5e-5));
+  CHECK(four_by_eight("1f1b").run.bubble_fraction == Approx(0.2727).margin(5e-5));
+  CHECK(four_by_eight("interleaved-1f1b", 2).run.bubble_fraction == Approx(0.1579).margin(5e-5));
   CHECK(four_by_eight("gpipe").run.peak_inflight == Peaks{8, 8, 8, 8});
   CHECK(four_by_eight("1f1b").run.peak_inflight == Peaks{4, 3, 2, 1});
   CHECK(four_by_eight("interleaved-1f1b", 2).run.peak_inflight == Peaks{11, 9, 7, 5});  // halves: 5.5

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/pipeline_run.hpp"
 
 using namespace tracecast;
 

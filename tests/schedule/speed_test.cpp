@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/sanitized.hpp"
-#include "sim/schedule/pipeline_run.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/pipeline_run.hpp"
 
 using namespace tracecast;
 

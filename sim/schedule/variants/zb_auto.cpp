@@ -17,7 +17,9 @@
 #include <set>
 
 #include "sim/schedule/fill_weight_gradients.hpp"
+#include "sim/schedule/output_times.hpp"
 #include "sim/schedule/placement.hpp"
+#include "sim/schedule/run_order.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
@@ -56,18 +58,42 @@ std::set<std::vector<int>> warmups(const ScheduleRequest& request, int limit) {
   return result;
 }
 
+/// Last end of a schedule whose messages are latency only: candidates are compared by it.
+std::int64_t makespan(const Schedule& schedule, const PipelineTimes& times) {
+  OutputTimes outputs(schedule, times.latency);
+  std::vector<std::int64_t> free_at(schedule.actions.size(), 0);
+  run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::int64_t start = std::max(free_at[r], outputs.ready(rank, d));
+    free_at[r] = start + duration(schedule, times, rank, schedule.actions[r][index]);
+    outputs.record(rank, d, free_at[r]);
+  });
+  return *std::max_element(free_at.begin(), free_at.end());
+}
+
+/// The most forwards that a rank keeps until their weight gradients are done.
+int peak_kept(const Schedule& schedule) {
+  int peak = 0;
+  for (const std::vector<Action>& list : schedule.actions) {
+    int kept = 0;
+    for (const Action& action : list) {
+      if (action.kind == ActionKind::forward) peak = std::max(peak, ++kept);
+      if (action.kind == ActionKind::backward_weight) --kept;
+    }
+  }
+  return peak;
+}
+
 /// Keeps the shortest schedule within the limit.
 class Best {
  public:
   Best(const ScheduleRequest& request, int limit) : request_(request), limit_(limit) {}
   void offer(Schedule schedule) {
-    const Result<PipelineRun> run = simulate_pipeline(schedule, uniform_times(schedule, request_.times));
-    TRACECAST_ASSERT(run.has_value(), "the orders that are tried do not deadlock");
-    const auto& peaks = run->peak_inflight_until_weight;
-    if (*std::max_element(peaks.begin(), peaks.end()) > limit_) return;
-    if (best_ && makespan_ <= run->makespan) return;
+    if (peak_kept(schedule) > limit_) return;
+    const std::int64_t length = makespan(schedule, uniform_times(schedule, request_.times));
+    if (best_ && makespan_ <= length) return;
     best_ = std::move(schedule);
-    makespan_ = run->makespan;
+    makespan_ = length;
   }
   Schedule take() {
     TRACECAST_ASSERT(best_.has_value(), "one forward at a time keeps to every limit");

@@ -1,42 +1,23 @@
 /// \file
-/// A schedule with given times: when every action starts and ends, and how much each rank keeps meanwhile.
+/// An oracle for runs of a schedule with given times, without the engine: when every action starts and ends, and how much
+/// each rank keeps meanwhile.
 ///
 /// Model (docs/references.md#schedule-model): a rank runs its list in order; an action starts at max(rank free, inputs
 /// + latency where the producer is another rank). Messages are latency only, links are not shared, and no sender waits.
-/// An overlapped pair starts when both of its inputs are there, and delivers both outputs at its end. Other rules about
-/// sends and receives: blocking.hpp. Leaves out: host time, shared links, memory beyond counting activations.
+/// An overlapped pair starts when both of its inputs are there, and delivers both outputs at its end.
+/// Leaves out: host time, shared links, memory beyond counting activations.
 ///
-/// Times are integers in any unit, so that results are exact; `scale` of them make one unit of the user.
+/// The engine is held to it (tests/forecast/schedule_runs_test.cpp); tests of orders use it since it is quick.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "sim/base/result.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
-
-/// One micro-batch through one virtual stage.
-struct StageTime {
-  std::int64_t forward = 1;
-  std::int64_t backward_input = 1;
-  std::int64_t backward_weight = 1;
-  bool operator==(const StageTime&) const = default;
-};
-
-struct PipelineTimes {
-  std::vector<StageTime> stages;           ///< [virtual stage]
-  std::int64_t latency = 0;                ///< of one hop between ranks
-  std::optional<std::int64_t> overlapped;  ///< of an overlapped pair; without: the sum of its parts
-  std::int64_t scale = 1;                  ///< ticks per unit
-};
-
-/// Every stage the same: `times` are of one micro-batch through all layers of one rank, a chunk takes 1/V of that
-/// (V: chunks of one copy of the model). The scale is V.
-PipelineTimes uniform_times(const Schedule& schedule, const ScheduleTimes& times,
-                            std::optional<std::int64_t> overlapped = {});
 
 struct Interval {
   std::int64_t start = 0;
@@ -61,13 +42,7 @@ struct PipelineRun {
   }
 };
 
-/// Duration of one action.
-std::int64_t duration(const Schedule& schedule, const PipelineTimes& times, int rank, const Action& action);
-
 /// Requires a schedule that `check` accepts and a time per stage.   Errors: a deadlock, as the cycle of waits.
 Result<PipelineRun> simulate_pipeline(const Schedule& schedule, const PipelineTimes& times);
-
-/// Fills in what follows from `actions`: makespan, ideal, spans and peaks.
-void summarise(const Schedule& schedule, const PipelineTimes& times, PipelineRun& run);
 
 }  // namespace tracecast

@@ -1,8 +1,9 @@
-#include "sim/schedule/blocking.hpp"
-
+// Rules about what sends and receives wait for, simulated by the engine.
 #include <string>
 
 #include <catch2/catch.hpp>
+
+#include "sim/forecast/schedule_runs.hpp"
 
 using namespace tracecast;
 
@@ -19,30 +20,29 @@ Made made(const std::string& name, int ranks, int microbatches, const ScheduleTi
   return {schedule, uniform_times(schedule, times)};
 }
 
-std::int64_t makespan(const Made& m, const BlockingRules& rules) {
-  const Result<PipelineRun> run = simulate_blocking(m.schedule, m.times, rules);
+std::int64_t makespan(const Made& m, const MessageRules& rules) {
+  const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
   INFO((run ? "" : to_string(run.error())));
   REQUIRE(run);
   return run->makespan / run->scale;
 }
 
-std::string deadlock(const Made& m, const BlockingRules& rules) {
-  const Result<PipelineRun> run = simulate_blocking(m.schedule, m.times, rules);
+std::string deadlock(const Made& m, const MessageRules& rules) {
+  const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
   return run ? "" : to_string(run.error());
 }
 
 }  // namespace
 
-TEST_CASE("eager sends on streams of pairs, or two with receives at use: the latency-only run",
+TEST_CASE("eager sends on streams of pairs: early receives and two streams change nothing",
           "[schedule][differential]") {
   for (const ScheduleVariant& variant : schedule_variants()) {
     for (int latency : {0, 1, 5}) {
       const Made m = made(std::string(variant.name), 4, 8, {3, 4, 2, latency});
       INFO(variant.name << " latency " << latency);
-      const PipelineRun expected = *simulate_pipeline(m.schedule, m.times);
-      CHECK(*simulate_blocking(m.schedule, m.times, {}) == expected);
-      CHECK(*simulate_blocking(m.schedule, m.times, {.receives = ReceiveOrder::early}) == expected);
-      CHECK(*simulate_blocking(m.schedule, m.times, {.streams = MessageStreams::two}) == expected);
+      const ScheduleRun expected = *run_schedule(m.schedule, m.times);
+      CHECK(*run_schedule(m.schedule, m.times, {.receives = ReceiveOrder::early}) == expected);
+      CHECK(*run_schedule(m.schedule, m.times, {.streams = MessageStreams::two}) == expected);
     }
   }
 }
@@ -55,12 +55,12 @@ TEST_CASE("stricter rules never shorten a step of fixed order", "[schedule][prop
       std::int64_t before = 0;
       for (MessageStreams streams :
            {MessageStreams::pairs, MessageStreams::two, MessageStreams::one, MessageStreams::compute}) {
-        const auto run = simulate_blocking(m.schedule, m.times, {.receives = receives, .streams = streams});
+        const auto run = run_schedule(m.schedule, m.times, {.receives = receives, .streams = streams});
         if (!run) continue;
         CHECK(run->makespan >= before);
         before = run->makespan;
-        const auto rendezvous = simulate_blocking(
-            m.schedule, m.times, {.sends = SendRule::rendezvous, .receives = receives, .streams = streams});
+        const auto rendezvous = run_schedule(m.schedule, m.times,
+                                             {.sends = SendRule::rendezvous, .receives = receives, .streams = streams});
         if (rendezvous) CHECK(rendezvous->makespan >= run->makespan);
       }
     }
@@ -87,7 +87,7 @@ TEST_CASE("a receive posted early holds up the sends behind it when they share a
   const std::int64_t at_use = makespan(m, {.receives = ReceiveOrder::at_use, .streams = MessageStreams::one});
   CHECK(two_streams < shared);
   CHECK(at_use <= shared);
-  CHECK(two_streams == simulate_pipeline(m.schedule, m.times)->makespan / m.times.scale);
+  CHECK(two_streams == run_schedule(m.schedule, m.times)->makespan / m.times.scale);
 }
 
 TEST_CASE("1f1b with rendezvous and one stream deadlocks unless it is batched", "[schedule]") {
@@ -95,9 +95,11 @@ TEST_CASE("1f1b with rendezvous and one stream deadlocks unless it is batched", 
   // neighbour sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
   const Made m = made("1f1b", 2, 4, {1, 1, 1, 1});
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::one}) ==
-        "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0");
+        "the step graph deadlocks: rank 0 (messages, 0SEND_F, micro-batch 1) waits for rank 1 to receive; "
+        "rank 1 (messages, 1SEND_B, micro-batch 0) waits for rank 0 to receive");
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::compute}) ==
-        "deadlock: rank 0 waits at 0SEND_F1 for 1RECV_F1 of rank 1; rank 1 waits at 1SEND_B0 for 0RECV_B0 of rank 0");
+        "the step graph deadlocks: rank 0 (compute 0, 0SEND_F, micro-batch 1) waits for rank 1 to receive; "
+        "rank 1 (compute 0, 1SEND_B, micro-batch 0) waits for rank 0 to receive");
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .batched = true, .streams = MessageStreams::one}).empty());
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::two}).empty());
   CHECK(deadlock(m, {.sends = SendRule::eager, .streams = MessageStreams::one}).empty());
@@ -108,9 +110,14 @@ TEST_CASE("a batch ends when its last message has come", "[schedule][oracle]") {
   // Rank 0: F0 0-1, send; F1 1-2, then one call sends F1 and receives B0's gradient. Rank 1: F0 1-2, B0 2-4, then one
   // call sends that gradient and receives F1's input at 4; F1 4-5, B1 5-7. Rank 0: B0 4-6, B1 7-9.
   const Made m = made("1f1b", 2, 2, {1, 1, 1, 0});
-  const PipelineRun run = *simulate_blocking(
+  const ScheduleRun run = *run_schedule(
       m.schedule, m.times, {.sends = SendRule::rendezvous, .batched = true, .streams = MessageStreams::compute});
   CHECK(run.makespan == 9);
-  CHECK(run.actions[0] == std::vector<Interval>{{0, 1}, {1, 2}, {4, 6}, {7, 9}});
-  CHECK(run.actions[1] == std::vector<Interval>{{1, 2}, {2, 4}, {4, 5}, {5, 7}});
+  const auto check_times = [](const std::vector<ActionSpan>& spans, const std::vector<std::pair<int, int>>& expected) {
+    REQUIRE(spans.size() == expected.size());
+    for (std::size_t i = 0; i < spans.size(); ++i)
+      CHECK(std::pair<int, int>(spans[i].start, spans[i].end) == expected[i]);
+  };
+  check_times(run.actions[0], {{0, 1}, {1, 2}, {4, 6}, {7, 9}});
+  check_times(run.actions[1], {{1, 2}, {2, 4}, {4, 5}, {5, 7}});
 }

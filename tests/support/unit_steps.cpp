@@ -1,6 +1,8 @@
-/// PyTorch's unit-cost count of a program with communication.
+#include "tests/support/unit_steps.hpp"
+
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 /// \file
-/// A program with its communication, run under rules about what a send or receive waits for.
+/// A step graph made of a schedule and given times alone: every action one operation, every boundary one message.
 ///
 /// Each rank has a compute stream and streams for communication; a stream runs its operations in program order.
 ///
@@ -11,14 +11,17 @@
 ///              sends, one for receives; one: they share it; compute: they run on the compute stream
 ///
 /// A computation waits for the receives of its inputs. On one stream a receive that was posted early holds up the sends
-/// behind it: a bubble that pictures in unit time do not show. With eager sends on streams of pairs this is
-/// simulate_pipeline.
+/// behind it: a bubble that pictures in unit time do not show.
 ///
-/// Leaves out: sharing of links, the number of eager buffers, host time.
+/// Leaves out: host time, everything of a step outside the pipeline, sharing of links. At most 32 eager messages of a
+/// rank are in flight at once.
 #pragma once
 
+#include <vector>
+
 #include "sim/base/result.hpp"
-#include "sim/schedule/pipeline_run.hpp"
+#include "sim/graph/step_graph.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/program.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -32,20 +35,26 @@ enum class ReceiveOrder {
 
 enum class MessageStreams { compute, one, two, pairs };
 
-struct BlockingRules {
+struct MessageRules {
   SendRule sends = SendRule::eager;
   ReceiveOrder receives = ReceiveOrder::at_use;
   bool batched = false;
   MessageStreams streams = MessageStreams::pairs;
-  bool operator==(const BlockingRules&) const = default;
+  bool operator==(const MessageRules&) const = default;
 };
 
-/// Runs `program`, whose compute steps are the actions of `schedule` in order and whose communication is complete.
-/// Errors: a deadlock, as the cycle of waits.
-Result<PipelineRun> simulate_program(const Schedule& schedule, const PipelineProgram& program,
-                                     const PipelineTimes& times, const BlockingRules& rules);
+struct ScheduleGraph {
+  StepGraph graph;              ///< one tick of the times is one picosecond
+  std::vector<bool> is_action;  ///< [template] it runs an action of the schedule, else it communicates
+};
 
-/// Writes the communication of a schedule out as the rules say, and runs it.
-Result<PipelineRun> simulate_blocking(const Schedule& schedule, const PipelineTimes& times, const BlockingRules& rules);
+/// Requires a program whose compute steps are the actions of `schedule` in order and whose communication is complete.
+/// Errors: messages that need too many streams.
+Result<ScheduleGraph> schedule_graph(const Schedule& schedule, const PipelineProgram& program,
+                                     const PipelineTimes& times, const MessageRules& rules = {});
+
+/// Writes the communication of the schedule as rules.receives says.
+Result<ScheduleGraph> schedule_graph(const Schedule& schedule, const PipelineTimes& times,
+                                     const MessageRules& rules = {});
 
 }  // namespace tracecast

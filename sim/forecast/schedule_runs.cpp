@@ -1,0 +1,150 @@
+#include "sim/forecast/schedule_runs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+#include "sim/forecast/forecast.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kPicosecondsPerMillisecond = 1'000'000'000;
+
+/// The computation of every pass of one rank: (phase, chunk, micro-batch) -> from the first start to the last end.
+class PassSpans {
+ public:
+  /// `spans`: of the rank, by stream order.
+  PassSpans(const StepGraph& graph, std::span<const Span> spans) {
+    for (const Span& span : spans) {
+      const Template& each = graph.templates[static_cast<std::size_t>(span.template_index)];
+      if (each.ops[static_cast<std::size_t>(span.op)].stream != kComputeStream) break;
+      if (span.end == span.start) continue;
+      const Pass key{each.phase, each.chunk, span.microbatch};
+      const auto [found, added] = spans_.try_emplace(key, ActionSpan{{}, span.start.picoseconds, span.end.picoseconds});
+      if (!added) found->second.end = std::max(found->second.end, span.end.picoseconds);
+    }
+  }
+
+  /// `before`: end of the action before it; an action that computes nothing takes no time from there.
+  ActionSpan of(const Action& action, std::int64_t before) const {
+    const ActionSpan nothing{action, before, before};
+    ActionSpan span = pass(phase_of(action.kind), action.chunk, action.microbatch, nothing);
+    if (action.kind == ActionKind::forward_backward) {
+      const ActionSpan other = pass(Phase::backward, action.chunk2, action.microbatch2, span);
+      span.start = std::min(span.start, other.start);
+      span.end = std::max(span.end, other.end);
+    }
+    span.action = action;
+    return span;
+  }
+
+ private:
+  using Pass = std::tuple<Phase, std::int16_t, std::int32_t>;
+
+  static Phase phase_of(ActionKind kind) {
+    if (kind == ActionKind::forward || kind == ActionKind::forward_backward) return Phase::forward;
+    return kind == ActionKind::backward_weight ? Phase::weight_gradient : Phase::backward;
+  }
+
+  ActionSpan pass(Phase phase, std::int16_t chunk, std::int32_t microbatch, const ActionSpan& otherwise) const {
+    const auto found = spans_.find({phase, chunk, microbatch});
+    return found == spans_.end() ? otherwise : found->second;
+  }
+
+  std::map<Pass, ActionSpan> spans_;
+};
+
+ScheduleRun pipeline_of(const ForecastRun& step) {
+  std::vector<std::vector<ActionSpan>> actions;
+  for (int pp = 0; pp < step.schedule.ranks; ++pp) {
+    const std::vector<Rank>& ranks = step.graph.ranks;
+    const auto rank = std::find_if(ranks.begin(), ranks.end(), [pp](const Rank& r) { return r.pp_rank == pp; });
+    TRACECAST_ASSERT(rank != ranks.end(), "every pipeline rank has a rank");
+    const auto index = static_cast<std::int32_t>(rank - ranks.begin());
+    const auto [first, last] = std::equal_range(step.timeline.spans.begin(), step.timeline.spans.end(), Span{index},
+                                                [](const Span& a, const Span& b) { return a.rank < b.rank; });
+    const PassSpans spans(step.graph, {first, last});
+    std::vector<ActionSpan>& list = actions.emplace_back();
+    for (const Action& action : step.schedule.actions[static_cast<std::size_t>(pp)])
+      list.push_back(spans.of(action, list.empty() ? 0 : list.back().end));
+  }
+  ScheduleRun run = summarise(std::move(actions), kPicosecondsPerMillisecond);
+  run.makespan = step.timeline.step_time.picoseconds;
+  const double exposed_s = step.forecast.exposed_s[static_cast<std::size_t>(Traffic::pipeline)];
+  run.bubble_fraction = step.forecast.bubble_fraction + exposed_s / step.forecast.step_time_s;
+  return run;
+}
+
+Duration longest_message(const ForecastRun& step) {
+  Duration longest;
+  for (const Span& span : step.timeline.spans) {
+    const Template& each = step.graph.templates[static_cast<std::size_t>(span.template_index)];
+    if (each.ops[static_cast<std::size_t>(span.op)].type == OpType::receive)
+      longest = std::max(longest, span.end - span.start);
+  }
+  return longest;
+}
+
+}  // namespace
+
+Result<ScheduleRun> run_schedule(const Schedule& schedule, const PipelineTimes& times, const MessageRules& rules,
+                                 const PipelineProgram* program) {
+  const Result<ScheduleGraph> made =
+      program ? schedule_graph(schedule, *program, times, rules) : schedule_graph(schedule, times, rules);
+  if (!made) return tl::unexpected(made.error());
+  const Result<Timeline> timeline = simulate(made->graph, {.record_spans = true});
+  if (!timeline) return tl::unexpected(timeline.error());
+  std::vector<std::vector<ActionSpan>> actions(schedule.actions.size());
+  for (const Span& span : timeline->spans) {
+    if (!made->is_action[static_cast<std::size_t>(span.template_index)]) continue;
+    const auto rank = static_cast<std::size_t>(span.rank);
+    const Action& action = schedule.actions[rank][actions[rank].size()];
+    actions[rank].push_back({action, span.start.picoseconds, span.end.picoseconds});
+  }
+  return summarise(std::move(actions), times.scale);
+}
+
+RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run) {
+  const double chunks = static_cast<double>(schedule.chunks) / schedule.replicas;
+  RankPassTimes times;
+  for (const std::vector<ActionSpan>& list : run.actions) {
+    std::array<double, 5> total{};
+    std::array<double, 5> count{};
+    for (const ActionSpan& span : list) {
+      total[static_cast<std::size_t>(span.action.kind)] += static_cast<double>(span.end - span.start);
+      count[static_cast<std::size_t>(span.action.kind)] += 1;
+    }
+    const auto mean = [&](ActionKind kind) {
+      const auto k = static_cast<std::size_t>(kind);
+      return count[k] == 0 ? 0 : chunks * total[k] / count[k];
+    };
+    times.forward.push_back(mean(ActionKind::forward));
+    times.backward.push_back(mean(ActionKind::backward));
+    times.backward_input.push_back(mean(ActionKind::backward_input));
+    times.backward_weight.push_back(mean(ActionKind::backward_weight));
+    times.overlapped.push_back(mean(ActionKind::forward_backward));
+  }
+  return times;
+}
+
+Result<ScenarioRun> run_pipeline(const Scenario& scenario) {
+  Result<ForecastRun> step = forecast(scenario, {.record_spans = true});
+  if (!step) return tl::unexpected(std::move(step.error()));
+  const Schedule schedule = step->schedule;
+  if (schedule.flush) return ScenarioRun{schedule, pipeline_of(*step), longest_message(*step)};
+  Scenario longer = scenario;
+  longer.training.global_batch_size = scenario.training.global_batch_size / schedule.microbatches *
+                                      steady_state_microbatches(schedule.ranks, schedule.microbatches);
+  step = forecast(longer, {.record_spans = true});
+  if (!step) return tl::unexpected(std::move(step.error()));
+  return ScenarioRun{schedule, steady_state(pipeline_of(*step), schedule.microbatches), longest_message(*step)};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,42 @@
+/// \file
+/// When the actions of a pipeline schedule run: with given times, or in the step of a scenario. The engine simulates
+/// both, so that a schedule drawn for a scenario has the times of its forecast.
+#pragma once
+
+#include "sim/base/result.hpp"
+#include "sim/graph/schedule_graph.hpp"
+#include "sim/io/scenario.hpp"
+#include "sim/schedule/pipeline_times.hpp"
+#include "sim/schedule/program.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/schedule/schedule_run.hpp"
+
+namespace tracecast {
+
+/// `program`: the communication of the schedule; null: as the rules say. Requires a schedule that check() accepts.
+/// Errors: a deadlock, as the cycle of waits; messages that need too many streams.
+Result<ScheduleRun> run_schedule(const Schedule& schedule, const PipelineTimes& times, const MessageRules& rules = {},
+                                 const PipelineProgram* program = nullptr);
+
+/// A micro-batch through all layers of each rank, the mean of all micro-batches; 0 where a schedule has no such action.
+/// In ticks, [rank].
+struct RankPassTimes {
+  std::vector<double> forward, backward, backward_input, backward_weight, overlapped;
+};
+RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run);
+
+/// The pipeline of a simulated step.
+struct ScenarioRun {
+  Schedule schedule;
+  /// In picoseconds; the scale converts them to milliseconds. An action lasts from the first to the last computation of
+  /// the first rank at that pipeline position. The makespan is the step time of the forecast, the bubble its waiting
+  /// for other ranks (bubble and exposed pipeline communication). Without a flush: see steady_state.
+  ScheduleRun run;
+  Duration longest_message;
+};
+
+/// The step that `forecast` simulates, reduced to its pipeline.
+/// Errors: those of forecast.
+Result<ScenarioRun> run_pipeline(const Scenario& scenario);
+
+}  // namespace tracecast

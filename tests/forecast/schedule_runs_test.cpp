@@ -1,0 +1,181 @@
+#include "sim/forecast/schedule_runs.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sim/forecast/forecast.hpp"
+#include "tests/support/pipeline_run.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+Schedule made(const std::string& name, const ScheduleRequest& request) { return *make_schedule(name, request); }
+
+ScheduleRun run_of(const std::string& name, const ScheduleRequest& request,
+                   std::optional<std::int64_t> overlapped = {}) {
+  const Schedule schedule = made(name, request);
+  return *run_schedule(schedule, uniform_times(schedule, request.times, overlapped));
+}
+
+ScheduleRun steady_run_of(const std::string& name, ScheduleRequest request) {
+  const int microbatches = request.microbatches;
+  request.microbatches = steady_state_microbatches(request.ranks, microbatches);
+  return steady_state(run_of(name, request), microbatches);
+}
+
+std::vector<std::vector<Interval>> intervals(const ScheduleRun& run) {
+  std::vector<std::vector<Interval>> result;
+  for (const std::vector<ActionSpan>& list : run.actions) {
+    result.emplace_back();
+    for (const ActionSpan& span : list) result.back().push_back({span.start, span.end});
+  }
+  return result;
+}
+
+/// Scenarios of the repository with more than one pipeline rank.
+std::vector<Scenario> shipped_pipelines() {
+  std::vector<Scenario> result;
+  for (const auto& file : shipped_scenarios({"published", "case_studies", "teaching", "cpu"}))
+    if (Scenario scenario = *read_scenario(file, shipped_data()); scenario.parallel.pp > 1)
+      result.push_back(std::move(scenario));
+  return result;
+}
+
+/// Actions of a rank do not overlap, and a forward begins after that of the stage before it has ended.
+void check_order(const ScenarioRun& of) {
+  std::map<std::pair<int, int>, std::int64_t> forward_ends;  // (stage, micro-batch)
+  const auto stage = [&](std::size_t rank, const Action& a) {
+    return of.schedule.stage_of[rank][static_cast<std::size_t>(a.chunk)];
+  };
+  for (std::size_t rank = 0; rank < of.run.actions.size(); ++rank) {
+    std::int64_t before = 0;
+    for (const ActionSpan& span : of.run.actions[rank]) {
+      REQUIRE(span.start >= before);
+      REQUIRE(span.end <= of.run.makespan);
+      before = span.end;
+      if (span.action.kind == ActionKind::forward)
+        forward_ends[{stage(rank, span.action), span.action.microbatch}] = span.end;
+    }
+  }
+  for (std::size_t rank = 0; rank < of.run.actions.size(); ++rank)
+    for (const ActionSpan& span : of.run.actions[rank]) {
+      const int own = stage(rank, span.action);
+      if (span.action.kind != ActionKind::forward || own == 0) continue;
+      const auto input = forward_ends.find({own - 1, span.action.microbatch});
+      if (input != forward_ends.end()) REQUIRE(span.start >= input->second);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the engine runs every schedule as the closed simulator does", "[schedule][differential]") {
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    for (int chunks : {0, 1, 4}) {
+      for (std::int64_t latency : {0, 1, 5}) {
+        const ScheduleRequest request{.ranks = 4, .microbatches = 8, .chunks = chunks, .times = {3, 4, 2, latency}};
+        const Result<Schedule> schedule = make_schedule(std::string(variant.name), request);
+        if (!schedule) continue;
+        INFO(variant.name << " chunks " << chunks << " latency " << latency);
+        const PipelineTimes times = uniform_times(*schedule, request.times, 8);
+        const ScheduleRun run = *run_schedule(*schedule, times);
+        const PipelineRun expected = *simulate_pipeline(*schedule, times);
+        CHECK(intervals(run) == expected.actions);
+        CHECK(run.makespan == expected.makespan);
+        CHECK(run.max_rank_span == expected.max_rank_span);
+        CHECK(run.peak_inflight == expected.peak_inflight);
+        CHECK(run.peak_inflight_until_weight == expected.peak_inflight_until_weight);
+      }
+    }
+  }
+}
+
+TEST_CASE("a schedule drawn for a scenario lasts as long as its forecast", "[schedule][forecast]") {
+  const std::vector<Scenario> scenarios = shipped_pipelines();
+  CHECK(scenarios.size() >= 25);
+  for (const Scenario& scenario : scenarios) {
+    INFO(scenario.name);
+    const ForecastRun step = *forecast(scenario);
+    const ScenarioRun drawn = *run_pipeline(scenario);
+    const double makespan_s = static_cast<double>(drawn.run.makespan) * 1e-12;
+    CHECK(makespan_s == Approx(step.forecast.step_time_s).epsilon(0.02));
+    const double exposed_s = step.forecast.exposed_s[static_cast<std::size_t>(Traffic::pipeline)];
+    const double waiting_s = step.forecast.bubble_fraction * step.forecast.step_time_s + exposed_s;
+    CHECK(drawn.run.bubble_fraction == Approx(waiting_s / step.forecast.step_time_s).epsilon(0.02));
+    CHECK(drawn.run.own_span_bubble_fraction >= 0);
+    CHECK(drawn.run.own_span_bubble_fraction < 1);
+    check_order(drawn);
+  }
+}
+
+TEST_CASE("a whole backward is timed whole, and both parts of a divided one apart", "[schedule][forecast]") {
+  const ScenarioRun whole = *run_pipeline(shipped_scenario("pipeline-1f1b"));
+  const ScenarioRun split = *run_pipeline(shipped_scenario("pipeline-1f1b", {"parallel.pp_schedule=zb-h1"}));
+  const RankPassTimes a = mean_pass_times(whole.schedule, whole.run);
+  const RankPassTimes b = mean_pass_times(split.schedule, split.run);
+  for (std::size_t rank = 0; rank < a.forward.size(); ++rank) {
+    CHECK(a.forward[rank] == Approx(b.forward[rank]).epsilon(0.02));
+    CHECK(a.backward_input[rank] == 0);
+    CHECK(b.backward[rank] == 0);
+    // The parts repeat nothing: together they compute as long as the whole, and host and transfers hide a little less.
+    CHECK(b.backward_input[rank] + b.backward_weight[rank] >= 0.98 * a.backward[rank]);
+    CHECK(b.backward_input[rank] + b.backward_weight[rank] <= 1.25 * a.backward[rank]);
+  }
+  CHECK(whole.longest_message.picoseconds > 0);
+}
+
+TEST_CASE("no bubble is negative when overlapped pairs are quick", "[schedule][property]") {
+  // The work of a pair is its time: eight pairs of 1 per rank are less work than their parts, and not less than nothing.
+  for (const std::int64_t pair : {1, 5, 20}) {
+    const ScheduleRun run = run_of("dualpipe", {.ranks = 4, .microbatches = 10, .times = {2, 2, 2, 0}}, pair);
+    CHECK(run.bubble_fraction >= 0);
+    CHECK(run.own_span_bubble_fraction >= 0);
+    CHECK(run.work <= run.max_rank_span);
+  }
+}
+
+TEST_CASE("uneven stages: the bubble is the idle time of the mean rank", "[schedule][oracle]") {
+  // Three ranks of 3 and one of 30 per micro-batch, eight micro-batches: mean work 8 (3 x 3 + 30) / 4 = 78. The slow last
+  // rank begins after three forwards and is never idle, 8 x 30, and its last gradient goes up in 3 x 2: 249.
+  const Schedule schedule = made("1f1b", {.ranks = 4, .microbatches = 8});
+  PipelineTimes times = uniform_times(schedule, {1, 1, 1, 0});
+  times.stages[3] = {10, 10, 10};
+  const ScheduleRun run = *run_schedule(schedule, times);
+  CHECK(run.makespan == 249);
+  CHECK(run.work == 240);
+  CHECK(run.bubble_fraction == Approx(1 - 78.0 / 249));
+}
+
+TEST_CASE("ZB-H2 has no bubble in the ranks' own spans, ZB-H1 has", "[schedule][oracle]") {
+  const ScheduleRequest request{.ranks = 4, .microbatches = 8};
+  const ScheduleRun h1 = run_of("zb-h1", request);
+  const ScheduleRun h2 = run_of("zb-h2", request);
+  CHECK(h1.bubble_fraction == Approx(3.0 / 27));  // ranks begin one after the other in both
+  CHECK(h2.bubble_fraction == Approx(3.0 / 27));
+  CHECK(h1.own_span_bubble_fraction == Approx(3.0 / 27));
+  CHECK(h2.own_span_bubble_fraction == 0);
+}
+
+TEST_CASE("a schedule without a flush has no bubble in its steady state", "[schedule][oracle]") {
+  const std::string name = GENERATE("pipedream", "pipedream-2bw");
+  const int ranks = GENERATE(2, 4, 8);
+  const ScheduleRun run = steady_run_of(name, {.ranks = ranks, .microbatches = 16, .times = {7, 10, 4, 0}});
+  CHECK(run.makespan == 16 * (7 + 10 + 4));
+  CHECK(run.bubble_fraction == 0);
+  CHECK(run.own_span_bubble_fraction == 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    CHECK(run.peak_inflight[r] == ranks - rank);
+    CHECK(run.actions[r].front().start == 0);
+    CHECK(run.actions[r].back().end == run.makespan);
+    for (const ActionSpan& span : run.actions[r]) CHECK(span.action.microbatch < 16);
+  }
+}
+
+TEST_CASE("in a steady state messages still take time", "[schedule][oracle]") {
+  // A micro-batch takes P (f+B) and 2 (P-1) messages from its first forward to its last backward. Rank 0 has P of them in
+  // flight, so that P end in that time.
+  const ScheduleRun run = steady_run_of("pipedream", {.ranks = 4, .microbatches = 16, .times = {1, 1, 1, 1}});
+  CHECK(run.makespan == 16 / 4 * (4 * 3 + 2 * 3));
+  CHECK(run.bubble_fraction == Approx(6.0 / 18));
+}
