@@ -29,7 +29,7 @@ async function small() {
   const page = await open(["--schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--compare", "zb-h1,dualpipe"]);
   assert.equal(await page.textContent("#title"), "4 ranks, 8 micro-batches: 1f1b, zb-h1, dualpipe");
   assert.deepEqual(await page.locator("#numbers tr").first().locator("td").allTextContents(),
-    ["1f1b", "33", "24", "27.27 %", "4", "1×"]);
+    ["1f1b", "33", "24", "27.27 %", "27.27 %", "4", "1×"]);
 
   // Point at a box: rank 0's F0 is the first.
   await page.mouse.move(20 + 66 + 10, (await page.locator("#picture").boundingBox()).y + 60);
