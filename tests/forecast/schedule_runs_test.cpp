@@ -42,8 +42,10 @@ std::vector<Scenario> shipped_pipelines() {
   return result;
 }
 
-/// Actions of a rank do not overlap, and a forward begins after that of the stage before it has ended.
-void check_order(const ScenarioRun& of) {
+/// Pairs of actions in the wrong order: actions of a rank do not overlap, and a forward begins after that of the stage
+/// before it has ended.
+int wrong_orders(const ScenarioRun& of) {
+  int wrong = 0;
   std::map<std::pair<int, int>, std::int64_t> forward_ends;  // (stage, micro-batch)
   const auto stage = [&](std::size_t rank, const Action& a) {
     return of.schedule.stage_of[rank][static_cast<std::size_t>(a.chunk)];
@@ -51,8 +53,7 @@ void check_order(const ScenarioRun& of) {
   for (std::size_t rank = 0; rank < of.run.actions.size(); ++rank) {
     std::int64_t before = 0;
     for (const ActionSpan& span : of.run.actions[rank]) {
-      REQUIRE(span.start >= before);
-      REQUIRE(span.end <= of.run.makespan);
+      if (span.start < before || span.end > of.run.makespan) ++wrong;
       before = span.end;
       if (span.action.kind == ActionKind::forward)
         forward_ends[{stage(rank, span.action), span.action.microbatch}] = span.end;
@@ -63,8 +64,9 @@ void check_order(const ScenarioRun& of) {
       const int own = stage(rank, span.action);
       if (span.action.kind != ActionKind::forward || own == 0) continue;
       const auto input = forward_ends.find({own - 1, span.action.microbatch});
-      if (input != forward_ends.end()) REQUIRE(span.start >= input->second);
+      if (input != forward_ends.end() && span.start < input->second) ++wrong;
     }
+  return wrong;
 }
 
 }  // namespace
@@ -104,7 +106,7 @@ TEST_CASE("a schedule drawn for a scenario lasts as long as its forecast", "[sch
     CHECK(drawn.run.bubble_fraction == Approx(waiting_s / step.forecast.step_time_s).epsilon(0.02));
     CHECK(drawn.run.own_span_bubble_fraction >= 0);
     CHECK(drawn.run.own_span_bubble_fraction < 1);
-    check_order(drawn);
+    CHECK(wrong_orders(drawn) == 0);
   }
 }
 
