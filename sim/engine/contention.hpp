@@ -26,6 +26,9 @@ struct PendingRun {
   std::int32_t released = 0;        ///< records of compute that have been made
   bool active = false;
   bool outdated = false;  ///< other transfers move beside it than when its times were found
+
+  /// True if the run makes no record before its end.
+  bool ends_next() const { return next == ready + length.total; }
 };
 
 /// One rank.

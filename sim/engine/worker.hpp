@@ -176,7 +176,8 @@ class Worker {
   bool is_quiet(const OpContext& at, const RankContention& rank);
   bool waits_for_compute(std::int32_t stream);
   bool waits_for_compute(const OpContext& at, const StreamOp& op) const;
-  void begin_run(const OpContext& at, std::int64_t ready, const Event* decisive);
+  bool begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
+  void make_records(const OpContext& at, PendingRun& run, std::int64_t time);
   void time_run(const OpContext& at, const StreamOp& op);
   void time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds, RankContention& rank);
   void continue_run(std::int32_t rank, std::int64_t time);

@@ -83,8 +83,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
       compute(at, op, ready, decisive);
       return true;
     }
-    begin_run(at, ready, decisive);
-    return false;
+    return begin_run(at, op, ready, decisive);
   }
   const std::int64_t issued = at.host_base + op.issue;
   s.arrival = std::max(ready, issued);

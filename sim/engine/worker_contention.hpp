@@ -45,7 +45,7 @@ inline void Worker<Recorder>::run_ahead() {
     if (!run.active || run.outdated != any) continue;
     const OpContext at = compute_of(rank);
     if (any) time_run(at, op_of(at));
-    if (is_quiet(at, contention_->of(rank)))
+    if (run.ends_next() && is_quiet(at, contention_->of(rank)))
       continue_run(rank, run.next);
     else if (any)
       timed.push_back(rank);
@@ -54,10 +54,10 @@ inline void Worker<Recorder>::run_ahead() {
   }
 }
 
-/// True if no collective can start on the rank before its pending run ends, and the ends of those that move are known.
+/// True if no collective can start on the rank before its compute makes a record, and the ends of those that move are
+/// known.
 template <class Recorder>
 inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank) {
-  if (rank.pending.next != rank.pending.ready + rank.pending.length.total) return false;  // it makes a record before
   for (const MovingTransfer& each : rank.moving)
     if (each.end == kUnknownEnd) return false;
   const std::int32_t first = at.stream - kComputeStream;
@@ -122,15 +122,28 @@ inline void find_next(PendingRun& run) {
   run.next = run.ready + (record != nullptr ? record->times.end : run.length.total);
 }
 
+/// A run of compute is ready. True: it has ended.
 template <class Recorder>
-inline void Worker<Recorder>::begin_run(const OpContext& at, std::int64_t ready, const Event* decisive) {
+inline bool Worker<Recorder>::begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready,
+                                        const Event* decisive) {
   if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
   recorder_.on_arrival(at, false, decisive);
-  PendingRun& run = contention_->of(at.state->rank).pending;
-  run = {};
-  run.ready = ready;
-  run.active = true;
-  contention_->mark_outdated(at.state->rank);
+  RankContention& rank = contention_->of(at.state->rank);
+  rank.pending = {};
+  rank.pending.ready = ready;
+  rank.pending.active = true;
+  if (!is_quiet(at, rank)) {
+    contention_->mark_outdated(at.state->rank);
+    return false;
+  }
+  time_run(at, op);
+  if (!rank.pending.ends_next()) {
+    contention_->timed.push_back(at.state->rank);
+    return false;
+  }
+  make_records(at, rank.pending, rank.pending.next);
+  end_run(at, op, rank);
+  return true;
 }
 
 /// Finds the times of the pending run beside the transfers that are known.
@@ -178,17 +191,25 @@ inline void Worker<Recorder>::continue_run(std::int32_t rank, std::int64_t time)
   PendingRun& run = contention_->of(rank).pending;
   if (!run.active || run.next != time) return;
   const OpContext at = compute_of(rank);
-  while (const RecordedEvent* const each = next_record(run)) {
-    if (run.ready + each->times.end > time) break;
-    ++run.released;
-    record(at, each->event, after(run.ready, each->times));
-  }
+  make_records(at, run, time);
   if (run.ready + run.length.total > time) {
     find_next(run);
     contention_->timed.push_back(rank);
     return;
   }
   end_run(at, op_of(at), contention_->of(rank));
+  ++at.state->next_op;
+  runnable_.push_back(at.stream);
+}
+
+/// The records that compute makes until `time`.
+template <class Recorder>
+inline void Worker<Recorder>::make_records(const OpContext& at, PendingRun& run, std::int64_t time) {
+  while (const RecordedEvent* const each = next_record(run)) {
+    if (run.ready + each->times.end > time) break;
+    ++run.released;
+    record(at, each->event, after(run.ready, each->times));
+  }
 }
 
 template <class Recorder>
@@ -202,8 +223,6 @@ inline void Worker<Recorder>::end_run(const OpContext& at, const StreamOp& op, R
   breakdown_of(at).add_compute(run.length.busy, run.length.total - run.length.busy - exposed, op.optimizer);
   if (run.times == nullptr) end_single_run(at, op, run, rank.moving);
   std::erase_if(rank.moving, [&](const MovingTransfer& each) { return each.end <= at.state->clock; });
-  ++at.state->next_op;
-  runnable_.push_back(at.stream);
 }
 
 template <class Recorder>
