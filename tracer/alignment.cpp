@@ -11,7 +11,7 @@ constexpr std::int32_t kNever = INT32_MIN / 2;
 constexpr std::int64_t kNarrowest = 256;  // pairs on either side of the diagonal
 
 /// Traceback of a pair: one of the first three values, plus kJoined if the match continues the previous one.
-enum Way : std::uint8_t { kSkipExpected = 0, kSkipFound = 1, kMatch = 2, kJoined = 4 };
+enum Step : std::uint8_t { kSkipExpected = 0, kSkipFound = 1, kMatch = 2, kJoined = 4 };
 
 /// The expected items compared with each found item: all of them, or a band around the diagonal.
 class Band {
