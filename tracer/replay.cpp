@@ -265,7 +265,7 @@ class Builder {
 
   void close() {
     if (open_.ops.empty()) return;
-    const char* const kNames[] = {"forward", "backward", "weight gradient", "optimizer"};
+    constexpr const char* kNames[] = {"forward", "backward", "weight gradient", "optimizer"};
     open_.name = fmt::format("{} {}", kNames[static_cast<std::size_t>(open_.phase)], graph_.templates.size());
     program_.push_back({static_cast<std::int32_t>(graph_.templates.size()), 0});
     graph_.templates.push_back(std::move(open_));
