@@ -1,9 +1,10 @@
 /// \file
 /// The event engine: simulates one step of a step graph.
 ///
-/// Unless transfers share links or slow compute there is no event queue. Each stream advances by maxima and sums until it needs a time that is not
-/// known yet. An incomplete rendezvous keeps a list of waiting streams; runnable streams are kept on a stack. All merges are
-/// maxima, so the result depends neither on the order in which runnable streams are taken nor on the number of threads.
+/// Unless transfers share links or slow compute there is no event queue. Each stream advances by maxima and sums until it
+/// needs a time that is not known yet. An incomplete rendezvous keeps a list of waiting streams; runnable streams are kept
+/// on a stack. All merges are maxima, so the result depends neither on the order in which runnable streams are taken nor on
+/// the number of threads.
 #pragma once
 
 #include "sim/base/result.hpp"
