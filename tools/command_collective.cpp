@@ -21,6 +21,7 @@
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
+#include "tools/renamed.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -40,7 +41,7 @@ struct Options {
   std::string bytes = "1 GiB";
   std::string algorithm = "automatic";
   std::string protocol = "automatic";
-  std::string network = "analytic";
+  std::string network = "isolated";
   std::string routing = "even";
   std::optional<std::int64_t> seed;
   bool sweep = false;
@@ -59,7 +60,7 @@ struct Question {
   std::string architecture;
   GroupPlacement group;
   CollectiveCall call;
-  NetworkKind network = NetworkKind::analytic;
+  NetworkKind network = NetworkKind::isolated;
   std::vector<std::vector<int>> siblings;  ///< the group first
 };
 
@@ -108,10 +109,10 @@ void add_siblings(const Options& options, Question& question) {
 Result<Question> read_question(const Options& options) {
   if (options.seed && options.routing != "ecmp")
     return fail_key("--routing-seed", std::to_string(*options.seed), "needs --routing ecmp");
-  if (options.routing == "ecmp" && options.network == "analytic")
+  if (options.routing == "ecmp" && options.network == "isolated")
     return fail_key(
         "--routing", "ecmp",
-        "needs single cables, which the analytic network does not model (allowed: --network fluid, --network "
+        "needs single cables, which the isolated network does not model (allowed: --network fluid, --network "
         "simgrid)");
   const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
@@ -128,7 +129,7 @@ Result<Question> read_question(const Options& options) {
     return fail_key("--op", "send_recv", "is between two ranks: --ranks 2");
   const std::string why = unsupported_reason(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
-  if (question.network != NetworkKind::analytic) add_siblings(options, question);
+  if (question.network != NetworkKind::isolated) add_siblings(options, question);
   return question;
 }
 
@@ -264,7 +265,8 @@ Run add_options(CLI::App& app) {
       ->check(one_of(names_of(kProtocolNames)))
       ->capture_default_str();
   app.add_option("--network", options->network,
-                 "analytic: formulas; fluid and simgrid: flows on links, together with the sibling groups of --stride")
+                 "isolated: formulas; fluid and simgrid: flows on links, together with the sibling groups of --stride")
+      ->transform(new_network_name)
       ->check(one_of(names_of(kNetworkNames)))
       ->capture_default_str();
   app.add_option(

@@ -13,7 +13,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/forecast/colocated.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
@@ -29,6 +28,7 @@
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
+#include "tools/renamed.hpp"
 #include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
@@ -40,7 +40,7 @@ struct Options {
   std::string scenario;
   std::vector<std::string> overrides;
   std::string flops_convention = "model_full_attn";
-  std::string network = "analytic";
+  std::string network = "fluid";
   std::string routing;               ///< empty: the scenario's
   std::optional<std::int64_t> seed;  ///< of its hash
   std::string co_located;
@@ -98,19 +98,25 @@ std::vector<std::string> overrides_of(const Options& options) {
 }
 
 Result<ExitCode> predict(const Options& options, const Context& context) {
-  if (options.explain && options.network != "analytic")
+  if (options.explain && options.network == "simgrid")
     return fail({.file = "",
                  .line = 0,
                  .key = "--network",
                  .value = options.network,
-                 .message = "--explain removes causes one by one without shared links: it needs analytic"});
-  if (!options.co_located.empty() && options.network == "analytic")
+                 .message = "--explain simulates once for each cause (allowed: fluid isolated)"});
+  if (options.explain && !options.co_located.empty())
+    return fail({.file = "",
+                 .line = 0,
+                 .key = "--explain",
+                 .value = "",
+                 .message = "explains one job (allowed: without --co-located)"});
+  if (!options.co_located.empty() && options.network == "isolated")
     return fail({.file = "",
                  .line = 0,
                  .key = "--co-located",
                  .value = options.co_located,
                  .message =
-                     "co-located jobs share links, which the analytic network does not model (allowed: --network "
+                     "co-located jobs share links, which the isolated network does not model (allowed: --network "
                      "fluid, --network simgrid)"});
   if (!options.sweep.axes.empty()) {
     ForecastOptions one = forecast_options(options);
@@ -145,10 +151,6 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
   return run->forecast.fits ? ExitCode::done : ExitCode::no;
 }
 
-void note_new_name(const char* old_name, const char* new_name) {
-  fmt::print(stderr, "{} is now called {}\n", old_name, new_name);
-}
-
 /// Old names of options, still accepted.
 void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options) {
   app.add_option_function<std::string>("--neighbour",
@@ -178,7 +180,9 @@ Run add_options(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--network", options->network,
-         "analytic: each transfer alone; fluid: shared links; simgrid: shared links, flow by flow, for small jobs")
+         "fluid: transfers share links; isolated: each takes what it takes alone; simgrid: shared links, flow by flow, "
+         "for small jobs")
+      ->transform(new_network_name)
       ->check(one_of(names_of(values_by_name<NetworkKind>())))
       ->capture_default_str();
   app.add_option(

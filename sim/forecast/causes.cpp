@@ -5,7 +5,6 @@
 #include <string>
 
 #include "sim/base/result.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace tracecast {
 namespace {
@@ -80,14 +79,26 @@ std::map<std::string, std::int64_t> critical_path(const StepGraph& graph, const 
 }
 
 /// Step time when every operation of `cause` takes no time.
-Duration step_without(const StepGraph& graph, const std::string& cause) {
+Duration step_without(const StepGraph& graph, const StepNetwork& network, const EngineOptions& engine,
+                      const std::string& cause) {
   StepGraph changed = graph;
+  const auto causes_traffic = [&](Traffic traffic) { return traffic_cause(traffic) == cause; };
+  for (CostedCollective& each : changed.collectives)
+    if (causes_traffic(each.traffic)) each.cost.duration = each.cost.latency = {};
+  for (Message& each : changed.messages)
+    if (causes_traffic(Traffic::pipeline)) each.cost.duration = each.cost.latency = {};
+  if (changed.loads) {
+    std::erase_if(changed.loads->collectives, [&](const FoldedTransfer& each) {
+      return causes_traffic(graph.collectives[static_cast<std::size_t>(each.number)].traffic);
+    });
+    if (causes_traffic(Traffic::pipeline)) changed.loads->messages.clear();
+  }
   for (Template& each : changed.templates)
     for (Op& op : each.ops) {
       if (cause_of(graph, op) == cause) op.duration = {};
       if (cause == kHost) op.host = {};
     }
-  const Result<Timeline> timeline = simulate(changed);
+  const Result<Timeline> timeline = simulate(changed, network, engine);
   TRACECAST_ASSERT(timeline.has_value(), "shorter durations do not deadlock a graph that ran");
   return timeline->step_time;
 }
@@ -101,7 +112,8 @@ Cause bubble_cause(const Timeline& timeline) {
 
 }  // namespace
 
-std::vector<Cause> find_causes(const StepGraph& graph, const Timeline& timeline) {
+std::vector<Cause> find_causes(const StepGraph& graph, const StepNetwork& network, const EngineOptions& engine,
+                               const Timeline& timeline) {
   std::map<std::string, std::int64_t> path = critical_path(graph, timeline);
   for (const Template& each : graph.templates)
     for (const Op& op : each.ops)
@@ -109,7 +121,7 @@ std::vector<Cause> find_causes(const StepGraph& graph, const Timeline& timeline)
   path.erase("");
   std::vector<Cause> causes{bubble_cause(timeline)};
   for (const auto& [name, picoseconds] : path)
-    causes.push_back({name, seconds(Duration{picoseconds}), seconds(step_without(graph, name))});
+    causes.push_back({name, seconds(Duration{picoseconds}), seconds(step_without(graph, network, engine, name))});
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
   return causes;

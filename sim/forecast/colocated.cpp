@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/engine/shared_links.hpp"
-#include "sim/graph/folded_step.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/graph/merge_jobs.hpp"
 
 namespace tracecast {
@@ -18,7 +18,34 @@ tl::unexpected<Error> fail_key(const Scenario& other, std::string message) {
   return fail(Diagnostic{"", 0, "--co-located", other.name, std::move(message)});
 }
 
-/// Assigns nodes to both jobs; the nodes of the other job are missing for each of them.
+std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
+  const GpuCoord coord = cluster.coord_of(rank);
+  return coord.node * cluster.node.gpus + coord.gpu;
+}
+
+StepGraph on_machine(StepGraph graph, const Cluster& cluster) {
+  for (Rank& rank : graph.ranks) rank.representative = on_machine_at(rank.representative, cluster);
+  return graph;
+}
+
+/// Number of steps of the other job during one step of this job, estimated without sharing.
+int steps_of_other(const StepGraph& job, const StepGraph& other_job) {
+  constexpr std::int64_t kMaxSteps = 64;  // limits the memory
+  const Result<Timeline> own = simulate(job);
+  const Result<Timeline> other = simulate(other_job);
+  if (!own || !other || other->step_time.picoseconds == 0) return 1;
+  const std::int64_t steps =
+      (own->step_time.picoseconds + other->step_time.picoseconds - 1) / other->step_time.picoseconds;
+  return static_cast<int>(std::clamp<std::int64_t>(steps, 1, kMaxSteps));
+}
+
+template <class List>
+void keep_first(List& list, std::size_t count) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(count), list.end());
+}
+
+}  // namespace
+
 Result<void> take_nodes_in_turn(Scenario& job, Scenario& other) {
   if (job.cluster.name != other.cluster.name)
     return fail_key(other, fmt::format("runs on {}, the job on {}", other.cluster.name, job.cluster.name));
@@ -42,7 +69,6 @@ Result<void> take_nodes_in_turn(Scenario& job, Scenario& other) {
   return {};
 }
 
-/// The machine with the nodes of both jobs.
 Cluster machine_of(const Scenario& job, const Scenario& other) {
   Cluster machine = job.cluster;
   machine.faults.missing_gpus.clear();
@@ -50,17 +76,6 @@ Cluster machine_of(const Scenario& job, const Scenario& other) {
   return machine;
 }
 
-std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
-  const GpuCoord coord = cluster.coord_of(rank);
-  return coord.node * cluster.node.gpus + coord.gpu;
-}
-
-StepGraph on_machine(StepGraph graph, const Cluster& cluster) {
-  for (Rank& rank : graph.ranks) rank.representative = on_machine_at(rank.representative, cluster);
-  return graph;
-}
-
-/// The first `ranks` ranks alone; the step ends with the last of them.
 Timeline part_of(Timeline both, std::size_t ranks) {
   both.ranks.resize(ranks);
   both.ends.resize(ranks);
@@ -71,32 +86,13 @@ Timeline part_of(Timeline both, std::size_t ranks) {
   return both;
 }
 
-/// Number of steps of the other job during one step of this job, estimated without sharing.
-int steps_of_other(const StepGraph& job, const StepGraph& other_job) {
-  constexpr std::int64_t kMaxSteps = 64;  // limits the memory
-  const Result<Timeline> own = simulate(job);
-  const Result<Timeline> other = simulate(other_job);
-  if (!own || !other || other->step_time.picoseconds == 0) return 1;
-  const std::int64_t steps =
-      (own->step_time.picoseconds + other->step_time.picoseconds - 1) / other->step_time.picoseconds;
-  return static_cast<int>(std::clamp<std::int64_t>(steps, 1, kMaxSteps));
-}
-
-/// The graphs of both jobs, with all ranks, on one machine. The other job repeats its step while the step of the job
-/// lasts.
 Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& other) {
-  const Result<ForecastRun> run = forecast(other, {.unfold = true, .network = NetworkKind::fluid});
+  const Result<ForecastRun> run = forecast(other, {.unfold = true});
   if (!run) return tl::unexpected(run.error());
   const int steps = steps_of_other(graph, run->graph);
   return merge_jobs(on_machine(graph, job.cluster), on_machine(repeated(run->graph, steps), other.cluster));
 }
 
-template <class List>
-void keep_first(List& list, std::size_t count) {
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(count), list.end());
-}
-
-/// The first job alone, from the folded graph of both. Its classes, and everything that they use, come first.
 StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster) {
   std::map<std::int32_t, std::int32_t> rank_at;  // [GPU of the machine] its number in the job
   for (const Rank& rank : job.ranks) rank_at[on_machine_at(rank.representative, cluster)] = rank.representative;
@@ -115,46 +111,6 @@ StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster) 
   keep_first(both.templates, job.templates.size());
   keep_first(both.programs, job.programs.size());
   return both;
-}
-
-}  // namespace
-
-Result<Timeline> simulate_colocated(const StepGraph& graph, const Scenario& job, const Scenario& other,
-                                    NetworkKind network, const EngineOptions& options) {
-  TRACECAST_ASSERT(network != NetworkKind::analytic, "co-located jobs share links");
-  const Result<StepGraph> both = both_graphs(graph, job, other);
-  if (!both) return tl::unexpected(both.error());
-  const auto simulate_both = network == NetworkKind::fluid ? simulate_fluid : simulate_simgrid;
-  Result<Timeline> timeline = simulate_both(*both, machine_of(job, other), job.profile.architecture, options);
-  if (!timeline) return timeline;
-  return part_of(std::move(*timeline), graph.ranks.size());
-}
-
-Result<Timeline> simulate_folded_colocated(StepGraph& graph, const Scenario& job, const Scenario& other,
-                                           const EngineOptions& options) {
-  const Result<StepGraph> both = both_graphs(graph, job, other);
-  if (!both) return tl::unexpected(both.error());
-  const Cluster machine = machine_of(job, other);
-  FoldedStep folded = fold(*both, ClusterLinks(machine, job.profile.architecture));
-  Result<Timeline> timeline = simulate_folded(folded.graph, folded.loads, machine, job.profile.architecture, options);
-  if (!timeline) return timeline;
-  graph = part_of(std::move(folded.graph), graph, job.cluster);
-  return part_of(std::move(*timeline), graph.ranks.size());
-}
-
-Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, ForecastOptions options) {
-  if (Result<void> divided = take_nodes_in_turn(job, other); !divided) return tl::unexpected(divided.error());
-  other.cluster.routing = job.cluster.routing;  // of the machine that both run on
-  other.cluster.routing_seed = job.cluster.routing_seed;
-  const Result<ForecastRun> alone = forecast(job, {.network = options.network});
-  if (!alone) return tl::unexpected(alone.error());
-  options.colocated = &other;
-  Result<ForecastRun> run = forecast(job, options);
-  if (!run) return run;
-  run->forecast.undisturbed_step_s = alone->forecast.step_time_s;
-  run->forecast.perturbations.push_back(
-      {fmt::format("{} runs on the nodes in between", other.name), alone->forecast.step_time_s});
-  return run;
 }
 
 }  // namespace tracecast

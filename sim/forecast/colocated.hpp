@@ -8,23 +8,28 @@
 #pragma once
 
 #include "sim/base/result.hpp"
-#include "sim/engine/engine.hpp"
-#include "sim/forecast/forecast.hpp"
+#include "sim/engine/timeline.hpp"
+#include "sim/graph/step_graph.hpp"
+#include "sim/io/scenario.hpp"
 
 namespace tracecast {
 
-/// Forecast of `job`. Its perturbation is the step time without the other job, on the same nodes.
-/// Requires a network model that shares links. Errors: those of forecast(); jobs on different machines; missing GPUs;
-/// too few nodes for both.
-Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, ForecastOptions options);
+/// Assigns nodes to both jobs; the nodes of the other job are missing for each of them.
+/// Errors: jobs on different machines; missing GPUs; too few nodes for both.
+Result<void> take_nodes_in_turn(Scenario& job, Scenario& other);
 
-/// Timeline of `job` when `graph`, with all its ranks, runs at the same time as the step of the other job.
-Result<Timeline> simulate_colocated(const StepGraph& graph, const Scenario& job, const Scenario& other,
-                                    NetworkKind network, const EngineOptions& options);
+/// The machine with the nodes of both jobs.
+Cluster machine_of(const Scenario& job, const Scenario& other);
 
-/// The same over the fluid network, with each class of ranks of both jobs simulated once. `graph`, with all ranks of
-/// the job, becomes its folded graph.
-Result<Timeline> simulate_folded_colocated(StepGraph& graph, const Scenario& job, const Scenario& other,
-                                           const EngineOptions& options);
+/// The graphs of both jobs, with all ranks, on one machine. The other job repeats its step while the step of the job
+/// lasts. `graph`: of the job, with all ranks.   Errors: those of forecast() for the other job.
+Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& other);
+
+/// The job alone, from the folded graph of both. Its classes, and everything that they use, come first.
+/// `job`: its graph with all ranks, on `cluster`.
+StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster);
+
+/// The first `ranks` ranks alone; the step ends with the last of them.
+Timeline part_of(Timeline both, std::size_t ranks);
 
 }  // namespace tracecast

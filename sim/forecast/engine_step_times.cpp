@@ -4,13 +4,13 @@
 #include <map>
 
 #include "sim/cost/slowest_rank.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
 namespace {
 
-/// The graph with one slower rank. Ranks share templates and programs, so this rank gets copies.
+/// The graph with one slower rank, and all ranks of its class with it. Ranks share templates and programs, so this rank gets copies.
 StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
   std::map<std::int32_t, std::int32_t> slow_templates;
   const auto slowed = [&](std::int32_t index) {
@@ -61,9 +61,11 @@ Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) return tl::unexpected(located(run.error(), scenario));
   if (gpu_speed_percent == 100) return run->timeline.step_time;
+  const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
   Duration slowest;
   for (std::size_t rank = 0; rank < run->graph.ranks.size(); ++rank) {
-    const Result<Timeline> timeline = simulate(with_slow_rank(run->graph, rank, gpu_speed_percent));
+    const Result<Timeline> timeline = simulate(with_slow_rank(run->graph, rank, gpu_speed_percent),
+                                               {NetworkKind::fluid, &links}, engine_of(scenario, {}));
     if (!timeline) return tl::unexpected(timeline.error());
     slowest = std::max(slowest, timeline->step_time);
   }

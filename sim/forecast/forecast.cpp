@@ -1,202 +1,123 @@
 #include "sim/forecast/forecast.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "sim/cost/costs.hpp"
-#include "sim/cost/rated_precision.hpp"
-#include "sim/engine/engine.hpp"
-#include "sim/engine/shared_links.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
-#include "sim/forecast/sensitivities.hpp"
+#include "sim/forecast/summary.hpp"
 #include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/builder.hpp"
+#include "sim/graph/folded_step.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
-#include "sim/plan/fine_tuning.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
 
-/// Compute time of one template by operator kind and by provenance, and its recomputed FLOPs.
-struct TemplateWork {
-  std::array<std::int64_t, kOperatorKinds> by_kind{};  // ps
-  std::array<std::int64_t, 3> by_provenance{};         // ps
-  std::array<double, kOperatorKinds> spread{};         // ps x relative standard deviation
-  double recomputed_flops = 0;
+/// Errors of settings that only some networks and machines support.
+Result<void> check(const Scenario& scenario, const ForecastOptions& options) {
+  if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::isolated)
+    return fail({"", 0, "cluster.routing", "ecmp",
+                 "needs single cables, which the isolated network does not model (allowed: --network fluid, "
+                 "--network simgrid; or routing even)"});
+  for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},
+                                      std::pair{"training.offload_activations", scenario.training.offload_activations}})
+    if (offloads && scenario.cluster.node.pcie.bytes_per_second == 0)
+      return fail({"", 0, key, "true", "needs a topology with node.pcie"});
+  return {};
+}
+
+/// Builds the step graphs of a scenario.
+class GraphMaker {
+ public:
+  GraphMaker(const Scenario& scenario, const Costs& costs, const NetworkModel& network, const ForecastRun& run)
+      : scenario_(scenario), costs_(costs), network_(network), run_(run) {}
+
+  /// The graph of all ranks, or with one rank for each class that the plan's coordinates give.
+  StepGraph build(bool unfold) const {
+    StepGraph graph = build_step_graph({scenario_.model, run_.plan, run_.schedule, scenario_.cluster, costs_, network_},
+                                       {unfold, &scenario_.perturbation});
+    return scenario_.profile.overlap ? graph : without_overlap(std::move(graph));
+  }
+
+  /// Folded over shared links: by the plan's coordinates if they determine the classes, else by refinement.
+  StepGraph build_folded(const ClusterLinks& links) const {
+    StepGraph graph = build(false);
+    graph.loads = loads_by_stage(graph, run_.plan, groups_of(scenario_.model, run_.plan, run_.schedule), links);
+    return graph.loads ? graph : fold(build(true), links);
+  }
+
+ private:
+  const Scenario& scenario_;
+  const Costs& costs_;
+  const NetworkModel& network_;
+  const ForecastRun& run_;
 };
 
-double convention_factor(const Operator& op, FlopsConvention convention) {
-  const bool full = convention == FlopsConvention::model_full_attn;
-  if (op.kind == OperatorKind::attention) return full && std::get<AttentionShape>(op.shape).causal ? 2.0 : 1.0;
-  if (op.kind == OperatorKind::scores) return full ? 1.0 : 0.5;
-  return 1.0;
-}
-
-TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConvention convention) {
-  TemplateWork work;
-  for (const Op& op : each.ops) {
-    if (op.type != OpType::compute || op.payload < 0) continue;
-    const CostedOperator& costed = graph.operators[static_cast<std::size_t>(op.payload)];
-    const auto kind = static_cast<std::size_t>(costed.op.kind);
-    work.by_kind[kind] += op.duration.picoseconds;
-    work.by_provenance[static_cast<std::size_t>(costed.cost.provenance)] += op.duration.picoseconds;
-    work.spread[kind] += costed.cost.spread * static_cast<double>(op.duration.picoseconds);
-    if (costed.recomputed) work.recomputed_flops += flops(costed.op).count * convention_factor(costed.op, convention);
+/// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline.
+Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
+                           const ForecastOptions& options) {
+  const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
+  StepNetwork network{options.network};
+  std::optional<ClusterLinks> links;
+  if (options.network != NetworkKind::isolated) {
+    links.emplace(other != nullptr ? machine_of(job, *other) : job.cluster, job.profile.architecture);
+    network.links = &*links;
   }
-  return work;
-}
-
-/// Means over all ranks of the job.
-struct MeanWork {
-  std::array<double, kOperatorKinds> by_kind_s{};
-  std::array<double, kOperatorKinds> spread_s{};
-  std::array<double, 3> by_provenance_s{};
-  double recomputed_flops = 0;  ///< of one rank
-};
-
-MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
-  std::vector<TemplateWork> templates;
-  for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
-  const auto total = static_cast<double>(graph.total_ranks());
-  std::vector<double> program_share(graph.programs.size());   // of the ranks
-  std::vector<double> program_weight(graph.programs.size());  // times the slowdown of each
-  for (const Rank& rank : graph.ranks) {
-    const double share = static_cast<double>(rank.multiplicity) / total;
-    program_share[static_cast<std::size_t>(rank.program)] += share;
-    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowdown / kNoSlowdown;
+  const auto simulate_graph = [&](const StepGraph& graph) -> Result<void> {
+    return simulate(graph, network, engine_of(job, options)).map([&](Timeline timeline) {
+      run.timeline = std::move(timeline);
+    });
+  };
+  if (other == nullptr) {
+    run.graph = links && folds ? maker.build_folded(*links) : maker.build(!folds);
+    return simulate_graph(run.graph);
   }
-  MeanWork mean;
-  for (std::size_t p = 0; p < graph.programs.size(); ++p)
-    for (const ProgramItem& item : graph.programs[p]) {
-      const TemplateWork& work = templates[static_cast<std::size_t>(item.template_index)];
-      for (std::size_t k = 0; k < work.by_kind.size(); ++k) {
-        mean.by_kind_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_kind[k]);
-        mean.spread_s[k] += program_weight[p] * 1e-12 * work.spread[k];
-      }
-      for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
-        mean.by_provenance_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_provenance[k]);
-      mean.recomputed_flops += program_share[p] * work.recomputed_flops;
-    }
-  return mean;
+  run.graph = maker.build(true);
+  Result<StepGraph> both = both_graphs(run.graph, job, *other);
+  if (!both) return tl::unexpected(std::move(both.error()));
+  if (folds) both = fold(*both, *links);
+  return simulate_graph(*both).map([&] {
+    if (folds) run.graph = part_of(std::move(*both), run.graph, job.cluster);
+    run.timeline = part_of(std::move(run.timeline), run.graph.ranks.size());
+  });
 }
 
-/// Largest spread among the collectives of one kind of traffic.
-double traffic_spread(const StepGraph& graph, Traffic traffic) {
-  double spread = 0;
-  for (const CostedCollective& each : graph.collectives)
-    if (each.traffic == traffic) spread = std::max(spread, each.cost.spread);
-  if (traffic == Traffic::pipeline)
-    for (const Message& each : graph.messages) spread = std::max(spread, each.cost.spread);
-  return spread;
-}
-
-/// Relative spread of whole runs around their forecast, for software without calibration: about the median of the
-/// spreads of calibrated stacks (docs/validation/accuracy.md).
-constexpr double kRunSpread = 0.08;
-
-/// The 90 % band. Errors within one kind of operator or traffic are correlated, those of different kinds are
-/// independent. The error of the whole run is common to all. Each error is weighted with its share of the time of the
-/// mean rank. The errors of kernels partly cancel.
-Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
-  double variance = 0;
-  for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
-  for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
-    const double own =
-        traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
-    variance += own * own;
+Result<void> add_explanations(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
+  if (options.explain) {
+    std::optional<ClusterLinks> links;
+    if (options.network != NetworkKind::isolated) links.emplace(scenario.cluster, scenario.profile.architecture);
+    run.forecast.causes = find_causes(run.graph, {options.network, links ? &*links : nullptr},
+                                      {.slowing_gpu = engine_of(scenario, options).slowing_gpu}, run.timeline);
   }
-  const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
-  const double sigma = std::hypot(std::sqrt(variance) / busy, kRunSpread);
-  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
-          forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
+  return options.perturbation_effects ? add_perturbation_effects(scenario, options, run.forecast) : Result<void>{};
 }
 
-void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
-  const double total = static_cast<double>(graph.total_ranks());
-  double bubble_s = 0;
-  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
-    const double weight = static_cast<double>(graph.ranks[r].multiplicity) / total;
-    const RankTime& time = timeline.ranks[r];
-    for (std::size_t k = 0; k < time.exposed.size(); ++k) forecast.exposed_s[k] += weight * seconds(time.exposed[k]);
-    bubble_s += weight * seconds(time.bubble);
-    forecast.host_s += weight * seconds(time.host);
-    forecast.optimizer_s += weight * seconds(time.optimizer);
-  }
-  forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
+Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options) {
+  if (Result<void> checked = check(scenario, options); !checked) return tl::unexpected(std::move(checked.error()));
+  ForecastRun run;
+  Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  if (!plan) return tl::unexpected(std::move(plan.error()));
+  run.plan = std::move(*plan);
+  const Costs costs(scenario.profile, scenario.training.attention_kernel);
+  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
+  Result<Schedule> schedule = schedule_of_plan(scenario, run.plan, costs, *network);
+  if (!schedule) return tl::unexpected(std::move(schedule.error()));
+  run.schedule = std::move(*schedule);
+  Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run}, scenario, other, options);
+  if (!simulated) return tl::unexpected(std::move(simulated.error()));
+  summarise(run, scenario, options);
+  return run;
 }
 
-/// The time available for transfers: the step without exposed communication.
-double time_for_transfers(const Forecast& forecast) {
-  double time_s = forecast.step_time_s;
-  for (const double exposed : forecast.exposed_s) time_s -= exposed;
-  return time_s > 0 ? time_s : forecast.step_time_s;
-}
-
-void add_work(Forecast& forecast, const MeanWork& mean) {
-  double total = 0;
-  for (double s : mean.by_provenance_s) total += s;
-  for (std::size_t k = 0; k < mean.by_kind_s.size(); ++k)
-    if (mean.by_kind_s[k] > 0 && static_cast<OperatorKind>(k) != OperatorKind::optimizer)
-      forecast.compute_s[to_string(static_cast<OperatorKind>(k))] = mean.by_kind_s[k];
-  for (std::size_t k = 0; k < mean.by_provenance_s.size(); ++k)
-    forecast.provenance[to_string(static_cast<Provenance>(k))] = total > 0 ? mean.by_provenance_s[k] / total : 0;
-}
-
-double peak_flops(const Profile& profile, Precision precision) {
-  return profile.peak_flops.empty() ? 0 : profile.peak_flops.at(rated_as(profile, precision));
-}
-
-/// Mean over the ranks.
-double mean_peak_flops(const Scenario& scenario) {
-  const Precision precision = scenario.training.dtype;
-  const Perturbation& perturbation = scenario.perturbation;
-  if (perturbation.gpus.empty()) return peak_flops(scenario.profile, precision);
-  double sum = 0;
-  for (int rank = 0; rank < scenario.cluster.world_size; ++rank) {
-    const int gpu = gpu_of(perturbation, rank);
-    sum += peak_flops(gpu == 0 ? scenario.profile : perturbation.gpus[static_cast<std::size_t>(gpu - 1)].profile,
-                      precision);
-  }
-  return sum / scenario.cluster.world_size;
-}
-
-void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork& mean) {
-  const Training& training = scenario.training;
-  forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
-  forecast.tokens_per_s = forecast.tokens_per_step / forecast.step_time_s;
-  const double model_flops =
-      forecast.tokens_per_step * training_flops_per_token(scenario.model, training, forecast.flops_convention);
-  const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
-  const double peak = mean_peak_flops(scenario);
-  forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
-  if (peak <= 0) return;
-  forecast.mfu = model_flops / rank_seconds / peak;
-  forecast.hfu = forecast.mfu + mean.recomputed_flops / forecast.step_time_s / peak;
-}
-
-void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
-  forecast.memory = peak_memory(scenario.model, plan, schedule);
-  forecast.memory_capacity = scenario.profile.memory;
-  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus)
-    forecast.memory_capacity = std::min(forecast.memory_capacity, other.profile.memory);
-  const auto tightest =
-      std::max_element(forecast.memory.begin(), forecast.memory.end(),
-                       [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
-  forecast.tightest_pp_rank = static_cast<int>(tightest - forecast.memory.begin());
-  forecast.fits = tightest->total() <= forecast.memory_capacity;
-  Coordinates at{};
-  at[Axis::pp] = forecast.tightest_pp_rank;
-  forecast.peak_rank = plan.grid.rank(at);
-}
+}  // namespace
 
 EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options) {
   return {.record_spans = options.record_spans || options.explain,
@@ -204,111 +125,24 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
           .slowing_gpu = options.transfers_slow_compute ? &scenario.profile : nullptr};
 }
 
-/// Steps with shared links are folded after they are built.
-bool folds_links(const ForecastOptions& options) { return options.network == NetworkKind::fluid && !options.unfold; }
-
-/// Folds by the coordinates of the plan if they determine the classes, else by refinement over all ranks and links.
-/// `build`: (unfold) -> StepGraph.
-template <class Build>
-FoldedStep folded_step(const Scenario& scenario, const Plan& plan, const Schedule& schedule, const Build& build) {
-  const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
-  StepGraph graph = build(false);
-  if (auto loads = loads_by_stage(graph, plan, groups_of(scenario.model, plan, schedule), links))
-    return {std::move(graph), std::move(*loads)};
-  return fold(build(true), links);
-}
-
-/// `loads`: of a graph that is folded over its links, else nullopt.
-Result<Timeline> run_step(const StepGraph& graph, const std::optional<FoldedLoads>& loads, const Scenario& scenario,
-                          const ForecastOptions& options) {
-  const EngineOptions engine = engine_of(scenario, options);
-  const std::string& architecture = scenario.profile.architecture;
-  if (options.colocated != nullptr)
-    return simulate_colocated(graph, scenario, *options.colocated, options.network, engine);
-  switch (options.network) {
-    case NetworkKind::analytic:
-      return simulate(graph, engine);
-    case NetworkKind::fluid:
-      return loads ? simulate_folded(graph, *loads, scenario.cluster, architecture, engine)
-                   : simulate_fluid(graph, scenario.cluster, architecture, engine);
-    case NetworkKind::simgrid:
-      return simulate_simgrid(graph, scenario.cluster, architecture, engine);
-  }
-  TRACECAST_ASSERT(false, "every network model simulates steps");
-  return {};
-}
-
-/// The numbers of the forecast, from the timeline.
-void summarise(ForecastRun& run, const Scenario& scenario, const Plan& plan, const Schedule& schedule,
-               const ForecastOptions& options) {
-  Forecast& result = run.forecast;
-  result.scenario = scenario.name;
-  result.ranks = scenario.cluster.world_size;
-  result.step_time_s = seconds(run.timeline.step_time);
-  result.flops_convention = options.flops_convention;
-  result.classes = static_cast<int>(run.graph.ranks.size());
-  result.events = run.timeline.events;
-  const MeanWork mean = mean_work(run.graph, options.flops_convention);
-  add_times(result, run.graph, run.timeline);
-  add_work(result, mean);
-  add_throughput(result, scenario, mean);
-  add_memory(result, scenario, plan, schedule);
-  if (result.step_time_s > 0)
-    result.bandwidth = required_bandwidth(run.graph, plan, scenario.cluster, time_for_transfers(result));
-  result.band = band_of(result, run.graph, mean);
-  if (options.explain) result.causes = find_causes(run.graph, run.timeline);
-}
-
-}  // namespace
-
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
-  const auto place_errors = [&scenario](Error error) {
-    return tl::unexpected<Error>(located(std::move(error), scenario));
-  };
-  if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::analytic)
-    return place_errors(
-        Error{{{"", 0, "cluster.routing", "ecmp",
-                "needs single cables, which the analytic network does not model (allowed: --network fluid, "
-                "--network simgrid; or routing even)"}}});
-  Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
-  if (!plan) return place_errors(std::move(plan.error()));
-  for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},
-                                      std::pair{"training.offload_activations", scenario.training.offload_activations}})
-    if (offloads && scenario.cluster.node.pcie.bytes_per_second == 0)
-      return place_errors(Error{{{"", 0, key, "true", "needs a topology with node.pcie"}}});
-  const Costs costs(scenario.profile, scenario.training.attention_kernel);
-  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
-  Result<Schedule> schedule = schedule_of_plan(scenario, *plan, costs, *network);
-  if (!schedule) return place_errors(std::move(schedule.error()));
+  Result<ForecastRun> run = forecast_jobs(scenario, nullptr, options);
+  if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
+  if (Result<void> added = add_explanations(*run, scenario, options); !added)
+    return tl::unexpected(std::move(added.error()));
+  return run;
+}
 
-  ForecastRun run;
-  const auto build = [&](bool unfold) {
-    StepGraph graph = build_step_graph({scenario.model, *plan, *schedule, scenario.cluster, costs, *network},
-                                       {unfold, &scenario.perturbation});
-    return scenario.profile.overlap ? graph : without_overlap(std::move(graph));
-  };
-  std::optional<FoldedLoads> loads;
-  if (folds_links(options) && options.colocated == nullptr) {
-    FoldedStep folded = folded_step(scenario, *plan, *schedule, build);
-    run.graph = std::move(folded.graph);
-    loads = std::move(folded.loads);
-  } else {
-    run.graph = build(options.unfold || options.network != NetworkKind::analytic);
-  }
-  Result<Timeline> timeline =
-      folds_links(options) && options.colocated != nullptr
-          ? simulate_folded_colocated(run.graph, scenario, *options.colocated, engine_of(scenario, options))
-          : run_step(run.graph, loads, scenario, options);
-  if (!timeline) return place_errors(std::move(timeline.error()));
-  run.timeline = std::move(*timeline);
-
-  summarise(run, scenario, *plan, *schedule, options);
-  if (options.perturbation_effects) {
-    if (Result<void> added = add_perturbation_effects(scenario, options, run.forecast); !added)
-      return tl::unexpected(std::move(added.error()));
-  }
-  run.plan = std::move(*plan);
-  run.schedule = std::move(*schedule);
+Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options) {
+  if (Result<void> divided = take_nodes_in_turn(job, other); !divided) return tl::unexpected(divided.error());
+  other.cluster.routing = job.cluster.routing;  // of the machine that both run on
+  other.cluster.routing_seed = job.cluster.routing_seed;
+  const Result<ForecastRun> alone = forecast(job, {.network = options.network});
+  if (!alone) return tl::unexpected(alone.error());
+  Result<ForecastRun> run = forecast_jobs(job, &other, options);
+  if (!run) return tl::unexpected(located(std::move(run.error()), job));
+  run->forecast.undisturbed_step_s = alone->forecast.step_time_s;
+  run->forecast.perturbations.push_back({other.name + " runs on the nodes in between", alone->forecast.step_time_s});
   return run;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
+#include "sim/engine/engine.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/forecast/axis_bandwidth.hpp"
 #include "sim/io/scenario.hpp"
@@ -76,10 +77,12 @@ struct ForecastOptions {
   bool explain = false;
   bool perturbation_effects = false;
   int threads = 1;
-  NetworkKind network = NetworkKind::analytic;  ///< fluid and simgrid use one thread; simgrid simulates every rank
-  bool transfers_slow_compute = false;          ///< engine/gpu_sharing.hpp
-  const Scenario* colocated = nullptr;          ///< another job on other nodes: colocated.hpp
+  NetworkKind network = NetworkKind::fluid;  ///< fluid and simgrid use one thread; simgrid simulates every rank
+  bool transfers_slow_compute = false;       ///< engine/gpu_sharing.hpp
 };
+
+/// How the engine simulates the step of this scenario.
+EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options);
 
 /// A forecast with its intermediate values, for pictures and traces.
 struct ForecastRun {
@@ -92,5 +95,11 @@ struct ForecastRun {
 
 /// Errors: those of make_plan and make_schedule, with scenario keys.
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options = {});
+
+/// Forecast of `job` while `other` runs on the nodes in between (colocated.hpp). Its perturbation is the step time without
+/// the other job, on the same nodes. Without causes and effects of its own perturbations.
+/// Requires a network with shared links. Errors: those of forecast(); jobs on different machines; missing GPUs; too few
+/// nodes for both.
+Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options);
 
 }  // namespace tracecast

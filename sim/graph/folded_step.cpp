@@ -162,7 +162,7 @@ class Folding {
         classes_(classes),
         communicator_of_class_(index(classes.user_count), -1) {}
 
-  FoldedStep fold() {
+  StepGraph fold() {
     copy_what_ranks_share();
     for (std::size_t r = 0; r < graph_.ranks.size(); ++r) count_rank(static_cast<std::int32_t>(r));
     for (const std::int32_t first : first_) add_rank(first);
@@ -173,7 +173,7 @@ class Folding {
 
  private:
   void copy_what_ranks_share() {
-    StepGraph& to = folded_.graph;
+    StepGraph& to = folded_;
     to.streams = graph_.streams;
     to.rank_events = graph_.rank_events;
     to.local_events = graph_.local_events;
@@ -196,12 +196,12 @@ class Folding {
 
   void add_rank(std::int32_t first) {
     Rank rank = graph_.ranks[index(first)];
-    rank.multiplicity = size_[folded_.graph.ranks.size()];
+    rank.multiplicity = size_[folded_.ranks.size()];
     for (ChannelEnd& end : rank.channels)
       if (end.rank >= 0) end.rank = classes_.rank[index(end.rank)];
     for (std::int32_t& communicator : rank.communicators)
       if (communicator >= 0) communicator = folded_communicator(communicator);
-    folded_.graph.ranks.push_back(std::move(rank));
+    folded_.ranks.push_back(std::move(rank));
   }
 
   /// Numbered by first use.
@@ -220,10 +220,11 @@ class Folding {
     std::sort(communicator.members.begin(), communicator.members.end());
     communicator.members.erase(std::unique(communicator.members.begin(), communicator.members.end()),
                                communicator.members.end());
-    folded_.graph.communicators.push_back(std::move(communicator));
+    folded_.communicators.push_back(std::move(communicator));
   }
 
   void add_loads() {
+    folded_.loads.emplace();
     const LinkedStep& step = linker_.step();
     FoldedWeights weights =
         folded_weights(step.users, classes_.user, classes_.user_count, classes_.link, classes_.links);
@@ -240,7 +241,7 @@ class Folding {
       own.resize(shapes.size());
       const std::vector<std::int32_t>& collectives = linker_.collectives_of(communicators_[i]);
       for (std::size_t k = 0; k < own.size(); ++k)
-        add(folded_.loads.collectives, static_cast<std::int32_t>(i), collectives[k], std::move(shapes[k]),
+        add(folded_.loads->collectives, static_cast<std::int32_t>(i), collectives[k], std::move(shapes[k]),
             std::move(own[k]));
     }
     for (std::size_t i = 0; i < step.senders.size(); ++i) {
@@ -252,7 +253,7 @@ class Folding {
       own.resize(shapes.size());
       const auto channels = linker_.channels_of(sender);
       for (std::size_t k = 0; k < own.size(); ++k)
-        add(folded_.loads.messages, rank, channels[k].first, std::move(shapes[k]), std::move(own[k]));
+        add(folded_.loads->messages, rank, channels[k].first, std::move(shapes[k]), std::move(own[k]));
     }
   }
 
@@ -263,12 +264,12 @@ class Folding {
   std::vector<std::int32_t> communicators_;          ///< [of the folded graph] the first of its class
   std::vector<std::int32_t> first_;                  ///< [class of ranks]
   std::vector<std::int32_t> size_;
-  FoldedStep folded_;
+  StepGraph folded_;
 };
 
 }  // namespace
 
-FoldedStep fold(const StepGraph& graph, const ClusterLinks& links) {
+StepGraph fold(const StepGraph& graph, const ClusterLinks& links) {
   for (const Rank& rank : graph.ranks)
     TRACECAST_ASSERT(rank.multiplicity == 1, "classes are found between all ranks of the job");
   Linker linker(graph, links);

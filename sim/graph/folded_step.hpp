@@ -12,25 +12,8 @@
 
 namespace tracecast {
 
-/// A kind of transfer of a folded step that shares links.
-struct FoldedTransfer {
-  std::int32_t owner = 0;   ///< communicator, or sending rank, of the folded graph
-  std::int32_t number = 0;  ///< collective, or channel
-  TransferShape shape;      ///< loads on the first link of each class
-};
-
-struct FoldedLoads {
-  std::vector<FoldedTransfer> collectives;
-  std::vector<FoldedTransfer> messages;
-};
-
-struct FoldedStep {
-  StepGraph graph;
-  FoldedLoads loads;
-};
-
-/// Finds the classes by refinement over ranks, transfers and links.
+/// Finds the classes by refinement over ranks, transfers and links. Returns the folded graph, with its loads.
 /// Requires a graph of all ranks of one or more jobs on the cluster of `links`, one each
-FoldedStep fold(const StepGraph& graph, const ClusterLinks& links);
+StepGraph fold(const StepGraph& graph, const ClusterLinks& links);
 
 }  // namespace tracecast

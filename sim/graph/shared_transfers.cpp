@@ -138,7 +138,8 @@ SharedTransfers::SharedTransfers(const StepGraph& graph, const ClusterLinks& lin
   Builder(*this, graph, links).build(add_kind);
 }
 
-SharedTransfers::SharedTransfers(const StepGraph& folded, const FoldedLoads& loads, const AddShape& add_shape) {
+SharedTransfers::SharedTransfers(const StepGraph& folded, const AddShape& add_shape) {
+  const FoldedLoads& loads = *folded.loads;
   number_collectives(folded);
   number_messages(folded);
   for (const FoldedTransfer& each : loads.collectives) collective(each.owner, each.number) = add_shape(each.shape);

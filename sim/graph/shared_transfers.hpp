@@ -9,7 +9,6 @@
 #include <functional>
 #include <vector>
 
-#include "sim/graph/folded_step.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/fluid.hpp"
@@ -34,8 +33,8 @@ class SharedTransfers {
   SharedTransfers(const StepGraph& graph, const ClusterLinks& links, const AddKind& add_kind);
 
   using AddShape = std::function<std::int32_t(const TransferShape&)>;
-  /// Those of a folded step.
-  SharedTransfers(const StepGraph& folded, const FoldedLoads& loads, const AddShape& add_shape);
+  /// Requires a folded graph with its loads.
+  SharedTransfers(const StepGraph& folded, const AddShape& add_shape);
 
   std::int32_t of_collective(std::int32_t communicator, std::int32_t collective) const {
     return collectives_[static_cast<std::size_t>(first_[static_cast<std::size_t>(communicator)] +

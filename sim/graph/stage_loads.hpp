@@ -8,8 +8,8 @@
 
 #include <optional>
 
-#include "sim/graph/folded_step.hpp"
 #include "sim/graph/groups.hpp"
+#include "sim/graph/step_graph.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/plan/plan.hpp"
 

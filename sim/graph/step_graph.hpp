@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "sim/cost/costs.hpp"
 #include "sim/model/operators.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/network/transfer_shape.hpp"
 
 namespace tracecast {
 
@@ -165,6 +167,18 @@ struct Rank {
   std::vector<ChannelEnd> channels;
 };
 
+/// A transfer of a folded graph that shares links.
+struct FoldedTransfer {
+  std::int32_t owner = 0;   ///< communicator, or sending rank
+  std::int32_t number = 0;  ///< collective, or channel
+  TransferShape shape;      ///< loads on the first link of each class, with the summed weights of all copies
+};
+
+struct FoldedLoads {
+  std::vector<FoldedTransfer> collectives;
+  std::vector<FoldedTransfer> messages;
+};
+
 struct StepGraph {
   std::vector<StreamInfo> streams;
   std::int32_t rank_events = 0;   ///< rank events are numbered below this
@@ -177,6 +191,8 @@ struct StepGraph {
   std::vector<std::vector<ProgramItem>> programs;
   std::vector<Communicator> communicators;
   std::vector<Rank> ranks;
+  /// Of a graph that was folded over a network with shared links (folded_step.hpp).
+  std::optional<FoldedLoads> loads;
 
   /// Ranks of the whole job.
   std::int64_t total_ranks() const {

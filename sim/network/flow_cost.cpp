@@ -62,7 +62,7 @@ Result<Duration> simgrid_duration(const ClusterLinks& links, const CollectiveCos
 
 Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
                                  const SiblingCalls& calls) {
-  TRACECAST_ASSERT(kind != NetworkKind::analytic, "the analytic model needs no flows");
+  TRACECAST_ASSERT(kind != NetworkKind::isolated, "the analytic model needs no flows");
   CollectiveCost cost =
       make_analytic_network(cluster, architecture)->cost(calls.call, place_alone(cluster, calls.groups.front()));
   if (calls.groups.front().size() <= 1) return cost;

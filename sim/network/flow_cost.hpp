@@ -16,13 +16,6 @@
 
 namespace tracecast {
 
-enum class NetworkKind { analytic, fluid, simgrid };
-template <>
-struct EnumNames<NetworkKind> {
-  static constexpr NamedValue<NetworkKind> table[] = {
-      {NetworkKind::analytic, "analytic"}, {NetworkKind::fluid, "fluid"}, {NetworkKind::simgrid, "simgrid"}};
-};
-
 /// Most flows that SimGrid is asked to simulate.
 inline constexpr std::int64_t kMaxSimgridFlows = 4'000'000;
 
@@ -32,7 +25,7 @@ struct SiblingCalls {
   std::vector<std::vector<int>> groups;  ///< start together; the call's own group first
 };
 
-/// Cost of the call by the network model `kind`; its duration ends with the last group.   Requires a kind other than analytic
+/// Cost of the call by the network model `kind`; its duration ends with the last group.   Requires a kind other than isolated
 /// Errors: too large for SimGrid, or no SimGrid in this build.
 Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
                                  const SiblingCalls& calls);

@@ -29,17 +29,9 @@
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/flow_network.hpp"
 #include "sim/network/max_min.hpp"
+#include "sim/network/transfer_shape.hpp"
 
 namespace tracecast {
-
-/// A kind of transfer as the solver sees it.
-struct TransferShape {
-  Duration latency;
-  Duration moving;  ///< alone
-  Bandwidth limit;  ///< rate of its flows, alone
-  std::vector<LinkWeight> loads;
-  bool collides = false;  ///< its own flows collide on cables: alone it takes longer than its cost
-};
 
 struct FluidOptions {
   bool alone_as_costed = true;  ///< a transfer's own flows do not slow each other, since its cost includes it

@@ -34,6 +34,15 @@ CollectiveCost read_off(const Curve& curve, std::int64_t size) {
                  std::max(below.spread, above->second.spread), Provenance::interpolated);
 }
 
+/// Measurements do not report what the library chose, which the flows of the collective follow from.
+CollectiveCost with_algorithm(CollectiveCost measured, const CollectiveCost& model) {
+  measured.latency = std::min(model.latency, measured.duration);
+  measured.algorithm = model.algorithm;
+  measured.protocol = model.protocol;
+  measured.channels = model.channels;
+  return measured;
+}
+
 class MeasuredNetwork final : public NetworkModel {
  public:
   MeasuredNetwork(std::unique_ptr<NetworkModel> model, std::vector<MeasuredCollective> measured)
@@ -46,7 +55,7 @@ class MeasuredNetwork final : public NetworkModel {
     const bool free_choice = call.algorithm == Algorithm::automatic && call.protocol == Protocol::automatic;
     const auto curve = curves_.find({call.collective, call.collective == Collective::send_recv ? 2 : group.ranks});
     if (group.ranks <= 1 || group.nodes > 1 || !free_choice || curve == curves_.end()) return model_->cost(call, group);
-    return read_off(curve->second, call.size.count);
+    return with_algorithm(read_off(curve->second, call.size.count), model_->cost(call, group));
   }
 
  private:

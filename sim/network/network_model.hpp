@@ -31,6 +31,14 @@ struct EnumNames<Algorithm> {
   };
 };
 
+/// How concurrent transfers affect each other: not at all, by shared links, or by shared links flow by flow.
+enum class NetworkKind { isolated, fluid, simgrid };
+template <>
+struct EnumNames<NetworkKind> {
+  static constexpr NamedValue<NetworkKind> table[] = {
+      {NetworkKind::isolated, "isolated"}, {NetworkKind::fluid, "fluid"}, {NetworkKind::simgrid, "simgrid"}};
+};
+
 enum class Protocol { automatic, ll, ll128, simple };
 template <>
 struct EnumNames<Protocol> {

@@ -87,7 +87,7 @@ void collective(benchmark::State& state, NetworkKind kind, Collective what, Algo
   const SiblingCalls calls{call, {range(ranks)}};
   const auto analytic = make_analytic_network(cluster, "Hopper");
   for ([[maybe_unused]] const auto _ : state) {
-    if (kind == NetworkKind::analytic) {
+    if (kind == NetworkKind::isolated) {
       benchmark::DoNotOptimize(analytic->cost(call, place(cluster, calls.groups.front(), 1)));
       continue;
     }
@@ -96,7 +96,7 @@ void collective(benchmark::State& state, NetworkKind kind, Collective what, Algo
   }
 }
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-BENCHMARK_CAPTURE(collective, analytic_ring, NetworkKind::analytic, Collective::all_reduce, Algorithm::ring, kGiB)
+BENCHMARK_CAPTURE(collective, analytic_ring, NetworkKind::isolated, Collective::all_reduce, Algorithm::ring, kGiB)
     ->Arg(64)
     ->Arg(1024)
     ->Arg(16384)

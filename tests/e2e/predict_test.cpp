@@ -124,10 +124,15 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("absent.json", 2, "absent.json: does not exist\n");
   check("llama3-405b-16k --set parallel.tp=7", 2, "parallel.tp");
   check("llama3-405b-16k --set parallel.tpp=8", 2, "did you mean");
-  check("llama3-405b-16k --network fluid --explain", 2, "--network = fluid: --explain removes causes one by one");
-  check("llama3-405b-16k --co-located zero-1-7.5b", 2, "--co-located = zero-1-7.5b: co-located jobs share links");
+  check("llama3-405b-16k --network simgrid --explain", 2,
+        "--network = simgrid: --explain simulates once for each cause");
+  check("llama3-405b-16k --explain --co-located zero-1-7.5b", 2, "--explain: explains one job");
+  check("llama3-405b-16k --network analytic --trace-ranks 3", 2,
+        "--network analytic is now called --network isolated\n");
+  check("llama3-405b-16k --network isolated --co-located zero-1-7.5b", 2,
+        "--co-located = zero-1-7.5b: co-located jobs share links");
   check("llama3-405b-16k --neighbour zero-1-7.5b", 2, "--neighbour is now called --co-located\n");
-  check("llama3-405b-16k --routing ecmp", 2, "cluster.routing = ecmp: needs single cables");
+  check("llama3-405b-16k --network isolated --routing ecmp", 2, "cluster.routing = ecmp: needs single cables");
   check("llama3-405b-16k --network fluid --routing-seed 3", 2,
         "cluster.routing_seed = 3: needs cluster.routing = ecmp");
   check("llama3-405b-16k --network fluid --routing hashed", 2, "--routing");

@@ -346,7 +346,13 @@ struct SharedLink {
   SharedLink(const StepGraph& graph, unsigned seed)
       : links(small_cluster(16), "Hopper"),
         network(links),
-        transfers(graph, loads(graph, seed), [this](const TransferShape& shape) { return network.add_kind(shape); }) {}
+        transfers(with_loads(graph, loads(graph, seed)),
+                  [this](const TransferShape& shape) { return network.add_kind(shape); }) {}
+
+  static StepGraph with_loads(StepGraph graph, FoldedLoads loads) {
+    graph.loads = std::move(loads);
+    return graph;
+  }
 
   FoldedLoads loads(const StepGraph& graph, unsigned seed) {
     std::mt19937 random(seed);

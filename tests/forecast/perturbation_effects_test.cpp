@@ -8,7 +8,7 @@ using namespace tracecast;
 namespace {
 
 Forecast forecast_of(const std::vector<std::string>& settings, bool effects = false,
-                     NetworkKind network = NetworkKind::analytic) {
+                     NetworkKind network = NetworkKind::isolated) {
   return forecast(shipped_scenario("llama3-405b-16k", settings), {.perturbation_effects = effects, .network = network})
       .value()
       .forecast;

@@ -28,7 +28,7 @@ Account account_of(const RankTime& time) {
   return account;
 }
 
-ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::analytic,
+ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::isolated,
                 bool slows_compute = false) {
   Result<ForecastRun> result = forecast(
       scenario, {.unfold = unfold, .threads = threads, .network = network, .transfers_slow_compute = slows_compute});
@@ -55,7 +55,7 @@ void check_same(const ForecastRun& folded, const ForecastRun& unfolded) {
 }
 
 /// Classes of the folded run.
-std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::analytic,
+std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::isolated,
                        bool slows_compute = false) {
   const ForecastRun folded = run(scenario, false, 1, network, slows_compute);
   const ForecastRun unfolded = run(scenario, true, 1, network, slows_compute);
@@ -207,7 +207,7 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
   int slower = 0;
   for (const Layout& layout : layouts())
     for (const Trouble& trouble : troubles())
-      for (const NetworkKind network : {NetworkKind::analytic, NetworkKind::fluid}) {
+      for (const NetworkKind network : {NetworkKind::isolated, NetworkKind::fluid}) {
         INFO(layout.name << ", " << trouble.name << (network == NetworkKind::fluid ? ", shared links" : ""));
         Scenario scenario = with_narrow_links(scenario_of(layout));
         trouble.apply(scenario);
@@ -324,10 +324,10 @@ TEST_CASE("folding: transfers that share no link, of which one collides with its
     scenario.cluster.routing_seed = seed;
     check_fold(scenario, NetworkKind::fluid);
     const ForecastRun unfolded = run(scenario, true, 1, NetworkKind::fluid);
-    const FoldedStep folded = fold(unfolded.graph, ClusterLinks(scenario.cluster, scenario.profile.architecture));
-    const std::vector<FoldedTransfer>& transfers = messages ? folded.loads.messages : folded.loads.collectives;
+    const StepGraph folded = fold(unfolded.graph, ClusterLinks(scenario.cluster, scenario.profile.architecture));
+    const std::vector<FoldedTransfer>& transfers = messages ? folded.loads->messages : folded.loads->collectives;
     // Transfers that load no shared link are listed if they collide with themselves.
-    told_apart += folded.graph.ranks.size() > even && !transfers.empty() &&
+    told_apart += folded.ranks.size() > even && !transfers.empty() &&
                   std::all_of(transfers.begin(), transfers.end(),
                               [](const FoldedTransfer& each) { return each.shape.loads.empty(); });
   }

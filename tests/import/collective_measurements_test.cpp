@@ -4,6 +4,7 @@
 
 #include "sim/network/measured_network.hpp"
 #include "tests/import/samples.hpp"
+#include "tests/network/clusters.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -59,10 +60,12 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   REQUIRE(made.profile.measured_collectives.size() == 2);
   CHECK(made.profile.measured_collectives[0].size == 2_MiB);
   CHECK(made.profile.measured_collectives[1] == one_host.measured);
-  GroupPlacement group;
-  group.ranks = 8;
-  const auto network = make_network(Cluster{}, made.profile);
-  CHECK(network->cost({Collective::all_reduce, 1_MiB}, group).duration == 40_us);
+  const GroupPlacement group = place(dgx_h100(8), range(8), 8);
+  const auto network = make_network(dgx_h100(8), made.profile);
+  const CollectiveCost cost = network->cost({Collective::all_reduce, 1_MiB}, group);
+  CHECK(cost.duration == 40_us);
+  CHECK(cost.latency <= cost.duration);
+  CHECK(cost.algorithm != Algorithm::automatic);  // its flows follow from it
 }
 
 TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {

@@ -116,10 +116,7 @@ const std::vector<LeftOut>& effects() {
        "added: transfers take SMs and memory bandwidth from concurrent kernels",
        keep_all,
        {.transfers_slow_compute = true}},
-      {"contention",
-       "added: all transfers in flight share links, as max-min fair flows",
-       keep_all,
-       {.network = NetworkKind::fluid}},
+      {"contention", "each transfer takes what it takes alone", keep_all, {.network = NetworkKind::isolated}},
   };
   return kEffects;
 }

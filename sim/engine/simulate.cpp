@@ -1,4 +1,4 @@
-#include "sim/engine/shared_links.hpp"
+#include "sim/engine/simulate.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -65,33 +65,18 @@ Result<Timeline> from_bytes(const std::string& text) {
   return timeline;
 }
 
-}  // namespace
-
-Result<Timeline> simulate_fluid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
-                                EngineOptions options) {
-  const ClusterLinks links(cluster, architecture);
+Result<Timeline> simulate_fluid(const StepGraph& graph, const ClusterLinks& links, EngineOptions options) {
   FluidNetwork network(links);
-  const SharedTransfers transfers(
-      graph, links, [&network](const SharedTransfer& transfer) { return network.add_kind(transfer.shape); });
+  const SharedTransfers transfers =
+      graph.loads ? SharedTransfers(graph, [&network](const TransferShape& shape) { return network.add_kind(shape); })
+                  : SharedTransfers(graph, links,
+                                    [&network](const SharedTransfer& each) { return network.add_kind(each.shape); });
   const LinkSharing sharing{network, transfers};
   options.sharing = &sharing;
   return simulate(graph, options);
 }
 
-Result<Timeline> simulate_folded(const StepGraph& folded, const FoldedLoads& loads, const Cluster& cluster,
-                                 const std::string& architecture, EngineOptions options) {
-  const ClusterLinks links(cluster, architecture);
-  FluidNetwork network(links);
-  const SharedTransfers transfers(folded, loads,
-                                  [&network](const TransferShape& shape) { return network.add_kind(shape); });
-  const LinkSharing sharing{network, transfers};
-  options.sharing = &sharing;
-  return simulate(folded, options);
-}
-
-Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster, const std::string& architecture,
-                                  EngineOptions options) {
-  const ClusterLinks links(cluster, architecture);
+Result<Timeline> simulate_simgrid(const StepGraph& graph, const ClusterLinks& links, const EngineOptions& options) {
   SimGridNetwork network(links);
   const SharedTransfers transfers(graph, links, [&network](const SharedTransfer& transfer) {
     return network.add_kind(transfer.cost, transfer.schedule, transfer.group);
@@ -105,6 +90,22 @@ Result<Timeline> simulate_simgrid(const StepGraph& graph, const Cluster& cluster
   });
   if (!answer) return tl::unexpected(answer.error());
   return from_bytes(*answer);
+}
+
+}  // namespace
+
+Result<Timeline> simulate(const StepGraph& graph, const StepNetwork& network, EngineOptions options) {
+  TRACECAST_ASSERT(network.kind == NetworkKind::isolated || network.links != nullptr, "shared links are given");
+  switch (network.kind) {
+    case NetworkKind::isolated:
+      return simulate(graph, options);
+    case NetworkKind::fluid:
+      return simulate_fluid(graph, *network.links, options);
+    case NetworkKind::simgrid:
+      return simulate_simgrid(graph, *network.links, options);
+  }
+  TRACECAST_ASSERT(false, "every network simulates steps");
+  return {};
 }
 
 }  // namespace tracecast

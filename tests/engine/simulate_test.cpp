@@ -1,4 +1,4 @@
-#include "sim/engine/shared_links.hpp"
+#include "sim/engine/simulate.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -13,7 +13,15 @@ using namespace tracecast;
 namespace {
 
 /// Every rank of a small job: tp 2, so that data-parallel groups and pipeline messages share NICs.
-ForecastRun whole_job(const Scenario& scenario) { return *forecast(scenario, {.unfold = true}); }
+ForecastRun whole_job(const Scenario& scenario) {
+  return *forecast(scenario, {.unfold = true, .network = NetworkKind::isolated});
+}
+
+Result<Timeline> simulate_on(const Cluster& cluster, const StepGraph& graph, NetworkKind kind = NetworkKind::fluid,
+                             const EngineOptions& options = {}) {
+  const ClusterLinks links(cluster, "Hopper");
+  return simulate(graph, {kind, &links}, options);
+}
 
 Scenario job(int tp, int pp, int dp) {
   Scenario scenario = test::small_scenario(tp, pp, dp);
@@ -31,7 +39,7 @@ TEST_CASE("Shared links: links without contention change nothing", "[differentia
     wide.node.gpu_link.bytes_per_second *= 100;
     wide.node.nic_rate.bytes_per_second *= 100;
     for (const bool spans : {false, true}) {
-      const auto shared = simulate_fluid(run.graph, wide, scenario.profile.architecture, {.record_spans = spans});
+      const auto shared = simulate_on(wide, run.graph, NetworkKind::fluid, {.record_spans = spans});
       REQUIRE(shared);
       CHECK(shared->step_time == run.timeline.step_time);
       CHECK(shared->ranks == run.timeline.ranks);
@@ -49,8 +57,8 @@ TEST_CASE("Shared links: a step as SimGrid runs it, flow by flow", "[differentia
     Scenario scenario = job(tp, pp, dp);
     scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers contend for links
     const ForecastRun run = whole_job(scenario);
-    const auto fluid = simulate_fluid(run.graph, scenario.cluster, scenario.profile.architecture);
-    const auto judge = simulate_simgrid(run.graph, scenario.cluster, scenario.profile.architecture);
+    const auto fluid = simulate_on(scenario.cluster, run.graph);
+    const auto judge = simulate_on(scenario.cluster, run.graph, NetworkKind::simgrid);
     REQUIRE(fluid);
     REQUIRE(judge);
     CHECK(seconds(fluid->step_time) == Approx(seconds(judge->step_time)).epsilon(0.03));
@@ -63,7 +71,7 @@ TEST_CASE("Shared links: slower NICs take longer", "[metamorphic][engine]") {
   for (const std::int64_t slower : {1, 2, 4}) {
     Scenario scenario = job(1, 2, 16);
     scenario.cluster.node.nic_rate.bytes_per_second /= slower;
-    const auto shared = simulate_fluid(whole_job(scenario).graph, scenario.cluster, scenario.profile.architecture);
+    const auto shared = simulate_on(scenario.cluster, whole_job(scenario).graph);
     REQUIRE(shared);
     CHECK(shared->step_time > before);
     before = shared->step_time;
@@ -76,14 +84,12 @@ TEST_CASE("Shared links: network faults slow the step", "[metamorphic][engine]")
   Scenario halved = healthy;
   for (int nic = 0; nic < 32; ++nic) halved.cluster.faults.slow_nics.push_back({nic / 8, nic % 8, 0.5});
   const StepGraph graph = whole_job(halved).graph;
-  const auto step_time = [&graph](const Scenario& on) {
-    return simulate_fluid(graph, on.cluster, on.profile.architecture)->step_time;
-  };
+  const auto step_time = [&graph](const Scenario& on) { return simulate_on(on.cluster, graph)->step_time; };
   // The same transfers, costed for halved NICs, contend only where the links are slow as well.
   CHECK(step_time(halved).picoseconds > step_time(healthy).picoseconds);
   Scenario hole = job(1, 2, 15);
   hole.cluster.faults.missing_gpus[0] = 1;
-  CHECK(simulate_fluid(whole_job(hole).graph, hole.cluster, hole.profile.architecture));
+  CHECK(simulate_on(hole.cluster, whole_job(hole).graph));
 }
 
 }  // namespace

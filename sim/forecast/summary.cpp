@@ -1,0 +1,207 @@
+#include "sim/forecast/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/cost/costs.hpp"
+#include "sim/cost/rated_precision.hpp"
+#include "sim/forecast/sensitivities.hpp"
+#include "sim/plan/fine_tuning.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Compute time of one template by operator kind and by provenance, and its recomputed FLOPs.
+struct TemplateWork {
+  std::array<std::int64_t, kOperatorKinds> by_kind{};  // ps
+  std::array<std::int64_t, 3> by_provenance{};         // ps
+  std::array<double, kOperatorKinds> spread{};         // ps x relative standard deviation
+  double recomputed_flops = 0;
+};
+
+double convention_factor(const Operator& op, FlopsConvention convention) {
+  const bool full = convention == FlopsConvention::model_full_attn;
+  if (op.kind == OperatorKind::attention) return full && std::get<AttentionShape>(op.shape).causal ? 2.0 : 1.0;
+  if (op.kind == OperatorKind::scores) return full ? 1.0 : 0.5;
+  return 1.0;
+}
+
+TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConvention convention) {
+  TemplateWork work;
+  for (const Op& op : each.ops) {
+    if (op.type != OpType::compute || op.payload < 0) continue;
+    const CostedOperator& costed = graph.operators[static_cast<std::size_t>(op.payload)];
+    const auto kind = static_cast<std::size_t>(costed.op.kind);
+    work.by_kind[kind] += op.duration.picoseconds;
+    work.by_provenance[static_cast<std::size_t>(costed.cost.provenance)] += op.duration.picoseconds;
+    work.spread[kind] += costed.cost.spread * static_cast<double>(op.duration.picoseconds);
+    if (costed.recomputed) work.recomputed_flops += flops(costed.op).count * convention_factor(costed.op, convention);
+  }
+  return work;
+}
+
+/// Means over all ranks of the job.
+struct MeanWork {
+  std::array<double, kOperatorKinds> by_kind_s{};
+  std::array<double, kOperatorKinds> spread_s{};
+  std::array<double, 3> by_provenance_s{};
+  double recomputed_flops = 0;  ///< of one rank
+};
+
+MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
+  std::vector<TemplateWork> templates;
+  for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
+  const auto total = static_cast<double>(graph.total_ranks());
+  std::vector<double> program_share(graph.programs.size());   // of the ranks
+  std::vector<double> program_weight(graph.programs.size());  // times the slowdown of each
+  for (const Rank& rank : graph.ranks) {
+    const double share = static_cast<double>(rank.multiplicity) / total;
+    program_share[static_cast<std::size_t>(rank.program)] += share;
+    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowdown / kNoSlowdown;
+  }
+  MeanWork mean;
+  for (std::size_t p = 0; p < graph.programs.size(); ++p)
+    for (const ProgramItem& item : graph.programs[p]) {
+      const TemplateWork& work = templates[static_cast<std::size_t>(item.template_index)];
+      for (std::size_t k = 0; k < work.by_kind.size(); ++k) {
+        mean.by_kind_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_kind[k]);
+        mean.spread_s[k] += program_weight[p] * 1e-12 * work.spread[k];
+      }
+      for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
+        mean.by_provenance_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_provenance[k]);
+      mean.recomputed_flops += program_share[p] * work.recomputed_flops;
+    }
+  return mean;
+}
+
+/// Largest spread among the collectives of one kind of traffic.
+double traffic_spread(const StepGraph& graph, Traffic traffic) {
+  double spread = 0;
+  for (const CostedCollective& each : graph.collectives)
+    if (each.traffic == traffic) spread = std::max(spread, each.cost.spread);
+  if (traffic == Traffic::pipeline)
+    for (const Message& each : graph.messages) spread = std::max(spread, each.cost.spread);
+  return spread;
+}
+
+/// Relative spread of whole runs around their forecast, for software without calibration: about the median of the
+/// spreads of calibrated stacks (docs/validation/accuracy.md).
+constexpr double kRunSpread = 0.08;
+
+/// The 90 % band. Errors within one kind of operator or traffic are correlated, those of different kinds are
+/// independent. The error of the whole run is common to all. Each error is weighted with its share of the time of the
+/// mean rank. The errors of kernels partly cancel.
+Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
+  double variance = 0;
+  for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
+  for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
+    const double own =
+        traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
+    variance += own * own;
+  }
+  const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
+  const double sigma = std::hypot(std::sqrt(variance) / busy, kRunSpread);
+  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
+  return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
+          forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
+}
+
+void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
+  const double total = static_cast<double>(graph.total_ranks());
+  double bubble_s = 0;
+  for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
+    const double weight = static_cast<double>(graph.ranks[r].multiplicity) / total;
+    const RankTime& time = timeline.ranks[r];
+    for (std::size_t k = 0; k < time.exposed.size(); ++k) forecast.exposed_s[k] += weight * seconds(time.exposed[k]);
+    bubble_s += weight * seconds(time.bubble);
+    forecast.host_s += weight * seconds(time.host);
+    forecast.optimizer_s += weight * seconds(time.optimizer);
+  }
+  forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
+}
+
+/// The time available for transfers: the step without exposed communication.
+double time_for_transfers(const Forecast& forecast) {
+  double time_s = forecast.step_time_s;
+  for (const double exposed : forecast.exposed_s) time_s -= exposed;
+  return time_s > 0 ? time_s : forecast.step_time_s;
+}
+
+void add_work(Forecast& forecast, const MeanWork& mean) {
+  double total = 0;
+  for (double s : mean.by_provenance_s) total += s;
+  for (std::size_t k = 0; k < mean.by_kind_s.size(); ++k)
+    if (mean.by_kind_s[k] > 0 && static_cast<OperatorKind>(k) != OperatorKind::optimizer)
+      forecast.compute_s[to_string(static_cast<OperatorKind>(k))] = mean.by_kind_s[k];
+  for (std::size_t k = 0; k < mean.by_provenance_s.size(); ++k)
+    forecast.provenance[to_string(static_cast<Provenance>(k))] = total > 0 ? mean.by_provenance_s[k] / total : 0;
+}
+
+double peak_flops(const Profile& profile, Precision precision) {
+  return profile.peak_flops.empty() ? 0 : profile.peak_flops.at(rated_as(profile, precision));
+}
+
+/// Mean over the ranks.
+double mean_peak_flops(const Scenario& scenario) {
+  const Precision precision = scenario.training.dtype;
+  const Perturbation& perturbation = scenario.perturbation;
+  if (perturbation.gpus.empty()) return peak_flops(scenario.profile, precision);
+  double sum = 0;
+  for (int rank = 0; rank < scenario.cluster.world_size; ++rank) {
+    const int gpu = gpu_of(perturbation, rank);
+    sum += peak_flops(gpu == 0 ? scenario.profile : perturbation.gpus[static_cast<std::size_t>(gpu - 1)].profile,
+                      precision);
+  }
+  return sum / scenario.cluster.world_size;
+}
+
+void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork& mean) {
+  const Training& training = scenario.training;
+  forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
+  forecast.tokens_per_s = forecast.tokens_per_step / forecast.step_time_s;
+  const double model_flops =
+      forecast.tokens_per_step * training_flops_per_token(scenario.model, training, forecast.flops_convention);
+  const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
+  const double peak = mean_peak_flops(scenario);
+  forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
+  if (peak <= 0) return;
+  forecast.mfu = model_flops / rank_seconds / peak;
+  forecast.hfu = forecast.mfu + mean.recomputed_flops / forecast.step_time_s / peak;
+}
+
+void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
+  forecast.memory = peak_memory(scenario.model, plan, schedule);
+  forecast.memory_capacity = scenario.profile.memory;
+  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus)
+    forecast.memory_capacity = std::min(forecast.memory_capacity, other.profile.memory);
+  const auto tightest =
+      std::max_element(forecast.memory.begin(), forecast.memory.end(),
+                       [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
+  forecast.tightest_pp_rank = static_cast<int>(tightest - forecast.memory.begin());
+  forecast.fits = tightest->total() <= forecast.memory_capacity;
+  Coordinates at{};
+  at[Axis::pp] = forecast.tightest_pp_rank;
+  forecast.peak_rank = plan.grid.rank(at);
+}
+
+}  // namespace
+
+void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
+  Forecast& result = run.forecast;
+  result.scenario = scenario.name;
+  result.ranks = scenario.cluster.world_size;
+  result.step_time_s = seconds(run.timeline.step_time);
+  result.flops_convention = options.flops_convention;
+  result.classes = static_cast<int>(run.graph.ranks.size());
+  result.events = run.timeline.events;
+  const MeanWork mean = mean_work(run.graph, options.flops_convention);
+  add_times(result, run.graph, run.timeline);
+  add_work(result, mean);
+  add_throughput(result, scenario, mean);
+  add_memory(result, scenario, run.plan, run.schedule);
+  if (result.step_time_s > 0)
+    result.bandwidth = required_bandwidth(run.graph, run.plan, scenario.cluster, time_for_transfers(result));
+  result.band = band_of(result, run.graph, mean);
+}
+
+}  // namespace tracecast
