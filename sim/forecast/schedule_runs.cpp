@@ -68,9 +68,8 @@ ScheduleRun pipeline_of(const ForecastRun& step) {
     const auto rank = std::find_if(ranks.begin(), ranks.end(), [pp](const Rank& r) { return r.pp_rank == pp; });
     TRACECAST_ASSERT(rank != ranks.end(), "every pipeline rank has a rank");
     const auto index = static_cast<std::int32_t>(rank - ranks.begin());
-    const auto [first, last] = std::equal_range(step.timeline.spans.begin(), step.timeline.spans.end(), Span{index},
-                                                [](const Span& a, const Span& b) { return a.rank < b.rank; });
-    const PassSpans spans(step.graph, {first, last});
+    const auto own = std::ranges::equal_range(step.timeline.spans, index, {}, &Span::rank);
+    const PassSpans spans(step.graph, {own.begin(), own.end()});
     std::vector<ActionSpan>& list = actions.emplace_back();
     for (const Action& action : step.schedule.actions[static_cast<std::size_t>(pp)])
       list.push_back(spans.of(action, list.empty() ? 0 : list.back().end));
