@@ -173,6 +173,14 @@ std::string link_name(LinkClass link, const Cluster& cluster) {
   return "pcie";
 }
 
+double exposed_of(const AxisBandwidth& row, std::span<const double> exposed_s) {
+  double sum = 0;
+  for (std::size_t traffic = 0; traffic < exposed_s.size(); ++traffic)
+    if (const auto axis = axis_of(static_cast<Traffic>(traffic)); axis && kAxisNames[*axis] == row.axis)
+      sum += exposed_s[traffic];
+  return sum;
+}
+
 std::vector<AxisBandwidth> required_bandwidth(const StepGraph& graph, const Plan& plan, const Cluster& cluster,
                                               double time_s) {
   TRACECAST_ASSERT(time_s > 0, "bandwidth is bytes over a time");

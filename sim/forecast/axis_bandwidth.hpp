@@ -16,6 +16,7 @@
 /// Leaves out  latency, protocols, oversubscription above the leaves, DeepEP inside a node, other axes on the same links
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,14 @@ struct AxisBandwidth {
   double sent_bytes = 0;  ///< by one GPU in a step
   double required = 0;    ///< bytes per second
   double available = 0;   ///< bytes per second; the mean over the groups of the axis, by bytes
-  /// Above 1 the step waits for these links even with perfect overlap.
+  /// Above 1 the step waits for these links even with perfect overlap; above kBusyLinks a page says what they cost.
   double ratio() const { return available > 0 ? required / available : 0; }
 };
+
+inline constexpr double kBusyLinks = 0.9;
+
+/// Seconds of exposed communication of the row's axis, on all its links. `exposed_s`: by Traffic.
+double exposed_of(const AxisBandwidth& row, std::span<const double> exposed_s);
 
 /// In the order tp, cp, ep, dp, pp, GPU links first, without axes that send nothing.
 /// `time_s`: available for the transfers: the step without exposed communication. Requires time_s > 0.

@@ -89,17 +89,27 @@ std::string rack_text(const Scenario& scenario) {
 }
 
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth) {
-  constexpr std::pair<const char*, const char*> kAxes[] = {
+  constexpr std::pair<const char*, const char*> kAxisTexts[] = {
       {"tp", "tensor-parallel"}, {"cp", "context-parallel"}, {"ep", "expert-parallel"}};
   std::vector<std::string> lines;
   const NodeSpec& node = cluster.node;
   if (node.gpus == 1) return lines;
-  for (const auto& [axis, name] : kAxes)
+  for (const auto& [axis, name] : kAxisTexts)
     for (const AxisBandwidth& each : bandwidth)
       if (each.axis == axis && each.nodes > 1 && each.link == link_name(LinkClass::network, cluster))
         lines.push_back(fmt::format("{} groups of {} ranks cross {} {} of {} GPUs: part of their traffic leaves {}",
                                     name, each.ranks, each.nodes, is_rack(node) ? "racks" : "nodes", node.gpus,
                                     link_name(LinkClass::gpu_link, cluster)));
+  return lines;
+}
+
+std::vector<std::string> link_texts(const Scenario& scenario, const Forecast& forecast) {
+  std::vector<std::string> lines = crossing_texts(scenario.cluster, forecast.bandwidth);
+  for (const AxisBandwidth& row : forecast.bandwidth)
+    if (row.ratio() > kBusyLinks)
+      lines.push_back(
+          fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
+                      row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
   return lines;
 }
 

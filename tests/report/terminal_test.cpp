@@ -52,6 +52,13 @@ TEST_CASE("the page says what each axis asks of its links, and which asks too mu
   CHECK(contains(text, "30 of    450 GB/s   6.7 %"));
   CHECK(contains(text, "dp  network  8 ranks on 4 nodes"));
   CHECK(contains(text, "75 of     50 GB/s 150.0 %"));
+  f.exposed_s = {};
+  f.exposed_s[static_cast<std::size_t>(Traffic::gradients)] = 0.25;
+  f.exposed_s[static_cast<std::size_t>(Traffic::parameters)] = 0.5;
+  f.exposed_s[static_cast<std::size_t>(Traffic::tensor_parallel)] = 9;
+  CHECK(link_texts(sample::scenario(), f) ==
+        std::vector<std::string>{
+            "dp asks for 150 % of its network links: its exposed communication takes 0.75 s of the step"});
 }
 
 TEST_CASE("the page says which groups leave their node, and how much of a rack is used", "[report][terminal][racks]") {
