@@ -85,7 +85,8 @@ inline void Worker<Recorder>::complete_eager_message(const InFlightTransfer& tra
     return;
   }
   const std::int32_t receiver = std::exchange(slot.first, 0) - 1;
-  resume(receiver, transfer.start, std::max(stream_state(receiver).arrival, end), transfer.cause);
+  const std::int64_t arrival = stream_state(receiver).arrival;
+  resume(receiver, std::max(arrival, transfer.start), std::max(arrival, end), transfer.cause);
 }
 
 // ---- Collectives -------------------------------------------------------------------------------------------------------
