@@ -25,7 +25,8 @@ Cluster machine_of(const Scenario& job, const Scenario& other);
 /// lasts. `graph`: of the job, with all ranks.   Errors: those of forecast() for the other job.
 Result<StepGraph> both_graphs(const StepGraph& graph, const Scenario& job, const Scenario& other);
 
-/// The job alone, from the folded graph of both. Its classes, and everything that they use, come first.
+/// The job alone, from the folded graph of both. Its classes, and everything that they use, come first. Without loads,
+/// since its links also carry those of the other job.
 /// `job`: its graph with all ranks, on `cluster`.
 StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster);
 

@@ -134,10 +134,12 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
 }
 
 Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options) {
+  TRACECAST_ASSERT(options.network != NetworkKind::isolated, "co-located jobs share links");
   if (Result<void> divided = take_nodes_in_turn(job, other); !divided) return tl::unexpected(divided.error());
   other.cluster.routing = job.cluster.routing;  // of the machine that both run on
   other.cluster.routing_seed = job.cluster.routing_seed;
-  const Result<ForecastRun> alone = forecast(job, {.network = options.network});
+  const Result<ForecastRun> alone =
+      forecast(job, {.network = options.network, .transfers_slow_compute = options.transfers_slow_compute});
   if (!alone) return tl::unexpected(alone.error());
   Result<ForecastRun> run = forecast_jobs(job, &other, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), job));

@@ -61,6 +61,20 @@ TEST_CASE("A co-located job with shorter steps repeats them while the step of th
   CHECK(beside.step_time_s > beside.undisturbed_step_s);
 }
 
+TEST_CASE("What a co-located job costs does not include what the job's own transfers take from its compute",
+          "[metamorphic][report]") {
+  const auto beside = [](bool slows) {
+    Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that nobody fills
+    scenario.parallel.overlap_grad_reduce = true;
+    scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on
+    return forecast_colocated(scenario, scenario, {.transfers_slow_compute = slows}).value();
+  };
+  const ForecastRun slowed = beside(true);
+  CHECK(slowed.forecast.step_time_s > beside(false).forecast.step_time_s);
+  CHECK(slowed.forecast.step_time_s == slowed.forecast.undisturbed_step_s);
+  CHECK_FALSE(slowed.graph.loads);  // they would be those of both jobs
+}
+
 TEST_CASE("A co-located job slows a job on oversubscribed uplinks only", "[metamorphic][report]") {
   for (const double oversubscription : {0.01, 4.0}) {
     INFO(oversubscription << ":1");
