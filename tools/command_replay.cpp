@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
@@ -130,7 +130,7 @@ std::string name_of(const std::vector<std::string>& files) {
 Result<ExitCode> run(const Options& options, const Context& context) {
   const Result<Replay> replay = read_all(options);
   if (!replay) return tl::unexpected(replay.error());
-  const Result<Timeline> timeline = simulate(replay->graph, {.record_spans = true});
+  const Result<Timeline> timeline = simulate(replay->graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
   const StepRecord record = record_of(replay->graph, *timeline, name_of(options.files), StepOrigin::executed);
   if (!options.out.empty())

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/trace_reader.hpp"
@@ -41,7 +41,7 @@ std::string notes_text(const std::vector<std::string>& notes, const TextStyle& s
 }
 
 Result<StepRecord> simulated(const StepGraph& graph, const std::string& path) {
-  const Result<Timeline> timeline = simulate(graph, {.record_spans = true});
+  const Result<Timeline> timeline = simulate(graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
   return record_of(graph, *timeline, fs::path(path).filename().string(), StepOrigin::executed);
 }

@@ -39,9 +39,10 @@ std::int64_t run_on_threads(State& state, int threads) {
 }
 
 template <class Recorder>
-std::int64_t run_on_one_thread(State& state, Recorder& recorder, const EngineOptions& options) {
+std::int64_t run_on_one_thread(State& state, Recorder& recorder, const EngineOptions& options,
+                               const LinkSharing* sharing) {
   Worker<Recorder> worker(state, recorder);
-  worker.share_links(options.sharing);
+  worker.share_links(sharing);
   if (options.slowing_gpu != nullptr) worker.slow_compute(speeds_beside_collectives(state.graph, *options.slowing_gpu));
   worker.run();
   return worker.executed();
@@ -69,8 +70,8 @@ Timeline finalize(const State& state) {
 
 }  // namespace
 
-Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) {
-  const SharedTransfers* const shared = options.sharing != nullptr ? &options.sharing->transfers : nullptr;
+Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options, const LinkSharing* sharing) {
+  const SharedTransfers* const shared = sharing != nullptr ? &sharing->transfers : nullptr;
   const CompiledGraph compiled =
       engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared),
                       options.slowing_gpu != nullptr);
@@ -80,13 +81,13 @@ Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options) 
   std::vector<Span> spans;
   if (options.record_spans) {
     SpanRecorder recorder(state);
-    executed = run_on_one_thread(state, recorder, options);
+    executed = run_on_one_thread(state, recorder, options, sharing);
     spans = recorder.sorted();
-  } else if (threads > 1 && options.sharing == nullptr && options.slowing_gpu == nullptr) {
+  } else if (threads > 1 && sharing == nullptr && options.slowing_gpu == nullptr) {
     executed = run_on_threads(state, threads);
   } else {
     NoSpans none;
-    executed = run_on_one_thread(state, none, options);
+    executed = run_on_one_thread(state, none, options, sharing);
   }
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
     return tl::unexpected<Error>(engine::deadlock_report(state));

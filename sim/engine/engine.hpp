@@ -25,13 +25,13 @@ struct LinkSharing {
 
 struct EngineOptions {
   bool record_spans = false;
-  int threads = 1;                       ///< for large graphs; a run that records spans uses one
-  const LinkSharing* sharing = nullptr;  ///< null: each transfer lasts as in the graph. One thread
-  const Profile* slowing_gpu =
-      nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not. One thread
+  int threads = 1;  ///< for large graphs; one if spans are recorded, links are shared or compute is slowed
+  const Profile* slowing_gpu = nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not
 };
 
-/// Simulates one step on all ranks of the graph.   Errors: a deadlock, described as a cycle of ranks and operations
-Result<Timeline> simulate(const StepGraph& graph, const EngineOptions& options = {});
+/// Simulates one step on all ranks of the graph. Called by simulate() (simulate.hpp), which chooses the network.
+/// `sharing`: null: each transfer lasts as in the graph.
+/// Errors: a deadlock, described as a cycle of ranks and operations
+Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options, const LinkSharing* sharing = nullptr);
 
 }  // namespace tracecast

@@ -65,15 +65,14 @@ Result<Timeline> from_bytes(const std::string& text) {
   return timeline;
 }
 
-Result<Timeline> simulate_fluid(const StepGraph& graph, const ClusterLinks& links, EngineOptions options) {
+Result<Timeline> simulate_fluid(const StepGraph& graph, const ClusterLinks& links, const EngineOptions& options) {
   FluidNetwork network(links);
   const SharedTransfers transfers =
       graph.loads ? SharedTransfers(graph, [&network](const TransferShape& shape) { return network.add_kind(shape); })
                   : SharedTransfers(graph, links,
                                     [&network](const SharedTransfer& each) { return network.add_kind(each.shape); });
   const LinkSharing sharing{network, transfers};
-  options.sharing = &sharing;
-  return simulate(graph, options);
+  return run_engine(graph, options, &sharing);
 }
 
 Result<Timeline> simulate_simgrid(const StepGraph& graph, const ClusterLinks& links, const EngineOptions& options) {
@@ -81,12 +80,10 @@ Result<Timeline> simulate_simgrid(const StepGraph& graph, const ClusterLinks& li
   const SharedTransfers transfers(graph, links, [&network](const SharedTransfer& transfer) {
     return network.add_kind(transfer.cost, transfer.schedule, transfer.group);
   });
-  if (transfers.kinds() == 0) return simulate(graph, options);
+  if (transfers.kinds() == 0) return run_engine(graph, options);
   const Result<std::string> answer = network.run([&](FlowNetwork& in_child) {
     const LinkSharing sharing{in_child, transfers};
-    EngineOptions shared = options;
-    shared.sharing = &sharing;
-    return to_bytes(simulate(graph, shared));
+    return to_bytes(run_engine(graph, options, &sharing));
   });
   if (!answer) return tl::unexpected(answer.error());
   return from_bytes(*answer);
@@ -94,15 +91,18 @@ Result<Timeline> simulate_simgrid(const StepGraph& graph, const ClusterLinks& li
 
 }  // namespace
 
-Result<Timeline> simulate(const StepGraph& graph, const StepNetwork& network, EngineOptions options) {
-  TRACECAST_ASSERT(network.kind == NetworkKind::isolated || network.links != nullptr, "shared links are given");
-  switch (network.kind) {
+StepNetwork::StepNetwork(NetworkKind kind, const Cluster& machine, const std::string& architecture) : kind_(kind) {
+  if (kind != NetworkKind::isolated) links_.emplace(machine, architecture);
+}
+
+Result<Timeline> simulate(const StepGraph& graph, const StepNetwork& network, const EngineOptions& options) {
+  switch (network.kind()) {
     case NetworkKind::isolated:
-      return simulate(graph, options);
+      return run_engine(graph, options);
     case NetworkKind::fluid:
-      return simulate_fluid(graph, *network.links, options);
+      return simulate_fluid(graph, *network.links(), options);
     case NetworkKind::simgrid:
-      return simulate_simgrid(graph, *network.links, options);
+      return simulate_simgrid(graph, *network.links(), options);
   }
   TRACECAST_ASSERT(false, "every network simulates steps");
   return {};

@@ -13,6 +13,9 @@
 /// or later, so the network never has to go back in time.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "sim/base/result.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/timeline.hpp"
@@ -22,14 +25,25 @@
 
 namespace tracecast {
 
-/// The network of a simulation.
-struct StepNetwork {
-  NetworkKind kind = NetworkKind::isolated;
-  const ClusterLinks* links = nullptr;  ///< of the machine; null with `isolated`
+/// The network of a simulation, with the links of the machine if transfers share them.
+class StepNetwork {
+ public:
+  StepNetwork() = default;  ///< isolated
+  /// `architecture`: of the GPUs, as ClusterLinks takes it.
+  StepNetwork(NetworkKind kind, const Cluster& machine, const std::string& architecture);
+
+  NetworkKind kind() const { return kind_; }
+  /// Null with `isolated`.
+  const ClusterLinks* links() const { return links_ ? &*links_ : nullptr; }
+
+ private:
+  NetworkKind kind_ = NetworkKind::isolated;
+  std::optional<ClusterLinks> links_;
 };
 
 /// Simulates one step.   Requires for `fluid` a graph with every rank or with its loads, for `simgrid` one with every rank.
 /// Errors: a deadlock; with simgrid: too large, or no SimGrid in this build.
-Result<Timeline> simulate(const StepGraph& graph, const StepNetwork& network, EngineOptions options = {});
+[[nodiscard]] Result<Timeline> simulate(const StepGraph& graph, const StepNetwork& network = {},
+                                        const EngineOptions& options = {});
 
 }  // namespace tracecast

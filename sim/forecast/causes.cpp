@@ -112,8 +112,9 @@ Cause bubble_cause(const Timeline& timeline) {
 
 }  // namespace
 
-std::vector<Cause> find_causes(const StepGraph& graph, const StepNetwork& network, const EngineOptions& engine,
+std::vector<Cause> find_causes(const StepGraph& graph, const StepNetwork& network, EngineOptions engine,
                                const Timeline& timeline) {
+  engine.record_spans = false;
   std::map<std::string, std::int64_t> path = critical_path(graph, timeline);
   for (const Template& each : graph.templates)
     for (const Op& op : each.ops)

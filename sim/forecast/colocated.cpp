@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/merge_jobs.hpp"
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "sim/cost/slowest_rank.hpp"
-#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
@@ -61,11 +60,10 @@ Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) return tl::unexpected(located(run.error(), scenario));
   if (gpu_speed_percent == 100) return run->timeline.step_time;
-  const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
   Duration slowest;
   for (std::size_t rank = 0; rank < run->graph.ranks.size(); ++rank) {
-    const Result<Timeline> timeline = simulate(with_slow_rank(run->graph, rank, gpu_speed_percent),
-                                               {NetworkKind::fluid, &links}, engine_of(scenario, {}));
+    const Result<Timeline> timeline =
+        simulate(with_slow_rank(run->graph, rank, gpu_speed_percent), run->network, engine_of(scenario, {}));
     if (!timeline) return tl::unexpected(timeline.error());
     slowest = std::max(slowest, timeline->step_time);
   }

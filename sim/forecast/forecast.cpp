@@ -1,10 +1,8 @@
 #include "sim/forecast/forecast.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "sim/cost/costs.hpp"
-#include "sim/engine/simulate.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
@@ -65,14 +63,9 @@ class GraphMaker {
 Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
                            const ForecastOptions& options) {
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
-  StepNetwork network{options.network};
-  std::optional<ClusterLinks> links;
-  if (options.network != NetworkKind::isolated) {
-    links.emplace(other != nullptr ? machine_of(job, *other) : job.cluster, job.profile.architecture);
-    network.links = &*links;
-  }
+  const ClusterLinks* const links = run.network.links();
   const auto simulate_graph = [&](const StepGraph& graph) -> Result<void> {
-    return simulate(graph, network, engine_of(job, options)).map([&](Timeline timeline) {
+    return simulate(graph, run.network, engine_of(job, options)).map([&](Timeline timeline) {
       run.timeline = std::move(timeline);
     });
   };
@@ -90,16 +83,6 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
   });
 }
 
-Result<void> add_explanations(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
-  if (options.explain) {
-    std::optional<ClusterLinks> links;
-    if (options.network != NetworkKind::isolated) links.emplace(scenario.cluster, scenario.profile.architecture);
-    run.forecast.causes = find_causes(run.graph, {options.network, links ? &*links : nullptr},
-                                      {.slowing_gpu = engine_of(scenario, options).slowing_gpu}, run.timeline);
-  }
-  return options.perturbation_effects ? add_perturbation_effects(scenario, options, run.forecast) : Result<void>{};
-}
-
 Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options) {
   if (Result<void> checked = check(scenario, options); !checked) return tl::unexpected(std::move(checked.error()));
   ForecastRun run;
@@ -111,6 +94,8 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   Result<Schedule> schedule = schedule_of_plan(scenario, run.plan, costs, *network);
   if (!schedule) return tl::unexpected(std::move(schedule.error()));
   run.schedule = std::move(*schedule);
+  run.network = StepNetwork(options.network, other != nullptr ? machine_of(scenario, *other) : scenario.cluster,
+                            scenario.profile.architecture);
   Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run}, scenario, other, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   summarise(run, scenario, options);
@@ -128,8 +113,11 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
   Result<ForecastRun> run = forecast_jobs(scenario, nullptr, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
-  if (Result<void> added = add_explanations(*run, scenario, options); !added)
-    return tl::unexpected(std::move(added.error()));
+  if (options.explain)
+    run->forecast.causes = find_causes(run->graph, run->network, engine_of(scenario, options), run->timeline);
+  if (options.perturbation_effects)
+    if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)
+      return tl::unexpected(std::move(added.error()));
   return run;
 }
 

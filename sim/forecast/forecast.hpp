@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/forecast/axis_bandwidth.hpp"
 #include "sim/io/scenario.hpp"
@@ -88,6 +88,7 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 struct ForecastRun {
   Plan plan;
   Schedule schedule;
+  StepNetwork network;  ///< on which the step was simulated
   StepGraph graph;
   Timeline timeline;
   Forecast forecast;

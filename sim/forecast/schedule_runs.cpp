@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace tracecast {
@@ -98,7 +98,7 @@ Result<ScheduleRun> run_schedule(const Schedule& schedule, const PipelineTimes& 
   const Result<ScheduleGraph> made =
       program ? schedule_graph(schedule, *program, times, rules) : schedule_graph(schedule, times, rules);
   if (!made) return tl::unexpected(made.error());
-  const Result<Timeline> timeline = simulate(made->graph, {.record_spans = true});
+  const Result<Timeline> timeline = simulate(made->graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
   std::vector<std::vector<ActionSpan>> actions(schedule.actions.size());
   for (const Span& span : timeline->spans) {

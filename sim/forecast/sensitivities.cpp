@@ -127,6 +127,26 @@ StepGraph scaled(StepGraph graph, const CostScales& factors) {
   const auto times = [](Duration duration, double factor) {
     return Duration{std::llround(static_cast<double>(duration.picoseconds) * factor)};
   };
+  const auto times_shape = [&](FoldedTransfer& transfer, CostParameter parameter) {
+    const double factor = factors[static_cast<std::size_t>(parameter)];
+    transfer.shape.latency = times(transfer.shape.latency, factor);
+    transfer.shape.moving = times(transfer.shape.moving, factor);
+    // The bytes stay, as in a graph that is not folded.
+    const double rate = static_cast<double>(transfer.shape.limit.bytes_per_second) / factor;
+    transfer.shape.limit.bytes_per_second = std::max<std::int64_t>(1, std::llround(rate));
+  };
+  const auto times_cost = [&](CollectiveCost& cost, CostParameter parameter) {
+    const double factor = factors[static_cast<std::size_t>(parameter)];
+    cost.duration = times(cost.duration, factor);
+    cost.latency = times(cost.latency, factor);
+  };
+  for (CostedCollective& each : graph.collectives) times_cost(each.cost, parameter_of(each.traffic));
+  for (Message& each : graph.messages) times_cost(each.cost, CostParameter::pipeline);
+  if (graph.loads) {
+    for (FoldedTransfer& each : graph.loads->collectives)
+      times_shape(each, parameter_of(graph.collectives[static_cast<std::size_t>(each.number)].traffic));
+    for (FoldedTransfer& each : graph.loads->messages) times_shape(each, CostParameter::pipeline);
+  }
   for (Template& each : graph.templates)
     for (Op& op : each.ops) {
       op.duration = times(op.duration, factors[static_cast<std::size_t>(work_of(graph, op).parameter)]);

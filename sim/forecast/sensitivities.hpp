@@ -84,7 +84,9 @@ inline constexpr double kHostSpread = 0.3;
 /// Requires a timeline of this graph with spans.
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline);
 
-/// The same step with the time of every kind multiplied and rounded to picoseconds. Requires positive factors.
+/// The same step with the time of every kind multiplied and rounded to picoseconds. For a transfer this is its time
+/// alone: it moves the same bytes at another rate. In a folded graph it is never faster than its links; in a graph of all ranks
+/// a factor below one lets it be as fast as it then is alone. Requires positive factors.
 StepGraph scaled(StepGraph graph, const CostScales& factors);
 
 }  // namespace tracecast

@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/classes.hpp"
@@ -90,7 +90,7 @@ void unfolded_simulation(benchmark::State& state) {
   const StepGraph graph = input.graph(true);
   std::int64_t operations = 0;
   for ([[maybe_unused]] const auto _ : state)
-    operations += simulate(graph, {.threads = static_cast<int>(state.range(2))}).value().events;
+    operations += simulate(graph, {}, {.threads = static_cast<int>(state.range(2))}).value().events;
   state.SetItemsProcessed(operations);
 }
 

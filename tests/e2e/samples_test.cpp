@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/support/paths.hpp"

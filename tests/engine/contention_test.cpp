@@ -9,6 +9,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/local_streams.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/graph/shared_transfers.hpp"
 #include "sim/network/fluid.hpp"
@@ -388,11 +389,11 @@ TEST_CASE("compute contention: random work as picosecond by picosecond", "[oracl
   for (unsigned seed = 0; seed < 600; ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
-    const Timeline fused = simulate(graph, {.slowing_gpu = &gpu}).value();
-    const Timeline traced = simulate(graph, {.record_spans = true, .slowing_gpu = &gpu}).value();
+    const Timeline fused = simulate(graph, {}, {.slowing_gpu = &gpu}).value();
+    const Timeline traced = simulate(graph, {}, {.record_spans = true, .slowing_gpu = &gpu}).value();
     check_same(fused, traced);
     check_times(graph, traced, StepByStep(graph, gpu, nullptr).run());
-    if (fused.step_time > simulate(graph, {}).value().step_time) ++slowed;
+    if (fused.step_time > simulate(graph).value().step_time) ++slowed;
   }
   CHECK(slowed > 300);
 }
@@ -405,9 +406,9 @@ TEST_CASE("compute contention: random work on shared links as picosecond by pico
     SharedLink fused_link(graph, seed);
     SharedLink traced_link(graph, seed);
     SharedLink oracle_link(graph, seed);
-    const Timeline fused = simulate(graph, {.sharing = &fused_link.sharing, .slowing_gpu = &gpu}).value();
+    const Timeline fused = run_engine(graph, {.slowing_gpu = &gpu}, &fused_link.sharing).value();
     const Timeline traced =
-        simulate(graph, {.record_spans = true, .sharing = &traced_link.sharing, .slowing_gpu = &gpu}).value();
+        run_engine(graph, {.record_spans = true, .slowing_gpu = &gpu}, &traced_link.sharing).value();
     check_same(fused, traced);
     check_times(graph, traced, StepByStep(graph, gpu, &oracle_link.sharing).run());
   }
@@ -420,11 +421,11 @@ TEST_CASE("compute contention: transfers that take nothing change nothing", "[me
   for (unsigned seed = 0; seed < 2'000; ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
-    check_same(simulate(graph, {.slowing_gpu = &gpu}).value(), simulate(graph, {}).value());
+    check_same(simulate(graph, {}, {.slowing_gpu = &gpu}).value(), simulate(graph).value());
     SharedLink link(graph, seed);
     SharedLink same(graph, seed);
-    check_same(simulate(graph, {.sharing = &link.sharing, .slowing_gpu = &gpu}).value(),
-               simulate(graph, {.sharing = &same.sharing}).value());
+    check_same(run_engine(graph, {.slowing_gpu = &gpu}, &link.sharing).value(),
+               run_engine(graph, {}, &same.sharing).value());
   }
 }
 
@@ -433,10 +434,10 @@ TEST_CASE("compute contention: without shared links no rank ends earlier", "[pro
   for (unsigned seed = 0; seed < 5'000; ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
-    const Timeline slowed = simulate(graph, {.slowing_gpu = &gpu}).value();
-    const Timeline traced = simulate(graph, {.record_spans = true, .slowing_gpu = &gpu}).value();
+    const Timeline slowed = simulate(graph, {}, {.slowing_gpu = &gpu}).value();
+    const Timeline traced = simulate(graph, {}, {.record_spans = true, .slowing_gpu = &gpu}).value();
     check_same(slowed, traced);
-    const Timeline free = simulate(graph, {}).value();
+    const Timeline free = simulate(graph).value();
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) CHECK(slowed.ends[rank] >= free.ends[rank]);
   }
 }

@@ -1,7 +1,6 @@
-#include "sim/engine/engine.hpp"
-
 #include <catch2/catch.hpp>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/graph/schedule_graph.hpp"
 
 using namespace tracecast;
@@ -195,7 +194,7 @@ TEST_CASE("engine: a host that waits for the device issues what follows late", "
 
 TEST_CASE("engine: spans add up, keep their order and name their cause", "[engine]") {
   const Schedule schedule = make("interleaved-1f1b", 4, 8, 2);
-  const Timeline t = simulate(graph_of(schedule, {6, 8, 4, 1}), {true}).value();
+  const Timeline t = simulate(graph_of(schedule, {6, 8, 4, 1}), {}, {true}).value();
   std::vector<std::int64_t> compute_time(4);
   for (const Span& span : t.spans) {
     CHECK(span.arrival <= span.start);
@@ -221,7 +220,7 @@ TEST_CASE("engine: a slow rank's operations are rounded one by one", "[oracle][e
   StepGraph graph = graph_of({ops});
   graph.ranks[0].slowdown = 3 * kNoSlowdown / 2;
   CHECK(simulate(graph).value().ranks[0].compute == 15_ps);
-  const Timeline traced = simulate(graph, {true}).value();
+  const Timeline traced = simulate(graph, {}, {true}).value();
   CHECK(traced.ranks[0].compute == 15_ps);
   CHECK(traced.spans[0].end == 5_ps);
   CHECK(traced.spans[2].end == 15_ps);
@@ -234,7 +233,7 @@ TEST_CASE("engine: the host of a slow rank issues as fast as any", "[oracle][eng
   // Kernels of 2 us take 3 on this rank, and 4 to issue: the last of five is issued at 20 and ends at 23.
   StepGraph graph = graph_of({std::vector<Op>(5, compute(2_us, 4_us))});
   graph.ranks[0].slowdown = 3 * kNoSlowdown / 2;
-  for (const bool spans : {false, true}) CHECK(simulate(graph, {spans}).value().step_time == 23_us);
+  for (const bool spans : {false, true}) CHECK(simulate(graph, {}, {spans}).value().step_time == 23_us);
 }
 
 TEST_CASE("engine: the slowest member of a group decides, with spans and without", "[engine]") {
@@ -244,7 +243,7 @@ TEST_CASE("engine: the slowest member of a group decides, with spans and without
       graph_of({{first, collective(1, 5_ps, {local(0)}, {})}, {first, collective(1, 5_ps, {local(0)}, {})}});
   graph.ranks[1].slowdown = 2 * kNoSlowdown;
   for (const bool spans : {false, true}) {
-    const Timeline t = simulate(graph, {spans}).value();
+    const Timeline t = simulate(graph, {}, {spans}).value();
     CHECK(t.step_time == 25_ps);
     CHECK(t.ranks[0].bubble == 10_ps);
     CHECK(t.ranks[1].bubble == 0_ps);

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/compiled_graph.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
@@ -21,7 +21,7 @@ EventRef local(std::int32_t n) { return {n, EventRef::kLocal}; }
 
 void check_same(const StepGraph& graph) {
   const Result<Timeline> summed = simulate(graph);
-  const Result<Timeline> traced = simulate(graph, {.record_spans = true});
+  const Result<Timeline> traced = simulate(graph, {}, {.record_spans = true});
   REQUIRE(summed);
   REQUIRE(traced);
   CHECK(summed->step_time == traced->step_time);

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 
@@ -56,8 +56,8 @@ Profile gpu_of_132() {
 /// The end of compute, with spans and without.
 Duration compute_end(const StepGraph& graph) {
   const Profile gpu = gpu_of_132();
-  const Timeline timeline = simulate(graph, {.slowing_gpu = &gpu}).value();
-  const Timeline traced = simulate(graph, {.record_spans = true, .slowing_gpu = &gpu}).value();
+  const Timeline timeline = simulate(graph, {}, {.slowing_gpu = &gpu}).value();
+  const Timeline traced = simulate(graph, {}, {.record_spans = true, .slowing_gpu = &gpu}).value();
   CHECK(timeline.ranks == traced.ranks);
   CHECK(timeline.ranks[0].compute == traced.spans[0].end - traced.spans[0].start);
   return traced.spans[0].end;

@@ -19,8 +19,7 @@ ForecastRun whole_job(const Scenario& scenario) {
 
 Result<Timeline> simulate_on(const Cluster& cluster, const StepGraph& graph, NetworkKind kind = NetworkKind::fluid,
                              const EngineOptions& options = {}) {
-  const ClusterLinks links(cluster, "Hopper");
-  return simulate(graph, {kind, &links}, options);
+  return simulate(graph, {kind, cluster, "Hopper"}, options);
 }
 
 Scenario job(int tp, int pp, int dp) {

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "tests/graph/small_scenario.hpp"
@@ -21,8 +21,8 @@ ForecastRun run_of(const Scenario& scenario) {
   return std::move(*run);
 }
 
-double step_with(const StepGraph& graph, const CostScales& factors) {
-  return seconds(simulate(scaled(graph, factors)).value().step_time);
+double step_with(const ForecastRun& run, const CostScales& factors) {
+  return seconds(simulate(scaled(run.graph, factors), run.network).value().step_time);
 }
 
 double sum(const std::array<double, kCostParameters>& parts) {
@@ -50,12 +50,31 @@ TEST_CASE("a kind's seconds on the critical path are the derivative of the step 
     CAPTURE(to_string(static_cast<CostParameter>(k)));
     CostScales factors = unit_scales();
     factors[k] = 1 + kStep;
-    const double slower = step_with(run.graph, factors);
+    const double slower = step_with(run, factors);
     CHECK((slower - s.step_s) / kStep == Approx(s.path_s[k]).epsilon(0.02).margin(0.01 * s.step_s));
     // Convex: what is found by the path is never more than what a larger change does.
     factors[k] = 1.5;
-    CHECK(step_with(run.graph, factors) >= s.step_s + 0.5 * s.path_s[k] - 1e-9);
+    CHECK(step_with(run, factors) >= s.step_s + 0.5 * s.path_s[k] - 1e-9);
   }
+}
+
+TEST_CASE("slower transfers on shared links: folded and unfolded steps agree", "[differential][report]") {
+  Scenario scenario = test::small_scenario(2, 1, 8);
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;
+  scenario.cluster.node.nic_rate.bytes_per_second /= 32;
+  const ForecastRun folded = *forecast(scenario), unfolded = *forecast(scenario, {.unfold = true});
+  CostScales factors = unit_scales();
+  CHECK(step_with(folded, factors) == seconds(folded.timeline.step_time));
+  const double factor = GENERATE(0.5, 1.25, 2.0);
+  for (std::size_t k = static_cast<std::size_t>(CostParameter::tensor_parallel); k < kCostParameters; ++k)
+    factors[k] = factor;
+  // Rates are whole bytes per second.
+  if (factor > 1) CHECK(step_with(folded, factors) == Approx(step_with(unfolded, factors)).epsilon(1e-6));
+  // The wires carry the same bytes at the same rate, so transfers that are faster alone gain little here, slower ones lose.
+  const double change = step_with(folded, factors) / seconds(folded.timeline.step_time);
+  CHECK(change > (factor < 1 ? 0.9 : 1.02));
+  CHECK(change < std::max(1.0, factor));
 }
 
 TEST_CASE("the deviation of a run has half the spread of kernels and host and all of transfers", "[oracle][report]") {
@@ -88,7 +107,7 @@ TEST_CASE("the deviation from sensitivities matches Monte Carlo", "[differential
   for (int draw = 0; draw < kDraws; ++draw) {
     CostScales factors = unit_scales();
     for (std::size_t k = 0; k < kCostParameters; ++k) factors[k] = std::exp(deviation[k] * normal());
-    const double step = step_with(run.graph, factors);
+    const double step = step_with(run, factors);
     mean += step / kDraws;
     square += step * step / kDraws;
   }

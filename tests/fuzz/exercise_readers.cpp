@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
 

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/protobuf_wire.hpp"
 #include "tests/tracer/recorded_ranks.hpp"

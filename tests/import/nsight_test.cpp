@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "tests/import/samples.hpp"
 #include "tracer/replay.hpp"

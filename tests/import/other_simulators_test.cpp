@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/engine/engine.hpp"
+#include "sim/engine/simulate.hpp"
 #include "sim/import/calculon.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "sim/base/parallel_for.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -124,16 +123,36 @@ Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, cons
 
 constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
 
+/// How the step of one row is simulated, with whatever factors.
+class RowSimulation {
+ public:
+  RowSimulation(const Scenario& scenario, const StepNetwork& network, const ForecastOptions& options)
+      : network_(network), engine_(engine_of(scenario, options)) {}
+
+  Timeline with_spans(const StepGraph& graph) const { return run(graph, true); }
+  Duration step_time(const StepGraph& graph) const { return run(graph, false).step_time; }
+
+ private:
+  Timeline run(const StepGraph& graph, bool spans) const {
+    EngineOptions engine = engine_;
+    engine.record_spans = spans;
+    Result<Timeline> timeline = simulate(graph, network_, engine);
+    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
+    return std::move(*timeline);
+  }
+
+  const StepNetwork& network_;
+  EngineOptions engine_;
+};
+
 /// The relative deviation whose 90 % interval ends where the step ends if its host is slower by kHostSpread. A step
 /// that computes just ahead of its host has no host time on its critical path, but waits for a slower host.
 /// Derivatives do not show that: intervals by derivatives alone contained 60 % of the 40 runs with 2 to 10 % of host
 /// time (docs/validation/accuracy.md).
-double host_deviation(const StepGraph& graph, Duration step) {
+double host_deviation(const RowSimulation& simulation, const StepGraph& graph, Duration step) {
   CostScales slower = unit_scales();
   slower[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
-  const Result<Timeline> timeline = simulate(scaled(graph, slower));
-  TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
-  return std::log(seconds(timeline->step_time) / seconds(step)) / kNinetyPercent;
+  return std::log(seconds(simulation.step_time(scaled(graph, slower))) / seconds(step)) / kNinetyPercent;
 }
 
 void set_band(RowForecast& out, const RowScenario& row, double host) {
@@ -209,7 +228,8 @@ Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timel
   return longest > Duration{} ? std::min(longest, timeline.step_time) : timeline.step_time;
 }
 
-void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, const Timeline& timeline) {
+void set_time(RowForecast& out, const RowScenario& row, const RowSimulation& simulation, const StepGraph& graph,
+              const Timeline& timeline) {
   out.sensitivities = sensitivities(graph, timeline);
   const Duration step = row.steps_overlap ? between_overlapping_steps(graph, timeline) : timeline.step_time;
   out.predicted_s = seconds(step);
@@ -220,7 +240,7 @@ void set_time(RowForecast& out, const RowScenario& row, const StepGraph& graph, 
   }
   out.sensitivities.step_s = out.predicted_s;
   const bool steps = !timeline.spans.empty() && timeline.step_time > Duration{};
-  set_band(out, row, steps ? host_deviation(graph, timeline.step_time) : 0);
+  set_band(out, row, steps ? host_deviation(simulation, graph, timeline.step_time) : 0);
 }
 
 /// One forecast for each set of factors; the step is built once.
@@ -249,16 +269,15 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   }
   const bool whole_device = table.text(index, "mem_kind").starts_with("max GPU memory");
   set_memory(out, run->forecast, whole_device, row->memory_report);
+  const RowSimulation simulation(row->scenario, run->network, how);
   std::vector<RowForecast> all = for_all();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (!sets[i]) {
-      set_time(all[i], *row, run->graph, run->timeline);
+      set_time(all[i], *row, simulation, run->graph, run->timeline);
       continue;
     }
     const StepGraph graph = scaled(run->graph, sets[i](*row));
-    const Result<Timeline> timeline = simulate(graph, {true});
-    TRACECAST_ASSERT(timeline.has_value(), "other durations do not deadlock a graph that ran");
-    set_time(all[i], *row, graph, *timeline);
+    set_time(all[i], *row, simulation, graph, simulation.with_spans(graph));
   }
   return all;
 }
