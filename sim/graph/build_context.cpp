@@ -23,7 +23,10 @@ Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule)
   return {plan,
           stages.first().rank,
           stages.last().rank,
-          {model.moe.has_value(), model.tied_embeddings || model.mtp_layers > 0, schedule.replicas > 1}};
+          {.experts = model.moe.has_value(),
+           .embedding = model.tied_embeddings || model.mtp_layers > 0,
+           .mirrors = schedule.replicas > 1,
+           .gathers = plan.parallel.separate_gather_group}};
 }
 
 BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Costs*>& other_costs)

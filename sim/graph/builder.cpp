@@ -83,8 +83,8 @@ class GraphBuilder {
         end_(data_) {}
 
   StepGraph build(bool unfold) {
-    for (const char* name : {"compute", "tp", "cp", "ep", "dp gradients", "dp parameters", "global", "embedding",
-                             "dp replicas", "to host", "host", "from host"})
+    for (const char* name : {"compute", "tp", "cp", "ep", "dp", "dp gather", "expert dp", "expert dp gather", "global",
+                             "embedding", "dp replicas", "to host", "host", "from host"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
     RankConnections ranks(context_, kinds_);

@@ -24,6 +24,23 @@ CollectiveCall copy_of(Bytes size) { return {Collective::send_recv, size, Algori
 /// Of the topologies' PCIe rates, which are what copies reach (26 and 53 GB/s of 32 and 64).
 constexpr double kCopySpread = 0.1;
 
+/// The stream of a communicator. Those of the gathers after resharding and of separate gathers share one: a framework
+/// issues them on one stream.
+Lane lane_of(Slot slot) {
+  switch (slot) {
+    case Slot::expert_gradients:
+      return Lane::expert_gradients;
+    case Slot::expert_parameters:
+    case Slot::expert_resharded:
+      return Lane::expert_parameters;
+    case Slot::parameters:
+    case Slot::resharded:
+      return Lane::parameters;
+    default:
+      return Lane::gradients;
+  }
+}
+
 }  // namespace
 
 std::int64_t DataParallel::own_parameters(const Bucket& all) const {
@@ -39,18 +56,23 @@ bool DataParallel::gathers_unit(const Stage& stage, int unit, bool backward) con
 }
 
 DataParallel::GatherSlots DataParallel::gather_slots(bool backward) const {
-  const bool smaller = backward && context_.plan.parallel.reshard_group > 0;
-  return smaller ? GatherSlots{Slot::resharded, Slot::expert_resharded} : GatherSlots{};
+  const Parallel& parallel = context_.plan.parallel;
+  if (backward && parallel.reshard_group > 0) return {Slot::resharded, Slot::expert_resharded};
+  if (parallel.separate_gather_group) return {Slot::parameters, Slot::expert_parameters};
+  return {Slot::gradients, Slot::expert_gradients};
 }
 
 std::vector<EventRef> DataParallel::gather(TemplateWriter& writer, const Bucket& bucket,
                                            const std::vector<EventRef>& after, EventRef dense_event,
                                            EventRef expert_event, GatherSlots slots) {
+  const bool in_turn = one_stream_each() || !context_.plan.parallel.overlap_param_gather;
   std::vector<EventRef> events;
   const auto issue = [&](Slot slot, Bytes size, EventRef event) {
     if (size.count == 0 || context_.table.placement(slot).ranks <= 1) return;
-    const GroupCall gather{Lane::parameters, Traffic::parameters, slot, {Collective::all_gather, size}};
-    events.push_back(writer.collective(gather, after, event));
+    const GroupCall gather{lane_of(slot), Traffic::parameters, slot, {Collective::all_gather, size}};
+    std::vector<EventRef> waits = after;
+    if (in_turn) waits.insert(waits.end(), events.begin(), events.end());
+    events.push_back(writer.collective(gather, std::move(waits), event));
   };
   issue(slots.dense, bucket.dense_gathered, dense_event);
   issue(slots.expert, bucket.expert_gathered, expert_event);
@@ -66,11 +88,12 @@ void DataParallel::gather_buckets(TemplateWriter& writer, const Chunk& chunk) {
 
 void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, int unit) {
   const std::vector<Bucket> buckets = context_.units.buckets(chunk.stage);
+  const GatherSlots slots = gather_slots(false);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     if (buckets[i].first_unit != unit) continue;
-    if (buckets[i].dense_gathered.count > 0 && context_.table.placement(Slot::parameters).ranks > 1)
+    if (buckets[i].dense_gathered.count > 0 && context_.table.placement(slots.dense).ranks > 1)
       writer.wait(context_.rank_event("parameters", chunk.index, static_cast<int>(i), false));
-    if (buckets[i].expert_gathered.count > 0 && context_.table.placement(Slot::expert_parameters).ranks > 1)
+    if (buckets[i].expert_gathered.count > 0 && context_.table.placement(slots.expert).ranks > 1)
       writer.wait(context_.rank_event("expert parameters", chunk.index, static_cast<int>(i), false));
   }
 }
@@ -95,7 +118,11 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
   EventRef done = ready;
   if (context_.table.placement(slot).ranks > 1) {
     const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
-    done = writer.collective({Lane::gradients, Traffic::gradients, slot, {what, size}}, {done},
+    std::vector<EventRef> waits{done};
+    const Slot other = bucket.expert ? Slot::gradients : Slot::expert_gradients;
+    if (bucket.after && context_.table.placement(other).ranks > 1)
+      waits.push_back(context_.rank_event("gradients reduced", bucket.chunk, *bucket.after, bucket.every_microbatch));
+    done = writer.collective({lane_of(slot), Traffic::gradients, slot, {what, size}}, std::move(waits),
                              event("gradients reduced"));
   }
   if (!bucket.expert && context_.table.placement(Slot::replicas).ranks > 1) {
@@ -126,8 +153,9 @@ EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& buc
 
 EventRef DataParallel::shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                        EventRef arrived) {
-  const Bytes size = bucket.dense_gathered / std::max(context_.table.placement(Slot::parameters).ranks, 1) +
-                     bucket.expert_gathered / std::max(context_.table.placement(Slot::expert_parameters).ranks, 1);
+  const GatherSlots slots = gather_slots(false);
+  const Bytes size = bucket.dense_gathered / std::max(context_.table.placement(slots.dense).ranks, 1) +
+                     bucket.expert_gathered / std::max(context_.table.placement(slots.expert).ranks, 1);
   return copy(writer, Lane::from_host, size, after, arrived);
 }
 
@@ -173,7 +201,7 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
   if (asynchronous()) writer.wait(context_.rank_event("servers are done", 0, 0, false));
   const EventRef pushed = context_.rank_event("ready to pull", 0, 0, false);
   writer.mark_as(pushed);
-  writer.wait(writer.fixed({Lane::parameters, Traffic::parameters, server_slot(), copy_of(size)},
+  writer.wait(writer.fixed({Lane::gradients, Traffic::parameters, server_slot(), copy_of(size)},
                            cost_of(update + from_seconds(time), context_.cluster.tuning.residual), {pushed},
                            context_.rank_event("parameters pulled", 0, 0, false)));
 }
@@ -237,6 +265,8 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
   std::vector<EventRef> ready = after;
   if (data_.offloads_parameters())
     ready = {data_.shard_from_host(writer_, bucket, after, event("shard arrived", "shard arrived again", unit))};
+  // Experts have another communicator, but the same CUDA stream.
+  if (!gathered_.empty() && gathered_.back().size() > 1) ready.push_back(gathered_.back().back());
   gathered_.push_back(data_.gather(writer_, bucket, ready, dense, expert, slots_));
 }
 
@@ -265,10 +295,19 @@ void GradientBuckets::flush_all() {
 void GradientBuckets::flush(bool expert) {
   const std::int64_t parameters = std::exchange(expert ? expert_ : dense_, 0);
   if (parameters == 0) return;
-  const EventRef reduced =
-      data_.reduce(writer_, {parameters, expert, chunk_, count_, data_.reduces_every_microbatch()});
-  if (!reduced.none()) last_ = {reduced};
+  DataParallel::GradientBucket bucket{parameters, expert, chunk_, count_, data_.reduces_every_microbatch()};
+  if (data_.one_stream_each() && last_was_expert_ == !expert) bucket.after = count_ - 1;
+  const EventRef reduced = data_.reduce(writer_, bucket);
+  if (!reduced.none()) last_[expert ? 1 : 0] = reduced;
+  last_was_expert_ = expert;
   ++count_;
+}
+
+std::vector<EventRef> GradientBuckets::last_events() const {
+  std::vector<EventRef> events;
+  for (const EventRef event : last_)
+    if (!event.none()) events.push_back(event);
+  return events;
 }
 
 }  // namespace tracecast

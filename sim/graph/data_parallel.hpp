@@ -1,9 +1,11 @@
 /// \file
 /// Gradients and parameters between data-parallel ranks, parameter servers and the host: what is reduced, gathered and
 /// copied, when, and in which pieces.
-/// Source: docs/references.md#data-parallel-traffic
+/// Source: docs/references.md#data-parallel-traffic, docs/references.md#communicators
 #pragma once
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "sim/graph/build_context.hpp"
@@ -35,6 +37,11 @@ class DataParallel {
   bool offloads() const { return context_.plan.training.offload_optimizer; }
   bool offloads_parameters() const { return context_.plan.training.offload_parameters; }
   bool servers() const { return has_servers(context_.plan.parallel); }
+  /// True if one CUDA stream issues all gathers and another all reductions, as in FSDP and DeepSpeed: those of dense and
+  /// expert parameters run one after the other, too. In Megatron-LM each process group has its own stream.
+  bool one_stream_each() const {
+    return sharded(3) || context_.plan.parallel.data_parallel == DataParallelKind::deepspeed;
+  }
   /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
   bool reduces_every_microbatch() const { return tracecast::reduces_every_microbatch(context_.plan.parallel); }
@@ -47,17 +54,18 @@ class DataParallel {
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
   std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
 
-  /// Issues the all-gathers of one bucket, separate for dense and expert parameters. Returns the events of those that
-  /// have a group.
+  /// Issues the all-gathers of one bucket, separate for dense and expert parameters; without overlap, or on one CUDA
+  /// stream, one after the other. Returns the events of those that have a group.
   struct GatherSlots {
-    Slot dense = Slot::parameters;
-    Slot expert = Slot::expert_parameters;
+    Slot dense;
+    Slot expert;
   };
-  /// The groups over which a unit is gathered: after the forward they may be smaller (reshard_group).
+  /// The groups over which a unit is gathered: those of the gradients, or communicators of their own
+  /// (separate_gather_group); after the forward they may be smaller (reshard_group).
   GatherSlots gather_slots(bool backward) const;
   std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                EventRef dense_event = {}, EventRef expert_event = {}) {
-    return gather(writer, bucket, after, dense_event, expert_event, GatherSlots{});
+    return gather(writer, bucket, after, dense_event, expert_event, gather_slots(false));
   }
   std::vector<EventRef> gather(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                EventRef dense_event, EventRef expert_event, GatherSlots slots);
@@ -75,6 +83,7 @@ class DataParallel {
     int chunk = 0;
     int index = 0;
     bool every_microbatch = false;
+    std::optional<int> after = {};  ///< index of a bucket of the other kind (dense, expert) on the same CUDA stream
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
@@ -151,7 +160,8 @@ class GradientBuckets {
   /// After each unit: FSDP reduces unit by unit.
   void unit_done();
   void flush_all();
-  const std::vector<EventRef>& last_events() const { return last_; }
+  /// Ends of the last reductions: one of dense, one of expert gradients, if there are any.
+  std::vector<EventRef> last_events() const;
 
  private:
   void flush(bool expert);
@@ -163,7 +173,8 @@ class GradientBuckets {
   int count_ = 0;
   std::int64_t dense_ = 0;
   std::int64_t expert_ = 0;
-  std::vector<EventRef> last_;
+  std::optional<bool> last_was_expert_;
+  std::array<EventRef, 2> last_;  ///< [expert]
 };
 
 }  // namespace tracecast

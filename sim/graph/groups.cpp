@@ -54,11 +54,13 @@ int Groups::part(Slot slot, int position) const {
   switch (slot) {
     case Slot::expert:
       return expert_part(position, false);
-    case Slot::expert_gradients:
     case Slot::expert_parameters:
+      return needed_.gathers ? expert_part(position, true) : position;
+    case Slot::expert_gradients:
       return expert_part(position, true);
-    case Slot::gradients:
     case Slot::parameters:
+      return needed_.gathers ? shard_part(position, false) : position;
+    case Slot::gradients:
       return shard_part(position, false);
     case Slot::replicas:
       return shard_part(position, true);

@@ -23,6 +23,7 @@ class Groups {
     bool experts = true;
     bool embedding = true;  ///< both ends of the pipeline hold the table of the embedding
     bool mirrors = true;    ///< the schedule holds every stage twice
+    bool gathers = true;    ///< parameters are gathered in groups of their own
   };
 
   /// `first_stage`, `last_stage`: pipeline ranks that hold the input embedding and the output layer.
@@ -35,7 +36,8 @@ class Groups {
   /// True if every rank is alone in its group of this slot.
   bool alone(Slot slot) const;
   /// The first slot that has the same groups.
-  static Slot same_groups(Slot slot) {
+  Slot same_groups(Slot slot) const {
+    if (!needed_.gathers) return slot;
     return slot == Slot::parameters ? Slot::gradients : slot == Slot::expert_parameters ? Slot::expert_gradients : slot;
   }
   /// True if each block of this slot is one group.

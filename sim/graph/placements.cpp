@@ -69,7 +69,7 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
 }
 
 const std::vector<std::int32_t>& Placements::block(Slot slot, int begin) {
-  slot = Groups::same_groups(slot);
+  slot = groups_.same_groups(slot);
   std::map<int, std::vector<std::int32_t>>& known = blocks_[static_cast<std::size_t>(slot)];
   const auto [found, added] = known.try_emplace(begin % unit_of(slot));
   if (added) found->second = place_block(slot, begin);

@@ -43,7 +43,7 @@ RankKind RankKinds::of(int rank) {
 
 std::optional<std::int32_t> RankKinds::common_placement(Slot slot, int pp, int part) {
   const auto [found, added] =
-      common_.try_emplace({Groups::same_groups(slot), placements_.placement_class(slot, pp), part});
+      common_.try_emplace({groups_.same_groups(slot), placements_.placement_class(slot, pp), part});
   if (added) found->second = find_common_placement(slot, pp, part);
   return found->second;
 }

@@ -13,15 +13,19 @@
 
 namespace tracecast {
 
-/// The streams of a rank, in the order of StepGraph::streams. From `pipeline` on come the point-to-point streams:
-/// four, or four per chunk (pipeline_messages.hpp).
+/// The streams of a rank, in the order of StepGraph::streams: one for each communicator, since NCCL runs the operations
+/// of a communicator in the order in which they were issued, whatever CUDA streams they were issued on
+/// (docs/models.md#communicators). From `pipeline` on come the point-to-point streams: four, or four per chunk
+/// (pipeline_messages.hpp).
 enum class Lane : StreamId {
   compute,
   tensor,
   context,
   expert,
-  gradients,
-  parameters,
+  gradients,         ///< with the gathers of parameters, unless these have a communicator of their own
+  parameters,        ///< gathers that have
+  expert_gradients,  ///< the same two for experts
+  expert_parameters,
   global,
   embedding,
   replicas,
@@ -36,9 +40,9 @@ enum class Slot : std::int32_t {
   tensor,
   context,
   expert,
-  gradients,
+  gradients,  ///< with the gathers of parameters
   expert_gradients,
-  parameters,
+  parameters,  ///< the same ranks once more: gathers, with Parallel::separate_gather_group
   expert_parameters,
   replicas,
   world,

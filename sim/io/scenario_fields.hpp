@@ -48,6 +48,7 @@ void visit_parallel(Visitor&& visit, P&& p) {
   visit("rank_order", p.rank_order);
   visit("overlap_grad_reduce", p.overlap_grad_reduce);
   visit("overlap_param_gather", p.overlap_param_gather);
+  visit("separate_gather_group", p.separate_gather_group);
   visit("overlap_p2p", p.overlap_p2p);
   visit("scatter_gather_p2p", p.scatter_gather_p2p);
   visit("tp_comm_overlap", p.tp_comm_overlap);

@@ -101,7 +101,10 @@ struct Parallel {
   std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest-varying first; any permutation
   bool overlap_grad_reduce = true;            ///< gradient buckets leave during the last backward
   bool overlap_param_gather = true;           ///< parameters arrive during the next forward
-  bool overlap_p2p = true;                    ///< sends and receives do not block the compute stream
+  /// Parameters are gathered over a communicator of their own, beside the reduction of gradients (FSDP2's
+  /// set_separate_reduce_scatter_group, Megatron-LM's --create-all-gather-group). Else both share one, as by default.
+  bool separate_gather_group = false;
+  bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   TensorSplit tp_split = TensorSplit::column_row;
   bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)

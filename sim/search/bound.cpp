@@ -159,8 +159,8 @@ std::int64_t BoundTable::stream_bound(const LayoutState& state) {
   std::int64_t longest = 0;
   for (const RankGroup& ranks : state.shape->ranks) {
     if (state.traffic != nullptr) {
-      const PassTime traffic = state.traffic->of(ranks.all);
-      longest = std::max({longest, traffic.forward, traffic.backward});
+      const bool separate = state.plan.parallel.separate_gather_group;
+      longest = std::max(longest, state.traffic->of(ranks.all).longest(separate));
     }
     if (!copies) continue;
     // The copy of every layer is rounded to a picosecond separately.

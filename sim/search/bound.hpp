@@ -5,13 +5,13 @@
 /// waits only for the collectives inside its layers (layer_costs.hpp). A template takes at least the sum of its layers,
 /// since every operation waits for the previous one on its stream. A rank runs all its micro-batches on one compute
 /// stream. Before its first forward, the earlier stages run one micro-batch forward; after its last backward, they run
-/// it backward. Other streams of a rank also work in order: the gathers and reductions of FSDP and the copies of
-/// activations to the host occur for every micro-batch. The update of offloaded optimizer states begins when every rank
+/// it backward. Other streams of a rank also work in order: the gathers and reductions of FSDP, which share a
+/// communicator, and the copies of activations to the host occur for every micro-batch. The update of offloaded optimizer states begins when every rank
 /// has its gradient norm.
 ///
 ///   step >= max of  max over ranks of  sum of F before + M sum over chunks (F + B) + sum of B before
 ///                   sum of F + B over all stages                                     (path of one micro-batch)
-///                   max over ranks of  M sum over chunks (gathers), (reductions), (copies)
+///                   max over ranks of  M sum over chunks (gathers + reductions of one communicator), (copies)
 ///         + max over ranks of  update on the host
 ///
 /// With schedules that split the backward, a rank may end with weight gradients of several stages; then the last sum of

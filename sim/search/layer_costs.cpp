@@ -104,20 +104,21 @@ void add_activations(LayerCosts& costs, const CostSources& from, const Plan& pla
 }
 
 /// Gathers of one unit in a forward and a backward, and its reductions.
-PassTime unit_traffic(const OneRank& rank, int unit) {
+ShardTimes unit_traffic(const OneRank& rank, int unit) {
   const Plan& plan = rank.plan();
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
-  const std::int64_t gather = rank.collective(Collective::all_gather, Slot::parameters, bucket.dense_gathered) +
-                              rank.collective(Collective::all_gather, Slot::expert_parameters, bucket.expert_gathered);
   // After the forward, parameters may be in smaller groups, which are left out here.
   const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) && plan.parallel.reshard_group == 0;
-  PassTime time{again ? 2 * gather : gather, 0};
+  const int times = again ? 2 : 1;
+  ShardTimes time;
+  time.gathers = times * rank.collective(Collective::all_gather, Slot::gradients, bucket.dense_gathered);
+  time.expert_gathers = times * rank.collective(Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered);
   if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return time;  // fills buckets of several units
   const std::int64_t size = element_size(plan.training.grad_reduce_dtype);
-  time.backward =
-      rank.collective(Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}) +
-      rank.collective(Collective::reduce_scatter, Slot::expert_gradients,
-                      Bytes{bucket.parameters.trained_experts * size});
+  time.reductions =
+      rank.collective(Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size});
+  time.expert_reductions = rank.collective(Collective::reduce_scatter, Slot::expert_gradients,
+                                           Bytes{bucket.parameters.trained_experts * size});
   return time;
 }
 
@@ -153,8 +154,7 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
 ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp) {
   Layout sharded = layout;
   sharded.zero_stage = 3;
-  const OneRank rank(from, sharded, dp,
-                     {Slot::gradients, Slot::parameters, Slot::expert_gradients, Slot::expert_parameters});
+  const OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
   ShardTraffic traffic;
   for (const int layer : from.kinds.first)
     traffic.layer.push_back(unit_traffic(rank, rank.units().layer(rank.stage(), layer)));

@@ -4,6 +4,7 @@
 /// the activations that it keeps, and the data-parallel traffic of FSDP per micro-batch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,7 +14,7 @@
 
 namespace tracecast {
 
-/// Picoseconds of forward and backward, or of a gather and a reduction.
+/// Picoseconds of forward and backward.
 struct PassTime {
   std::int64_t forward = 0;
   std::int64_t backward = 0;
@@ -42,12 +43,35 @@ struct LayerCosts {
   double layers_kept_of(const ModelPart& part) const { return part.sum(layer_kept, 0.0, 0.0); }
 };
 
-/// With ZeRO-3: time of the gathers on the parameter stream and reductions on the gradient stream per micro-batch.
+/// Picoseconds of all gathers and all reductions of dense parameters, and of experts.
+struct ShardTimes {
+  std::int64_t gathers = 0;
+  std::int64_t reductions = 0;
+  std::int64_t expert_gathers = 0;
+  std::int64_t expert_reductions = 0;
+  ShardTimes& operator+=(const ShardTimes& other) {
+    gathers += other.gathers;
+    reductions += other.reductions;
+    expert_gathers += other.expert_gathers;
+    expert_reductions += other.expert_reductions;
+    return *this;
+  }
+  friend ShardTimes operator*(const ShardTimes& a, int count) {
+    return {a.gathers * count, a.reductions * count, a.expert_gathers * count, a.expert_reductions * count};
+  }
+  /// Of the busiest communicator.   separate: gathers have communicators of their own
+  std::int64_t longest(bool separate) const {
+    if (separate) return std::max({gathers, reductions, expert_gathers, expert_reductions});
+    return std::max(gathers + reductions, expert_gathers + expert_reductions);
+  }
+};
+
+/// With ZeRO-3: data-parallel traffic per micro-batch.
 struct ShardTraffic {
-  std::vector<PassTime> layer;  ///< [kind] forward: all gathers; backward: all reductions
-  PassTime embedding;
-  PassTime head;
-  PassTime of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
+  std::vector<ShardTimes> layer;  ///< [kind]
+  ShardTimes embedding;
+  ShardTimes head;
+  ShardTimes of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
 };
 
 /// The inputs of the cost functions. Not thread-safe.

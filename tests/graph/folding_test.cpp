@@ -69,6 +69,7 @@ struct Layout {
   int tp, pp, dp;
   int cp = 1, ep = 1, vpp = 1, zero = 0;
   const char* order = "tp-cp-ep-dp-pp";
+  bool separate_gathers = false;
 };
 
 const std::vector<Layout>& layouts() {
@@ -80,6 +81,8 @@ const std::vector<Layout>& layouts() {
       {.name = "fully sharded", .tp = 1, .pp = 1, .dp = 24, .zero = 3},
       {.name = "context parallel", .tp = 2, .pp = 2, .dp = 4, .cp = 2, .zero = 1},
       {.name = "experts", .tp = 2, .pp = 2, .dp = 8, .ep = 4, .zero = 1},
+      {.name = "fully sharded experts", .tp = 1, .pp = 1, .dp = 16, .ep = 4, .zero = 3},
+      {.name = "gathers apart", .tp = 1, .pp = 1, .dp = 24, .zero = 3, .separate_gathers = true},
       {.name = "pipeline first", .tp = 2, .pp = 4, .dp = 4, .order = "pp-tp-cp-ep-dp"},
       {.name = "tensor groups across nodes", .tp = 16, .pp = 2, .dp = 2},
   };
@@ -94,6 +97,7 @@ Scenario scenario_of(const Layout& layout) {
   p.vpp = layout.vpp;
   p.zero_stage = layout.zero;
   p.rank_order = layout.order;
+  p.separate_gather_group = layout.separate_gathers;
   scenario.cluster.world_size *= layout.cp;
   if (layout.ep > 1) scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 1024};
   return scenario;
