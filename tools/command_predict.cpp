@@ -44,7 +44,7 @@ struct Options {
   std::string routing;               ///< empty: the scenario's
   std::optional<std::int64_t> seed;  ///< of its hash
   std::string co_located;
-  bool compute_contention = false;
+  bool no_compute_contention = false;
   bool json = false;
   bool explain = false;
   bool unfold = false;
@@ -65,7 +65,7 @@ ForecastOptions forecast_options(const Options& options) {
           .perturbation_effects = options.network != "simgrid" && options.co_located.empty(),
           .threads = options.threads,
           .network = values_by_name<NetworkKind>().at(options.network),
-          .transfers_slow_compute = options.compute_contention};
+          .transfers_slow_compute = !options.no_compute_contention};
 }
 
 Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
@@ -159,12 +159,8 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options)
                                          options->co_located = scenario;
                                        })
       ->group("");
-  app.add_flag_callback("--slow-compute",
-                        [options] {
-                          note_new_name("--slow-compute", "--compute-contention");
-                          options->compute_contention = true;
-                        })
-      ->group("");
+  for (const char* now_default : {"--slow-compute", "--compute-contention"})
+    app.add_flag_callback(now_default, [now_default] { note_now_default(now_default); })->group("");
 }
 
 Run add_options(CLI::App& app) {
@@ -195,9 +191,8 @@ Run add_options(CLI::App& app) {
   app.add_option("--co-located", options->co_located,
                  "another scenario on the nodes between those of this one; its transfers share the fabric's links")
       ->type_name("SCENARIO");
-  app.add_flag("--compute-contention", options->compute_contention,
-               "transfers take SMs and memory bandwidth from concurrent compute; without it only the profile's "
-               "in-training factors include this, on average");
+  app.add_flag("--no-compute-contention", options->no_compute_contention,
+               "transfers take no SMs and no memory bandwidth from concurrent compute");
   add_renamed_options(app, options);
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,

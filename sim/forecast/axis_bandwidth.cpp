@@ -181,6 +181,14 @@ double exposed_of(const AxisBandwidth& row, std::span<const double> exposed_s) {
   return sum;
 }
 
+std::string links_of(Traffic traffic, std::span<const AxisBandwidth> rows) {
+  const auto axis = axis_of(traffic);
+  std::string links;
+  for (const AxisBandwidth& row : rows)
+    if (axis && row.axis == kAxisNames[*axis]) links += (links.empty() ? "" : " and ") + row.link;
+  return links;
+}
+
 std::vector<AxisBandwidth> required_bandwidth(const StepGraph& graph, const Plan& plan, const Cluster& cluster,
                                               double time_s) {
   TRACECAST_ASSERT(time_s > 0, "bandwidth is bytes over a time");

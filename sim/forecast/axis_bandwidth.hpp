@@ -16,6 +16,7 @@
 /// Leaves out  latency, protocols, oversubscription above the leaves, DeepEP inside a node, other axes on the same links
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ namespace tracecast {
 struct StepGraph;
 struct Plan;
 struct Cluster;
+enum class Traffic : std::uint8_t;
 
 enum class LinkClass { gpu_link, network };
 /// "nvlink", "xgmi", "pcie"; "network".
@@ -47,6 +49,9 @@ inline constexpr double kBusyLinks = 0.9;
 
 /// Seconds of exposed communication of the row's axis, on all its links. `exposed_s`: by Traffic.
 double exposed_of(const AxisBandwidth& row, std::span<const double> exposed_s);
+
+/// The links that this traffic's axis loads, "nvlink and network"; "" if none.
+std::string links_of(Traffic traffic, std::span<const AxisBandwidth> rows);
 
 /// In the order tp, cp, ep, dp, pp, GPU links first, without axes that send nothing.
 /// `time_s`: available for the transfers: the step without exposed communication. Requires time_s > 0.

@@ -103,8 +103,15 @@ Duration step_without(const StepGraph& graph, const StepNetwork& network, const 
   return timeline->step_time;
 }
 
+std::string links_of_cause(const std::string& cause, const std::vector<AxisBandwidth>& bandwidth) {
+  for (int kind = 0; kind < kTrafficKinds; ++kind)
+    if (const auto traffic = static_cast<Traffic>(kind); traffic_cause(traffic) == cause)
+      return links_of(traffic, bandwidth);
+  return "";
+}
+
 Cause bubble_cause(const Timeline& timeline) {
-  Cause cause{"pipeline bubble", 0, 0};
+  Cause cause{"pipeline bubble", "", 0, 0};
   for (const RankTime& rank : timeline.ranks)
     cause.step_without_s = std::max(cause.step_without_s, seconds(timeline.step_time - rank.bubble));
   return cause;
@@ -112,17 +119,17 @@ Cause bubble_cause(const Timeline& timeline) {
 
 }  // namespace
 
-std::vector<Cause> find_causes(const StepGraph& graph, const StepNetwork& network, EngineOptions engine,
-                               const Timeline& timeline) {
+std::vector<Cause> find_causes(const ForecastRun& run, EngineOptions engine) {
   engine.record_spans = false;
-  std::map<std::string, std::int64_t> path = critical_path(graph, timeline);
-  for (const Template& each : graph.templates)
+  std::map<std::string, std::int64_t> path = critical_path(run.graph, run.timeline);
+  for (const Template& each : run.graph.templates)
     for (const Op& op : each.ops)
-      if (op.duration.picoseconds > 0) path.try_emplace(cause_of(graph, op), 0);
+      if (op.duration.picoseconds > 0) path.try_emplace(cause_of(run.graph, op), 0);
   path.erase("");
-  std::vector<Cause> causes{bubble_cause(timeline)};
+  std::vector<Cause> causes{bubble_cause(run.timeline)};
   for (const auto& [name, picoseconds] : path)
-    causes.push_back({name, seconds(Duration{picoseconds}), seconds(step_without(graph, network, engine, name))});
+    causes.push_back({name, links_of_cause(name, run.forecast.bandwidth), seconds(Duration{picoseconds}),
+                      seconds(step_without(run.graph, run.network, engine, name))});
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
   return causes;

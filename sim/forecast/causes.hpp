@@ -4,9 +4,7 @@
 
 #include <vector>
 
-#include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/graph/step_graph.hpp"
 
 namespace tracecast {
 
@@ -15,8 +13,7 @@ namespace tracecast {
 /// The critical path is followed backwards from the last end through the cause of each start (Span::cause). It has no
 /// gaps, so its parts sum to the step time. `step_without_s` is simulated with zero time for that work; for the
 /// pipeline bubble it is the step of the busiest rank without its bubble.
-/// `network` and `engine`: as it was simulated.   Requires a timeline of this graph with spans.
-std::vector<Cause> find_causes(const StepGraph& graph, const StepNetwork& network, EngineOptions engine,
-                               const Timeline& timeline);
+/// `engine`: as it was simulated.   Requires a timeline with spans, and the bandwidth of the forecast.
+std::vector<Cause> find_causes(const ForecastRun& run, EngineOptions engine);
 
 }  // namespace tracecast

@@ -113,8 +113,7 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
   Result<ForecastRun> run = forecast_jobs(scenario, nullptr, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
-  if (options.explain)
-    run->forecast.causes = find_causes(run->graph, run->network, engine_of(scenario, options), run->timeline);
+  if (options.explain) run->forecast.causes = find_causes(*run, engine_of(scenario, options));
   if (options.perturbation_effects)
     if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)
       return tl::unexpected(std::move(added.error()));

@@ -27,7 +27,8 @@ struct Band {
 
 /// One cause on the critical path, and the step time without it.
 struct Cause {
-  std::string name;  ///< "gemm", "tensor parallel", "pipeline bubble" …
+  std::string name;   ///< "attention", "tensor parallel communication", "pipeline bubble" …
+  std::string links;  ///< of communication: "nvlink and network"
   double on_critical_path_s = 0;
   double step_without_s = 0;  ///< simulated with zero time for this cause
 };
@@ -51,7 +52,8 @@ struct Forecast {
   double hfu = 0;
   double bubble_fraction = 0;                     ///< mean over ranks
   std::array<double, kTrafficKinds> exposed_s{};  ///< mean over ranks
-  std::map<std::string, double> compute_s;        ///< mean over ranks, by operator kind, recomputation included
+  /// Mean over ranks, by operator kind, recomputation included; and `contention`, what transfers added to all kinds.
+  std::map<std::string, double> compute_s;
   double host_s = 0;
   double optimizer_s = 0;
   std::vector<MemoryByKind> memory;  ///< per pipeline rank
@@ -78,7 +80,7 @@ struct ForecastOptions {
   bool perturbation_effects = false;
   int threads = 1;
   NetworkKind network = NetworkKind::fluid;  ///< fluid and simgrid use one thread; simgrid simulates every rank
-  bool transfers_slow_compute = false;       ///< engine/gpu_sharing.hpp
+  bool transfers_slow_compute = true;        ///< engine/gpu_sharing.hpp
 };
 
 /// How the engine simulates the step of this scenario.

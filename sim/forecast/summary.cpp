@@ -120,6 +120,18 @@ void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timel
   forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
 }
 
+/// Kernels slowed by transfers: the compute time of the mean rank beyond that of its kernels alone. Durations of slow ranks
+/// are rounded one by one; below a millionth of the step nothing was slowed.
+void add_contention(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
+  constexpr double kRounding = 1e-6;
+  const double total = static_cast<double>(graph.total_ranks());
+  double extra = 0;
+  for (std::size_t r = 0; r < graph.ranks.size(); ++r)
+    extra += static_cast<double>(graph.ranks[r].multiplicity) / total * seconds(timeline.ranks[r].compute);
+  for (const auto& [kind, alone] : forecast.compute_s) extra -= alone;
+  if (extra > kRounding * forecast.step_time_s) forecast.compute_s["contention"] = extra;
+}
+
 /// The time available for transfers: the step without exposed communication.
 double time_for_transfers(const Forecast& forecast) {
   double time_s = forecast.step_time_s;
@@ -197,6 +209,7 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
   const MeanWork mean = mean_work(run.graph, options.flops_convention);
   add_times(result, run.graph, run.timeline);
   add_work(result, mean);
+  if (options.transfers_slow_compute) add_contention(result, run.graph, run.timeline);
   add_throughput(result, scenario, mean);
   add_memory(result, scenario, run.plan, run.schedule);
   if (result.step_time_s > 0)

@@ -28,6 +28,15 @@ std::vector<Cause> sorted_causes(const Forecast& forecast) {
   return causes;
 }
 
+/// "gradients (network)": of communication the links that it takes.
+std::string name_of(const Cause& cause) {
+  if (cause.links.empty()) return cause.name;
+  std::string name = cause.name;
+  for (const std::string_view word : {" communication", " point-to-point"})
+    if (name.ends_with(word)) name.resize(name.size() - word.size());
+  return name + " (" + cause.links + ")";
+}
+
 std::string time_cell(double time_s) { return pad_left(time_s > 0 ? to_text(from_seconds(time_s)) : "-", kTimeWidth); }
 
 /// "1.2 %", or a dash for nothing.
@@ -38,7 +47,7 @@ std::string percent_cell(double value) {
 std::string row(const Forecast& forecast, const Cause& cause, int name_width, const TextStyle& style) {
   const double gain = saved(forecast, cause);
   const std::string figures = fmt::format(
-      "  {} {}{} {}{}  ", pad_right(cause.name, name_width), time_cell(cause.on_critical_path_s),
+      "  {} {}{} {}{}  ", pad_right(name_of(cause), name_width), time_cell(cause.on_critical_path_s),
       percent_cell(share(forecast, cause.on_critical_path_s)), time_cell(cause.step_without_s), percent_cell(gain));
   const std::string drawn = without_trailing_blanks(bar(gain, style.width - columns(figures), style));
   return figures + paint(drawn, Colour::cyan, style) + "\n";
@@ -51,7 +60,7 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   const std::vector<Cause> causes = sorted_causes(forecast);
   if (causes.empty()) return page + "  none: the step takes no time\n";
   int name_width = 0;
-  for (const Cause& cause : causes) name_width = std::max(name_width, columns(cause.name));
+  for (const Cause& cause : causes) name_width = std::max(name_width, columns(name_of(cause)));
   const std::string titles =
       fmt::format("  {} {:>18} {:>10}{:>8}", pad_right("", name_width), "on critical path", "without", "saves");
   page += paint(titles, Colour::grey, style) + "\n";

@@ -70,6 +70,7 @@ Json causes(const Forecast& f) {
   Json out = Json::array();
   for (const Cause& cause : f.causes) {
     out.push_back({{"name", cause.name},
+                   {"links", cause.links},
                    {"on_critical_path_s", cause.on_critical_path_s},
                    {"step_without_s", cause.step_without_s}});
   }

@@ -139,8 +139,8 @@ void scale(Bandwidth& rate, double factor) {
 }
 
 constexpr UpgradeRule kUpgrades[] = {
-    {"2x NIC rate", "network", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
-    {"2x NVLink rate", "network", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
+    {"2x NIC rate", "NICs", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
+    {"2x NVLink rate", "NVLink", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
     {"1.5x GPU memory", "memory", [](Scenario& s) { s.profile.memory.count = s.profile.memory.count / 2 * 3; }},
     {"1.5x memory bandwidth", "compute", [](Scenario& s) { s.profile.memory_bandwidth *= 1.5; }},
     {"1.5x tensor-core rate", "compute",

@@ -73,7 +73,7 @@ struct Slowdown {
 /// A better machine or a larger batch, with a new search.
 struct Upgrade {
   std::string what;   ///< "2x NIC rate"
-  std::string limit;  ///< what it relieves: compute, network, memory, batch, host
+  std::string limit;  ///< what it relieves: compute, NICs, NVLink, memory, batch, host
   double step_time_s = 0;
   double faster_by = 0;  ///< share of the time per token that is saved
   std::string layout;    ///< the best layout, if it is another one; empty: the same

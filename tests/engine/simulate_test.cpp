@@ -14,7 +14,7 @@ namespace {
 
 /// Every rank of a small job: tp 2, so that data-parallel groups and pipeline messages share NICs.
 ForecastRun whole_job(const Scenario& scenario) {
-  return *forecast(scenario, {.unfold = true, .network = NetworkKind::isolated});
+  return *forecast(scenario, {.unfold = true, .network = NetworkKind::isolated, .transfers_slow_compute = false});
 }
 
 Result<Timeline> simulate_on(const Cluster& cluster, const StepGraph& graph, NetworkKind kind = NetworkKind::fluid,

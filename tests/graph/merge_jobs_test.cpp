@@ -22,9 +22,11 @@ Scenario job(int tp, int pp, int dp, double oversubscription) {
   return scenario;
 }
 
+const ForecastOptions kUnslowed{.transfers_slow_compute = false};  // as simulate() alone does
+
 TEST_CASE("Two jobs in one graph that meet nowhere take what each takes alone", "[differential][graph]") {
-  const ForecastRun first = *forecast(job(2, 2, 4, 1));
-  const ForecastRun second = *forecast(job(4, 4, 2, 1));
+  const ForecastRun first = *forecast(job(2, 2, 4, 1), kUnslowed);
+  const ForecastRun second = *forecast(job(4, 4, 2, 1), kUnslowed);
   const StepGraph both = merge_jobs(first.graph, second.graph);
   CHECK(both.total_ranks() == 48);
   const Result<Timeline> timeline = simulate(both);
@@ -40,7 +42,7 @@ TEST_CASE("Steps one after the other", "[metamorphic][graph]") {
   Scenario scenario = job(2, 2, 4, 1);
   scenario.parallel.zero_stage = 1;
   scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = true;
-  const ForecastRun one = *forecast(scenario);
+  const ForecastRun one = *forecast(scenario, kUnslowed);
   for (const int steps : {1, 2, 5}) {
     const Result<Timeline> timeline = simulate(repeated(one.graph, steps));
     REQUIRE(timeline);

@@ -1,4 +1,7 @@
 // Activations and parameters that wait on the host (docs/references.md#offloading).
+#include <map>
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -57,7 +60,9 @@ TEST_CASE("offloaded activations cross PCIe once out and once back, layer by lay
   CHECK(after.transient - before.transient == 3 * layer);
   CHECK(after.total() < before.total());
   // The same work; folded and unfolded agree.
-  CHECK(moved.forecast.compute_s == plain.forecast.compute_s);
+  std::map<std::string, double> kernels = moved.forecast.compute_s;
+  kernels.erase("contention");  // the copies pass through the GPU's memory
+  CHECK(kernels == plain.forecast.compute_s);
   CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == moved.timeline.step_time);
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("result: fits its schema, with and without the optional keys", "[repor
   const std::filesystem::path schema = source_dir() / "docs/schema/result.schema.json";
   Scenario scenario = sample::scenario();
   Forecast forecast = sample::forecast();
-  forecast.causes = {{"gemm", 1.0, 1.2}};
+  forecast.causes = {{"gemm", "", 1.0, 1.2}};
   CHECK(schema_violations(schema, result_json(scenario, forecast)) == std::vector<std::string>{});
   forecast.bandwidth = {{"ep", "network", 32, 4, 60e9, 30e9, 50e9}};
   CHECK(parsed(result_json(scenario, forecast)).find("notes")->items.size() == 1);
@@ -134,7 +134,7 @@ TEST_CASE("result: only what was asked for or is known", "[report][json]") {
   CHECK(root.find("measured") == nullptr);
   CHECK(root.find("training") == nullptr);
   CHECK(root.find("causes") == nullptr);
-  forecast.causes = {{"gemm", 1.0, 1.2}};
+  forecast.causes = {{"gemm", "", 1.0, 1.2}};
   root = parsed(result_json(scenario, forecast));
   REQUIRE(root.find("causes") != nullptr);
   CHECK(root.find("causes")->items[0].find("step_without_s")->number == 1.2);

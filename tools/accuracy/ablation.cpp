@@ -113,9 +113,9 @@ const std::vector<LeftOut>& effects() {
       {"recompute", "nothing is recomputed", no_recompute},
       {"roofline", "peak rates, no host: a plain roofline", plain_roofline},
       {"slowdown",
-       "added: transfers take SMs and memory bandwidth from concurrent kernels",
+       "transfers take no SMs and no memory bandwidth from concurrent kernels",
        keep_all,
-       {.transfers_slow_compute = true}},
+       {.transfers_slow_compute = false}},
       {"contention", "each transfer takes what it takes alone", keep_all, {.network = NetworkKind::isolated}},
   };
   return kEffects;

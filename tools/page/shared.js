@@ -77,7 +77,7 @@ const KIND_COLOURS = { gemm: "#77aadd", grouped_gemm: "#5f97cf", attention: "#99
   norm: "#eedd88", activation: "#ffaabb", rope: "#bbcc33", residual: "#aaaa00", embedding: "#ddcc77", cross_entropy: "#e8b8a0",
   optimizer: "#44bb99", cast: "#cccccc", permute: "#ccbb99", copy: "#bbbbbb",
   tensor_parallel: "#cc99cc", context_parallel: "#b8a0d8", expert_parallel: "#a98fc9", pipeline: "#88bbaa", gradients: "#ee8866",
-  parameters: "#e0a050", control: "#bbaaaa", bubble: "#9a9aa6", host: "#707080" };
+  parameters: "#e0a050", control: "#bbaaaa", contention: "#d98880", bubble: "#9a9aa6", host: "#707080" };
 const SPENT_COLOURS = { productive: "#4c9f70", degraded: "#d9b44a", checkpoint: "#5bb5c5", "lost work": "#c8553d", detection: "#5870b8", diagnosis: "#7d96d8", "waiting for spares": "#b07cc6", restart: "#8f9fe0", load: "#a9b5e8", planned: "#9c9c9c" };
 const PHASE_COLOURS = { forward: "#77aadd", backward: "#ee8866", weight_gradient: "#c4c4c4", optimizer: "#44bb99" };
 const colourOf = kind => KIND_COLOURS[kind] || "#dddddd";
