@@ -1,11 +1,13 @@
 /// A folded run gives what simulating every rank gives, to the picosecond: step time and the account of every rank.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/random.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/folded_step.hpp"
@@ -224,6 +226,45 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
         CHECK(slowed.ranks == traced.timeline.ranks);
       }
   CHECK(slower > 40);
+}
+
+TEST_CASE("folding: 200 random layouts in random trouble, on either network, with slowed compute",
+          "[property][folding][fluid]") {
+  constexpr int kCases = 200;
+  RandomStream random(11, 0, 0);
+  const auto any_of = [&random](const auto& values) { return values[random.below(std::size(values))]; };
+  const auto coin = [&random] { return random.below(2) == 1; };
+  std::vector<std::string> schedules{""};
+  for (const ScheduleVariant& variant : schedule_variants()) schedules.emplace_back(variant.name);
+  int done = 0, folded_away = 0;
+  while (done < kCases) {
+    Layout layout{.name = "random",
+                  .tp = any_of(std::array{1, 2, 4, 8}),
+                  .pp = any_of(std::array{1, 2, 4}),
+                  .dp = any_of(std::array{1, 2, 3, 4, 8}),
+                  .cp = any_of(std::array{1, 1, 2}),
+                  .ep = any_of(std::array{1, 1, 2, 4}),
+                  .vpp = any_of(std::array{1, 2}),
+                  .zero = static_cast<int>(random.below(4)),
+                  .order = any_of(std::array{"tp-cp-ep-dp-pp", "pp-tp-cp-ep-dp"}),
+                  .separate_gathers = coin()};
+    Scenario scenario = scenario_of(layout);
+    scenario.parallel.pp_schedule = any_of(schedules);
+    scenario.parallel.overlap_grad_reduce = coin();
+    scenario.parallel.overlap_param_gather = coin();
+    scenario.cluster.node.nic_rate.bytes_per_second /= any_of(std::array{1, 8, 64});
+    const Trouble& trouble = any_of(troubles());
+    trouble.apply(scenario);
+    const NetworkKind network = any_of(std::array{NetworkKind::isolated, NetworkKind::fluid});
+    const bool slows = coin();
+    if (scenario.cluster.world_size > 64 || !forecast(scenario)) continue;  // not every combination is possible
+    INFO("case " << done << ": tp " << layout.tp << " pp " << layout.pp << " dp " << layout.dp << " cp " << layout.cp
+                 << " ep " << layout.ep << " vpp " << layout.vpp << " zero " << layout.zero << " " << layout.order
+                 << " " << scenario.parallel.pp_schedule << ", " << trouble.name);
+    folded_away += scenario.cluster.world_size - static_cast<int>(check_fold(scenario, network, slows));
+    ++done;
+  }
+  CHECK(folded_away > 5 * kCases);  // ranks that the folded runs did not simulate
 }
 
 TEST_CASE("folding: shared links at 1,024 ranks", "[metamorphic][folding][fluid]") {
