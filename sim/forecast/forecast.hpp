@@ -66,6 +66,7 @@ struct Forecast {
   std::vector<Cause> causes;                      ///< filled with ForecastOptions::explain
   std::vector<PerturbationEffect> perturbations;  ///< filled with perturbation_effects
   double undisturbed_step_s = 0;                  ///< with perturbations: the step time without all of them
+  bool flushes = true;  ///< false: the schedule is asynchronous; the forecast step still fills and drains its pipeline
   int classes = 0;
   std::int64_t events = 0;
   double wall_s = 0;  ///< set by the caller

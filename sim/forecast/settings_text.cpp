@@ -103,13 +103,17 @@ std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vecto
   return lines;
 }
 
-std::vector<std::string> link_texts(const Scenario& scenario, const Forecast& forecast) {
+std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast) {
   std::vector<std::string> lines = crossing_texts(scenario.cluster, forecast.bandwidth);
   for (const AxisBandwidth& row : forecast.bandwidth)
     if (row.ratio() > kBusyLinks)
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
+  if (!forecast.flushes)
+    lines.push_back(
+        "the schedule has no flush: this single step fills and drains the pipeline, which a long run does not "
+        "(tracecast schedule --times-from has the steady state)");
   return lines;
 }
 

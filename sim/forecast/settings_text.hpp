@@ -31,9 +31,9 @@ std::string rack_text(const Scenario& scenario);
 /// A sentence for each of tensor, context and expert parallelism whose groups have members in several scale-up domains.
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth);
 
-/// Sentences about links: crossing_texts(), and one for each axis that asks for more than 90 % of its links, with the time
-/// that its exposed communication takes.
-std::vector<std::string> link_texts(const Scenario& scenario, const Forecast& forecast);
+/// Sentences beside the step time: crossing_texts(), one for each axis that asks for more than 90 % of its links, with the time
+/// that its exposed communication takes, and one for a schedule without a flush.
+std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast);
 
 /// How tokens are routed to experts and moved; empty for models without experts.
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training);

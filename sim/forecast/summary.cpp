@@ -204,6 +204,7 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
   result.ranks = scenario.cluster.world_size;
   result.step_time_s = seconds(run.timeline.step_time);
   result.flops_convention = options.flops_convention;
+  result.flushes = run.schedule.flush;
   result.classes = static_cast<int>(run.graph.ranks.size());
   result.events = run.timeline.events;
   const MeanWork mean = mean_work(run.graph, options.flops_convention);

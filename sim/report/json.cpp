@@ -99,7 +99,7 @@ Json training(const Training& training, const Forecast& f) {
 }
 
 Json notes(const Scenario& scenario, const Forecast& f) {
-  std::vector<std::string> lines = link_texts(scenario, f);
+  std::vector<std::string> lines = note_texts(scenario, f);
   if (const std::string racks = rack_text(scenario); !racks.empty()) lines.push_back(racks);
   return lines;
 }

@@ -130,7 +130,7 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   if (scenario.training.train_tokens > 0) {
     text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
-  for (const std::string& line : link_texts(scenario, f))
+  for (const std::string& line : note_texts(scenario, f))
     text += paint(paragraph("  ", line, style), Colour::yellow, style);
   return text;
 }
@@ -396,7 +396,7 @@ std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, con
 }  // namespace
 
 std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast) {
-  std::vector<std::string> lines = link_texts(scenario, forecast);
+  std::vector<std::string> lines = note_texts(scenario, forecast);
   for (std::string& line : assumption_lines(scenario, forecast, {})) lines.push_back(std::move(line));
   return lines;
 }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/rated_precision.hpp"
+#include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -92,4 +93,16 @@ TEST_CASE("settings text: what is trained", "[report][lora]") {
   training.lora_rank = 0;
   training.frozen_fraction = 0.5;
   CHECK(trained_text(model, training).find("; the first 2 layers and the embedding are frozen") != std::string::npos);
+}
+
+TEST_CASE("a forecast of a schedule without a flush says that its pipeline is filled and drained",
+          "[forecast][report]") {
+  Scenario scenario = test::small_scenario(1, 4, 1);
+  const auto notes = [&scenario](const char* schedule) {
+    scenario.parallel.pp_schedule = schedule;
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  CHECK(notes("1f1b").empty());
+  REQUIRE(notes("pipedream").size() == 1);
+  CHECK(notes("pipedream").front().starts_with("the schedule has no flush"));
 }

@@ -56,7 +56,7 @@ TEST_CASE("the page says what each axis asks of its links, and which asks too mu
   f.exposed_s[static_cast<std::size_t>(Traffic::gradients)] = 0.25;
   f.exposed_s[static_cast<std::size_t>(Traffic::parameters)] = 0.5;
   f.exposed_s[static_cast<std::size_t>(Traffic::tensor_parallel)] = 9;
-  CHECK(link_texts(sample::scenario(), f) ==
+  CHECK(note_texts(sample::scenario(), f) ==
         std::vector<std::string>{
             "dp asks for 150 % of its network links: its exposed communication takes 0.75 s of the step"});
 }
