@@ -14,6 +14,7 @@
 #include "sim/graph/shared_transfers.hpp"
 #include "sim/network/fluid.hpp"
 #include "tests/network/small_clusters.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace tracecast;
 
@@ -386,7 +387,7 @@ struct SharedLink {
 TEST_CASE("compute contention: random work as picosecond by picosecond", "[oracle][engine]") {
   const Profile gpu = gpu_of_100();
   int slowed = 0;
-  for (unsigned seed = 0; seed < 600; ++seed) {
+  for (unsigned seed = 0; seed < test::cases(600U); ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
     const Timeline fused = simulate(graph, {}, {.slowing_gpu = &gpu}).value();
@@ -395,12 +396,12 @@ TEST_CASE("compute contention: random work as picosecond by picosecond", "[oracl
     check_times(graph, traced, StepByStep(graph, gpu, nullptr).run());
     if (fused.step_time > simulate(graph).value().step_time) ++slowed;
   }
-  CHECK(slowed > 300);
+  CHECK(slowed > test::cases(300));
 }
 
 TEST_CASE("compute contention: random work on shared links as picosecond by picosecond", "[oracle][engine]") {
   const Profile gpu = gpu_of_100();
-  for (unsigned seed = 0; seed < 600; ++seed) {
+  for (unsigned seed = 0; seed < test::cases(600U); ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
     SharedLink fused_link(graph, seed);
@@ -418,7 +419,7 @@ TEST_CASE("compute contention: transfers that take nothing change nothing", "[me
   Profile gpu = gpu_of_100();
   gpu.sms = 0;
   gpu.memory_bandwidth = 0;
-  for (unsigned seed = 0; seed < 2'000; ++seed) {
+  for (unsigned seed = 0; seed < test::cases(2'000U); ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
     check_same(simulate(graph, {}, {.slowing_gpu = &gpu}).value(), simulate(graph).value());
@@ -431,7 +432,7 @@ TEST_CASE("compute contention: transfers that take nothing change nothing", "[me
 
 TEST_CASE("compute contention: without shared links no rank ends earlier", "[property][engine]") {
   const Profile gpu = gpu_of_100();
-  for (unsigned seed = 0; seed < 5'000; ++seed) {
+  for (unsigned seed = 0; seed < test::cases(5'000U); ++seed) {
     const StepGraph graph = RandomWork(seed).graph();
     INFO("seed " << seed);
     const Timeline slowed = simulate(graph, {}, {.slowing_gpu = &gpu}).value();

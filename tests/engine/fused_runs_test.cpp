@@ -9,6 +9,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -130,7 +131,7 @@ class RandomGraph {
 TEST_CASE("fused runs: random work takes as long as its single operations", "[property][engine]") {
   int with_fused_runs = 0;
   int with_local_streams = 0;
-  for (unsigned seed = 0; seed < 20'000; ++seed) {
+  for (unsigned seed = 0; seed < test::cases(20'000U); ++seed) {
     const StepGraph graph = RandomGraph(seed).graph();
     INFO("seed " << seed);
     const engine::LocalStreams streams = engine::find_local_streams(graph, nullptr);
@@ -138,8 +139,8 @@ TEST_CASE("fused runs: random work takes as long as its single operations", "[pr
     with_local_streams += streams.local[kTensor] && streams.local[kContext] ? 1 : 0;
     check_same(graph);
   }
-  CHECK(with_fused_runs > 10'000);
-  CHECK(with_local_streams > 1'000);
+  CHECK(with_fused_runs > test::cases(10'000));
+  CHECK(with_local_streams > test::cases(1'000));
 }
 
 TEST_CASE("fused runs: an isolated run takes its precomputed time", "[oracle][engine]") {

@@ -7,6 +7,7 @@
 
 #include "sim/reliability/closed_forms.hpp"
 #include "tests/reliability/job_fixtures.hpp"
+#include "tests/support/cases.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -230,7 +231,7 @@ TEST_CASE("with common draws, more failures never give more goodput on average",
   std::vector<double> before;
   for (const double factor : {0.25, 0.5, 1.0, 1.5, 2.0, 4.0}) {
     spec.failures = scaled(base.failures, factor);
-    const Goodput now = simulate(spec, FullStepTimes{}, 1000);
+    const Goodput now = simulate(spec, FullStepTimes{}, test::cases(1000));
     if (!before.empty()) {
       std::vector<double> rise(before.size());
       for (std::size_t i = 0; i < rise.size(); ++i) rise[i] = now.goodputs[i] - before[i];

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -169,7 +170,7 @@ TEST_CASE("search: the bound is close to the simulated time", "[search]") {
 }
 
 TEST_CASE("search: pruned and exhaustive search find the same best layouts", "[search][differential]") {
-  const int number = GENERATE(range(0, 20));
+  const int number = GENERATE(range(0, test::cases(20)));
   INFO("problem " << number);
   const Problem p = problem(number);
   const SearchResult pruned = search(p.scenario, p.space, {.best = 3});

@@ -9,9 +9,10 @@ endif()
 
 find_program(TRACECAST_CCACHE ccache)
 if(TRACECAST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # ccache requires this to cache code that uses precompiled headers (its manual, "Precompiled headers").
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TRACECAST_CCACHE})
+  # ccache requires the sloppiness to cache code that uses precompiled headers (its manual, "Precompiled headers"). DEPEND: it
+  # takes the list of headers from the compiler, so that a file not in the cache is preprocessed once, not twice.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TRACECAST_CCACHE})
 endif()
 
 # Parses headers of other libraries once per target instead of once per file. Every file still includes what it uses, so
