@@ -25,7 +25,7 @@ class RadixHeap {
   /// Requires a key that is not below the last one that `front` has looked at, and not negative.
   void push(std::int64_t key, Value value) {
     TRACECAST_ASSERT(key >= last_, "events do not come before what has happened");
-    buckets_[bucket_of(key)].push_back({key, value});
+    put({key, value});
     ++size_;
   }
 
@@ -37,8 +37,7 @@ class RadixHeap {
 
   /// The smallest key, without the promise that no smaller key follows. Requires that the heap is not empty.
   std::int64_t peek() const {
-    std::size_t first = 0;
-    while (buckets_[first].empty()) ++first;
+    const std::size_t first = first_bucket();
     if (first == 0) return last_;
     std::int64_t smallest = buckets_[first].front().key;
     for (const Entry& entry : buckets_[first]) smallest = std::min(smallest, entry.key);
@@ -53,6 +52,7 @@ class RadixHeap {
     deal_out();
     const Value value = buckets_[0].back().value;
     buckets_[0].pop_back();
+    if (buckets_[0].empty()) filled_ &= ~std::uint64_t{1};
     --size_;
     return value;
   }
@@ -67,19 +67,28 @@ class RadixHeap {
     return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(key ^ last_)));
   }
 
+  std::size_t first_bucket() const { return static_cast<std::size_t>(std::countr_zero(filled_)); }
+
+  void put(const Entry& entry) {
+    const std::size_t bucket = bucket_of(entry.key);
+    buckets_[bucket].push_back(entry);
+    filled_ |= std::uint64_t{1} << bucket;
+  }
+
   /// Brings the entries of the smallest key into bucket 0.
   void deal_out() {
-    if (!buckets_[0].empty()) return;
-    std::size_t first = 1;
-    while (buckets_[first].empty()) ++first;
+    const std::size_t first = first_bucket();
+    if (first == 0) return;
     last_ = buckets_[first].front().key;
     for (const Entry& entry : buckets_[first]) last_ = entry.key < last_ ? entry.key : last_;
     moving_.swap(buckets_[first]);
-    for (const Entry& entry : moving_) buckets_[bucket_of(entry.key)].push_back(entry);
+    filled_ &= ~(std::uint64_t{1} << first);
+    for (const Entry& entry : moving_) put(entry);
     moving_.clear();
   }
 
   std::array<std::vector<Entry>, 64> buckets_;
+  std::uint64_t filled_ = 0;  ///< one bit for each bucket with entries
   std::vector<Entry> moving_;
   std::int64_t last_ = 0;
   std::size_t size_ = 0;

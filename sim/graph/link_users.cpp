@@ -11,15 +11,23 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
+/// The templates that a program runs, ascending.
+std::vector<std::int32_t> templates_of(const StepGraph& graph, std::size_t program) {
+  std::vector<bool> runs(graph.templates.size());
+  for (const ProgramItem& item : graph.programs[program]) runs[at(item.template_index)] = true;
+  std::vector<std::int32_t> templates;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i]) templates.push_back(static_cast<std::int32_t>(i));
+  return templates;
+}
+
 }  // namespace
 
 std::vector<CalledCollectives> called_collectives(const StepGraph& graph) {
   std::vector<CalledCollectives> called;
-  for (const std::vector<ProgramItem>& program : graph.programs) {
-    std::set<std::int32_t> templates;
-    for (const ProgramItem& item : program) templates.insert(item.template_index);
+  for (std::size_t program = 0; program < graph.programs.size(); ++program) {
     std::set<std::int32_t> found;
-    for (const std::int32_t each : templates)
+    for (const std::int32_t each : templates_of(graph, program))
       for (const Op& op : graph.templates[at(each)].ops)
         if (op.type == OpType::collective) found.insert(op.payload);
     called.emplace_back();
@@ -30,8 +38,8 @@ std::vector<CalledCollectives> called_collectives(const StepGraph& graph) {
 
 std::map<std::int32_t, std::int32_t> sent_messages(const StepGraph& graph, std::size_t program) {
   std::map<std::int32_t, std::int32_t> sent;
-  for (const ProgramItem& item : graph.programs[program])
-    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+  for (const std::int32_t each : templates_of(graph, program))
+    for (const Op& op : graph.templates[at(each)].ops) {
       if (op.type != OpType::send) continue;
       const std::int32_t channel = graph.messages[static_cast<std::size_t>(op.payload)].channel;
       const auto [found, added] = sent.try_emplace(channel, op.payload);
