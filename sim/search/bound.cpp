@@ -25,7 +25,10 @@ struct BoundTable::LayoutState {
   std::int64_t microbatches = 0;
   const PipelineShape* shape = nullptr;
   const LayerCosts* costs = nullptr;
-  const ShardTraffic* traffic = nullptr;  ///< with ZeRO-3
+  const ShardTraffic* traffic = nullptr;  ///< null: one rank, or parameter servers
+  bool shards = false;                    ///< ZeRO-3: its traffic occurs for each micro-batch
+  LinkTime message;                       ///< between stages
+  bool fills_domains = false;             ///< all GPUs of a domain belong to one pipeline rank
   const StageParameters* parameters = nullptr;
   Duration compute;  ///< bound by the compute streams, the same for all zero_stages and offloads
 };
@@ -77,7 +80,8 @@ BoundTable::BoundTable(const Scenario& scenario)
       kinds_(layer_kinds(scenario)),
       costs_(scenario.profile, scenario.training.attention_kernel),
       network_(make_network(scenario.cluster, scenario.profile)),
-      sources_{scenario_, kinds_, costs_, *network_},
+      links_(scenario.cluster, scenario.profile.architecture),
+      sources_{scenario_, kinds_, costs_, *network_, links_},
       disturbed_(!scenario.perturbation.none() || scenario.cluster.faults != NetworkFaults{}) {}
 
 BoundTable::~BoundTable() = default;
@@ -153,12 +157,12 @@ Duration BoundTable::compute_bound(const LayoutState& state) const {
 
 std::int64_t BoundTable::stream_bound(const LayoutState& state) {
   const bool copies = state.plan.training.offload_activations;
-  if (state.traffic == nullptr && !copies) return 0;
+  if (!state.shards && !copies) return 0;
   const auto pcie = static_cast<double>(scenario_.cluster.node.pcie.bytes_per_second);
   const std::int64_t passes = state.microbatches / state.shape->replicas;
   std::int64_t longest = 0;
   for (const RankGroup& ranks : state.shape->ranks) {
-    if (state.traffic != nullptr) {
+    if (state.shards) {
       const bool separate = state.plan.parallel.separate_gather_group;
       longest = std::max(longest, state.traffic->of(ranks.all).longest(separate));
     }
@@ -169,6 +173,56 @@ std::int64_t BoundTable::stream_bound(const LayoutState& state) {
     longest = std::max(longest, copy.picoseconds - layers);
   }
   return passes * longest;
+}
+
+/// True if domains are filled by ranks of one stage, in each of its groups as many of each domain and at the same places.
+bool BoundTable::fills_domains(const Parallel& p) const {
+  const int gpus = scenario_.cluster.node.gpus;
+  const auto regular = [gpus](int ranks) { return gpus % ranks == 0 || ranks % gpus == 0; };
+  const auto order = parse_rank_order(p.rank_order);
+  TRACECAST_ASSERT(order.has_value(), "the scenario's rank order was read");
+  int ranks = 1;
+  for (const Axis axis : *order) {
+    if (axis == Axis::pp) break;
+    ranks *= axis == Axis::tp ? p.tp : axis == Axis::cp ? p.cp : p.dp;
+    if (!regular(ranks)) return false;
+  }
+  const bool whole = ranks == p.tp * p.cp * p.dp && ranks % gpus == 0;
+  return whole && regular(p.etp) && regular(p.etp * p.ep);
+}
+
+/// Picoseconds for which gradients, and with ZeRO-1 and 2 parameters, occupy ports.
+double BoundTable::reduced_once(const LayoutState& state, const RankGroup& ranks) const {
+  const Parallel& p = state.plan.parallel;
+  const Training& training = state.plan.training;
+  const bool hybrid = state.plan.shard_group() != state.plan.gradient_group();
+  if (state.traffic == nullptr || state.shards || hybrid || state.shape->replicas > 1) return 0;
+  const RankParameters held = state.parameters->of(ranks.all);
+  const bool sharded = p.zero_stage >= 1;
+  const auto occupation = [&](const PortRates& rates, std::int64_t trained) {
+    const double times = reduces_every_microbatch(p) ? static_cast<double>(state.microbatches) : 1;
+    const auto bytes = static_cast<double>(trained * element_size(training.grad_reduce_dtype));
+    const double reduced = times * bytes * (sharded ? rates.reduce_scatter : rates.all_reduce);
+    if (!sharded || training.offload_optimizer) return reduced;
+    const double element = training.fp8_param_gather ? 0.5 : 2;
+    return reduced + static_cast<double>(trained) * element * rates.all_gather;
+  };
+  return occupation(state.traffic->dense, held.trained) + occupation(state.traffic->expert, held.trained_experts);
+}
+
+std::int64_t BoundTable::link_bound(const LayoutState& state) const {
+  constexpr double kRounding = 1 - 1e-5;  // rates and durations are integers, buckets of up to 4 KiB load no link
+  const auto passes = static_cast<double>(state.microbatches / state.shape->replicas);
+  double longest = 0;
+  for (const RankGroup& ranks : state.shape->ranks) {
+    LinkTime sum = state.costs->links_of(ranks.all);
+    if (state.shards) sum += state.traffic->links_of(ranks.all);
+    sum += state.message * ranks.messages;
+    sum = sum * passes;
+    longest = std::max({longest, sum.gpu_out, sum.gpu_in});
+    if (state.fills_domains) longest = std::max(longest, sum.port + reduced_once(state, ranks));
+  }
+  return static_cast<std::int64_t>(kRounding * longest);
 }
 
 std::int64_t BoundTable::update_bound(const LayoutState& state) {
@@ -203,7 +257,7 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
 
 LayoutBound BoundTable::bound_of(const LayoutState& state) {
   if (disturbed_) return {Duration{}, memory_bound(state)};
-  const std::int64_t busiest = std::max(state.compute.picoseconds, stream_bound(state));
+  const std::int64_t busiest = std::max({state.compute.picoseconds, stream_bound(state), link_bound(state)});
   return {Duration{busiest + update_bound(state)}, memory_bound(state)};
 }
 
@@ -221,6 +275,10 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   state.parameters = &parameters_of(layout);
   state.costs = &costs_of(layout, p.dp, shape.pairs);
   state.compute = compute_bound(state);
+  state.fills_domains = fills_domains(p);
+  const bool divided = p.sequence_parallel || p.scatter_gather_p2p;
+  const Bytes tensor{state.plan.tokens() * scenario_.model.hidden_size * 2};
+  state.message = links_.of_message(divided ? tensor / p.tp : tensor);
   return state;
 }
 
@@ -232,8 +290,9 @@ bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;
-  const bool gathers = p.zero_stage == 3 && p.dp * p.cp > 1 && !has_servers(p);
-  state.traffic = gathers ? &traffic_of(layout, p.dp) : nullptr;
+  const bool reduces = p.dp * p.cp > 1 && !has_servers(p);
+  state.traffic = reduces ? &traffic_of(layout, p.dp) : nullptr;
+  state.shards = reduces && p.zero_stage == 3;
   return can_offload(state);
 }
 

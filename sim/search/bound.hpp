@@ -12,12 +12,16 @@
 ///   step >= max of  max over ranks of  sum of F before + M sum over chunks (F + B) + sum of B before
 ///                   sum of F + B over all stages                                     (path of one micro-batch)
 ///                   max over ranks of  M sum over chunks (gathers + reductions of one communicator), (copies)
+///                   max over links of  sum over transfers of occupation                 (link_time.hpp)
 ///         + max over ranks of  update on the host
 ///
 /// With schedules that split the backward, a rank may end with weight gradients of several stages; then the last sum of
 /// the first line and B of the second line are zero.
-/// Leaves out (the bound stays a lower bound): host time, messages between stages, other data-parallel traffic, updates
-/// on the GPU.
+/// A GPU's link carries the collectives of its layers and, with ZeRO-3, of its parameters; a domain's ports also all other
+/// data-parallel traffic and the messages between stages, if each stage fills whole domains (else ports are left out).
+/// With the isolated network, links are not shared, and a step may be shorter than this bound.
+/// Leaves out (the bound stays a lower bound): host time, tiers above the ports, gradients of tied embeddings and of
+/// mirrored stages, updates on the GPU.
 ///
 /// Memory. Parameter states of the largest rank, the minimum of activations in flight of its schedule
 /// (ScheduleVariant::chunks_in_flight, else one chunk's), and the fixed part.
@@ -36,6 +40,7 @@
 #include "sim/io/scenario.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/search/layer_costs.hpp"
+#include "sim/search/link_time.hpp"
 #include "sim/search/pipeline_shape.hpp"
 #include "sim/search/space.hpp"
 
@@ -92,6 +97,9 @@ class BoundTable {
   LayoutBound bound_of(const LayoutState& state);
   Duration compute_bound(const LayoutState& state) const;
   std::int64_t stream_bound(const LayoutState& state);
+  std::int64_t link_bound(const LayoutState& state) const;
+  double reduced_once(const LayoutState& state, const RankGroup& ranks) const;
+  bool fills_domains(const Parallel& parallel) const;
   std::int64_t update_bound(const LayoutState& state);
   Bytes memory_bound(const LayoutState& state);
 
@@ -99,6 +107,7 @@ class BoundTable {
   const LayerKinds kinds_;
   const Costs costs_;
   const std::unique_ptr<NetworkModel> network_;
+  const LinkTimes links_;
   const CostSources sources_;
   const bool disturbed_;  ///< ranks of a perturbed machine differ: there is no bound of the time
   std::map<std::tuple<int, int, int, bool, std::int64_t, Recompute, int, bool>, std::unique_ptr<LayerCosts>>

@@ -69,20 +69,31 @@ class OneRank {
   const ParameterUnits& units() const { return context_.units; }
   const Stage& stage() const { return plan_.stages.front(); }
 
-  std::int64_t alone(const WorkList& list) {
+  /// The time alone. Adds the time for which its collectives occupy links to `links`.
+  std::int64_t alone(const WorkList& list, LinkTime& links) {
     Template written;
     TemplateWriter writer(context_.graph, context_.table, written, {}, plan_.parallel.tp_comm_overlap);
     writer.write(list);
     writer.finish();
+    for (const Op& op : written.ops) {
+      if (op.type != OpType::collective) continue;
+      const CostedCollective& each = context_.graph.collectives[static_cast<std::size_t>(op.payload)];
+      links += from_.links.of(each.call, each.cost, context_.table.placement(static_cast<Slot>(each.slot)));
+    }
     return time_alone(context_.graph, written).picoseconds;
   }
 
-  /// 0 for a group of one rank.
-  std::int64_t collective(Collective collective, Slot slot, Bytes size) const {
+  struct CollectiveTime {
+    std::int64_t alone = 0;
+    LinkTime links;
+  };
+  /// Zero for a group of one rank.
+  CollectiveTime collective(Collective collective, Slot slot, Bytes size) const {
     const GroupPlacement& group = context_.table.placement(slot);
-    if (size.count == 0 || group.ranks <= 1) return 0;
-    return from_.network.cost({collective, size, Algorithm::automatic, Protocol::automatic}, group)
-        .duration.picoseconds;
+    if (size.count == 0 || group.ranks <= 1) return {};
+    const CollectiveCall call{collective, size, Algorithm::automatic, Protocol::automatic};
+    const CollectiveCost cost = from_.network.cost(call, group);
+    return {cost.duration.picoseconds, from_.links.of(call, cost, group)};
   }
 
  private:
@@ -103,23 +114,41 @@ void add_activations(LayerCosts& costs, const CostSources& from, const Plan& pla
   costs.head_kept = rank_bytes(head_activations(model, plan), plan);
 }
 
+struct UnitTraffic {
+  ShardTimes time;
+  LinkTime links;
+};
+
 /// Gathers of one unit in a forward and a backward, and its reductions.
-ShardTimes unit_traffic(const OneRank& rank, int unit) {
+UnitTraffic unit_traffic(const OneRank& rank, int unit) {
   const Plan& plan = rank.plan();
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
+  UnitTraffic sum;
+  const auto add = [&](std::int64_t& time, Collective collective, Slot slot, Bytes size, int times) {
+    const OneRank::CollectiveTime each = rank.collective(collective, slot, size);
+    time = times * each.alone;
+    sum.links += each.links * times;
+  };
   // After the forward, parameters may be in smaller groups, which are left out here.
   const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) && plan.parallel.reshard_group == 0;
   const int times = again ? 2 : 1;
-  ShardTimes time;
-  time.gathers = times * rank.collective(Collective::all_gather, Slot::gradients, bucket.dense_gathered);
-  time.expert_gathers = times * rank.collective(Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered);
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return time;  // fills buckets of several units
+  add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
+  add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
+  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return sum;  // fills buckets of several units
   const std::int64_t size = element_size(plan.training.grad_reduce_dtype);
-  time.reductions =
-      rank.collective(Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size});
-  time.expert_reductions = rank.collective(Collective::reduce_scatter, Slot::expert_gradients,
-                                           Bytes{bucket.parameters.trained_experts * size});
-  return time;
+  add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);
+  add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients,
+      Bytes{bucket.parameters.trained_experts * size}, 1);
+  return sum;
+}
+
+/// Of buffers so large that nothing else than bandwidth counts.
+PortRates port_rates(const OneRank& rank, Slot slot) {
+  constexpr Bytes kLarge{std::int64_t{1} << 40};
+  const auto each = [&](Collective collective) {
+    return rank.collective(collective, slot, kLarge).links.port / static_cast<double>(kLarge.count);
+  };
+  return {each(Collective::all_reduce), each(Collective::reduce_scatter), each(Collective::all_gather)};
 }
 
 }  // namespace
@@ -138,15 +167,21 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
   const Training& training = rank.plan().training;
   // With recompute_num_layers the recomputed layers depend on the stage: the bound recomputes none.
   const bool recompute = training.recompute == Recompute::full && training.recompute_num_layers == 0;
-  const auto alone = [&](WorkList list) {
-    return rank.alone(pairs ? without_exchanges(std::move(list)) : std::move(list));
-  };
   LayerCosts costs;
-  for (const int layer : from.kinds.first)
-    costs.layer.push_back(
-        {alone(rank.work().forward(layer)), alone(rank.work().backward(layer, BackwardPart::all, recompute))});
-  costs.embedding = {alone(rank.work().embedding_forward()), alone(rank.work().embedding_backward())};
-  costs.head = {alone(rank.work().head_forward()), alone(rank.work().head_backward(BackwardPart::all))};
+  const auto alone = [&](WorkList list, LinkTime& links) {
+    return rank.alone(pairs ? without_exchanges(std::move(list)) : std::move(list), links);
+  };
+  for (const int layer : from.kinds.first) {
+    LinkTime& links = costs.layer_links.emplace_back();
+    const std::int64_t forward = alone(rank.work().forward(layer), links);
+    costs.layer.push_back({forward, alone(rank.work().backward(layer, BackwardPart::all, recompute), links)});
+  }
+  LinkTime& embedding = costs.embedding_links;
+  costs.embedding.forward = alone(rank.work().embedding_forward(), embedding);
+  costs.embedding.backward = alone(rank.work().embedding_backward(), embedding);
+  LinkTime& head = costs.head_links;
+  costs.head.forward = alone(rank.work().head_forward(), head);
+  costs.head.backward = alone(rank.work().head_backward(BackwardPart::all), head);
   add_activations(costs, from, rank.plan());
   return costs;
 }
@@ -156,10 +191,19 @@ ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp
   sharded.zero_stage = 3;
   const OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
   ShardTraffic traffic;
-  for (const int layer : from.kinds.first)
-    traffic.layer.push_back(unit_traffic(rank, rank.units().layer(rank.stage(), layer)));
-  traffic.embedding = unit_traffic(rank, 0);
-  traffic.head = unit_traffic(rank, rank.units().head(rank.stage()));
+  const auto unit = [&](int number, LinkTime& links) {
+    const UnitTraffic own = unit_traffic(rank, number);
+    links = own.links;
+    return own.time;
+  };
+  for (const int layer : from.kinds.first) {
+    LinkTime& links = traffic.layer_links.emplace_back();
+    traffic.layer.push_back(unit(rank.units().layer(rank.stage(), layer), links));
+  }
+  traffic.embedding = unit(0, traffic.embedding_links);
+  traffic.head = unit(rank.units().head(rank.stage()), traffic.head_links);
+  traffic.dense = port_rates(rank, Slot::gradients);
+  traffic.expert = port_rates(rank, Slot::expert_gradients);
   return traffic;
 }
 

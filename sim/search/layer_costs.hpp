@@ -10,6 +10,7 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/search/link_time.hpp"
 #include "sim/search/pipeline_shape.hpp"
 
 namespace tracecast {
@@ -30,11 +31,15 @@ struct LayerCosts {
   std::vector<PassTime> layer;  ///< [kind]
   PassTime embedding;
   PassTime head;
+  std::vector<LinkTime> layer_links;  ///< [kind] of the collectives in a forward and a backward
+  LinkTime embedding_links;
+  LinkTime head_links;
   std::vector<double> layer_kept;  ///< [kind] bytes of activations of one micro-batch
   double embedding_kept = 0;
   double head_kept = 0;
 
   PassTime time_of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
+  LinkTime links_of(const ModelPart& part) const { return part.sum(layer_links, embedding_links, head_links); }
   /// Bytes of activations on the GPU; with `offloaded`, those of layers are on the host.
   double kept_of(const ModelPart& part, bool offloaded) const {
     const double ends = (part.embeddings > 0 ? embedding_kept : 0) + (part.heads > 0 ? head_kept : 0);
@@ -66,12 +71,26 @@ struct ShardTimes {
   }
 };
 
-/// With ZeRO-3: data-parallel traffic per micro-batch.
+/// Occupation of ports by each byte of large data-parallel collectives.
+struct PortRates {
+  double all_reduce = 0;
+  double reduce_scatter = 0;
+  double all_gather = 0;
+};
+
+/// Data-parallel traffic. With ZeRO-3, per micro-batch: its time alone, and that of links. Without, the bytes of a step
+/// follow from the parameters.
 struct ShardTraffic {
   std::vector<ShardTimes> layer;  ///< [kind]
   ShardTimes embedding;
   ShardTimes head;
+  std::vector<LinkTime> layer_links;  ///< [kind]
+  LinkTime embedding_links;
+  LinkTime head_links;
+  PortRates dense;
+  PortRates expert;
   ShardTimes of(const ModelPart& part) const { return part.sum(layer, embedding, head); }
+  LinkTime links_of(const ModelPart& part) const { return part.sum(layer_links, embedding_links, head_links); }
 };
 
 /// The inputs of the cost functions. Not thread-safe.
@@ -80,6 +99,7 @@ struct CostSources {
   const LayerKinds& kinds;
   const Costs& costs;
   const NetworkModel& network;
+  const LinkTimes& links;
 };
 
 /// Data-parallel degree on which the placement of groups inside a layer depends: `dp` for groups of experts and for

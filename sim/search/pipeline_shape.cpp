@@ -50,15 +50,16 @@ class RankGroups {
     }
   }
 
-  void add(const std::vector<int>& stage_of, std::int64_t after) {
+  void add(const std::vector<int>& stage_of, std::int64_t after, int messages) {
     std::vector<ModelPart> chunks;
     for (const int stage : stage_of) chunks.push_back(stages_[static_cast<std::size_t>(stage)]);
     std::sort(chunks.begin(), chunks.end());
     const int first = *std::min_element(stage_of.begin(), stage_of.end());
     const auto [known, added] = sets_.try_emplace(chunks);
     Positions& positions = known->second;
-    if (added) positions = {first, after};
-    positions = {std::max(positions.first_stage, first), std::max(positions.after, after)};
+    if (added) positions = {first, after, messages};
+    positions = {std::max(positions.first_stage, first), std::max(positions.after, after),
+                 std::min(positions.messages, messages)};
   }
 
   std::vector<RankGroup> take() const {
@@ -70,6 +71,7 @@ class RankGroups {
       set.chunks.erase(std::unique(set.chunks.begin(), set.chunks.end()), set.chunks.end());
       set.before = before_[static_cast<std::size_t>(positions.first_stage)];
       set.after = positions.after;
+      set.messages = positions.messages;
       ranks.push_back(std::move(set));
     }
     return ranks;
@@ -79,11 +81,24 @@ class RankGroups {
   struct Positions {
     int first_stage = 0;
     std::int64_t after = 0;
+    int messages = 0;
   };
   const std::vector<ModelPart>& stages_;
   std::vector<ModelPart> before_;  ///< [stage]
   std::map<std::vector<ModelPart>, Positions> sets_;
 };
+
+/// Activations and their gradients that a pipeline rank sends to others for each micro-batch.
+int messages_of(const Schedule& schedule, std::size_t rank) {
+  if (schedule.replicas > 1) return 0;  // half of the micro-batches go each way
+  const std::vector<int>& own = schedule.stage_of[rank];
+  const auto elsewhere = [&](int stage) {
+    return stage >= 0 && stage < schedule.stages() && std::find(own.begin(), own.end(), stage) == own.end();
+  };
+  int messages = 0;
+  for (const int stage : own) messages += (elsewhere(stage + 1) ? 1 : 0) + (elsewhere(stage - 1) ? 1 : 0);
+  return messages;
+}
 
 }  // namespace
 
@@ -123,7 +138,8 @@ PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, 
   RankGroups sets(stages);
   const auto ranks = static_cast<std::int64_t>(schedule->stage_of.size());
   for (std::int64_t rank = 0; rank < ranks; ++rank)
-    sets.add(schedule->stage_of[static_cast<std::size_t>(rank)], ranks - 1 - rank);
+    sets.add(schedule->stage_of[static_cast<std::size_t>(rank)], ranks - 1 - rank,
+             messages_of(*schedule, static_cast<std::size_t>(rank)));
   shape.ranks = sets.take();
   shape.replicas = schedule->replicas;
   shape.chunks_in_flight = find_schedule(name)->chunks_in_flight;

@@ -50,6 +50,7 @@ struct RankGroup {
   std::vector<ModelPart> chunks;  ///< the different ones, each once
   ModelPart before;               ///< the model before the first stage; the maximum over these ranks
   std::int64_t after = 0;         ///< number of later ranks; the maximum over these ranks
+  int messages = 0;               ///< to other pipeline ranks for each micro-batch; the minimum over these ranks
 };
 
 struct PipelineShape {
