@@ -1,8 +1,10 @@
 #include "sim/graph/link_classes.hpp"
 
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "sim/base/dense_numbers.hpp"
 #include "sim/graph/refinement.hpp"
 
 namespace tracecast {
@@ -83,47 +85,60 @@ LinkClasses refine(const LinkedStep& step) {
           classes.count(kRanks),          classes.count(kUsers),          classes.count(kLinks)};
 }
 
+namespace {
+
+/// The class of each link: the sum of (class, weights) over its users, and its capacity.
+CrossedLinks classes_by_users(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
+                              const std::vector<std::int64_t>& capacities) {
+  std::vector<ListSum> sums(capacities.size());
+  each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
+    sums[static_cast<std::size_t>(link)] += ListSum::of(at(user_class, user), weights);
+  });
+  CrossedLinks links;
+  links.of.reserve(capacities.size());
+  DenseNumbers<ListSum> numbers;
+  for (std::size_t link = 0; link < sums.size(); ++link) {
+    const ListSum sum = sums[link].beside(capacities[link]);
+    links.of.push_back(numbers.number(sum, sum.low));
+  }
+  links.count = numbers.count();
+  return links;
+}
+
+}  // namespace
+
 std::optional<CrossedLinks> link_classes(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                                          std::int32_t user_classes, const std::vector<std::int64_t>& capacities) {
-  CrossedLinks links;
-  {
-    std::vector<NodeColour> colours(capacities.size());
-    each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-      const NodeColour own = mix(static_cast<NodeColour>(at(user_class, user)));
-      colours[static_cast<std::size_t>(link)] += combine(own, weights);
-    });
-    for (std::size_t link = 0; link < colours.size(); ++link)
-      colours[link] = combine(colours[link], static_cast<NodeColour>(capacities[link]));
-    links.of = number_colours(colours, links.count);
-  }
-  Nodes nodes;
-  nodes.labels.reserve(user_class.size() + capacities.size());
-  std::vector<std::int32_t> classes = user_class;
-  classes.reserve(nodes.labels.capacity());
-  for (const std::int32_t own : user_class) nodes.add(static_cast<std::uint32_t>(own));
-  nodes.end_kind();
-  for (const std::int64_t capacity : capacities) nodes.add(static_cast<std::uint64_t>(capacity));
-  nodes.end_kind();
-  for (const std::int32_t own : links.of) classes.push_back(user_classes + own);
-  const bool stable = is_stable(nodes, classes, [&](std::size_t kind, const auto& see) {
-    each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-      kind == 0 ? see(user, users.count() + link, weights) : see(users.count() + link, user, weights);
-    });
+  CrossedLinks links = classes_by_users(users, user_class, capacities);
+  std::vector<ListSum> seen(user_class.size());
+  each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
+    seen[static_cast<std::size_t>(user)] += ListSum::of(at(links.of, link), weights);
   });
-  return stable ? std::optional(std::move(links)) : std::nullopt;
+  std::vector<std::optional<ListSum>> expected(static_cast<std::size_t>(user_classes));
+  for (std::size_t user = 0; user < seen.size(); ++user) {
+    std::optional<ListSum>& first = expected[static_cast<std::size_t>(user_class[user])];
+    if (!first) first = seen[user];
+    if (*first != seen[user]) return std::nullopt;
+  }
+  return links;
 }
 
 FoldedWeights folded_weights(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                              std::int32_t user_classes, const std::vector<std::int32_t>& link_class,
                              std::int32_t link_classes) {
-  std::vector<std::int32_t> first(static_cast<std::size_t>(link_classes), -1);
-  for (std::size_t link = link_class.size(); link-- > 0;)
-    first[static_cast<std::size_t>(link_class[link])] = static_cast<std::int32_t>(link);
+  std::vector<char> is_first(link_class.size());  // of its class
+  std::int32_t known = 0;
+  for (std::size_t link = 0; link < link_class.size(); ++link) {
+    if (link_class[link] != known) continue;
+    is_first[link] = 1;
+    ++known;
+  }
+  TRACECAST_ASSERT(known == link_classes, "classes are numbered by their first link");
   // [class of users] by link: summed weights of its transfers
   std::vector<std::map<std::int32_t, LinkUsers::Weights>> sums(static_cast<std::size_t>(user_classes));
   for (std::int32_t user = 0; user < users.count(); ++user)
     for (const Load* load = users.begin(user); load != users.end(user); ++load) {
-      if (at(first, at(link_class, load->link)) != load->link) continue;
+      if (is_first[static_cast<std::size_t>(load->link)] == 0) continue;
       const LinkUsers::Weights& weights = users.weights(load->weights);
       LinkUsers::Weights& sum = sums[static_cast<std::size_t>(at(user_class, user))][load->link];
       sum.resize(weights.size());

@@ -65,7 +65,7 @@ std::optional<CrossedLinks> link_classes(const LinkUsers& users, const std::vect
                                          std::int32_t user_classes, const std::vector<std::int64_t>& capacities);
 
 /// The summed weights of the users of each class on one link of each class that they cross: [class of users][transfer]
-/// weights on the first link of each class.
+/// weights on the first link of each class.   Requires link classes that are numbered by their first link
 using FoldedWeights = std::vector<std::vector<std::vector<LinkWeight>>>;
 FoldedWeights folded_weights(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                              std::int32_t user_classes, const std::vector<std::int32_t>& link_class,

@@ -1,54 +1,8 @@
 #include "sim/graph/refinement.hpp"
 
-#include <algorithm>
-#include <numeric>
-#include <unordered_map>
+#include "sim/base/dense_numbers.hpp"
 
 namespace tracecast {
-namespace {
-
-/// Compares the nodes of each class with the first of them.
-class EquivalenceChecker {
- public:
-  EquivalenceChecker(const Nodes& nodes, const SeenLists& seen) : nodes_(nodes), seen_(seen) {}
-
-  /// True if `node` has the label and, in any order, the list of the first node of its class.
-  bool agree(std::size_t node, std::int32_t own_class) {
-    const auto own = static_cast<std::size_t>(own_class);
-    if (firsts_.size() <= own) firsts_.resize(own + 1);
-    First& first = firsts_[own];
-    if (!first.known) {
-      first = {true, node, {}};
-      return true;
-    }
-    if (nodes_.labels[node] != nodes_.labels[first.node]) return false;
-    const std::span<const std::uint64_t> items = seen_.of(node);
-    const std::span<const std::uint64_t> expected = seen_.of(first.node);
-    if (items.size() != expected.size()) return false;
-    if (std::equal(items.begin(), items.end(), expected.begin())) return true;  // most have the same order
-    if (first.sorted.empty()) first.sorted = sorted(expected);
-    return sorted(items) == first.sorted;
-  }
-
- private:
-  struct First {
-    bool known = false;
-    std::size_t node = 0;
-    std::vector<std::uint64_t> sorted;  ///< its list, where that has been needed
-  };
-
-  static std::vector<std::uint64_t> sorted(std::span<const std::uint64_t> items) {
-    std::vector<std::uint64_t> copy(items.begin(), items.end());
-    std::sort(copy.begin(), copy.end());
-    return copy;
-  }
-
-  const Nodes& nodes_;
-  const SeenLists& seen_;
-  std::vector<First> firsts_;  ///< [class]
-};
-
-}  // namespace
 
 std::vector<std::int32_t> NodeClasses::of_kind(const Nodes& nodes, std::size_t kind) const {
   std::vector<std::int32_t> own;
@@ -58,11 +12,11 @@ std::vector<std::int32_t> NodeClasses::of_kind(const Nodes& nodes, std::size_t k
 }
 
 std::vector<std::int32_t> number_colours(const std::vector<NodeColour>& colours, std::int32_t& count) {
-  std::unordered_map<NodeColour, std::int32_t> known;
-  std::vector<std::int32_t> numbers(colours.size());
-  for (std::size_t i = 0; i < colours.size(); ++i)
-    numbers[i] = known.try_emplace(colours[i], static_cast<std::int32_t>(known.size())).first->second;
-  count = static_cast<std::int32_t>(known.size());
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(colours.size());
+  DenseNumbers<NodeColour> known;
+  for (const NodeColour colour : colours) numbers.push_back(known.number(colour, colour));
+  count = known.count();
   return numbers;
 }
 
@@ -75,16 +29,15 @@ std::vector<NodeColour> first_colours(const Nodes& nodes, NodeColour salt) {
   return colours;
 }
 
-void SeenLists::allocate() {
-  std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
-  items_.resize(ends_.back());
-}
-
-bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const SeenLists& seen,
-                   std::size_t first, std::size_t last) {
-  EquivalenceChecker checker(nodes, seen);
-  for (std::size_t node = first; node < last; ++node)
-    if (!checker.agree(node, class_of[node])) return false;
+bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const std::vector<ListSum>& seen) {
+  std::vector<std::int32_t> first;  // [class] its first node; -1: none yet
+  for (std::size_t node = 0; node < seen.size(); ++node) {
+    const auto own = static_cast<std::size_t>(class_of[node]);
+    if (own >= first.size()) first.resize(own + 1, -1);
+    if (first[own] < 0) first[own] = static_cast<std::int32_t>(node);
+    const auto expected = static_cast<std::size_t>(first[own]);
+    if (nodes.labels[node] != nodes.labels[expected] || seen[node] != seen[expected]) return false;
+  }
   return true;
 }
 

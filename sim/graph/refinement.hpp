@@ -3,8 +3,8 @@
 /// over edges of every label, as many nodes of every class.
 ///
 /// A node's colour is a 64-bit hash. In each round it takes in the colours of the nodes that it sees, until the
-/// number of colours stops growing. The partition is then checked exactly. If two nodes that differ got the same
-/// colour, refinement starts again with another salt.
+/// number of colours stops growing. The partition is then checked by sums of 128 bits (ListSum). If two nodes that differ
+/// got the same colour, refinement starts again with another salt.
 ///
 /// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
 /// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, so that they need not be stored.
@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,6 +31,29 @@ constexpr NodeColour mix(NodeColour x) {
 }
 constexpr NodeColour combine(NodeColour a, NodeColour b) { return mix(a * 0x9e3779b97f4a7c15 + b); }
 
+/// The sum over a list of (class, label), in any order. Two lists that differ have equal sums with probability 2^-128.
+struct ListSum {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  /// Of one entry.
+  static ListSum of(std::int32_t seen_class, std::uint32_t label) {
+    const auto packed = static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label;
+    return {mix(packed + 0x9e3779b97f4a7c15), mix(packed + 0xd1b54a32d192ed03)};
+  }
+  /// Of a list and a number beside it.
+  ListSum beside(std::int64_t number) const {
+    const auto other = static_cast<std::uint64_t>(number);
+    return {combine(low, other), combine(high, other)};
+  }
+  ListSum& operator+=(const ListSum& other) {
+    low += other.low;
+    high += other.high;
+    return *this;
+  }
+  bool operator==(const ListSum&) const = default;
+};
+
 /// Nodes, kind after kind.
 struct Nodes {
   std::vector<std::uint64_t> labels;   ///< [node]
@@ -40,6 +62,9 @@ struct Nodes {
   void end_kind() { begins.push_back(labels.size()); }
   std::size_t kinds() const { return begins.size() - 1; }
 };
+
+/// True if in each class all nodes have one label and equal sums of what they see.
+bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const std::vector<ListSum>& seen);
 
 struct NodeClasses {
   std::vector<std::int32_t> of;      ///< [node] numbered by first node, so that a kind's classes are consecutive
@@ -66,45 +91,15 @@ std::vector<NodeColour> next_colours(const Nodes& nodes, const std::vector<NodeC
   return next;
 }
 
-/// What the nodes of one kind see: lists of (class, label), packed.
-class SeenLists {
- public:
-  SeenLists(std::size_t first, std::size_t last) : begin_(first), ends_(last - first + 2) {}
-  /// First every entry is counted, then every entry is put.
-  void count(std::int32_t node) { ++ends_[static_cast<std::size_t>(node) - begin_ + 2]; }
-  void allocate();
-  void put(std::int32_t node, std::int32_t seen_class, std::uint32_t label) {
-    items_[ends_[static_cast<std::size_t>(node) - begin_ + 1]++] =
-        static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label;
-  }
-  std::span<const std::uint64_t> of(std::size_t node) const {
-    const std::size_t i = node - begin_;
-    return {items_.data() + ends_[i], ends_[i + 1] - ends_[i]};
-  }
-
- private:
-  std::size_t begin_;
-  std::vector<std::size_t> ends_;  ///< [node - begin_ + 1]; while items are put, where the node's next one goes
-  std::vector<std::uint64_t> items_;
-};
-
-/// True if in each class all nodes from `first` to `last` have one label and equal lists, in any order.
-bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const SeenLists& seen,
-                   std::size_t first, std::size_t last);
-
-/// True if the partition satisfies what is said above, exactly. `class_of`: [node]
+/// True if the partition satisfies what is said above. `class_of`: [node]
 template <class EachEdge>
 bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const EachEdge& each_edge) {
-  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {  // one after the other, to save memory
-    SeenLists seen(nodes.begins[kind], nodes.begins[kind + 1]);
-    each_edge(kind, [&](std::int32_t node, std::int32_t, std::uint32_t) { seen.count(node); });
-    seen.allocate();
+  std::vector<ListSum> seen(nodes.labels.size());
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind)
     each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-      seen.put(node, class_of[static_cast<std::size_t>(other)], label);
+      seen[static_cast<std::size_t>(node)] += ListSum::of(class_of[static_cast<std::size_t>(other)], label);
     });
-    if (!classes_agree(nodes, class_of, seen, nodes.begins[kind], nodes.begins[kind + 1])) return false;
-  }
-  return true;
+  return classes_agree(nodes, class_of, seen);
 }
 
 /// Nothing when two nodes that differ got one colour.

@@ -20,6 +20,7 @@ class StageLoads {
         groups_(groups),
         links_(links),
         shapes_(links),
+        capacities_(as_index(links.count())),
         called_(called_collectives(graph)),
         class_shapes_(graph.communicators.size()) {}
 
@@ -33,12 +34,8 @@ class StageLoads {
       if (loads_links_in(slot)) add_groups(static_cast<Slot>(slot));
     for (int pp = 0; pp < plan_.parallel.pp; ++pp) add_messages(pp);
     users_.drop_unshared_links(links_.count(), together_);
-    std::vector<std::int64_t> capacities;
-    capacities.reserve(as_index(links_.count()));
-    for (std::int32_t link = 0; link < links_.count(); ++link)
-      capacities.push_back(links_.capacity(link).bytes_per_second);
     const auto user_classes = static_cast<std::int32_t>(class_shapes_.size());
-    const std::optional<CrossedLinks> classes = link_classes(users_, user_class_, user_classes, capacities);
+    const std::optional<CrossedLinks> classes = link_classes(users_, user_class_, user_classes, capacities_);
     if (!classes) return std::nullopt;
     return folded(folded_weights(users_, user_class_, user_classes, classes->of, classes->count));
   }
@@ -73,9 +70,11 @@ class StageLoads {
     std::vector<std::vector<int>> parts(offsets.size());  // offsets of their members from the block's first rank
     for (std::size_t i = 0; i < offsets.size(); ++i)
       parts[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
-    for (std::size_t part = 0; part < parts.size(); ++part)
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      patterns_of_.assign(graph_.programs.size(), nullptr);
       if (parts[part].size() > 1)
         for (const int begin : begins) add_group(slot, static_cast<int>(part), begin, parts[part]);
+    }
   }
 
   void add_group(Slot slot, int part, int begin, const std::vector<int>& offsets) {
@@ -84,7 +83,9 @@ class StageLoads {
     const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(slot)];
     const auto found = called_[as_index(rank.program)].find(static_cast<std::int32_t>(slot));
     if (communicator < 0 || found == called_[as_index(rank.program)].end()) return;
-    std::vector<Pattern>& known = patterns_[{slot, part, found->second}];
+    std::vector<Pattern>*& patterns = patterns_of_[as_index(rank.program)];
+    if (patterns == nullptr) patterns = &patterns_[{slot, part, found->second}];
+    std::vector<Pattern>& known = *patterns;
     const int first = begin + offsets.front();
     for (const Pattern& pattern : known) {
       const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
@@ -127,7 +128,14 @@ class StageLoads {
     return pattern;
   }
 
+  std::int64_t capacity_of(std::int32_t link) {
+    std::int64_t& known = capacities_[as_index(link)];
+    if (known == 0) known = links_.capacity(link).bytes_per_second;
+    return known;
+  }
+
   void add_user(std::int32_t user_class, const std::vector<LinkUsers::Load>& loads, std::int32_t together) {
+    for (const LinkUsers::Load& load : loads) capacity_of(load.link);
     users_.add(loads);
     user_class_.push_back(user_class);
     together_.push_back(together);
@@ -155,13 +163,14 @@ class StageLoads {
   }
 
   void add_senders(int pp, int to, const std::vector<FoldedTransfer>& transfers, std::int32_t user_class) {
-    std::map<std::int64_t, std::int32_t> numbers;  // [capacity] of the list of weights
-    const auto weights = [&](std::int64_t capacity) {
-      const auto [found, added] = numbers.try_emplace(capacity, -1);
-      if (!added) return found->second;
+    std::vector<std::pair<std::int64_t, std::int32_t>> numbers;  // lists of weights by capacity, of which there are few
+    const auto weights = [&](std::int32_t link) {
+      const std::int64_t capacity = capacity_of(link);
+      for (const auto& [known, number] : numbers)
+        if (known == capacity) return number;
       LinkUsers::Weights list;
       for (const FoldedTransfer& each : transfers) list.push_back(lone_flow_weight({capacity}, each.shape.limit));
-      return found->second = users_.number_of(list);
+      return numbers.emplace_back(capacity, users_.number_of(list)).second;
     };
     const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
     const std::vector<int> ranks = plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
@@ -169,7 +178,7 @@ class StageLoads {
       path_.clear();
       links_.append_route(rank, rank + ahead, -1, path_);
       moved_.clear();
-      for (const std::int32_t link : path_) moved_.push_back({link, weights(links_.capacity(link).bytes_per_second)});
+      for (const std::int32_t link : path_) moved_.push_back({link, weights(link)});
       add_user(user_class, moved_, static_cast<std::int32_t>(transfers.size()));
     }
   }
@@ -196,12 +205,14 @@ class StageLoads {
   const Groups& groups_;
   const ClusterLinks& links_;
   TransferShapes shapes_;
+  std::vector<std::int64_t> capacities_;   ///< [link] bytes per second; 0: no user so far
   std::vector<CalledCollectives> called_;  ///< [program]
   LinkUsers users_;
   std::vector<std::int32_t> user_class_;  ///< communicators of the folded graph, then pipeline ranks towards others
   std::vector<std::int32_t> together_;    ///< [user] transfers that can be in flight at one time
   std::vector<std::vector<FoldedTransfer>> class_shapes_;  ///< [class of users] its transfers, without loads
   std::map<std::tuple<Slot, int, std::vector<std::int32_t>>, std::vector<Pattern>> patterns_;
+  std::vector<std::vector<Pattern>*> patterns_of_;  ///< [program] for the current slot and part; null: not looked up
   std::vector<LinkUsers::Load> moved_;
   LinkPath path_;
 };
