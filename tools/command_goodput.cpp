@@ -54,11 +54,13 @@ bool concerns_failures(const std::string& key) {
          key.starts_with("nodes_per_");
 }
 
-Result<double> time_option(const std::string& name, const std::string& text) {
+/// A time of the command line in seconds, 0 if it is not given. Limits keep the work of a history finite.
+Result<double> time_option(const std::string& name, const std::string& text, double least_s, double most_s) {
   if (text.empty()) return 0.0;
   const Result<double> value = parse_long_time_s(text);
   if (!value) return fail_key(name, text, value.error().diagnostics.front().message);
-  if (*value <= 0) return fail_key(name, text, "is not positive");
+  if (*value < least_s || *value > most_s)
+    return fail_key(name, text, fmt::format("is out of range (allowed: {:g} s to {:g} s)", least_s, most_s));
   return *value;
 }
 
@@ -101,9 +103,9 @@ Result<GoodputRequest> load(const Options& options) {
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<FailureFile> failures = named_failure_model(options.failures, failure_overrides(options));
   if (!failures) return tl::unexpected(failures.error());
-  const Result<double> mtbf = time_option("--mtbf", options.mtbf);
+  const Result<double> mtbf = time_option("--mtbf", options.mtbf, 60, 1e12);
   if (!mtbf) return tl::unexpected(mtbf.error());
-  const Result<double> step = time_option("--step-time", options.step_time);
+  const Result<double> step = time_option("--step-time", options.step_time, 1e-3, 1e6);
   if (!step) return tl::unexpected(step.error());
 
   GoodputRequest request;

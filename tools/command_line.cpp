@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -170,10 +172,16 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
     report(sentence(app, error));
     return code(ExitCode::bad_input);
   }
-  const Result<ExitCode> result =
-      action({.style = output.style, .show_progress = output.show_progress, .command = as_typed(command, arguments)});
-  if (result) return code(*result);
-  output.err(to_string(result.error()) + "\n");
+  try {
+    const Result<ExitCode> result =
+        action({.style = output.style, .show_progress = output.show_progress, .command = as_typed(command, arguments)});
+    if (result) return code(*result);
+    output.err(to_string(result.error()) + "\n");
+  } catch (const std::bad_alloc&) {
+    report("not enough memory");
+  } catch (const std::exception& error) {
+    report(error.what());  // of libraries: for example a full disk behind standard output
+  }
   return code(ExitCode::bad_input);
 }
 

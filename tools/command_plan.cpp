@@ -408,7 +408,7 @@ Result<ExitCode> plan(Options options, const Context& context) {
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   const auto list = [&app](const std::string& name, auto& values, const std::string& text) {
-    app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
+    return app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
   };
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--gpus", options->gpus, "numbers of GPUs: 1024, a list 256,384, or 256..16384 (doubling)")
@@ -417,14 +417,15 @@ Run add_options(CLI::App& app) {
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
   list("--topology", options->topologies, "machines to compare: files or shipped names");
-  list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)");
-  list("--pp", options->pp, "pipeline degrees");
-  list("--vpp", options->vpp, "model chunks per pipeline rank");
-  list("--cp", options->cp, "context-parallel degrees");
-  list("--ep", options->ep, "expert-parallel degrees");
-  list("--micro-batch", options->micro_batch, "micro-batch sizes");
+  const CLI::Validator degree = in_range(1, 1e6);
+  list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
+  list("--pp", options->pp, "pipeline degrees")->check(degree);
+  list("--vpp", options->vpp, "model chunks per pipeline rank")->check(degree);
+  list("--cp", options->cp, "context-parallel degrees")->check(degree);
+  list("--ep", options->ep, "expert-parallel degrees")->check(degree);
+  list("--micro-batch", options->micro_batch, "micro-batch sizes")->check(degree);
   list("--recompute", options->recompute, "none, selective, selective_op, full");
-  list("--zero", options->zero, "ZeRO stages, 0 to 3");
+  list("--zero", options->zero, "ZeRO stages, 0 to 3")->check(in_range(0, 3));
   list("--sequence-parallel", options->sequence_parallel, "on, off, or on,off (default: on)");
   list("--offload", options->offload,
        "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "

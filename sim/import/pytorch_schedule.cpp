@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,6 +10,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/pytorch_schedule_cells.hpp"
+#include "sim/io/read_file.hpp"
 
 namespace tracecast {
 
@@ -181,10 +180,9 @@ Result<PytorchSchedule> parse_pytorch_schedule(std::string_view text, std::strin
 }
 
 Result<PytorchSchedule> read_pytorch_schedule(const std::filesystem::path& path, ScheduleDialect dialect) {
-  std::ifstream stream(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream) return fail({.file = path.string(), .line = 0, .key = {}, .value = {}, .message = "cannot be read"});
-  return parse_pytorch_schedule(text, path.string(), dialect);
+  const Result<std::string> text = read_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse_pytorch_schedule(*text, path.string(), dialect);
 }
 
 std::string to_pytorch_csv(const PipelineProgram& program, bool carriage_returns) {

@@ -1,10 +1,9 @@
 #include "sim/io/compressed.hpp"
 
-#include <fstream>
-#include <iterator>
-
 #include <fmt/format.h>
 #include <zlib.h>
+
+#include "sim/io/read_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -65,10 +64,8 @@ Result<std::string> unpacked(std::string content, const std::string& file, std::
 }
 
 Result<std::string> read_packed(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream.is_open() || std::filesystem::is_directory(path))
-    return fail({path.string(), 0, "", "", "cannot be read"});
-  return unpacked({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()}, path.string());
+  Result<std::string> content = read_file(path);
+  return content ? unpacked(std::move(*content), path.string()) : content;
 }
 
 }  // namespace tracecast

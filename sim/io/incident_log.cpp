@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/read_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -224,10 +223,9 @@ Result<IncidentLog> parse_incident_log(const std::string& text, const std::strin
 }
 
 Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf())) return fail({path.string(), 0, "", "", "cannot be read, or is empty"});
-  return parse_incident_log(text.str(), path.string(), confidence);
+  const Result<std::string> text = read_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse_incident_log(*text, path.string(), confidence);
 }
 
 }  // namespace tracecast

@@ -1,13 +1,13 @@
 #include "sim/io/json_document.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <set>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "sim/io/read_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -262,14 +262,9 @@ Result<JsonDocument> parse_json(std::string text, std::string file_name) {
 }
 
 Result<JsonDocument> read_json(const std::filesystem::path& path) {
-  std::error_code code;
-  if (!std::filesystem::exists(path, code)) return fail(about_file(path.string(), "does not exist"));
-  if (std::filesystem::is_directory(path, code)) return fail(about_file(path.string(), "is a folder, not a file"));
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream content;
-  if (stream.peek() != std::ifstream::traits_type::eof()) content << stream.rdbuf();
-  if (!stream.is_open() || stream.bad() || content.fail()) return fail(about_file(path.string(), "cannot be read"));
-  return parse_json(std::move(content).str(), path.string());
+  const Result<std::string> content = read_file(path);
+  if (!content) return tl::unexpected(content.error());
+  return parse_json(*content, path.string());
 }
 
 Error in_file_order(std::vector<Diagnostic> errors) {

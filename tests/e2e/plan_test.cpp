@@ -172,6 +172,23 @@ TEST_CASE("plan: two processes under mpirun give the answer and the export of on
   CHECK(sandbox.run(mpirun + kSmall + "--csv again.csv --out results.db && cmp one.csv again.csv").code == 0);
 }
 
+TEST_CASE("plan: degrees that no machine has are refused, word for word", "[e2e][search][error]") {
+  const Sandbox sandbox;
+  const auto error = [&sandbox](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast plan zero-1-7.5b " + options);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  for (const std::string name : {"--tp", "--pp", "--vpp", "--cp", "--ep", "--micro-batch"})
+    for (const std::string value : {"0", "-1", "2,0"})
+      CHECK(error(name + " " + value) ==
+            "tracecast plan: " + name + " = " + (value == "2,0" ? "0" : value) +
+                ": is out of range (allowed: 1 to 1000000); see `tracecast plan --help`\n");
+  CHECK(error("--zero 4") ==
+        "tracecast plan: --zero = 4: is out of range (allowed: 0 to 3); see `tracecast plan --help`\n");
+}
+
 TEST_CASE("plan: the documents' layouts are judged: what is better, and why", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string name = GENERATE(as<std::string>(), "llama3-405b-1024", "p5-llama2-7b-8", "p5-llama3-70b-64");

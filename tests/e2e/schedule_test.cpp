@@ -151,7 +151,7 @@ TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
         "schedule = chimera: has each stage on two ranks; times per rank need one copy of the model\n");
   CHECK(complaint(sandbox, "--schedule 1f1b --microbatches 1000000 --tf 100000000.123456789") ==
         "--tf, --tb, --tw, --tc: too many digits to be exact over 4000000 chunk passes\n");
-  CHECK(complaint(sandbox, "--file none.csv") == "none.csv: cannot be read\n");
+  CHECK(complaint(sandbox, "--file none.csv") == "none.csv: does not exist\n");
   CHECK(complaint(sandbox, "--schedule chimera --csv a.csv") ==
         "schedule = chimera: holds two copies of the model; PyTorch's format has one rank per stage\n");
   CHECK(sandbox.run("printf '0F0,0B0,0F1,0B1\\n1F0,1F1,1B0,1B1\\n' > s.csv; tracecast schedule --file s.csv").err ==

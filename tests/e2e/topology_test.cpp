@@ -91,5 +91,5 @@ TEST_CASE("topology and import: impossible options are one error message, with e
   CHECK(error("topology mdx --export visio f").find("--export = visio: unknown export format") != std::string::npos);
   CHECK(error("import simgrid docs/formats/samples/nccl-topology.xml")
             .find("has the root element <system>, not <platform>") != std::string::npos);
-  CHECK(error("import topology docs").find("cannot be read") != std::string::npos);
+  CHECK(error("import topology docs").find("is a folder, not a file") != std::string::npos);
 }

@@ -29,7 +29,7 @@ TEST_CASE("csv: errors name file and line", "[error][io]") {
   CHECK(message("a,b,a\n") == "t.csv:1: a: is a column twice");
   CHECK(message("a,b\n1,2\n1\n") == "t.csv:3: has 1 fields where the header has 2");
   CHECK(message("a\n\"open\n") == "t.csv:3: a quote is not closed");
-  CHECK(to_string(CsvTable::read("/nowhere/t.csv").error()) == "/nowhere/t.csv: cannot be read");
+  CHECK(to_string(CsvTable::read("/nowhere/t.csv").error()) == "/nowhere/t.csv: does not exist");
 }
 
 TEST_CASE("csv: some rows, and a column with another value", "[io]") {

@@ -1,6 +1,8 @@
 #include "tools/command_line.hpp"
 
 #include <memory>
+#include <new>
+#include <stdexcept>
 
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
@@ -40,7 +42,18 @@ Run add_refuse(CLI::App&) {
   };
 }
 
-constexpr Command kTable[] = {{"sum", "adds numbers", "sum 1 2", add_sum}, {"refuse", "refuses", "refuse", add_refuse}};
+Run add_throw(CLI::App& app) {
+  auto full = std::make_shared<bool>();
+  app.add_flag("--memory", *full);
+  return [full](const Context&) -> Result<ExitCode> {
+    if (*full) throw std::bad_alloc();
+    throw std::runtime_error("cannot write to file: No space left on device");
+  };
+}
+
+constexpr Command kTable[] = {{"sum", "adds numbers", "sum 1 2", add_sum},
+                              {"refuse", "refuses", "refuse", add_refuse},
+                              {"throw", "throws", "throw", add_throw}};
 
 struct Outcome {
   int code = -1;
@@ -86,6 +99,13 @@ TEST_CASE("an error that a command returns is printed and is exit code 2", "[too
   CHECK(outcome.code == 2);
   CHECK(outcome.out.empty());
   CHECK(outcome.err == "a.json:3: parallel.tp = 12: too many\n");
+}
+
+TEST_CASE("an exception of a library is one error message and exit code 2", "[tools][error]") {
+  CHECK(run({"throw"}).code == 2);
+  CHECK(run({"throw"}).err == "tracecast throw: cannot write to file: No space left on device\n");
+  CHECK(run({"throw", "--memory"}).code == 2);
+  CHECK(run({"throw", "--memory"}).err == "tracecast throw: not enough memory\n");
 }
 
 TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][error]") {
