@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/markup.hpp"
 #include "sim/report/schedule_colours.hpp"
 #include "sim/report/schedule_view.hpp"
 
@@ -40,7 +41,7 @@ double units(std::int64_t ticks, const ScheduleRun& run) {
 }
 
 std::string text_at(double x, double y, const char* attributes, const std::string& text) {
-  return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>\n", x, y, attributes, text);
+  return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>\n", x, y, attributes, markup_text(text));
 }
 
 /// The shade of a chunk: the base colour for the first, darker for each later one.

@@ -80,8 +80,17 @@ TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule
 
 TEST_CASE("nothing can end the page's script early", "[report][schedule]") {
   std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
-  views[0].rules = "</script><b>";
+  views[0].rules = "<!-- </script><b>";
   const std::string page = schedule_page(views, {"tracecast schedule", "tracecast 1"});
   CHECK(count(page, "</script>") == 1);
-  CHECK(page.find("<\\/script><b>") != std::string::npos);
+  CHECK(count(page, "<!--") == 0);
+  CHECK(page.find("\\u003c!-- \\u003c/script>\\u003cb>") != std::string::npos);
+}
+
+TEST_CASE("names are text in an SVG, whatever they contain", "[report][schedule]") {
+  std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
+  views[0].times_from = "r&d<set onbegin=\"x\">";
+  const std::string svg = schedule_svg(views);
+  CHECK(svg.find("step of r&amp;d&lt;set onbegin=&quot;x&quot;&gt;") != std::string::npos);
+  CHECK(svg.find("<set") == std::string::npos);
 }
