@@ -470,6 +470,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kPlanCommand{"plan", "find the best layouts, GPU counts and machines for a job",
-                           "plan llama3-405b-1024 --best 3", add_options};
+                           "plan llama3-405b-1024 --best 3 --no-upgrades", add_options};
 
 }  // namespace tracecast::cli
