@@ -125,7 +125,8 @@ std::string timeline_json(const StepRecord& record, std::string_view label, cons
 std::string page_with_data(std::string_view page, std::string json) {
   // "</script>" inside the data would end the script, "<!--" with "<script" would swallow its end.
   constexpr std::string_view kLess = "\\u003c";
-  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += kLess.size()) json.replace(at, 1, kLess);
+  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += kLess.size())
+    json.replace(at, 1, kLess);
   constexpr std::string_view kPlace = "/*DATA*/null";
   const std::size_t at = page.find(kPlace);
   TRACECAST_ASSERT(at != std::string_view::npos, "the page has a place for its data");
