@@ -46,7 +46,7 @@ Problem problem(int number) {
 }  // namespace
 
 TEST_CASE("search: no simulation is below its bound of time or memory", "[search][property]") {
-  const int number = GENERATE(range(0, 8));
+  const int number = GENERATE(range(0, test::cases(8)));
   INFO("problem " << number);
   const Problem p = problem(number);
   const SearchResult all = search(p.scenario, p.space, {.exhaustive = true});
