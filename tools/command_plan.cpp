@@ -14,7 +14,6 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/scenario_fields.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/report/report_page.hpp"

@@ -14,7 +14,6 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/economics_file.hpp"
-#include "sim/io/scenario_fields.hpp"
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"

@@ -1,57 +1,35 @@
 #include "sim/io/economics_file.hpp"
 
-#include "sim/io/json_document.hpp"
+#include <algorithm>
+
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
-namespace {
 
-bool is_number(const JsonNode& node) {
-  return node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number;
-}
-
-/// True if the key is present and valid.
-bool read_band(ObjectReader& reader, const std::string& key, Range3& band) {
-  const JsonNode* node = reader.get_node(key);
-  if (node == nullptr) return false;
-  const bool three = node->kind == JsonNode::Kind::array && node->items.size() == 3 && is_number(node->items[0]) &&
-                     is_number(node->items[1]) && is_number(node->items[2]);
-  if (three) band = {node->items[0].number, node->items[1].number, node->items[2].number};
+static bool read_value(ObjectReader& reader, const char* key, const Allowed&, Range3& band) {
+  const JsonNode& node = *reader.get_node(key);
+  const auto is_number = [](const JsonNode& item) {
+    return item.kind == JsonNode::Kind::integer || item.kind == JsonNode::Kind::number;
+  };
+  const bool three = node.kind == JsonNode::Kind::array && node.items.size() == 3 &&
+                     std::all_of(node.items.begin(), node.items.end(), is_number);
+  if (three) band = {node.items[0].number, node.items[1].number, node.items[2].number};
   if (three && band.low >= 0 && band.low <= band.typical && band.typical <= band.high) return true;
   reader.error(key, "is not a band (allowed: [low, typical, high], ascending, none negative)");
   return false;
 }
-
-GpuEconomics read_gpu(ObjectReader& reader) {
-  GpuEconomics gpu;
-  Range3 price;
-  if (read_band(reader, "price", price)) gpu.price = price;
-  if (read_band(reader, "purchase", price)) gpu.purchase = price;
-  reader.get("tdp", gpu.tdp_watts);
-  if (!(gpu.tdp_watts >= 0 && gpu.tdp_watts <= 1e6)) reader.error("tdp", "is not a power in watts (allowed: 0 to 1e6)");
-  reader.finish();
-  return gpu;
+static JsonNode node_of(const Range3& band) { return node_of(std::vector<double>{band.low, band.typical, band.high}); }
+static std::string type_of(const Range3*, const Allowed&) {
+  return R"("type": "array", "items": { "type": "number", "minimum": 0 }, "minItems": 3)";
 }
 
-void read_gpus(ObjectReader& root, Economics& economics, std::vector<Diagnostic>& errors) {
-  const JsonNode* gpus = root.get_node("gpus");
-  if (gpus == nullptr) return root.error("gpus", "is missing");
-  if (gpus->kind != JsonNode::Kind::object) return root.error("gpus", "is not an object (GPU: price and tdp)");
-  for (const JsonMember& member : gpus->members) {
-    ObjectReader reader(member.value, root.file(), "gpus." + member.key, errors);
-    economics.gpus[member.key] = read_gpu(reader);
-  }
-}
+#include "sim/io/keys/economics.def"
 
-void read_ownership(ObjectReader& root, Economics& economics) {
-  std::optional<ObjectReader> reader = root.get_object("ownership");
-  if (!reader) return;
-  Ownership& own = economics.ownership.emplace();
-  if (!read_band(*reader, "years", own.years) || !(own.years.low > 0)) reader->error("years", "must be a band above 0");
-  read_band(*reader, "usd_per_kwh", own.usd_per_kwh);
-  reader->finish();
+std::vector<KeyTable> economics_keys() {
+  return {{"economics", texts_of<Economics>()},
+          {"economics.gpus", texts_of<GpuEconomics>()},
+          {"economics.ownership", texts_of<Ownership>()}};
 }
-
-}  // namespace
 
 Result<Economics> read_economics(const std::filesystem::path& path) {
   const Result<JsonDocument> document = read_json(path);
@@ -60,14 +38,18 @@ Result<Economics> read_economics(const std::filesystem::path& path) {
   Economics economics;
   ObjectReader root(document->root, document->file, "", errors);
   economics.name = path.stem().string();
-  root.get("description", economics.description);
-  root.get("source", economics.source);
-  read_gpus(root, economics, errors);
-  read_band(root, "node_power", economics.node_power);
-  read_band(root, "network_watts", economics.network_watts);
-  read_band(root, "pue", economics.pue);
-  read_ownership(root, economics);
-  root.ignore("sources");
+  read_fields(root, economics);
+  const JsonNode* gpus = root.get_node("gpus");
+  if (gpus != nullptr && gpus->kind != JsonNode::Kind::object)
+    root.error("gpus", "is not an object (GPU: price and tdp)");
+  else if (gpus != nullptr)
+    read_value(root, "gpus", {}, economics.gpus);
+  if (std::optional<ObjectReader> reader = root.get_object("ownership")) {
+    Ownership& own = economics.ownership.emplace();
+    read_fields(*reader, own);
+    if (!(own.years.low > 0)) reader->error("years", "must be a band above 0");
+    reader->finish();
+  }
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return economics;

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/io/json_document.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/io/overrides.hpp"
 
 namespace tracecast {
@@ -14,72 +14,115 @@ namespace {
 
 constexpr double kDay = 86400;
 
+const Allowed kAtLeast1{.minimum = 1};
+const Allowed kNotNegative{.minimum = 0};
+const Allowed kPositive{.minimum = 0, .above = true, .error = "is not positive"};
+
+/// An entry of `kinds`, whose rate is given in one of three ways.
+struct FailureKeys : FailureKind {
+  std::optional<double> count;
+  std::optional<double> rate;
+};
+
+/// A key whose value is checked, but not kept.
+constexpr auto kUnread = [](const auto&) { return std::string(); };
+
+}  // namespace
+
+/// "6334.6 h"; with `words` = "best" also that, which leaves the time alone.
+template <class Number>
+struct LongTime {
+  Number& seconds;
+};
+
+static bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, LongTime<double> time) {
+  std::string text;
+  if (!reader.get(key, text)) return false;
+  if (!allowed.words.empty() && text == allowed.words) return true;
+  const Result<double> parsed = parse_long_time_s(text);
+  if (parsed)
+    time.seconds = *parsed;
+  else
+    reader.error(key, parsed.error().diagnostics.front().message);
+  return parsed.has_value();
+}
+static JsonNode node_of(LongTime<const double> time) {
+  return node_of(Duration{std::llround(std::min(time.seconds, 9e6) * 1e12)});
+}
+static std::string type_of(const LongTime<double>*, const Allowed& allowed) {
+  return fmt::format(
+      R"("type": "string", "pattern": "^({}[0-9.]+(e[-+]?[0-9]+)? ?(ps|ns|us|ms|s|min|h|d))$", "examples": ["24 h"])",
+      allowed.words.empty() ? "" : allowed.words + "|");
+}
+
+static bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, JobTime& time) {
+  double read = 0;
+  if (!read_value(reader, key, allowed, LongTime<double>{read})) return false;
+  time = job_time(read);
+  return true;
+}
+static JsonNode node_of(JobTime time) { return node_of(Duration{time.nanoseconds * 1000}); }
+static std::string type_of(const JobTime*, const Allowed& allowed) {
+  return type_of(static_cast<const LongTime<double>*>(nullptr), allowed);
+}
+
+/// "24 h", or an object with the keys of a law.
+static bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, Law& law) {
+  if (reader.get_node(key)->kind != JsonNode::Kind::object) {
+    law.kind = LawKind::exponential;
+    return read_value(reader, key, allowed, LongTime<double>{law.mean_s});
+  }
+  ObjectReader object = *reader.get_object(key);
+  read_fields(object, law);
+  object.finish();
+  return true;
+}
+static JsonNode node_of(const Law& law) { return node_of(LongTime<const double>{law.mean_s}); }
+static std::string type_of(const Law*, const Allowed& allowed) {
+  return fmt::format(R"("oneOf": [{{ {} }}, {{ {} }}])",
+                     type_of(static_cast<const LongTime<double>*>(nullptr), allowed), object_type(texts_of<Law>()));
+}
+
+#include "sim/io/keys/failures.def"
+
+std::vector<KeyTable> failure_keys() {
+  return {{"failures", texts_of<FailureFile>()},
+          {"failures.observed", texts_of<Observed>()},
+          {"failures.kinds", texts_of<FailureKeys>()},
+          {"failures.recovery", texts_of<RecoveryPolicy>()},
+          {"failures.checkpoint", texts_of<CheckpointSettings>()},
+          {"failures.run", texts_of<TrainingCourse>()}};
+}
+
+namespace {
+
 class FailureFileReader {
  public:
-  FailureFileReader(const JsonDocument& document, std::vector<Diagnostic>& errors) : errors_(&errors) {
+  FailureFileReader(const JsonDocument& document, std::vector<Diagnostic>& errors) {
     ObjectReader root(document.root, document.file, "", errors);
     file_.model.name = std::filesystem::path(document.file).stem().string();
-    root.ignore("$schema");
-    root.get("description", file_.model.description);
-    root.get("source", file_.model.source);
-    root.get("nodes_per_rack", file_.model.nodes_per_rack, 1);
-    root.get("nodes_per_switch", file_.model.nodes_per_switch, 1);
-    if (std::optional<ObjectReader> observed = root.get_object("observed")) read_observed(*observed);
-    if (const JsonNode* kinds = root.get_node("kinds")) read_kinds(root, *kinds);
-    if (std::optional<ObjectReader> recovery = root.get_object("recovery")) read_recovery(*recovery);
-    if (std::optional<ObjectReader> checkpoint = root.get_object("checkpoint")) read_checkpoint(*checkpoint);
+    read_fields(root, file_);
+    for (ObjectReader& kind : root.get_objects("kinds")) read_kind(kind);
     if (std::optional<ObjectReader> course = root.get_object("run")) read_course(*course);
     root.finish();
   }
   FailureFile& file() { return file_; }
 
  private:
-  void read_observed(ObjectReader& reader) {
-    reader.require("gpus", file_.observed.machine.gpus, 1);
-    reader.get("gpus_per_node", file_.observed.machine.gpus_per_node, 1);
-    if (!long_time(reader, "duration", file_.observed.duration_s))
-      reader.error("duration", "is missing or not a time with a unit");
-    reader.finish();
-  }
-
-  void read_kinds(ObjectReader& root, const JsonNode& kinds) {
-    if (kinds.kind != JsonNode::Kind::array) return root.error("kinds", "is not a list");
-    for (std::size_t i = 0; i < kinds.items.size(); ++i) {
-      ObjectReader reader(kinds.items[i], root.file(), fmt::format("kinds[{}]", i), *errors_);
-      file_.model.kinds.push_back(read_kind(reader));
-    }
-  }
-
-  FailureKind read_kind(ObjectReader& reader) {
-    FailureKind kind;
-    reader.require("name", kind.name);
-    reader.get("component", kind.component, named_values<Component>());
-    reader.get("per", kind.per, named_values<RateUnit>());
-    positive(reader, "parts_per_unit", kind.parts_per_unit);
-    reader.get("law", kind.law.kind, named_values<LawKind>());
-    positive(reader, "shape", kind.law.shape);
-    reader.get("age", kind.age, named_values<FleetAge>());
-    reader.get("effect", kind.effect, named_values<Effect>());
-    if (!reader.get("scope", kind.scope, named_values<RateUnit>()) && kind.effect != Effect::crash &&
-        kind.effect != Effect::hang)
+  void read_kind(ObjectReader& reader) {
+    FailureKeys kind;
+    read_fields(reader, kind);
+    if (reader.get_node("scope") == nullptr && kind.effect != Effect::crash && kind.effect != Effect::hang)
       kind.scope = RateUnit::job;
-    fraction(reader, "replace_probability", kind.replace_probability, 0);
-    fraction(reader, "magnitude", kind.magnitude, 1e-3);
-    read_law(reader, "lasts", kind.lasts);
-    read_law(reader, "latency", kind.latency);
-    reader.get("notice_steps", kind.notice_steps, 0);
-    reader.get("rollback_steps", kind.rollback_steps, 0);
-    reader.get("source", kind.source);
-    read_rate(reader, kind);
+    set_rate(reader, kind);
     reader.finish();
-    return kind;
+    file_.model.kinds.push_back(std::move(kind));
   }
 
-  void read_rate(ObjectReader& reader, FailureKind& kind) {
-    double count = 0, mtbf = 0, rate = 0;
-    const bool counted = positive(reader, "count", count);
-    const bool timed = long_time(reader, "mtbf", mtbf);
-    const bool rated = positive(reader, "rate_per_1000_days", rate);
+  void set_rate(ObjectReader& reader, FailureKeys& kind) {
+    double mtbf = 0;
+    const bool counted = kind.count.has_value(), rated = kind.rate.has_value();
+    const bool timed = reader.get_node("mtbf") != nullptr && read_value(reader, "mtbf", {}, LongTime<double>{mtbf});
     if (counted + timed + rated != 1)
       return reader.error(counted ? "count"
                           : timed ? "mtbf"
@@ -87,92 +130,35 @@ class FailureFileReader {
                           "needs exactly one of count, mtbf and rate_per_1000_days");
     if (counted && file_.observed.duration_s <= 0) return reader.error("count", "needs the file's 'observed'");
     if (timed) kind.law.mean_s = mtbf;
-    if (rated) kind.law.mean_s = 1000 * kDay / rate;
+    if (rated) kind.law.mean_s = 1000 * kDay / *kind.rate;
     if (counted)
-      kind.law.mean_s =
-          static_cast<double>(parts(kind, file_.model, file_.observed.machine)) * file_.observed.duration_s / count;
-  }
-
-  void read_recovery(ObjectReader& reader) {
-    RecoveryPolicy& r = file_.recovery;
-    for (const auto& [key, field] : std::initializer_list<std::pair<const char*, JobTime*>>{
-             {"crash_detection", &r.crash_detection},
-             {"collective_timeout", &r.collective_timeout},
-             {"watchdog_poll", &r.watchdog_poll},
-             {"watchdog_threshold", &r.watchdog_threshold},
-             {"diagnosis", &r.diagnosis},
-             {"scheduler", &r.scheduler},
-             {"container", &r.container},
-             {"communicators", &r.communicators},
-             {"communicators_per_1k_ranks", &r.communicators_per_1k_ranks},
-             {"warm_up", &r.warm_up},
-             {"spare_swap", &r.spare_swap},
-             {"spare_mtbf", &r.spare_mtbf},
-             {"reconfigure", &r.reconfigure},
-             {"flap_budget", &r.flap_budget}}) {
-      double value = 0;
-      if (long_time(reader, key, value)) *field = job_time(value);
-    }
-    reader.get("spares", r.spares, 0);
-    reader.get("hot_spares", r.hot_spares);
-    read_law(reader, "repair", r.repair);
-    reader.get("elastic", r.elastic, named_values<Elastic>());
-    reader.get("elastic_rollback", r.elastic_rollback);
-    reader.get("failures_in_restart", r.failures_in_restart);
-    reader.get("source", ignored_);
-    reader.finish();
-  }
-
-  void read_checkpoint(ObjectReader& reader) {
-    CheckpointSettings& c = file_.checkpoint;
-    reader.get("mode", c.mode, named_values<CheckpointMode>());
-    if (const JsonNode* node = reader.get_node("interval"); node != nullptr && node->string != "best")
-      long_time(reader, "interval", c.interval_s);
-    reader.get("bytes_per_parameter", c.bytes_per_parameter, 1, 64);
-    reader.get("storage_write", c.storage_write);
-    reader.get("storage_read", c.storage_read);
-    reader.get("rank_storage", c.rank_storage);
-    reader.get("host_copy", c.host_copy);
-    reader.get("peer_copy", c.peer_copy);
-    reader.get("metadata", c.metadata);
-    positive(reader, "read_amplification", c.read_amplification);
-    reader.get("storage_every", c.storage_every, 1);
-    reader.get("source", ignored_);
-    reader.finish();
+      kind.law.mean_s = static_cast<double>(parts(kind, file_.model, file_.observed.machine)) *
+                        file_.observed.duration_s / *kind.count;
   }
 
   void read_course(ObjectReader& reader) {
-    TrainingCourse& c = file_.course;
-    reader.get("target_tokens", c.target_tokens, 1);
-    reader.get("spike_notice_steps", c.spike_notice_steps, 0);
-    reader.get("spike_rollback_steps", c.spike_rollback_steps, 0);
-    if (const JsonNode* spikes = list(reader, "spikes_at_tokens")) read_spikes(reader, *spikes);
-    if (const JsonNode* ramp = list(reader, "batch_ramp")) read_ramp(reader, *ramp);
-    reader.get("source", ignored_);
+    read_fields(reader, file_.course);
+    if (const JsonNode* spikes = reader.get_node("spikes_at_tokens")) read_spikes(reader, *spikes);
+    for (ObjectReader& step : reader.get_objects("batch_ramp")) {
+      BatchRamp next;
+      read_fields(step, next);
+      std::vector<BatchRamp>& ramp = file_.course.ramp;
+      if (step.get_node("from_tokens") != nullptr && !ramp.empty() && next.from_tokens <= ramp.back().from_tokens)
+        step.error("from_tokens", "must be larger than the previous one");
+      step.finish();
+      ramp.push_back(next);
+    }
     reader.finish();
   }
 
   void read_spikes(ObjectReader& reader, const JsonNode& spikes) {
+    if (spikes.kind != JsonNode::Kind::array) return reader.error("spikes_at_tokens", "is not a list");
     std::vector<std::int64_t>& at = file_.course.spikes_at_tokens;
     for (const JsonNode& node : spikes.items) {
       const std::int64_t token = whole(node);
       if (token <= (at.empty() ? 0 : at.back()))
         return reader.error("spikes_at_tokens", "is not a list of ascending numbers of tokens");
       at.push_back(token);
-    }
-  }
-
-  void read_ramp(ObjectReader& reader, const JsonNode& ramp) {
-    std::vector<BatchRamp>& steps = file_.course.ramp;
-    for (std::size_t i = 0; i < ramp.items.size(); ++i) {
-      ObjectReader step(ramp.items[i], reader.file(), fmt::format("{}[{}]", reader.dotted("batch_ramp"), i), *errors_);
-      BatchRamp next;
-      if (step.require("from_tokens", next.from_tokens, 0) && !steps.empty() &&
-          next.from_tokens <= steps.back().from_tokens)
-        step.error("from_tokens", "must be larger than the previous one");
-      step.require("global_batch", next.global_batch, 1);
-      step.finish();
-      steps.push_back(next);
     }
   }
 
@@ -184,62 +170,7 @@ class FailureFileReader {
     return exact && std::trunc(node.number) == node.number ? static_cast<std::int64_t>(node.number) : -1;
   }
 
-  static const JsonNode* list(ObjectReader& reader, const std::string& key) {
-    const JsonNode* node = reader.get_node(key);
-    if (node == nullptr || node->kind == JsonNode::Kind::array) return node;
-    reader.error(key, "is not a list");
-    return nullptr;
-  }
-
-  /// "24 h", or an object with mean, law and shape.
-  void read_law(ObjectReader& reader, const std::string& key, Law& law) {
-    const JsonNode* node = reader.get_node(key);
-    if (node == nullptr) return;
-    if (node->kind != JsonNode::Kind::object) {
-      law.kind = LawKind::exponential;
-      long_time(reader, key, law.mean_s);
-      return;
-    }
-    std::optional<ObjectReader> inner = reader.get_object(key);
-    inner->get("law", law.kind, named_values<LawKind>());
-    positive(*inner, "shape", law.shape);
-    long_time(*inner, "mean", law.mean_s);
-    inner->finish();
-  }
-
-  bool long_time(ObjectReader& reader, const std::string& key, double& value_s) {
-    std::string text;
-    if (!reader.get(key, text)) return false;
-    const Result<double> parsed = parse_long_time_s(text);
-    if (parsed)
-      value_s = *parsed;
-    else
-      reader.error(key, parsed.error().diagnostics.front().message);
-    return parsed.has_value();
-  }
-
-  static bool positive(ObjectReader& reader, const std::string& key, double& value) {
-    double read = 0;
-    if (!reader.get(key, read)) return false;
-    if (read > 0)
-      value = read;
-    else
-      reader.error(key, "is not positive");
-    return read > 0;
-  }
-
-  static void fraction(ObjectReader& reader, const std::string& key, double& value, double minimum) {
-    double read = 0;
-    if (!reader.get(key, read)) return;
-    if (read >= minimum && read <= 1)
-      value = read;
-    else
-      reader.error(key, fmt::format("is out of range (allowed: {} to 1)", minimum));
-  }
-
   FailureFile file_;
-  std::string ignored_;
-  std::vector<Diagnostic>* errors_;
 };
 
 }  // namespace

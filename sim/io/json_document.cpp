@@ -218,6 +218,8 @@ std::string shortened(std::string_view text) {
   return cut;
 }
 
+bool JsonNode::operator==(const JsonNode&) const = default;
+
 const JsonNode* JsonNode::find(std::string_view key) const {
   for (const auto& [name, value] : members)
     if (name == key) return &value;

@@ -38,11 +38,13 @@ struct JsonNode {
   const JsonNode* find(std::string_view key) const;
   /// The value as the user wrote it, shortened: 12, "tp", [3 items].
   std::string text() const;
+  bool operator==(const JsonNode&) const;
 };
 
 struct JsonMember {
   std::string key;
   JsonNode value;
+  bool operator==(const JsonMember&) const = default;
 };
 
 struct JsonDocument {
@@ -91,8 +93,12 @@ class ObjectReader {
   const JsonNode* get_node(const std::string& key);
   /// A reader of the object under `key`; empty when absent (or not an object, which is reported).
   std::optional<ObjectReader> get_object(const std::string& key);
+  /// A reader of each item of the list under `key`. Errors: it is not a list; an item is not an object.
+  std::vector<ObjectReader> get_objects(const std::string& key);
   /// Keys that are allowed but not read.
   void ignore(const std::string& key);
+  /// A key that was read, but is not allowed after all.
+  void forget(const std::string& key);
   /// `key` had another name in earlier versions: a member `old_name` is read in its place. Having both is an error.
   void accept_old_name(const std::string& old_name, const std::string& key);
 

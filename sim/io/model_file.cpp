@@ -1,10 +1,9 @@
 /// Reads models with Tracecast's own keys (docs/formats/scenario.md), and passes a Hugging Face file to its reader.
 
-#include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/hugging_face.hpp"
 #include "sim/io/json_document.hpp"
-#include "sim/io/model_fields.hpp"
+#include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -30,22 +29,6 @@ void report_invalid(const Error& invalid, ObjectReader& model) {
   }
 }
 
-Model read_fields(ObjectReader& reader) {
-  Model model;
-  for (const char* key : {"num_layers", "hidden_size", "num_attention_heads", "vocab_size"})
-    if (reader.get_node(key) == nullptr) reader.error(key, "is missing");
-  visit_model(FieldReader(reader), model);
-  if (std::optional<ObjectReader> latent = reader.get_object("latent_attention")) {
-    visit_latent_attention(FieldReader(*latent), model.latent_attention.emplace());
-    latent->finish();
-  }
-  if (std::optional<ObjectReader> moe = reader.get_object("moe")) {
-    visit_moe(FieldReader(*moe), model.moe.emplace());
-    moe->finish();
-  }
-  return model;
-}
-
 }  // namespace
 
 std::optional<Model> read_model(const JsonNode& node, const std::string& file, const std::string& path,
@@ -53,9 +36,8 @@ std::optional<Model> read_model(const JsonNode& node, const std::string& file, c
   if (is_hugging_face(node)) return read_hugging_face(node, file, path, errors);
   const std::size_t before = errors.size();
   ObjectReader reader(node, file, path, errors);
-  reader.ignore("$schema");
-  reader.ignore("source");
-  Model model = read_fields(reader);
+  Model model;
+  read_fields(reader, model);
   reader.finish();
   if (errors.size() > before) return std::nullopt;
   Result<Model> valid = validated(std::move(model));

@@ -216,9 +216,21 @@ std::optional<ObjectReader> ObjectReader::get_object(const std::string& key) {
   return ObjectReader(*node, file_, dotted(key), *errors_);
 }
 
+std::vector<ObjectReader> ObjectReader::get_objects(const std::string& key) {
+  std::vector<ObjectReader> readers;
+  const JsonNode* node = lookup(key);
+  if (node == nullptr) return readers;
+  if (node->kind != JsonNode::Kind::array) error(key, "is not a list");
+  for (std::size_t i = 0; i < node->items.size(); ++i)
+    readers.emplace_back(node->items[i], file_, fmt::format("{}[{}]", dotted(key), i), *errors_);
+  return readers;
+}
+
 void ObjectReader::ignore(const std::string& key) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
 }
+
+void ObjectReader::forget(const std::string& key) { std::erase(known_, key); }
 
 void ObjectReader::accept_old_name(const std::string& old_name, const std::string& key) {
   if (node_->find(old_name) == nullptr) return;

@@ -5,6 +5,18 @@
 #include <fmt/format.h>
 
 namespace tracecast {
+
+JsonNode& member_of(JsonNode& object, const std::string& key) {
+  const auto found = std::find_if(object.members.begin(), object.members.end(),
+                                  [&key](const auto& candidate) { return candidate.key == key; });
+  if (found != object.members.end()) return found->value;
+  JsonNode empty;
+  empty.kind = JsonNode::Kind::object;
+  empty.line = kOverrideLine;
+  object.members.push_back({key, std::move(empty)});
+  return object.members.back().value;
+}
+
 namespace {
 
 void mark_overridden(JsonNode& node) {
@@ -25,18 +37,6 @@ JsonNode value_of(const std::string& text) {
   return node;
 }
 
-/// The member `key` of an object, made when it is absent.
-JsonNode& member(JsonNode& object, const std::string& key) {
-  const auto found = std::find_if(object.members.begin(), object.members.end(),
-                                  [&key](const auto& candidate) { return candidate.key == key; });
-  if (found != object.members.end()) return found->value;
-  JsonNode empty;
-  empty.kind = JsonNode::Kind::object;
-  empty.line = kOverrideLine;
-  object.members.push_back({key, std::move(empty)});
-  return object.members.back().value;
-}
-
 Diagnostic error_at(std::string key, std::string value, std::string message) {
   return {"--set", 0, std::move(key), std::move(value), std::move(message)};
 }
@@ -55,7 +55,7 @@ std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
     if (node->kind != JsonNode::Kind::object)
       return error_at(shortened(key), shortened(value),
                       fmt::format("{} = {} is not an object", key.substr(0, begin - 1), node->text()));
-    node = &member(*node, key.substr(begin, end - begin));
+    node = &member_of(*node, key.substr(begin, end - begin));
     begin = end + 1;
   }
   *node = value_of(value);

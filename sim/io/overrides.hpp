@@ -9,6 +9,9 @@
 
 namespace tracecast {
 
+/// The member `key` of an object, made (an empty object, as from the command line) when it is absent.
+JsonNode& member_of(JsonNode& object, const std::string& key);
+
 /// Applies "dotted.key=value" in order. A value that does not parse as JSON is a string. Missing objects on the path to
 /// the key are created. Adds to `errors`: no '=', an empty key, a key below a value that is not an object.
 void apply_overrides(JsonNode& root, const std::vector<std::string>& overrides, std::vector<Diagnostic>& errors);

@@ -6,6 +6,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/io/perturbation_fields.hpp"
+#include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -22,12 +23,9 @@ class PerturbationReader {
       : perturb_(perturb), scenario_(scenario), cluster_(scenario.cluster), find_profile_(find_profile) {}
 
   void read() {
+    read_fields(perturb_, scenario_.perturbation);
     each("slow_rank", [this](ObjectReader& group, const std::string& key) { read_slow_rank(group, key); });
     each("gpus", [this](ObjectReader& group, const std::string& key) { read_gpus(group, key); });
-    if (perturb_.get("speed_spread", scenario_.perturbation.speed_spread) &&
-        !(scenario_.perturbation.speed_spread >= 0 && scenario_.perturbation.speed_spread <= 0.5))
-      perturb_.error("speed_spread", "is out of range (allowed: 0 to 0.5)");
-    perturb_.get("seed", scenario_.perturbation.seed, 0, INT64_MAX);
     each("slow_nic", [this](ObjectReader& group, const std::string& key) { read_node_nics(group, key); });
     read_lost_rails();
     each("lost_uplinks", [this](ObjectReader& group, const std::string& key) { read_lost_uplinks(group, key); });

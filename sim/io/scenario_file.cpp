@@ -7,7 +7,6 @@
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/slowest_rank.hpp"
-#include "sim/io/field_reader.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/overrides.hpp"
@@ -37,22 +36,19 @@ class ScenarioReader {
 
  private:
   void read(ObjectReader& root) {
-    root.ignore("$schema");
-    root.get("description", scenario_.description);
-    root.get("source", scenario_.source);
-    if (required(root, "model")) read_model_of(root);
+    read_fields(root, scenario_);
+    if (root.get_node("model") != nullptr) read_model_of(root);
     begin_with_stack(root);
     if (std::optional<ObjectReader> parallel = root.get_object("parallel")) {
-      visit_parallel(FieldReader(*parallel), scenario_.parallel);
+      read_fields(*parallel, scenario_.parallel);
       check_layout(*parallel);
       parallel->finish();
     }
-    if (required(root, "training")) read_training(root);
-    if (required(root, "cluster")) read_cluster(root);
+    if (std::optional<ObjectReader> training = root.get_object("training")) read_training(*training);
+    if (std::optional<ObjectReader> cluster = root.get_object("cluster")) read_cluster(*cluster);
     fill_shard_group();
     choose_racks(root);
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
-    if (std::optional<ObjectReader> measured = root.get_object("measured")) read_measured(*measured);
     root.finish();
     if (errors_->empty()) prepare_profiles();
     check_attention_kernel();
@@ -80,12 +76,6 @@ class ScenarioReader {
       return place != scenario_.locations.end() && place->second.file != scenario_.locations[""].file;
     };
     return overridden("cluster.topology") || overridden("cluster.profile");
-  }
-
-  static bool required(ObjectReader& root, const std::string& key) {
-    if (root.get_node(key) != nullptr) return true;
-    root.error(key, "is missing");
-    return false;
   }
 
   /// Keys of the scenario take precedence over the values of its stack.
@@ -146,62 +136,52 @@ class ScenarioReader {
     p.shard_group = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size) / p.tp;
   }
 
-  void read_training(ObjectReader& root) {
-    std::optional<ObjectReader> training = root.get_object("training");
-    if (!training) return;
-    for (const char* key : {"seq_length", "global_batch_size"}) required(*training, key);
-    accept_old_training_keys(*training);
-    visit_training(FieldReader(*training), scenario_.training);
-    for (const auto& [key, old_name] : training->old_names())
+  void read_training(ObjectReader& training) {
+    read_fields(training, scenario_.training);
+    for (const auto& [key, old_name] : training.old_names())
       scenario_.notes.push_back(fmt::format("training.{} is now called training.{}", old_name, key));
     if (stack_) drop_unfit_precision(*stack_, scenario_.training);
-    const double fraction = scenario_.training.loss_mask_fraction;
-    if (!(fraction > 0 && fraction <= 1))
-      training->error("loss_mask_fraction", "is out of range (allowed: above 0, to 1)");
-    training->finish();
+    training.finish();
   }
 
-  void read_cluster(ObjectReader& root) {
-    std::optional<ObjectReader> cluster = root.get_object("cluster");
-    if (!cluster) return;
-    std::string profile_key = "topology";  // the key that a missing profile is reported at
-    int world_size = 0;
-    if (required(*cluster, "topology") && cluster->get("topology", scenario_.topology))
-      if (const std::optional<fs::path> file =
-              find(*cluster, "topology", scenario_.topology, data_->topologies, "topology"))
-        take(read_topology(*file), scenario_.cluster);
-    if (required(*cluster, "world_size"))
-      cluster->get("world_size", world_size, static_cast<int>(kRanks.minimum), static_cast<int>(kRanks.maximum));
-    if (cluster->get("profile", scenario_.profile_name)) profile_key = "profile";
-    cluster->get("backend", scenario_.cluster.backend, named_values<Backend>());
-    cluster->get("routing", scenario_.cluster.routing, named_values<RoutingPolicy>());
-    if (cluster->get("routing_seed", scenario_.cluster.routing_seed, 0, INT64_MAX) &&
-        scenario_.cluster.routing != RoutingPolicy::ecmp)
-      cluster->error("routing_seed", "needs cluster.routing = ecmp");
-    scenario_.cluster.world_size = world_size;
-    const std::int64_t most = static_cast<std::int64_t>(scenario_.cluster.max_nodes) * scenario_.cluster.node.gpus;
-    if (most > 0 && world_size > most)
-      cluster->error("world_size", fmt::format("is more than {} has (allowed: 1 to {})", scenario_.topology, most));
-    if (errors_->empty())
-      for (const ImpossibleValue& each : impossible_values(scenario_.cluster))
-        cluster->error("world_size", each.message);
-    read_gpus_per_rack(*cluster);
-    const std::string& profile = scenario_.profile_name.empty() ? scenario_.cluster.gpu : scenario_.profile_name;
+  void read_cluster(ObjectReader& reader) {
+    Cluster& cluster = scenario_.cluster;
+    if (const JsonNode* name = reader.get_node("topology"); name != nullptr && name->kind == JsonNode::Kind::string)
+      if (const std::optional<fs::path> file = find(reader, "topology", name->string, data_->topologies, "topology"))
+        take(read_topology(*file), cluster);
+    ClusterKeys keys;
+    read_fields(reader, keys);
+    scenario_.topology = keys.topology;
+    scenario_.profile_name = keys.profile;
+    scenario_.gpus_per_rack = keys.gpus_per_rack.value_or(0);
+    cluster.world_size = keys.world_size;
+    cluster.backend = keys.backend;
+    cluster.routing = keys.routing;
+    cluster.routing_seed = keys.routing_seed.value_or(cluster.routing_seed);
+    if (keys.routing_seed && keys.routing != RoutingPolicy::ecmp)
+      reader.error("routing_seed", "needs cluster.routing = ecmp");
+    check_size(reader, keys.gpus_per_rack.has_value());
+    const std::string& profile = keys.profile.empty() ? cluster.gpu : keys.profile;
     if (!profile.empty())
-      if (const std::optional<fs::path> file = find(*cluster, profile_key, profile, data_->profiles, "profile"))
+      if (const std::optional<fs::path> file =
+              find(reader, keys.profile.empty() ? "topology" : "profile", profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
-    has_gpu_spread_ = cluster->get("gpu_spread", scenario_.gpu_spread);
-    if (has_gpu_spread_ && !(scenario_.gpu_spread >= 0 && scenario_.gpu_spread <= 0.2))
-      cluster->error("gpu_spread", "is out of range (allowed: 0 to 0.2)");
-    cluster->finish();
+    has_gpu_spread_ = keys.gpu_spread.has_value();
+    scenario_.gpu_spread = keys.gpu_spread.value_or(0);
+    reader.finish();
   }
 
-  void read_gpus_per_rack(ObjectReader& cluster) {
-    const Cluster& machine = scenario_.cluster;
-    if (!cluster.get("gpus_per_rack", scenario_.gpus_per_rack)) return;
+  void check_size(ObjectReader& reader, bool has_gpus_per_rack) {
+    const Cluster& cluster = scenario_.cluster;
+    const std::int64_t most = static_cast<std::int64_t>(cluster.max_nodes) * cluster.node.gpus;
+    if (most > 0 && cluster.world_size > most)
+      reader.error("world_size", fmt::format("is more than {} has (allowed: 1 to {})", scenario_.topology, most));
+    if (errors_->empty())
+      for (const ImpossibleValue& each : impossible_values(cluster)) reader.error("world_size", each.message);
+    if (!has_gpus_per_rack) return;
     const std::string error =
-        gpus_per_rack_error(machine.node, machine.max_nodes, machine.world_size, scenario_.gpus_per_rack);
-    if (!error.empty()) cluster.error("gpus_per_rack", error);
+        gpus_per_rack_error(cluster.node, cluster.max_nodes, cluster.world_size, scenario_.gpus_per_rack);
+    if (!error.empty()) reader.error("gpus_per_rack", error);
   }
 
   /// For every GPU of the job. Where ranks have individual speeds, the slowest is already one of them.
@@ -224,15 +204,6 @@ class ScenarioReader {
                         if (file) take(read_profile(*file), profile);
                         return file && errors_->size() == before;
                       });
-  }
-
-  void read_measured(ObjectReader& measured) {
-    Measured run;
-    if (required(measured, "step_time_s") && measured.get("step_time_s", run.step_time_s) && !(run.step_time_s > 0))
-      measured.error("step_time_s", "is not a positive number");
-    if (required(measured, "source")) measured.get("source", run.source);
-    measured.finish();
-    scenario_.measured = std::move(run);
   }
 
   /// The file that `name` under `key` means: a path relative to the scenario, or a name in `folder`.

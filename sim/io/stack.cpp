@@ -8,26 +8,18 @@
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/slowest_rank.hpp"
-#include "sim/io/field_reader.hpp"
-#include "sim/io/json_document.hpp"
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
 namespace {
+
+constexpr const char* kPrefixes = R"("type": "array", "items": { "type": "string" }, "minItems": 1)";
 
 /// Match by prefix; a name without a prefix match may contain the word: "NVIDIA NeMo 25.04", "Primus (torchtitan)".
 bool is_called(const std::string& text, const std::string& name, bool anywhere) {
   if (!anywhere) return text.starts_with(name);
   const std::size_t at = text.find(name);
   return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
-}
-
-/// An object with arbitrary names and string values.
-void read_words(ObjectReader& reader, const JsonNode& node, std::map<std::string, std::string>& words) {
-  for (const auto& [name, value] : node.members) {
-    std::string word;
-    if (reader.get(name, word)) words[name] = word;
-  }
 }
 
 /// The software age that an architecture's fitted profiles represent: the median of the runs that their in-training
@@ -60,6 +52,10 @@ void wait_for_every_kernel(Profile& profile) {
 
 }  // namespace
 
+#include "sim/io/keys/stack.def"
+
+std::vector<KeyTable> stack_keys() { return {{"stack", texts_of<Stack>()}}; }
+
 Result<Stack> read_stack(const std::filesystem::path& path) {
   const Result<JsonDocument> document = read_json(path);
   if (!document) return tl::unexpected(document.error());
@@ -67,37 +63,11 @@ Result<Stack> read_stack(const std::filesystem::path& path) {
   ObjectReader root(document->root, document->file, "", errors);
   Stack stack;
   stack.name = path.stem().string();
-  root.require("description", stack.description);
-  root.require("source", stack.source);
-  root.get("frameworks", stack.frameworks);
-  root.get("sources", stack.sources);
-  if (auto rows = root.get_object("rows")) read_words(*rows, *root.get_node("rows"), stack.rows);
-  if (auto parallel = root.get_object("parallel")) {
-    visit_parallel(FieldReader(*parallel), stack.parallel);
-    parallel->finish();
-  }
-  if (auto training = root.get_object("training")) {
-    accept_old_training_keys(*training);
-    visit_training(FieldReader(*training), stack.training);
+  read_fields(root, stack);
+  if (std::optional<ObjectReader> training = root.get_object("training")) {
+    read_fields(*training, stack.training, false);
     training->finish();
   }
-  if (auto kernels = root.get_object("attention_kernels"))
-    read_words(*kernels, *root.get_node("attention_kernels"), stack.attention_kernels);
-  root.get("host_launch", stack.host_launch);
-  root.get("host_launch_experts", stack.host_launch_experts);
-  root.get("launch_blocking", stack.launch_blocking);
-  if (root.get("released", stack.released) && !(stack.released >= 2016 && stack.released < 2100))
-    root.error("released", "is out of range (allowed: years from 2016, below 2100)");
-  root.get("steps_overlap", stack.steps_overlap);
-  root.get("shard_rank_overhead", stack.shard_rank_overhead);
-  if (root.get("dropout", stack.dropout) && !(stack.dropout >= 0 && stack.dropout < 1))
-    root.error("dropout", "is out of range (allowed: from 0, below 1)");
-  if (root.get("vocabulary", stack.vocabulary) && stack.vocabulary < 1)
-    root.error("vocabulary", "is out of range (allowed: at least 1)");
-  root.get("memory_report", stack.memory_report,
-           Names<MemoryReport>{{"allocated", MemoryReport::allocated}, {"reserved", MemoryReport::reserved}});
-  if (root.get("spread", stack.spread) && !(stack.spread > 0 && stack.spread < 2))
-    root.error("spread", "is out of range (allowed: above 0, below 2)");
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return stack;

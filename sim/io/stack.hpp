@@ -22,6 +22,11 @@ namespace tracecast {
 
 /// What a framework prints as its peak memory: PyTorch's max_memory_allocated or max_memory_reserved.
 enum class MemoryReport { allocated, reserved };
+template <>
+struct EnumNames<MemoryReport> {
+  static constexpr NamedValue<MemoryReport> table[] = {{MemoryReport::allocated, "allocated"},
+                                                       {MemoryReport::reserved, "reserved"}};
+};
 
 struct Stack {
   std::string name;  ///< file stem

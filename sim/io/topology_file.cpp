@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/fields.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/json_document.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/scenario_document.hpp"
 
@@ -17,33 +17,49 @@ namespace {
 
 constexpr int kMaxCount = 1 << 24;
 
-void require_positive(ObjectReader& reader, const std::string& key, Bandwidth rate) {
-  if (rate.bytes_per_second <= 0) reader.error(key, "must be more than 0");
+/// The group `fabric`, without its tiers.
+struct FabricKeys {
+  FabricKind kind = FabricKind::fat_tree;
+  FabricShape shape;
+};
+
+const Allowed kCount{.minimum = 1, .maximum = kMaxCount};
+const Allowed kRate{.minimum = 0, .above = true, .error = "must be more than 0"};
+const Allowed kFactor{.minimum = 0, .maximum = 100, .above = true, .error = "must be more than 0 and at most 100"};
+const Allowed kAmount{.minimum = 0, .maximum = 1e6, .error = "must be between 0 and 1000000"};
+
+}  // namespace
+
+#include "sim/io/keys/topology.def"
+
+std::vector<KeyTable> topology_keys() {
+  return {{"topology", texts_of<Cluster>()},
+          {"topology.node", texts_of<NodeSpec>()},
+          {"topology.fabric", texts_of<FabricKeys>()},
+          {"topology.tiers", texts_of<FabricTier>()},
+          {"topology.collectives", texts_of<CollectiveTuning>()}};
 }
 
-void read_network(ObjectReader& reader, NodeSpec& node) {
-  reader.require("nics", node.nics, 0, kMaxCount);
-  if (node.nics == 0) return;
-  if (reader.require("nic_rate", node.nic_rate)) require_positive(reader, "nic_rate", node.nic_rate);
-  reader.require("nic_latency", node.nic_latency);
+namespace {
+
+void need_only(ObjectReader& reader, bool needed, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (!needed)
+      reader.forget(key);
+    else if (reader.get_node(key) == nullptr)
+      reader.error(key, "is missing");
+  }
 }
 
 void read_node(ObjectReader& reader, NodeSpec& node) {
-  reader.require("gpus", node.gpus, 1, kMaxCount);
+  read_fields(reader, node);
   node.gpus_per_host = node.gpus;
-  reader.get("gpus_per_host", node.gpus_per_host, 1, kMaxCount);
+  if (reader.get_node("gpus_per_host") != nullptr) read_value(reader, "gpus_per_host", kCount, node.gpus_per_host);
   if (node.gpus % node.gpus_per_host != 0)
     reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
-  reader.require("link", node.link, named_values<IntraLink>());
-  const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
-  if (own_link && reader.require("gpu_link", node.gpu_link)) require_positive(reader, "gpu_link", node.gpu_link);
-  reader.get("link_latency", node.link_latency);
-  reader.get("nvls", node.nvls);
-  reader.get("nvswitches", node.nvswitches, 1, kMaxCount);
+  need_only(reader, node.link != IntraLink::pcie && node.link != IntraLink::none, {"gpu_link"});
+  need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"});
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
-  read_network(reader, node);
-  if (reader.require("pcie", node.pcie)) require_positive(reader, "pcie", node.pcie);
-  reader.require("cpu", node.cpu, named_values<CpuKind>());
   reader.finish();
 }
 
@@ -51,11 +67,7 @@ FabricTier read_tier(const JsonNode& node, const std::string& file, const std::s
                      std::vector<Diagnostic>& errors) {
   ObjectReader reader(node, file, path, errors);
   FabricTier tier;
-  reader.require("name", tier.name);
-  reader.get("nodes", tier.nodes, 1, kMaxCount);
-  reader.get("oversubscription", tier.oversubscription);
-  if (tier.oversubscription < 1) reader.error("oversubscription", "must be at least 1 (downlink / uplink bandwidth)");
-  reader.get("hop_latency", tier.hop_latency);
+  read_fields(reader, tier);
   reader.finish();
   return tier;
 }
@@ -71,7 +83,7 @@ void refuse_uplinks(const JsonNode& tier, const std::string& path, const std::st
 
 /// Lengths of a torus. The machine has their product as its number of nodes, unless the file gives fewer.
 void read_dimensions(ObjectReader& reader, Cluster& cluster) {
-  if (!reader.get("dimensions", cluster.shape.dimensions)) return;
+  if (reader.get_node("dimensions") == nullptr) return;
   std::int64_t routers = 1;
   bool good = !cluster.shape.dimensions.empty() && cluster.shape.dimensions.size() <= 8;
   for (const int length : cluster.shape.dimensions) {
@@ -88,18 +100,15 @@ void read_dimensions(ObjectReader& reader, Cluster& cluster) {
     cluster.max_nodes = static_cast<int>(routers);
 }
 
-void read_shape(ObjectReader& reader, Cluster& cluster) {
-  const bool dragonfly = cluster.fabric == FabricKind::dragonfly;
-  reader.get("switch_ports", cluster.shape.switch_ports, 2, kMaxCount);
-  for (const auto& [key, value] :
-       {std::pair{"routers", &cluster.shape.routers}, std::pair{"global_links", &cluster.shape.global_links}})
-    if (reader.get(key, *value, 1, kMaxCount) && !dragonfly) reader.error(key, "needs fabric.kind = \"dragonfly\"");
-  read_dimensions(reader, cluster);
-}
-
 void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>& errors) {
-  reader.require("kind", cluster.fabric, named_values<FabricKind>());
-  read_shape(reader, cluster);
+  FabricKeys keys;
+  read_fields(reader, keys);
+  cluster.fabric = keys.kind;
+  cluster.shape = keys.shape;
+  for (const char* key : {"routers", "global_links"})
+    if (reader.get_node(key) != nullptr && keys.kind != FabricKind::dragonfly)
+      reader.error(key, "needs fabric.kind = \"dragonfly\"");
+  read_dimensions(reader, cluster);
   const JsonNode* tiers = reader.get_node("tiers");
   if (tiers != nullptr && tiers->kind != JsonNode::Kind::array) {
     reader.error("tiers", "must be a list of tiers, from the nodes up");
@@ -121,39 +130,6 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
   reader.finish();
 }
 
-void read_factor(ObjectReader& reader, const std::string& key, double& value) {
-  if (reader.get(key, value) && !(value > 0 && value <= 100)) reader.error(key, "must be more than 0 and at most 100");
-}
-
-void read_amount(ObjectReader& reader, const std::string& key, double& value) {
-  if (reader.get(key, value) && !(value >= 0 && value <= 1e6)) reader.error(key, "must be between 0 and 1000000");
-}
-
-void read_collectives(ObjectReader& reader, CollectiveTuning& tuning) {
-  read_factor(reader, "intra_bandwidth", tuning.intra_bandwidth);
-  read_factor(reader, "nvls_bandwidth", tuning.nvls_bandwidth);
-  read_factor(reader, "net_bandwidth", tuning.net_bandwidth);
-  read_factor(reader, "direct_bandwidth", tuning.direct_bandwidth);
-  read_factor(reader, "direct_link", tuning.direct_link);
-  read_factor(reader, "mid_size", tuning.mid_size);
-  reader.get("mid_limit", tuning.mid_limit);
-  read_factor(reader, "net_mid_size", tuning.net_mid_size);
-  reader.get("net_mid_limit", tuning.net_mid_limit);
-  read_factor(reader, "base_latency", tuning.base_latency);
-  read_factor(reader, "hop_latency", tuning.hop_latency);
-  read_factor(reader, "net_hop_latency", tuning.net_hop_latency);
-  read_factor(reader, "net_ll_latency", tuning.net_ll_latency);
-  read_amount(reader, "net_latency_us", tuning.net_latency_us);
-  read_amount(reader, "ring_step_us", tuning.ring_step_us);
-  reader.get("copy_bandwidth", tuning.copy_bandwidth);
-  reader.get("ll128", tuning.ll128);
-  reader.get("pat", tuning.pat);
-  reader.get("sharp", tuning.sharp);
-  reader.require("data", tuning.data);
-  read_factor(reader, "residual", tuning.residual);
-  reader.finish();
-}
-
 /// At the line of the value.
 void refuse_impossible(const JsonDocument& document, const Cluster& cluster, std::vector<Diagnostic>& errors) {
   for (const ImpossibleValue& each : impossible_values(cluster)) {
@@ -168,24 +144,12 @@ void refuse_impossible(const JsonDocument& document, const Cluster& cluster, std
 }
 
 /// Default: NVLink and InfiniBand, which NCCL's constants are for (docs/references.md#link-latencies).
-void read_references(ObjectReader& root, Cluster& cluster) {
+void complete_references(Cluster& cluster) {
   constexpr Duration kNvlink{1'000'000};
   constexpr Duration kInfiniband{1'500'000};
-  Duration link = kNvlink;
-  Duration nic = kInfiniband;
-  if (auto reader = root.get_object("measured_at")) {
-    reader->get("link_latency", link);
-    reader->get("nic_latency", nic);
-    reader->finish();
-  }
-  if (cluster.node.link_latency != Duration{}) cluster.reference.link = link;
-  if (cluster.node.nics > 0) cluster.reference.nic = nic;
-}
-
-void read_storage(ObjectReader& reader, StorageSpec& storage) {
-  if (reader.require("write", storage.write)) require_positive(reader, "write", storage.write);
-  if (reader.require("read", storage.read)) require_positive(reader, "read", storage.read);
-  reader.finish();
+  const ReferenceLatencies given = std::exchange(cluster.reference, {});
+  if (cluster.node.link_latency != Duration{}) cluster.reference.link = given.link.value_or(kNvlink);
+  if (cluster.node.nics > 0) cluster.reference.nic = given.nic.value_or(kInfiniband);
 }
 
 bool holds_numbers(const JsonNode& node) {
@@ -228,27 +192,16 @@ void read_sources(ObjectReader& root, const JsonDocument& document, Cluster& clu
   SourceCheck{keys, document.file, errors}.check(document.root, "");
 }
 
-}  // namespace
-
-namespace {
-
 Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   std::vector<Diagnostic> errors;
   ObjectReader root(document.root, document.file, "", errors);
   Cluster cluster;
   cluster.name = std::move(name);
-  std::string description;
-  root.require("description", description);
-  root.require("gpu", cluster.gpu);
-  root.get("nodes", cluster.max_nodes, 1, kMaxCount);
-  if (root.get_node("node") == nullptr) root.error("node", "is missing");
+  read_fields(root, cluster);
   if (auto node = root.get_object("node")) read_node(*node, cluster.node);
-  if (root.get_node("fabric") == nullptr) root.error("fabric", "is missing");
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
-  if (auto collectives = root.get_object("collectives")) read_collectives(*collectives, cluster.tuning);
-  read_references(root, cluster);
+  complete_references(cluster);
   refuse_impossible(document, cluster, errors);
-  if (auto storage = root.get_object("storage")) read_storage(*storage, cluster.storage);
   read_sources(root, document, cluster, errors);
   root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));

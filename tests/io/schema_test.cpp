@@ -1,16 +1,15 @@
 // Every shipped data file fits its schema in docs/schema, and the schemas name the keys that the readers know.
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "sim/io/scenario_fields.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tools/documented_keys.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -89,42 +88,18 @@ TEST_CASE("schema: every shipped topology fits", "[io][schema][network]") {
   CHECK(files >= 20);
 }
 
-namespace {
+TEST_CASE("schema: every shipped model fits", "[io][schema][model]") {
+  std::size_t files = 0;
+  CHECK(violations_below(kRoot / "scenarios/models", kRoot / "docs/schema/model.schema.json", files) ==
+        std::vector<std::string>{});
+  CHECK(files >= 35);
+}
 
-/// The visitor that compares: the keys of a group, and of each enumeration the names, with those of the schema.
-struct SchemaComparison {
-  fs::path schema;
-  std::string group;
-  std::vector<std::string> keys;
-
-  template <class T>
-  void operator()(const char* key, const T&, const Names<T>& names) {
-    keys.emplace_back(key);
-    std::vector<std::string> known;
-    for (const auto& name : names) known.push_back(name.first);
-    CHECK(schema_enum(schema, group + "/properties/" + key) == known);
+TEST_CASE("schema: schemas and key tables are those of the readers' tables of keys", "[io][schema][docs]") {
+  for (const auto& [path, text] : cli::documented_keys(kRoot / "docs")) {
+    INFO("docs/" << path << " (tools/scripts/refresh-docs updates it)");
+    CHECK(content(kRoot / "docs" / path) == text);
   }
-  template <class... Rest>
-  void operator()(const char* key, const Rest&...) {
-    keys.emplace_back(key);
-    CHECK(schema_enum(schema, group + "/properties/" + key) == std::vector<std::string>{});
-  }
-  void compare_keys() {
-    std::sort(keys.begin(), keys.end());
-    CHECK(schema_properties(schema, group) == keys);
-  }
-};
-
-}  // namespace
-
-TEST_CASE("schema: the scenario schema names the keys and words that the reader accepts", "[io][schema]") {
-  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
-  SchemaComparison parallel{schema, "/properties/parallel", {}};
-  visit_parallel(parallel, Parallel{});
-  parallel.compare_keys();
-  SchemaComparison training{schema, "/properties/training", {}};
-  visit_training(training, Training{});
-  training.compare_keys();
 }
 
 TEST_CASE("schema: every shipped failure model fits, and what does not is found", "[io][schema][reliability]") {

@@ -177,8 +177,4 @@ std::vector<std::string> schema_properties(const std::filesystem::path& schema_f
   return names;  // nlohmann's objects are sorted
 }
 
-std::vector<std::string> schema_enum(const std::filesystem::path& schema_file, const std::string& pointer) {
-  return load(schema_file).at(json::json_pointer(pointer)).value("enum", std::vector<std::string>{});
-}
-
 }  // namespace tracecast

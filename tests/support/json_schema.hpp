@@ -18,7 +18,4 @@ std::vector<std::string> schema_violations(const std::filesystem::path& schema_f
 /// The names under "properties" at `pointer` of a schema file ("" for its root, "/properties/parallel" …), sorted.
 std::vector<std::string> schema_properties(const std::filesystem::path& schema_file, const std::string& pointer);
 
-/// The names in the "enum" at `pointer` of a schema file, as they stand; empty when there is none.
-std::vector<std::string> schema_enum(const std::filesystem::path& schema_file, const std::string& pointer);
-
 }  // namespace tracecast

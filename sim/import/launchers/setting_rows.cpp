@@ -1,77 +1,12 @@
 #include "sim/import/launchers/setting_rows.hpp"
 
-#include <fmt/format.h>
-
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
 namespace {
 
-JsonNode node_of(bool value) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::boolean;
-  node.boolean = value;
-  return node;
-}
-JsonNode node_of(std::int64_t value) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::integer;
-  node.integer = value;
-  node.number = static_cast<double>(value);
-  return node;
-}
-JsonNode node_of(int value) { return node_of(std::int64_t{value}); }
-JsonNode node_of(double value) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::number;
-  node.number = value;
-  node.string = fmt::format("{}", value);
-  return node;
-}
-JsonNode node_of(const std::string& value) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::string;
-  node.string = value;
-  return node;
-}
-template <class T>
-JsonNode node_of(const std::vector<T>& values) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::array;
-  for (const T& value : values) node.items.push_back(node_of(value));
-  return node;
-}
-
-/// The visitor that collects a group's settings.
-class Collector {
- public:
-  Collector(std::string group, std::map<std::string, JsonNode>& values) : group_(std::move(group)), values_(&values) {}
-  template <class T>
-  void operator()(const char* key, const T& field, Range) const {
-    add(key, node_of(field));
-  }
-  template <class T>
-  void operator()(const char* key, const T& field, const Names<T>& names) const {
-    for (const auto& [name, value] : names)
-      if (value == field) add(key, node_of(name));
-  }
-  void operator()(const char* key, const bool& field, const int& number, Range) const {
-    add(key, field && number != 0 ? node_of(number) : node_of(field));
-  }
-  template <class T>
-  void operator()(const char* key, const T& field) const {
-    add(key, node_of(field));
-  }
-
- private:
-  void add(const char* key, JsonNode value) const { (*values_)[group_ + key] = std::move(value); }
-  std::string group_;
-  std::map<std::string, JsonNode>* values_;
-};
-
-void collect(const Parallel& parallel, const Training& training, std::map<std::string, JsonNode>& values) {
-  visit_parallel(Collector("parallel.", values), parallel);
-  visit_training(Collector("training.", values), training);
+void collect(const std::string& group, const JsonNode& settings, std::map<std::string, JsonNode>& values) {
+  for (const auto& [key, value] : settings.members) values[group + key] = value;
 }
 
 std::string text_of(const JsonNode& node) {
@@ -95,8 +30,10 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
 }
 
 RunSettings::RunSettings(const Scenario& scenario) {
-  collect(scenario.parallel, scenario.training, values_);
-  collect(Parallel{}, Training{}, defaults_);
+  collect("parallel.", write_fields(scenario.parallel, true), values_);
+  collect("training.", write_fields(scenario.training, true), values_);
+  collect("parallel.", write_fields(Parallel{}, true), defaults_);
+  collect("training.", write_fields(Training{}, true), defaults_);
 }
 
 const JsonNode& RunSettings::take(const std::string& ours) {
