@@ -180,7 +180,8 @@ void FluidNetwork::share_links(std::int64_t now) {
 
 bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) {
   ended.clear();
-  while (!queue_.empty() && ended.empty() && queue_.peek() <= limit.picoseconds) {
+  const auto in_time = [&] { return limit == kNoLimit || queue_.peek() <= limit.picoseconds; };
+  while (!queue_.empty() && ended.empty() && in_time()) {
     const std::int64_t time = queue_.front();
     bool changes = false;
     while (queue_.more_now()) {
