@@ -108,7 +108,7 @@ class Linker {
       shapes.emplace_back();
       if (!loads_links(call, message.cost, 2)) continue;
       if (!group) group = make_flow_group(links_, std::vector{representative(sender.rank), representative(sender.to)});
-      shapes.back() = shapes_.shape(message.cost, collective_flows(call, message.cost.algorithm, *group), *group);
+      shapes.back() = shapes_.shape(message.cost, message_flows(message.size), *group);
     }
     return shapes;
   }

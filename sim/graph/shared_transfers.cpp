@@ -19,9 +19,15 @@ struct Candidate {
   std::int32_t* kind = nullptr;
   std::vector<int> ranks;  ///< of the job
   CollectiveCall call;
+  bool message = false;  ///< of a channel
   const CollectiveCost* cost = nullptr;
   TransferShape shape;
 };
+
+FlowSchedule flows_of(const Candidate& transfer, const FlowGroup& group) {
+  return transfer.message ? message_flows(transfer.call.size)
+                          : collective_flows(transfer.call, transfer.cost->algorithm, group);
+}
 
 }  // namespace
 
@@ -39,7 +45,7 @@ class SharedTransfers::Builder {
                     [this](const LinkWeight& load) { return users_[static_cast<std::size_t>(load.link)] != kSeveral; });
       if (each.shape.loads.empty() && !each.shape.collides) continue;
       const FlowGroup group = make_flow_group(links_, each.ranks);
-      const FlowSchedule schedule = collective_flows(each.call, each.cost->algorithm, group);
+      const FlowSchedule schedule = flows_of(each, group);
       *each.kind = add_kind({*each.cost, schedule, group, each.shape});
       ++out_.kinds_;
     }
@@ -86,8 +92,10 @@ class SharedTransfers::Builder {
            const CollectiveCost& cost) {
     if (!loads_links(call, cost, ranks.size())) return;
     const FlowGroup group = make_flow_group(links_, ranks);
-    TransferShape shape = shapes_.shape(cost, collective_flows(call, cost.algorithm, group), group);
-    candidates_.push_back({user, kind, std::move(ranks), call, &cost, std::move(shape)});
+    const bool message = user >= static_cast<std::int32_t>(graph_.communicators.size());
+    Candidate candidate{user, kind, std::move(ranks), call, message, &cost, {}};
+    candidate.shape = shapes_.shape(cost, flows_of(candidate, group), group);
+    candidates_.push_back(std::move(candidate));
   }
 
   void find_users() {

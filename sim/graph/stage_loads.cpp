@@ -149,11 +149,13 @@ class StageLoads {
     for (const auto& [channel, payload] : sent_messages(graph_, as_index(rank.program))) {
       const Message& message = graph_.messages[as_index(payload)];
       if (!loads_links({Collective::send_recv, message.size}, message.cost, 2)) continue;
-      const FlowSchedule one{{{{{0, 1, -1, message.size}}, 1}}};
       by_receiver[rank.channels[as_index(channel)].rank].push_back(
           {pp,
            channel,
-           {message.cost.latency, message.cost.duration - message.cost.latency, rate_alone(message.cost, one), {}}});
+           {message.cost.latency,
+            message.cost.duration - message.cost.latency,
+            rate_alone(message.cost, message_flows(message.size)),
+            {}}});
     }
     for (auto& [to, transfers] : by_receiver) {
       const auto user_class = static_cast<std::int32_t>(class_shapes_.size());

@@ -55,11 +55,25 @@ Bytes FlowSchedule::critical() const {
   return sum;
 }
 
+namespace {
+
+/// Every member sends to the next.
+Round neighbour_round(std::int32_t ranks, Bytes size) {
+  Round round;
+  for (std::int32_t member = 0; member < ranks; ++member)
+    round.flows.push_back({member, (member + 1) % ranks, -1, size});
+  return round;
+}
+
+}  // namespace
+
 // ---- Collectives -----------------------------------------------------------------------------------------------------
+
+FlowSchedule message_flows(Bytes size) { return {{{{{0, 1, -1, size}}, 1}}}; }
 
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group, Pipelining how) {
   if (group.ranks() <= 1) return {};
-  if (call.collective == Collective::send_recv) return {{{{{0, 1, -1, call.size}}, 1}}};
+  if (call.collective == Collective::send_recv) return {{neighbour_round(group.ranks(), call.size)}};
   return row_of(algorithm).flows(call, group, how);
 }
 

@@ -71,7 +71,11 @@ enum class Pipelining { stream, segments };
 inline constexpr std::int64_t kSegment = std::int64_t{512} * 1024;  ///< a slot of NCCL's Simple buffer
 inline constexpr std::int64_t kMaxSegments = 64;
 
-/// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none.
+/// One message from member 0 to member 1 of a group of two: of a pipeline, without an answer.
+FlowSchedule message_flows(Bytes size);
+
+/// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none. With send_recv every
+/// member sends to the next, the last to the first, as nccl-tests' sendrecv and the ring of context parallelism do.
 /// Requires an algorithm that can run the collective (network_model.hpp: unsupported_reason)
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
                               Pipelining how = Pipelining::stream);

@@ -101,7 +101,7 @@ class Occupation {
         const Message& message = graph.messages[static_cast<std::size_t>(payload)];
         const auto to = static_cast<std::size_t>(rank.channels[static_cast<std::size_t>(message.channel)].rank);
         add({Collective::send_recv, message.size}, message.cost, {rank.representative, graph.ranks[to].representative},
-            count);
+            count, true);
       }
     }
   }
@@ -121,11 +121,13 @@ class Occupation {
 
   /// A call that takes less time alone than its bytes on a link counts with its own time: what a library was measured to
   /// reach on links of nominal rate is true.
-  void add(const CollectiveCall& call, const CollectiveCost& cost, const std::vector<int>& ranks, std::int64_t count) {
+  void add(const CollectiveCall& call, const CollectiveCost& cost, const std::vector<int>& ranks, std::int64_t count,
+           bool message = false) {
     if (!loads_links(call, cost, ranks.size())) return;
     const FlowGroup group = make_flow_group(links_, ranks);
     std::map<std::int32_t, double> bytes;
-    for (const Round& round : collective_flows(call, cost.algorithm, group).rounds)
+    const FlowSchedule flows = message ? message_flows(call.size) : collective_flows(call, cost.algorithm, group);
+    for (const Round& round : flows.rounds)
       for (const Flow& flow : round.flows) {
         LinkPath path;
         append_route(links_, group, flow, path);

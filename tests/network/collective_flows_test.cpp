@@ -120,6 +120,24 @@ TEST_CASE("Bytes that each rank sends and receives, by the formulas of the algor
   }
 }
 
+TEST_CASE("send_recv: every rank sends to the next; a message goes one way", "[oracle][network]") {
+  for (const int ranks : {2, 3, 8, 16}) {
+    const FlowGroup group = group_of(ranks);
+    const FlowSchedule ring = collective_flows({Collective::send_recv, 1_MiB}, Algorithm::direct, group);
+    CHECK(ring.critical() == 1_MiB);
+    const Traffic all = traffic(ring, group);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+      CHECK(all.sent[rank] == (1_MiB).count);
+      CHECK(all.received[rank] == (1_MiB).count);
+    }
+  }
+  const FlowGroup pair = group_of(2);
+  const Traffic message = traffic(message_flows(1_MiB), pair);
+  CHECK(message.sent[0] == (1_MiB).count);
+  CHECK(message.sent[1] == 0);
+  CHECK(message.received[1] == (1_MiB).count);
+}
+
 TEST_CASE("A tree passes each edge twice, whatever its shape", "[oracle][network]") {
   const std::int64_t size = std::int64_t{1} << 30;
   for (const int ranks : {8, 16, 40, 64}) {

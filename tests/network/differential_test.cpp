@@ -223,7 +223,8 @@ TEST_CASE("Gradients and activations on one NIC: fluid within 5 % of SimGrid", "
     for (const auto& [call, ranks] : {std::pair{gradients, replicas}, std::pair{activations, stages}}) {
       const CollectiveCost cost = analytic->cost(call, place(cluster, ranks, 8));
       const FlowGroup group = make_flow_group(links, ranks);
-      const FlowSchedule schedule = collective_flows(call, cost.algorithm, group);
+      const bool message = call.collective == Collective::send_recv;
+      const FlowSchedule schedule = message ? message_flows(call.size) : collective_flows(call, cost.algorithm, group);
       fluid.add_kind(cost, schedule, group);
       simgrid.add_kind(cost, schedule, group);
     }
