@@ -9,11 +9,13 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/read_file.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/report/report_page.hpp"
@@ -236,10 +238,12 @@ Result<double> goodput_of(const MachineChoice& machine, const Layout& best, cons
   return report->goodput.goodput.mean;
 }
 
-/// All inputs that a stored evaluation depends on.
-std::string problem_key(const MachineChoice& machine, const SearchOptions& options) {
-  return fmt::format("{}\n{}\n{} GPUs\nheadroom {}", to_json(machine.scenario), to_json(machine.scenario.profile),
-                     machine.gpus, options.memory_headroom);
+/// All inputs that a stored evaluation depends on: the topology by its content, what changes it, and this program.
+std::string problem_key(const MachineChoice& machine, const Options& options) {
+  const Result<std::string> topology = read_file(machine.scenario.topology_file);
+  return fmt::format("{}\n{}\n{}\n{}\n{} GPUs\nheadroom {}\nprogram {}", to_json(machine.scenario),
+                     to_json(machine.scenario.profile), topology.value_or(""), fmt::join(options.overrides, "\n"),
+                     machine.gpus, options.search.memory_headroom, program_fingerprint());
 }
 
 struct Request {
@@ -330,7 +334,8 @@ class Evaluators {
 /// The machine's best layouts. If none fits the GPUs and --offload is not given, tries offloading to the host.
 SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, const Options& options,
                             Evaluators& evaluators) {
-  const EvaluateRound evaluate_round = evaluators.of(machine.scenario, problem_key(machine, options.search));
+  const EvaluateRound evaluate_round =
+      evaluators.of(machine.scenario, options.out.empty() ? "" : problem_key(machine, options));
   SearchResult result = search(machine.scenario, space, options.search, evaluate_round);
   if (!result.best.empty() || !options.offload.empty()) return result;
   space.offload = usual_offloads();

@@ -1,6 +1,7 @@
 #include "tools/environment.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -12,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "sim/io/read_file.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -76,6 +79,15 @@ Result<DataPaths> data_paths() {
   return fail(
       fmt::format("found no scenarios, topologies and profiles in {} or {}; set TRACECAST_DATA to their directory",
                   installed.string(), TRACECAST_SOURCE_DIR));
+}
+
+std::string program_fingerprint() {
+  const Result<std::string> program = read_file("/proc/self/exe");
+  if (!program) return "";
+  // FNV-1a with 64 bits.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : *program) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
 }
 
 double peak_rss_mib() {

@@ -3,6 +3,8 @@
 /// No other file reads them.
 #pragma once
 
+#include <string>
+
 #include "sim/base/result.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/text.hpp"
@@ -20,6 +22,9 @@ bool stderr_is_terminal();
 /// share/tracecast beside an installed program, else the source tree that this program was built from.
 /// Errors: TRACECAST_DATA lacks these folders; none of the candidates exists.
 Result<DataPaths> data_paths();
+
+/// A hash of this program's file: another build of the program has another one. Empty if it cannot be read.
+std::string program_fingerprint();
 
 /// Peak resident set of this process or of a finished child process (SimGrid's), in MiB.
 double peak_rss_mib();

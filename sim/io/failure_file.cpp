@@ -34,6 +34,8 @@ template <class Number>
 struct LongTime {
   Number& seconds;
 };
+template <class Number>
+LongTime(Number&) -> LongTime<Number>;  // clang 16 deduces no aggregates itself
 
 static bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, LongTime<double> time) {
   std::string text;

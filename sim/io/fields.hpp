@@ -132,6 +132,8 @@ struct FlagOrCount {
   Flag& flag;
   Count& count;
 };
+template <class Flag, class Count>
+FlagOrCount(Flag&, Count&) -> FlagOrCount<Flag, Count>;  // clang 16 deduces no aggregates itself
 
 /// Each reads the value of a key that is present, and returns true if it is good; else it reports the error.
 bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, int& value);

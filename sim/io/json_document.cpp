@@ -218,7 +218,11 @@ std::string shortened(std::string_view text) {
   return cut;
 }
 
-bool JsonNode::operator==(const JsonNode&) const = default;
+// Written out: clang 16 crashes on a defaulted comparison of a struct with a vector of itself.
+bool JsonNode::operator==(const JsonNode& other) const {
+  return kind == other.kind && line == other.line && boolean == other.boolean && integer == other.integer &&
+         number == other.number && string == other.string && items == other.items && members == other.members;
+}
 
 const JsonNode* JsonNode::find(std::string_view key) const {
   for (const auto& [name, value] : members)

@@ -26,6 +26,8 @@ template <class Number>
 struct Rate {
   Number& bytes_per_second;
 };
+template <class Number>
+Rate(Number&) -> Rate<Number>;  // clang 16 deduces no aggregates itself
 bool read_value(ObjectReader& reader, const char* key, const Allowed&, Rate<double> rate) {
   Bandwidth read;
   if (!reader.get(key, read)) return false;
@@ -46,6 +48,8 @@ template <class Op>
 struct ShapeOf {
   Op& op;
 };
+template <class Op>
+ShapeOf(Op&) -> ShapeOf<Op>;
 bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, ShapeOf<Operator> shape) {
   OperatorShape& value = shape.op.shape;
   const OperatorKind kind = shape.op.kind;

@@ -2,6 +2,7 @@
 /// A scenario: one run to be forecast. Model, layout, training settings, the machine it runs on, and what was measured.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,12 +41,13 @@ struct Scenario {
   Training training;
   Cluster cluster;  ///< sized: world_size set
   Profile profile;
-  Perturbation perturbation;  ///< with cluster.faults: the scenario's `perturb`
-  std::string topology;       ///< as the scenario names it
-  std::string stack;          ///< software stack whose defaults it uses; empty: no stack
-  std::string profile_name;   ///< as the scenario names it; empty: the topology's GPU
-  int gpus_per_rack = 0;      ///< as the scenario gives it; 0: by rule (use_racks)
-  double gpu_spread = 0;      ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
+  Perturbation perturbation;            ///< with cluster.faults: the scenario's `perturb`
+  std::string topology;                 ///< as the scenario names it
+  std::filesystem::path topology_file;  ///< that was read
+  std::string stack;                    ///< software stack whose defaults it uses; empty: no stack
+  std::string profile_name;             ///< as the scenario names it; empty: the topology's GPU
+  int gpus_per_rack = 0;                ///< as the scenario gives it; 0: by rule (use_racks)
+  double gpu_spread = 0;                ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   std::optional<Measured> measured;
   std::vector<std::string> notes;                ///< on how the file was read, for the report
   std::map<std::string, KeyLocation> locations;  ///< by dotted key; "": the file itself. Empty if built by hand

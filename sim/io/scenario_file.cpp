@@ -147,8 +147,10 @@ class ScenarioReader {
   void read_cluster(ObjectReader& reader) {
     Cluster& cluster = scenario_.cluster;
     if (const JsonNode* name = reader.get_node("topology"); name != nullptr && name->kind == JsonNode::Kind::string)
-      if (const std::optional<fs::path> file = find(reader, "topology", name->string, data_->topologies, "topology"))
+      if (const std::optional<fs::path> file = find(reader, "topology", name->string, data_->topologies, "topology")) {
         take(read_topology(*file), cluster);
+        scenario_.topology_file = *file;
+      }
     ClusterKeys keys;
     read_fields(reader, keys);
     scenario_.topology = keys.topology;

@@ -152,6 +152,28 @@ TEST_CASE("plan: a search killed twenty times resumes, and its export is the sam
   CHECK(sandbox.run("test $(wc -l < whole.csv) -gt 100").code == 0);
 }
 
+TEST_CASE("plan: a store answers nothing after its topology file has changed", "[e2e][search]") {
+  const Sandbox sandbox;
+  const auto topology = [&sandbox](const std::string& rate) {
+    REQUIRE(sandbox
+                .run("sed -e '/nic_rate/s/400 Gb/" + rate + " Gb/' " + source_dir().string() +
+                     "/topologies/dgx-h100.json > mine.json && grep -q '\"" + rate + " Gb' mine.json")
+                .code == 0);
+  };
+  const std::string search =
+      "tracecast plan llama2-7b-abci --set cluster.topology=$PWD/mine.json --set cluster.world_size=32 --tp 1,4 --pp "
+      "1,2 "
+      "--vpp 1 --micro-batch 1 --no-upgrades --failures none --json ";
+  topology("400");
+  const Outcome fast = sandbox.run(search + "--out store.db");
+  REQUIRE(fast.code == 0);
+  CHECK(sandbox.run(search + "--out store.db").out == fast.out);
+  topology("10");
+  const Outcome slow = sandbox.run(search + "--out store.db");
+  CHECK(slow.out == sandbox.run(search).out);
+  CHECK(slow.out != fast.out);
+}
+
 TEST_CASE("plan: two processes under mpirun give the answer and the export of one", "[e2e][search]") {
   const Sandbox sandbox;
   if (sandbox.run("command -v mpirun && ldconfig -p | grep -q libmpi.so").code != 0) {

@@ -121,6 +121,7 @@ TEST_CASE("Bytes that each rank sends and receives, by the formulas of the algor
 }
 
 TEST_CASE("send_recv: every rank sends to the next; a message goes one way", "[oracle][network]") {
+  using namespace literals;
   for (const int ranks : {2, 3, 8, 16}) {
     const FlowGroup group = group_of(ranks);
     const FlowSchedule ring = collective_flows({Collective::send_recv, 1_MiB}, Algorithm::direct, group);
