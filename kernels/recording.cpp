@@ -125,10 +125,11 @@ Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operato
 }
 
 std::string shipped_profile_of(const std::string& gpu) {
+  if (gpu.find("MIG ") != std::string::npos) return "";  // a slice of a GPU: no shipped profile describes one
   // The first entry that the name contains is used, so longer names come before their prefixes.
-  constexpr std::pair<const char*, const char*> kNames[] = {{"GB300", "gb300"}, {"GB200", "gb200"}, {"B300", "b300"},
-                                                            {"B200", "b200"},   {"H200", "h200"},   {"H800", "h800"},
-                                                            {"H100", "h100"},   {"A100", "a100"},   {"V100", "v100"}};
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"GB300", "gb300"}, {"GB200", "gb200"}, {"GH200", "gh200"}, {"B300", "b300"}, {"B200", "b200"},
+      {"H200", "h200"},   {"H800", "h800"},   {"H100", "h100"},   {"A100", "a100"}, {"V100", "v100"}};
   for (const auto& [part, name] : kNames)
     if (gpu.find(part) != std::string::npos) return name;
   return "";

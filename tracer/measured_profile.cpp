@@ -197,22 +197,26 @@ std::optional<std::vector<Place>> places_of(const StepGraph& graph, const Expect
   return places;
 }
 
+/// Class of ncclDevKernel_Generic, whose name does not say what it runs: it matches nothing.
+constexpr std::int32_t kAnyCollective = kCollectiveKinds;
+
 /// The collective of each NCCL kernel: [kernel] index into ExpectedStep::collectives; -1: none.
 std::optional<std::vector<std::int32_t>> collectives_of(const StepGraph& graph, const ExpectedStep& expected,
                                                         const Trace& trace, const std::vector<std::int32_t>& kernels) {
   std::vector<std::int32_t> found;
   std::vector<std::int32_t> wanted;
   for (const std::int32_t kernel : kernels) {
-    const NcclKernel nccl = nccl_kernel(trace.kernels[static_cast<std::size_t>(kernel)].name);
-    found.push_back(static_cast<std::int32_t>(nccl.collective().value_or(Collective::send_recv)));
+    const auto collective = nccl_kernel(trace.kernels[static_cast<std::size_t>(kernel)].name).collective();
+    found.push_back(collective ? static_cast<std::int32_t>(*collective) : kAnyCollective);
   }
   for (const std::int32_t call : expected.collectives)
     wanted.push_back(static_cast<std::int32_t>(graph.collectives[static_cast<std::size_t>(call)].call.collective));
-  AlignmentTask task{found, wanted, {}, std::vector<bool>(kCollectiveKinds, false)};
+  AlignmentTask task{found, wanted, {}, std::vector<bool>(kAnyCollective + 1, false)};
   for (int kind = 0; kind < kCollectiveKinds; ++kind) {
     task.weights.emplace_back(kCollectiveKinds, 0);
     task.weights.back()[static_cast<std::size_t>(kind)] = 1;
   }
+  task.weights.emplace_back(kCollectiveKinds, 0);
   return align(task);
 }
 
@@ -259,7 +263,7 @@ class StepCutter {
 
   void append(const RecordedWork& work, RecordedStep& step) {
     const std::string& name = trace_.kernels[static_cast<std::size_t>(work.kernel)].name;
-    if (nccl_kernel(name).collective()) {
+    if (!nccl_kernel(name).name.empty()) {
       step.collectives.push_back(work.kernel);
       step.work_before.push_back(step.work.size());
       return;
@@ -270,7 +274,9 @@ class StepCutter {
     candidate.traits.nameless =
         candidate.traits.kind == OperatorKind::residual && name.find("elementwise") == std::string::npos;
     if (work.call >= 0) look_at_ranges(trace_.calls[static_cast<std::size_t>(work.call)], candidate);
-    if (!step.work.empty() && belongs(step.work.back(), candidate)) {
+    const bool adds_parts =
+        is_split_k_part(name) && !step.work.empty() && is_multiplication(step.work.back().traits.kind);
+    if (!step.work.empty() && (adds_parts || belongs(step.work.back(), candidate))) {
       Candidate& last = step.work.back();
       last.kernels.push_back(work.kernel);
       if (is_multiplication(candidate.traits.kind)) last.traits.kind = candidate.traits.kind;

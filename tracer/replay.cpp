@@ -225,7 +225,7 @@ class Builder {
 
  private:
   bool is_transfer(const RecordedWork& work) const {
-    return work.kernel >= 0 && nccl_kernel(name_of(work)).collective().has_value();
+    return work.kernel >= 0 && !nccl_kernel(name_of(work)).name.empty();
   }
   const std::string& name_of(const RecordedWork& work) const {
     return work.kernel >= 0 ? trace_.kernels[static_cast<std::size_t>(work.kernel)].name

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -23,11 +24,14 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"log_softmax", OperatorKind::cross_entropy},
                                                                 {"logsoftmax", OperatorKind::cross_entropy},
                                                                 {"grouped_gemm", OperatorKind::grouped_gemm},
+                                                                {"splitkreduce", OperatorKind::gemm},
                                                                 {"gemm", OperatorKind::gemm},
                                                                 {"cutlass", OperatorKind::gemm},
                                                                 {"xmma", OperatorKind::gemm},
                                                                 {"nvjet", OperatorKind::gemm},
                                                                 {"cijk_", OperatorKind::gemm},
+                                                                {"convert_dq", OperatorKind::attention},
+                                                                {"convert", OperatorKind::cast},
                                                                 {"conv", OperatorKind::gemm},
                                                                 {"multi_tensor", OperatorKind::optimizer},
                                                                 {"multitensor", OperatorKind::optimizer},
@@ -64,6 +68,22 @@ constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce"
                                                                     {"sendrecv", Collective::send_recv},
                                                                     {"send", Collective::send_recv},
                                                                     {"recv", Collective::send_recv}};
+
+/// The name of a global function in mangled form: "_Z40ncclDevKernel_…", its length before it. Empty: not such a name.
+std::string_view mangled_name(std::string_view name) {
+  if (!name.starts_with("_Z")) return {};
+  std::size_t length = 0;
+  const auto [digits, error] = std::from_chars(name.data() + 2, name.data() + name.size(), length);
+  const auto begin = static_cast<std::size_t>(digits - name.data());
+  return error == std::errc() && length <= name.size() - begin ? name.substr(begin, length) : std::string_view();
+}
+
+/// The name without parameters; empty if it does not begin with "nccl".
+std::string_view nccl_name(std::string_view name) {
+  const std::string_view mangled = mangled_name(name);
+  const std::string_view plain = mangled.empty() ? name.substr(0, name.find('(')) : mangled;
+  return lower_case(plain.substr(0, 4)) == "nccl" ? plain : std::string_view();
+}
 
 }  // namespace
 
@@ -106,8 +126,8 @@ std::optional<Collective> NcclKernel::collective() const { return name.empty() ?
 
 NcclKernel nccl_kernel(std::string_view name) {
   NcclKernel kernel;
-  if (!lower_case(name.substr(0, 4)).starts_with("nccl")) return kernel;
-  const std::string_view plain = name.substr(0, name.find('('));
+  const std::string_view plain = nccl_name(name);
+  if (plain.empty()) return kernel;
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at <= plain.size();) {
     const std::size_t end = std::min(plain.find('_', at), plain.size());
@@ -124,6 +144,8 @@ NcclKernel nccl_kernel(std::string_view name) {
   }
   return kernel;
 }
+
+bool is_split_k_part(std::string_view name) { return contains(lower_case(name), "splitkreduce"); }
 
 std::int64_t type_size(std::string_view name) {
   const std::string text = lower_case(name);

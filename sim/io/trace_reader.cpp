@@ -1,12 +1,15 @@
 #include "sim/io/trace_reader.hpp"
 
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +19,15 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "tracecast trace 1";
+
+/// A C++ name in the compiler's form, as CUPTI gives it, in readable form; other names unchanged.
+std::string demangled(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                    std::free);
+  return status == 0 && text ? std::string(text.get()) : name;
+}
 
 /// One parsed line. `good` becomes false if a field is missing, has the wrong type, or names an unknown string.
 class Fields {
@@ -119,7 +131,7 @@ class TraceReader {
 
   bool string(Fields& f) {
     const bool next = f.integer() == static_cast<std::int64_t>(strings_.size());
-    strings_.push_back(f.text());
+    strings_.push_back(demangled(f.text()));
     return next;
   }
   // A braced list evaluates its fields from left to right.

@@ -113,6 +113,8 @@ TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[
   CHECK(shipped_profile_of("NVIDIA H200") == "h200");
   CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3") == "h100");
   CHECK(shipped_profile_of("NVIDIA GB200") == "gb200");
+  CHECK(shipped_profile_of("NVIDIA GH200 480GB") == "gh200");
+  CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3 MIG 1g.10gb").empty());
   CHECK(shipped_profile_of("GeForce RTX 3060").empty());
 
   const Operator op{OperatorKind::gemm, Pass::forward, Precision::bf16, "fc1", GemmShape{4096, 4096, 4096, 1, false}};

@@ -190,6 +190,32 @@ TEST_CASE("profile from a recording: NCCL's kernels without sizes are the step's
   CHECK(measured->profile.measured_collectives[0].seconds == Approx(7e-6));
 }
 
+TEST_CASE("profile from a recording: a kernel of NCCL is never an operator", "[tracer][profile-from][recorder]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.kernel("nvjet_sm90_tst_128x256_64x4_bf16");
+  for (const char* name : {"_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE",
+                           "_Z21ncclDevKernel_Generic24ncclDevKernelArgsStorageILm4096EE",
+                           "_Z31ncclDevKernel_Broadcast_RING_LL24ncclDevKernelArgsStorageILm4096EE"})
+    made.kernel(name, 900'000);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->kernels == 1);
+  CHECK(measured->collectives == 3);
+  REQUIRE(measured->profile.measured.size() == 1);
+  CHECK(measured->profile.measured[0].op.kind == OperatorKind::gemm);
+}
+
+TEST_CASE("profile from a recording: the sum of split multiplications belongs to them", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.kernel("nvjet_sm90_tst_128x256_64x4_bf16", 1'000).kernel("cublasLt::splitKreduce_kernel<32, 16>", 200);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  REQUIRE(measured->profile.measured.size() == 1);
+  CHECK(measured->profile.measured[0].seconds == Approx(1.2e-6));
+}
+
 TEST_CASE("profile from a recording: groups across hosts are left to the network model", "[tracer][profile-from]") {
   const ForecastRun run = test::unfolded_forecast(
       test::scenario_of(16, {"parallel.tp=1", "parallel.sequence_parallel=false", "training.global_batch_size=16"}));

@@ -1,0 +1,86 @@
+// What the names of kernels say, with the symbols of the libraries themselves.
+
+#include "sim/import/kernel_names.hpp"
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/trace_reader.hpp"
+#include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
+#include "tracer/trace_writer.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+std::vector<std::string> nccl_symbols() {
+  std::ifstream file(source_dir() / "tests/data/nccl_kernels.txt");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);)
+    if (!line.starts_with('#')) names.push_back(line);
+  return names;
+}
+
+/// As a trace gives the names back.
+std::vector<std::string> read_back(const std::vector<std::string>& names) {
+  Trace trace;
+  for (const std::string& name : names) trace.kernels.push_back({name, 0, 7, 1, 1, 2, 1, 1});
+  const TemporaryFolder folder;
+  REQUIRE(write_trace(folder.path() / "t", trace));
+  std::vector<std::string> result;
+  const Trace again = read_trace(folder.path() / "t").value();
+  for (const TraceKernel& kernel : again.kernels) result.push_back(kernel.name);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("kernel names: every kernel of libnccl is a collective, mangled or not", "[tracer][recorder][names]") {
+  const std::vector<std::string> mangled = nccl_symbols();
+  const std::vector<std::string> plain = read_back(mangled);
+  REQUIRE(mangled.size() == 79);
+  std::map<std::string, int> unknown;
+  for (std::size_t i = 0; i < mangled.size(); ++i) {
+    CAPTURE(mangled[i], plain[i]);
+    const NcclKernel kernel = nccl_kernel(mangled[i]);
+    CHECK(plain[i].find("_Z") == std::string::npos);
+    CHECK_FALSE(kernel.name.empty());
+    CHECK(nccl_kernel(plain[i]).name == kernel.name);
+    CHECK(nccl_kernel(plain[i]).algorithm == kernel.algorithm);
+    CHECK(nccl_kernel(plain[i]).protocol == kernel.protocol);
+    if (!kernel.collective()) ++unknown[kernel.name];
+  }
+  // A reduce to one rank is not a collective of the step graph; Generic may run any.
+  CHECK(unknown == std::map<std::string, int>{{"Generic", 1}, {"Reduce", 9}});
+}
+
+TEST_CASE("kernel names: NCCL's name tells algorithm and protocol", "[tracer][recorder][names]") {
+  const NcclKernel kernel =
+      nccl_kernel("_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE");
+  CHECK(kernel.collective() == Collective::all_reduce);
+  CHECK(kernel.algorithm == "RING");
+  CHECK(kernel.protocol == "LL");
+  CHECK(nccl_kernel("_Z99ncclDevKernel_cut").name.empty());  // shorter than it says
+  CHECK(nccl_kernel("_ZN5cudnn6fusion4ncclEv").name.empty());
+  CHECK(nccl_kernel("my_nccl_like_kernel").name.empty());
+}
+
+TEST_CASE("kernel names: conversions are no convolutions", "[tracer][recorder][names]") {
+  const auto kinds = [](const std::string& name) {
+    const std::string plain = read_back({name}).front();
+    CHECK(kernel_kind(name) == kernel_kind(plain));
+    return kernel_kind(plain);
+  };
+  CHECK(kinds("_ZN5cudnn6fusion19convert_dq_to_16bitsI13__nv_bfloat16Li128EEEvPKfPT_") == OperatorKind::attention);
+  CHECK(kinds("_ZN5cudnn19engines_precompiled20convertTensor_kernelI13__nv_bfloat166__halffL21cudnnKernelDataType_t0EEE"
+              "vT1_PKT_S4_PT0_m") == OperatorKind::cast);
+  CHECK(kinds("sm80_xmma_fprop_implicit_gemm_bf16") == OperatorKind::gemm);
+  CHECK(kinds("cudnn_convolve_sgemm") == OperatorKind::gemm);
+  CHECK(kinds("_ZN8cublasLt19splitKreduce_kernelILi32ELi16EifLb0EEEvv") == OperatorKind::gemm);
+  CHECK(is_split_k_part("splitKreduce_kernel<32, 16>"));
+}
