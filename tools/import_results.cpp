@@ -54,8 +54,13 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
                              measured.format, base->source);
   if (!options.output.empty()) base->name = fs::path(options.output).stem().string();
   base->kind = "recorded";
-  ProfileWithCollectives result = with_collectives(std::move(*base), measured);
-  if (result.taken == 0)
+  Result<ProfileWithCollectives> result = with_collectives(std::move(*base), measured);
+  if (!result) {
+    Error error = result.error();
+    for (Diagnostic& each : error.diagnostics) each.file = options.file;
+    return tl::unexpected(std::move(error));
+  }
+  if (result->taken == 0)
     return fail({options.file, 0, "", "",
                  "has no collective of one host, and a profile has no others (allowed: up to one node)"});
   return result;

@@ -50,6 +50,8 @@ struct ProfileWithCollectives {
 };
 
 /// Puts the measurements of one host into `base`, in place of what it has of the same collective, ranks and size.
-ProfileWithCollectives with_collectives(Profile base, const CollectiveMeasurements& measurements);
+/// Errors: the measurements name another GPU than the profile's; a rate that the GPU cannot reach (sim/cost/plausible.hpp),
+/// or that is above its NVLinks (gpu_facts.hpp).
+Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements);
 
 }  // namespace tracecast

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "sim/import/measurement_sums.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/network/network_model.hpp"
 
 namespace tracecast {
 namespace {
@@ -42,6 +45,7 @@ class InspectorReader {
       const bool last = line.end() == text.end();
       if (!trim(line).empty() && !take(line, last)) return fail_at(line);
     }
+    if (error_) return fail(*error_);
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});
     CollectiveMeasurements result;
@@ -88,8 +92,34 @@ class InspectorReader {
     if (known == std::end(kInspectorCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
     const auto source = perf.find(collective ? "coll_timing_source" : "p2p_timing_source");
     if (source != perf.end() && *source == "collective_cpu") ++host_timed_;
-    sums_.add(known->second, known->second == Collective::send_recv ? 2 : static_cast<int>(ranks),
-              static_cast<int>(std::max<std::int64_t>(1, nodes)), bytes, us * 1e-6);
+    const int members = known->second == Collective::send_recv ? 2 : static_cast<int>(ranks);
+    const std::int64_t size = bytes * shares(known->second, members);
+    if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
+    sums_.add(known->second, members, static_cast<int>(std::max<std::int64_t>(1, nodes)), size, us * 1e-6);
+    return true;
+  }
+
+  /// The inspector's size is NCCL's count times the type: of all-gather and reduce-scatter the share of one rank.
+  static std::int64_t shares(Collective collective, int ranks) {
+    return collective == Collective::all_gather || collective == Collective::reduce_scatter ? ranks : 1;
+  }
+
+  /// The bandwidths of a record are those of its size and time; otherwise the record's error is set.
+  bool agrees(const Json& perf, const MeasuredCollective& measured) {
+    const double algbw = static_cast<double>(measured.size.count) / measured.seconds * 1e-9;
+    const double busbw =
+        bus_bandwidth(measured.collective, measured.ranks, measured.size, from_seconds(measured.seconds)) * 1e-9;
+    for (const auto& [key, expected] : {std::pair("coll_algobw_gbs", algbw), std::pair("coll_busbw_gbs", busbw)}) {
+      const auto found = perf.find(key);
+      if (found == perf.end() || !found->is_number()) continue;
+      const double given = found->get<double>();
+      if (std::abs(given - expected) <= 0.01 * expected + 1e-5) continue;
+      if (!error_)
+        error_ = Diagnostic{file_, line_, fmt::format("coll_perf.{}", key), fmt::format("{}", given),
+                            fmt::format("contradicts size and time of this {} over {} ranks, which are {:.6f} GB/s",
+                                        to_string(measured.collective), measured.ranks, expected)};
+      return false;
+    }
     return true;
   }
 
@@ -98,6 +128,7 @@ class InspectorReader {
   MeasurementSums sums_;
   std::int64_t others_ = 0;
   std::int64_t host_timed_ = 0;
+  std::optional<Diagnostic> error_;
   bool cut_ = false;
 };
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -5,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/cost/plausible.hpp"
+#include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/measurement_sums.hpp"
 #include "sim/import/recognise.hpp"
@@ -17,23 +23,48 @@ namespace {
 constexpr double kMaxSeconds = 1e6;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
-constexpr std::pair<std::string_view, Collective> kPrograms[] = {{"all_reduce_perf", Collective::all_reduce},
-                                                                 {"all_gather_perf", Collective::all_gather},
-                                                                 {"reduce_scatter_perf", Collective::reduce_scatter},
-                                                                 {"alltoall_perf", Collective::all_to_all},
-                                                                 {"broadcast_perf", Collective::broadcast},
-                                                                 {"sendrecv_perf", Collective::send_recv},
-                                                                 {"AllReduce", Collective::all_reduce},
-                                                                 {"AllGather", Collective::all_gather},
-                                                                 {"ReduceScatter", Collective::reduce_scatter},
-                                                                 {"AlltoAll", Collective::all_to_all},
-                                                                 {"Broadcast", Collective::broadcast},
-                                                                 {"SendRecv", Collective::send_recv}};
+/// A program of nccl-tests by its name and by the name that its JSON uses; nullopt: a profile has no such collective.
+struct NcclTestsProgram {
+  std::string_view program;
+  std::string_view title;
+  std::optional<Collective> collective;
+};
+constexpr NcclTestsProgram kPrograms[] = {{"all_reduce_perf", "AllReduce", Collective::all_reduce},
+                                          {"all_gather_perf", "AllGather", Collective::all_gather},
+                                          {"reduce_scatter_perf", "ReduceScatter", Collective::reduce_scatter},
+                                          {"alltoall_perf", "AlltoAll", Collective::all_to_all},
+                                          {"broadcast_perf", "Broadcast", Collective::broadcast},
+                                          {"sendrecv_perf", "SendRecv", Collective::send_recv},
+                                          {"reduce_perf", "Reduce", std::nullopt},
+                                          {"gather_perf", "Gather", std::nullopt},
+                                          {"scatter_perf", "Scatter", std::nullopt},
+                                          {"hypercube_perf", "HyperCube", std::nullopt},
+                                          {"alltoallv_perf", "AlltoAllv", std::nullopt}};
 
-std::optional<Collective> named(std::string_view text) {
-  for (const auto& [name, collective] : kPrograms)
-    if (text.find(name) != std::string_view::npos) return collective;
-  return std::nullopt;
+/// The program that `text` names as a word of its own: "all_gather_perf" is not "gather_perf".
+const NcclTestsProgram* named(std::string_view text) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto stands_in = [&](std::string_view name, bool may_go_on) {
+    for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+      const std::size_t end = at + name.size();
+      if ((at == 0 || !is_word(text[at - 1])) && (may_go_on || end == text.size() || !is_word(text[end]))) return true;
+    }
+    return false;
+  };
+  for (const NcclTestsProgram& each : kPrograms)  // all_reduce_perf_mpi is all_reduce_perf
+    if (stands_in(each.program, true) || stands_in(each.title, false)) return &each;
+  return nullptr;
+}
+
+/// Bytes of an element as nccl-tests names types; 0: another name.
+std::int64_t element_size(std::string_view type) {
+  if (type == "int8" || type == "uint8" || type == "fp8_e4m3" || type == "fp8_e5m2" || type == "f8e4m3" ||
+      type == "f8e5m2" || type == "char")
+    return 1;
+  if (type == "half" || type == "bfloat16" || type == "fp16") return 2;
+  if (type == "float" || type == "int32" || type == "uint32" || type == "int") return 4;
+  if (type == "double" || type == "int64" || type == "uint64") return 8;
+  return 0;
 }
 
 /// mpirun's "[1,0]<stdout>:", which may stand in the middle of a line too.
@@ -52,16 +83,60 @@ std::string without_tags(std::string_view line) {
   return out;
 }
 
-/// A row of the table. The last four or five columns of each half are time, algbw, busbw and the check.
+/// A row of the table.
 struct NcclTestsRow {
+  int line = 0;
   std::int64_t bytes = 0;
+  std::int64_t buffers =
+      0;  ///< size over count times type: 1, or the ranks where `count` is one rank's share; 0: not known
   bool reduces = false;
   bool rooted = false;
-  bool in_place = false;  ///< has times for it
+  bool no_in_place = false;  ///< the columns in place are empty, or not checked where those out of place are
   double seconds = 0;
-  double factor = 0;  ///< busbw / algbw; 0: too small to tell
+  double algbw = 0;
   double busbw = 0;
 };
+
+/// Columns of a table, by the header line above it: each version and program has its own.
+///
+///   to 2.12   size count type [redop] [root] time algbw busbw error, the last four twice
+///   to 2.17   size count type redop root time algbw busbw #wrong, likewise
+///   later     likewise, with #bitdiff, i_min, i_max, i_p99, i_cv% after #wrong (-P), and a time stamp at the end (-S)
+struct NcclTestsColumns {
+  std::vector<std::string> names;
+  std::size_t redop = 0;  ///< 0: none
+  std::size_t root = 0;   ///< 0: none
+  std::size_t time = 0;   ///< out of place
+  std::size_t again = 0;  ///< in place; 0: none
+  bool host_time = false;
+};
+
+/// nullopt: no header of a table.
+std::optional<NcclTestsColumns> columns_of(const std::vector<std::string_view>& words) {
+  NcclTestsColumns columns;
+  std::size_t begin = 0;
+  while (begin < words.size() && words[begin] != "size") ++begin;
+  for (std::size_t i = begin; i < words.size(); ++i) {
+    const std::size_t at = i - begin;
+    columns.names.emplace_back(words[i]);
+    if (words[i] == "redop") columns.redop = at;
+    if (words[i] == "root") columns.root = at;
+    const bool host = words[i] == "cputime";
+    if (words[i] != "time" && !host) continue;
+    columns.host_time = columns.host_time || host;
+    (columns.time == 0 ? columns.time : columns.again) = at;
+  }
+  if (columns.time < 3 || columns.names.size() < columns.time + 3) return std::nullopt;
+  return columns;
+}
+
+NcclTestsColumns columns_without_header(std::size_t words) {
+  static const std::vector<std::string_view> kNew{"size",  "count",  "type", "redop", "root",  "time",  "algbw",
+                                                  "busbw", "#wrong", "time", "algbw", "busbw", "#wrong"};
+  static const std::vector<std::string_view> kOld{"size",  "count", "type", "redop", "time",  "algbw",
+                                                  "busbw", "error", "time", "algbw", "busbw", "error"};
+  return *columns_of(words >= kNew.size() ? kNew : kOld);
+}
 
 class NcclTestsReader {
  public:
@@ -74,22 +149,31 @@ class NcclTestsReader {
     }
     close();
     if (error_) return tl::unexpected(*error_);
+    if (sums_.empty() && !others_.empty())
+      return fail({file_, 0, "", "",
+                   fmt::format("has {} alone, and a profile has no such collective (allowed: all_reduce_perf "
+                               "all_gather_perf reduce_scatter_perf alltoall_perf broadcast_perf sendrecv_perf)",
+                               others_.begin()->first)});
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no whole row of a table of nccl-tests (size, count, type, redop, times)"});
     result_.format = "nccl-tests";
     result_.calls = sums_.calls();
     if (cut_ > 0) result_.notes.push_back(fmt::format("{} rows that another line had cut in two were left out", cut_));
-    if (guessed_)
+    for (const auto& [program, rows] : others_)
       result_.notes.push_back(
-          fmt::format("the collective is not named; bandwidths and columns are those of {}", to_string(*guessed_)));
+          fmt::format("{} rows of {} were left out: a profile has no such collective", rows, program));
+    if (!guessed_.empty())
+      result_.notes.push_back(
+          fmt::format("the collective is not named; bandwidths and columns are those of {}", guessed_));
     return std::move(result_);
   }
 
  private:
   void take(const std::string& line) {
     if (line.starts_with("# nThread")) close();
-    if (const auto collective = named(line); collective && line.find("NCCL INFO") == std::string::npos)
-      collective_ = collective;
+    if (const NcclTestsProgram* program = named(line);
+        program != nullptr && line.find("NCCL INFO") == std::string::npos)
+      program_ = program;
     const std::vector<std::string_view> words = split_words(line);
     if (line.starts_with('#')) return header(line, words);
     row(words);
@@ -98,8 +182,7 @@ class NcclTestsReader {
   /// "#  Rank  0 Group  0 Pid 25 on HOST device  0 [0x53] NVIDIA H100 80GB HBM3". The host is counted, never kept.
   void header(const std::string& line, const std::vector<std::string_view>& words) {
     if (words.size() < 2 || words[1] != "Rank") {
-      for (std::size_t i = 0; i + 1 < words.size(); ++i)
-        if (words[i] == "redop") has_root_ = words[i + 1] == "root";
+      if (const auto columns = columns_of(words)) columns_ = columns;
       return;
     }
     if (rows_.empty() == false) return;
@@ -111,78 +194,124 @@ class NcclTestsReader {
     if (result_.gpu.empty() && bus != std::string::npos) result_.gpu = shortened(line.substr(bus + 2));
   }
 
-  /// size count type redop [root] (time algbw busbw check) twice
   void row(const std::vector<std::string_view>& words) {
-    const std::size_t first = has_root_ ? 5 : 4;
     if (words.size() < 3) return;
     const auto bytes = parse_number<std::int64_t>(words[0]);
     const auto count = parse_number<std::int64_t>(words[1]);
     if (!bytes || !count || *bytes < 0 || *bytes > kMaxBytes || parse_number<double>(words[2])) return;
-    if (words.size() < first + 4) {
+    const NcclTestsColumns columns = columns_ ? *columns_ : columns_without_header(words.size());
+    if (columns.host_time)
+      return fail_row("", "", "has times of the host (-C 1), which are not those of the collective");
+    // Programs without a reduction leave its cell empty in old versions, and so the row has one word less.
+    const bool no_redop = columns.redop > 0 && words.size() > 3 && parse_number<double>(words[3]) &&
+                          (columns.root == 0 || words.size() + 1 <= columns.names.size());
+    const std::size_t shift = no_redop ? 1 : 0;
+    if (words.size() + shift < std::min(columns.time + 4, columns.names.size())) {
       ++cut_;
       return;
     }
     NcclTestsRow row;
+    row.line = line_;
     row.bytes = *bytes;
-    row.reduces = words[3] != "none";
-    row.rooted = has_root_ && parse_number<int>(words[4]).value_or(-1) >= 0;
+    if (const std::int64_t size = element_size(words[2]) * *count; size > 0 && *bytes % size == 0)
+      row.buffers = *bytes / size;
+    row.reduces = columns.redop > 0 && !no_redop && words[columns.redop] != "none";
+    row.rooted = columns.root > 0 && parse_number<int>(words[columns.root - shift]).value_or(-1) >= 0;
+    const std::size_t first = columns.time - shift;
+    const std::size_t again = (columns.again > 0 ? columns.again : columns.time + 4) - shift;  // a header may be cut
+    const bool both = words.size() > again + 2;
     const auto out_of_place = parse_number<double>(words[first]);
-    const bool both = words.size() >= first + 8;
-    const auto in_place = both ? parse_number<double>(words[first + 4]) : std::nullopt;
-    row.in_place = in_place.has_value();
+    const auto in_place = both ? parse_number<double>(words[again]) : std::nullopt;
+    const auto is_checked = [&](std::size_t at) { return at < words.size() && words[at] != "N/A"; };
+    row.no_in_place = !in_place || (both && is_checked(first + 3) && !is_checked(again + 3));
     const auto time = out_of_place ? out_of_place : in_place;
-    const std::size_t at = out_of_place ? first : first + 4;
-    if (!time) {
+    const std::size_t at = out_of_place ? first : again;
+    if (!time || words.size() < at + 3) {
       ++cut_;
       return;
     }
     row.seconds = *time * 1e-6;
-    const double algbw = parse_number<double>(words[at + 1]).value_or(0);
+    row.algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
-    row.factor = algbw > 0 ? row.busbw / algbw : 0;
     if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
+  }
+
+  void fail_row(const std::string& key, const std::string& value, const std::string& message) {
+    if (!error_) error_ = fail({file_, line_, key, value, message}).value();
   }
 
   /// The end of one table.
   void close() {
-    if (!rows_.empty() && !error_) {
-      const std::optional<Collective> collective = collective_ ? collective_ : concluded();
-      if (ranks_ == 0)
-        error_ = fail({file_, line_, "", "", "has a table without the list of its ranks (# Using devices)"}).value();
-      else if (!collective)
-        error_ = fail({file_, line_, "", "",
-                       "has a table whose collective is not named and cannot be told from its bandwidths"})
-                     .value();
-      else
-        for (const NcclTestsRow& row : rows_)
-          sums_.add(*collective, ranks_, std::max(1, static_cast<int>(hosts_.size())), row.bytes, row.seconds);
-    }
+    if (!rows_.empty() && !error_) take_table();
     if (!rows_.empty()) {
-      collective_.reset();
+      program_ = nullptr;
       ranks_ = 0;
       hosts_.clear();
+      columns_.reset();
     }
     rows_.clear();
   }
 
-  /// From the fastest row, whose two bandwidths have the most digits.
-  std::optional<Collective> concluded() {
-    if (ranks_ < 2) return std::nullopt;
+  void take_table() {
+    if (ranks_ == 0) return fail_row("", "", "has a table without the list of its ranks (# Using devices)");
+    if (program_ == nullptr) program_ = named(file_);
+    if (program_ == nullptr) program_ = concluded();
+    if (program_ == nullptr)
+      return fail_row("", "", "has a table whose collective is not named and cannot be told from its bandwidths");
+    if (!program_->collective) {
+      others_[program_->program] += static_cast<std::int64_t>(rows_.size());
+      return;
+    }
+    for (const NcclTestsRow& row : rows_) {
+      if (!agrees(row, *program_->collective)) return;
+      sums_.add(*program_->collective, ranks_, std::max(1, static_cast<int>(hosts_.size())), row.bytes, row.seconds);
+    }
+  }
+
+  double share() const { return (ranks_ - 1.0) / ranks_; }
+
+  /// Size, time and bandwidths say the same thing: algbw is size over time (versions to 2.0 leave out a rank's own share of
+  /// all-gather and reduce-scatter), busbw is algbw times the factor of the collective. Printed digits are few.
+  bool agrees(const NcclTestsRow& row, Collective collective) {
+    if (ranks_ < 2 || row.algbw < 0.1) return true;
+    const double tolerance = 0.02 + 0.01 / row.algbw + 0.01e-6 / row.seconds;
+    const double rate = static_cast<double>(row.bytes) / row.seconds * 1e-9;
+    const auto is = [tolerance](double found, double expected) { return std::abs(found / expected - 1) <= tolerance; };
+    const bool moves_shares = collective == Collective::all_gather || collective == Collective::reduce_scatter;
+    const double factor = collective == Collective::all_reduce                   ? 2 * share()
+                          : moves_shares || collective == Collective::all_to_all ? share()
+                                                                                 : 1;
+    const bool rates = is(row.algbw, rate) || (moves_shares && is(row.algbw, rate * share()));
+    if (rates && is(row.busbw, rate * factor)) return true;
+    line_ = row.line;
+    fail_row(rates ? "busbw" : "algbw", fmt::format("{:.2f}", rates ? row.busbw : row.algbw),
+             fmt::format("contradicts the row's size and time, which are {:.2f} GB/s for {} over {} ranks",
+                         rates ? rate * factor : rate, to_string(collective), ranks_));
+    return false;
+  }
+
+  /// From the fastest row, whose two bandwidths have the most digits: what its bytes on the bus are, relative to its size.
+  const NcclTestsProgram* concluded() {
+    if (ranks_ < 2) return nullptr;
     const auto best = std::max_element(rows_.begin(), rows_.end(),
                                        [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.busbw < b.busbw; });
-    const double share = (ranks_ - 1.0) / ranks_;
-    const auto is = [&](double factor) { return std::abs(best->factor - factor) < 0.02; };
-    if (best->reduces && is(2 * share) && !(ranks_ == 2 && best->rooted))
-      guessed_ = Collective::all_reduce;
-    else if (best->reduces && is(share))
-      guessed_ = Collective::reduce_scatter;
-    else if (is(share))
-      guessed_ = best->in_place ? Collective::all_gather : Collective::all_to_all;
-    else if (is(1) && best->rooted)
-      guessed_ = Collective::broadcast;
-    else if (is(1))
-      guessed_ = Collective::send_recv;
-    return guessed_;
+    const double factor = best->busbw * 1e9 * best->seconds / static_cast<double>(best->bytes);
+    const auto is = [&](double expected) { return best->busbw > 0 && std::abs(factor - expected) < 0.02 * expected; };
+    const auto program = [&](std::string_view name) {
+      guessed_ = name;
+      return std::find_if(std::begin(kPrograms), std::end(kPrograms),
+                          [&](const NcclTestsProgram& each) { return each.program == name; });
+    };
+    const bool whole_buffers = best->buffers == 1;  // count is that of the whole buffer
+    if (best->reduces && best->rooted && is(1)) return program("reduce_perf");
+    if (best->reduces && is(2 * share()) && (ranks_ > 2 || whole_buffers || best->buffers == 0))
+      return program("all_reduce_perf");
+    if (best->reduces && is(share())) return program("reduce_scatter_perf");
+    if (best->rooted && is(share())) return program(best->no_in_place ? "gather_perf" : "scatter_perf");
+    if (is(share()) && !whole_buffers) return program(best->no_in_place ? "alltoall_perf" : "all_gather_perf");
+    if (best->rooted && is(1)) return program("broadcast_perf");
+    if (!best->rooted && is(1) && (whole_buffers || best->buffers == 0)) return program("sendrecv_perf");
+    return nullptr;
   }
 
   std::string file_;
@@ -192,10 +321,11 @@ class NcclTestsReader {
   std::vector<NcclTestsRow> rows_;
   int ranks_ = 0;
   std::set<std::string> hosts_;
-  std::optional<Collective> collective_;
-  std::optional<Collective> guessed_;
+  const NcclTestsProgram* program_ = nullptr;
+  std::string_view guessed_;
   std::optional<Error> error_;
-  bool has_root_ = false;
+  std::optional<NcclTestsColumns> columns_;
+  std::map<std::string_view, std::int64_t> others_;  ///< [program] rows of collectives that a profile does not have
   std::int64_t cut_ = 0;
 };
 
@@ -222,19 +352,32 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
   for (const JsonNode& device : devices->items) hosts.insert(string(device.find("hostname")));
   out.gpu = shortened(string(devices->items[0].find("device_info")));
   MeasurementSums sums;
+  std::int64_t without_time = 0;
   for (const JsonNode& row : results->items) {
-    const auto collective = named(string(row.find("experiment_name")));
-    if (!collective)
+    const NcclTestsProgram* const program = named(string(row.find("experiment_name")));
+    if (program == nullptr || !program->collective)
       return fail({file, row.line, "results.experiment_name", shortened(string(row.find("experiment_name"))),
                    "unknown collective of nccl-tests"});
     const JsonNode* place = row.find("out_of_place");
-    double time = place == nullptr ? 0 : number(place->find("time"));
-    if (time <= 0 && place != nullptr) time = number(place->find("cpu_time"));
+    if (place != nullptr && place->find("cpu_time") != nullptr)
+      return fail({file, row.line, "results.out_of_place.cpu_time", "",
+                   "is a time of the host (-C 1), which is not that of the collective"});
+    const double time = place == nullptr ? 0 : number(place->find("time"));
+    const double algbw = place == nullptr ? 0 : number(place->find("alg_bw"));
     const auto bytes = number(row.find("size"));
-    if (time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxBytes))
-      sums.add(*collective, static_cast<int>(devices->items.size()), static_cast<int>(hosts.size()),
-               static_cast<std::int64_t>(bytes), time * 1e-6);
+    if (!(time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxBytes))) {
+      ++without_time;
+      continue;
+    }
+    const double rate = bytes / time * 1e-3;
+    if (algbw > 0.1 && std::abs(algbw / rate - 1) > 0.02 + 0.01 / time)
+      return fail({file, row.line, "results.out_of_place.alg_bw", fmt::format("{:.3f}", algbw),
+                   fmt::format("contradicts size and time, which are {:.3f} GB/s", rate)});
+    sums.add(*program->collective, static_cast<int>(devices->items.size()), static_cast<int>(hosts.size()),
+             static_cast<std::int64_t>(bytes), time * 1e-6);
   }
+  if (without_time > 0)
+    out.notes.push_back(fmt::format("{} rows without an out-of-place time were left out", without_time));
   if (sums.empty()) return fail({file, results->line, "results", "", "has no size with a time"});
   out.calls = sums.calls();
   return out;
@@ -260,13 +403,48 @@ std::string to_csv(const CollectiveMeasurements& measurements) {
   return text;
 }
 
-ProfileWithCollectives with_collectives(Profile base, const CollectiveMeasurements& measurements) {
+namespace {
+
+/// Bytes per second that a GPU of this model can send to the others of its node; 0: not known.
+double link_rate(const std::string& gpu) {
+  const std::string model = lower_case(gpu_model(gpu));
+  const auto known = std::ranges::find(kGpuFacts, model, &GpuFacts::name);
+  return known == std::end(kGpuFacts) ? 0 : static_cast<double>(known->link.bytes_per_second) * known->links;
+}
+
+/// A switch that reduces (NVLS) lets an all-reduce send and receive its buffer once; every other transfer passes the links as
+/// often as its bus bandwidth counts.
+std::optional<std::string> above_links(const MeasuredCollective& measured, double links) {
+  const double seconds = measured.seconds;
+  const double algbw = static_cast<double>(measured.size.count) / seconds;
+  const double busbw = bus_bandwidth(measured.collective, measured.ranks, measured.size, from_seconds(seconds));
+  const double sent = measured.collective == Collective::all_reduce ? algbw : busbw;
+  if (links == 0 || sent <= 1.02 * links) return std::nullopt;
+  return fmt::format("takes {:.3f} us, which sends {:.1f} GB/s from each GPU (allowed: up to {:.0f}, its links)",
+                     seconds * 1e6, sent * 1e-9, links * 1e-9);
+}
+
+}  // namespace
+
+Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements) {
+  if (!may_be_same_gpu(measurements.gpu, base.gpu))
+    return fail({"", 0, "gpu", measurements.gpu,
+                 fmt::format("measured, but profile {} is of another GPU, {} (allowed: measurements of the same GPU)",
+                             base.name, base.gpu)});
+  const double links = link_rate(base.gpu);
   ProfileWithCollectives result;
   for (const MeasuredCall& call : measurements.calls) {
     if (call.nodes > 1) {
       ++result.across_hosts;
       continue;
     }
+    auto fault = why_impossible(base, call.measured);
+    if (!fault && call.measured.ranks > 1) fault = above_links(call.measured, links);
+    if (fault)
+      return fail({"", 0,
+                   fmt::format("{} of {} bytes over {} ranks", to_string(call.measured.collective),
+                               call.measured.size.count, call.measured.ranks),
+                   "", *fault});
     std::erase_if(base.measured_collectives, [&call](const MeasuredCollective& known) {
       return known.collective == call.measured.collective && known.ranks == call.measured.ranks &&
              known.size == call.measured.size;

@@ -36,7 +36,7 @@ struct Expected {
 
 TEST_CASE("nccl-tests: a row is a size with its time, hosts are counted", "[io][nccl-tests]") {
   const CollectiveMeasurements read =
-      tests(kTwoRanks + kHead + " 1048576  262144  float  none  -1  50.0 20.97 10.49 0  49.0 21.40 10.70 0\n");
+      tests(kTwoRanks + kHead + " 1048576  131072  float  none  -1  50.0 20.97 10.49 0  49.0 21.40 10.70 0\n");
   REQUIRE(read.calls.size() == 1);
   CHECK(read.calls[0].measured.collective == Collective::all_gather);
   CHECK(read.calls[0].measured.ranks == 2);
@@ -54,7 +54,9 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   Profile base;
   base.measured_collectives = {{Collective::all_reduce, 8, 1_MiB, 90e-6, 0, 1},
                                {Collective::all_reduce, 8, 2_MiB, 95e-6, 0, 1}};
-  const ProfileWithCollectives made = with_collectives(base, {"nccl-tests", "", {one_host, two_hosts}, {}});
+  const Result<ProfileWithCollectives> with = with_collectives(base, {"nccl-tests", "", {one_host, two_hosts}, {}});
+  REQUIRE(with);
+  const ProfileWithCollectives& made = *with;
   CHECK(made.taken == 1);
   CHECK(made.across_hosts == 1);
   REQUIRE(made.profile.measured_collectives.size() == 2);
@@ -66,6 +68,115 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   CHECK(cost.duration == 40_us);
   CHECK(cost.latency <= cost.duration);
   CHECK(cost.algorithm != Algorithm::automatic);  // its flows follow from it
+}
+
+// Headers and rows as print_header and print_line_header of each version write them (docs/references.md#nccl-tests-columns).
+TEST_CASE("nccl-tests: each version's columns tell the collective", "[io][nccl-tests]") {
+  const auto collective = [](const std::string& table) {
+    return tests(kTwoRanks + table).calls.at(0).measured.collective;
+  };
+  // version 2.0 to 2.12: broadcast has a root and no reduction
+  CHECK(
+      collective(
+          "#       size         count    type    root     time   algbw   busbw  error     time   algbw   busbw  error\n"
+          "   134217728      33554432   float       0    91250    1.47    1.47  0e+00    91248    1.47    1.47  "
+          "0e+00\n") == Collective::broadcast);
+  // all-gather has neither, and its two bandwidths leave out a rank's own share
+  CHECK(collective(
+            "#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error\n"
+            "   134217728      16777216   float    87825    0.76    0.76  0e+00    85704    0.78    0.78  0e+00\n") ==
+        Collective::all_gather);
+  // all-to-all prints an empty reduction, and does not check in place
+  CHECK(
+      collective(
+          "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+          "     8388608       1048576   float            105.2   79.74   39.87  0e+00    104.1   80.58   40.29    "
+          "N/A\n") == Collective::all_to_all);
+  // version 2.13 and later: all-to-all prints "none"
+  CHECK(collective(kHead + " 8388608 1048576 float none -1 105.2 79.74 39.87 0 104.1 80.58 40.29 N/A\n") ==
+        Collective::all_to_all);
+  CHECK(collective(kHead + " 8388608 1048576 float none -1 105.2 79.74 39.87 0 104.1 80.58 40.29 0\n") ==
+        Collective::all_gather);
+  // version 2.18: statistics of the iterations stand before the second time
+  const CollectiveMeasurements read = tests(
+      kTwoRanks +
+      "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
+      "i_max "
+      "i_p99 i_cv%\n 8388608 2097152 float sum -1 100.0 83.89 83.89 0 99.0 140.0 139.0 8.10 101.0 83.06 83.06 0 98.0 "
+      "120.0 118.0 5.00\n");
+  CHECK(read.calls.at(0).measured.collective == Collective::all_reduce);
+  CHECK(read.calls.at(0).measured.seconds == Approx(100e-6));
+  // the program's name counts, where the output or the file has it
+  CHECK(collective("# Collective test starting: all_reduce_perf_mpi\n" + kHead +
+                   " 8388608 2097152 float sum -1 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n") ==
+        Collective::all_reduce);
+  const auto by_file =
+      read_nccl_tests(kTwoRanks + kHead + " 8388608 2097152 float sum -1 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n",
+                      "sendrecv_perf.log");
+  REQUIRE(by_file);
+  CHECK(by_file->calls.at(0).measured.collective == Collective::send_recv);
+}
+
+TEST_CASE("nccl-tests: collectives that a profile does not have are left out by name", "[io][nccl-tests]") {
+  const std::string reduce =
+      "# nThread 1\n" + kTwoRanks + kHead + " 8388608 2097152 float sum 0 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n";
+  CHECK(sentence(read_nccl_tests(reduce, "t")) ==
+        "t: has reduce_perf alone, and a profile has no such collective (allowed: all_reduce_perf all_gather_perf "
+        "reduce_scatter_perf "
+        "alltoall_perf broadcast_perf sendrecv_perf)");
+  const CollectiveMeasurements both = tests(reduce + "# nThread 1\n" + kTwoRanks + kHead +
+                                            " 8388608 1048576 float none -1 105.2 79.74 39.87 0 1 2 3 0\n");
+  CHECK(both.calls.size() == 1);
+  CHECK(both.notes == std::vector<std::string>{"1 rows of reduce_perf were left out: a profile has no such collective",
+                                               "the collective is not named; bandwidths and columns are those of "
+                                               "all_gather_perf"});
+}
+
+TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][nccl-tests][error]") {
+  CHECK(sentence(read_nccl_tests(
+            kTwoRanks + "# all_reduce_perf\n" + kHead + " 8388608 2097152 float sum -1 100.0 8.39 8.39 0\n", "t")) ==
+        "t:6: algbw = 8.39: contradicts the row's size and time, which are 83.89 GB/s for all_reduce over 2 ranks");
+  CHECK(sentence(read_nccl_tests(
+            kTwoRanks + "# all_gather_perf\n" + kHead + " 8388608 1048576 float none -1 100.0 83.89 83.89 0\n", "t")) ==
+        "t:6: busbw = 83.89: contradicts the row's size and time, which are 41.94 GB/s for all_gather over 2 ranks");
+  CHECK(sentence(read_nccl_tests(kTwoRanks + "# size count type redop root cputime algbw busbw #wrong\n"
+                                             " 8388608 2097152 float sum -1 3.1 83.89 83.89 0\n",
+                                 "t")) == "t:5: has times of the host (-C 1), which are not those of the collective");
+  const auto json = [](const std::string& place) {
+    return R"({"devices": [{"hostname": "a"}, {"hostname": "a"}], "results": [{"size": 8388608, "experiment_name": )"
+           R"("AllReduce", "out_of_place": )" +
+           place + "}]}";
+  };
+  CHECK(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 83.886, "bus_bw": 83.886})"), "t"));
+  CHECK(sentence(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 41.9})"), "t")) ==
+        "t:1: results.out_of_place.alg_bw = 41.900: contradicts size and time, which are 83.886 GB/s");
+  CHECK(sentence(read_nccl_tests(json(R"({"cpu_time": 3.0, "alg_bw": 83.886})"), "t")) ==
+        "t:1: results.out_of_place.cpu_time: is a time of the host (-C 1), which is not that of the collective");
+}
+
+TEST_CASE("nccl-tests: what a GPU cannot do does not enter its profile", "[io][nccl-tests][error]") {
+  Profile h100;
+  h100.name = "h100";
+  h100.gpu = "H100 SXM 80 GB";
+  h100.memory_bandwidth = 3350e9;
+  const auto put = [&](MeasuredCollective m, const std::string& gpu = "NVIDIA H100 80GB HBM3") {
+    const auto made = with_collectives(h100, {"nccl-tests", gpu, {{m, 1}}, {}});
+    return made ? std::string() : to_string(made.error());
+  };
+  CHECK(put({Collective::all_reduce, 8, 1_GiB, 2.4e-3, 0, 1}).empty());  // 783 GB/s of bus bandwidth, with NVLS
+  CHECK(put({Collective::all_reduce, 8, 1_GiB, 2.2e-3, 0, 1}) ==
+        "all_reduce of 1073741824 bytes over 8 ranks: takes 2200.000 us, which sends 488.1 GB/s from each GPU "
+        "(allowed: up "
+        "to 450, its links)");
+  CHECK(put({Collective::all_gather, 8, 1_GiB, 2.2e-3, 0, 1}).empty());  // 427 GB/s
+  CHECK(
+      put({Collective::all_gather, 8, 8_GiB, 2.2e-3, 0, 1}) ==
+      "all_gather of 8589934592 bytes over 8 ranks: takes 2.2e+03 us, which is 3416 GB/s of bus bandwidth (allowed: up "
+      "to 3350, the memory's rate)");
+  CHECK(put({Collective::all_reduce, 8, 1_GiB, 2.4e-3, 0, 1}, "NVIDIA A100-SXM4-80GB") ==
+        "gpu = NVIDIA A100-SXM4-80GB: measured, but profile h100 is of another GPU, H100 SXM 80 GB (allowed: "
+        "measurements "
+        "of the same GPU)");
 }
 
 TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {
@@ -108,6 +219,40 @@ TEST_CASE("nccl-inspector: repeats of a size become one, with their spread", "[i
   CHECK(read->calls[0].measured.samples == 3);
   CHECK(read->notes == std::vector<std::string>{"the last line is cut and was left out"});
   CHECK(sentence(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is not a record of NCCL's inspector");
+}
+
+// As inspector_plugin.cc of NCCL 2.28 fills them; the first is the example of its README (docs/references.md#nccl-inspector).
+TEST_CASE("nccl-inspector: the size is one rank's share for all-gather and reduce-scatter", "[io][nccl-inspector]") {
+  const auto record = [](const std::string& perf) {
+    return R"({"header":{"id":"0xe62dedaa97644a","rank":4,"n_ranks":8,"nnodes":1},"metadata":{"inspector_output_format_version")"
+           R"(:"v4.0"},"coll_perf":{)" +
+           perf + "}}\n";
+  };
+  const std::string reduce_scatter =
+      R"("coll":"ReduceScatter","coll_sn":1231,"coll_msg_size_bytes":2147483648,"coll_exec_time_us":41057,)"
+      R"("coll_timing_source":"kernel_gpu","coll_algobw_gbs":418.439467,"coll_busbw_gbs":366.134533)";
+  const std::string all_reduce =
+      R"("coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,)"
+      R"("coll_algobw_gbs":277.210914,"coll_busbw_gbs":485.119099)";
+  const auto read = read_nccl_inspector(record(reduce_scatter) + record(all_reduce), "t");
+  if (!read) FAIL(to_string(read.error()));
+  REQUIRE(read->calls.size() == 2);
+  CHECK(read->calls[0].measured.size == 16_GiB);
+  CHECK(read->calls[1].measured.collective == Collective::reduce_scatter);
+  CHECK(read->calls[1].measured.size == 16_GiB);
+  CHECK(to_csv(*read).find("reduce_scatter,8,1,17179869184,41057.000,366.135,") != std::string::npos);
+  // without bandwidths, by what the writer means
+  const auto gather = read_nccl_inspector(
+      record(R"("coll":"AllGather","coll_sn":1,"coll_msg_size_bytes":1048576,"coll_exec_time_us":50)"), "t");
+  REQUIRE(gather);
+  CHECK(gather->calls[0].measured.size == 8_MiB);
+  CHECK(
+      sentence(read_nccl_inspector(
+          record(R"("coll":"AllGather","coll_sn":1,"coll_msg_size_bytes":1048576,"coll_exec_time_us":50,)"
+                 R"("coll_algobw_gbs":20.97152,"coll_busbw_gbs":18.35008)"),
+          "t")) ==
+      "t:1: coll_perf.coll_algobw_gbs = 20.97152: contradicts size and time of this all_gather over 8 ranks, which are "
+      "167.772160 GB/s");
 }
 
 TEST_CASE("nccl-inspector: the samples", "[io][nccl-inspector]") {

@@ -1,0 +1,93 @@
+#include "sim/cost/plausible.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr double kAbovePeak = 1.1;  // a clock above the one that the data sheet rates
+constexpr double kAboveMemory = 8;  // from caches
+
+double peak_of(const Profile& profile, Precision precision) {
+  double peak = 0;
+  if (const auto found = profile.peak_flops.find(precision); found != profile.peak_flops.end()) peak = found->second;
+  for (const auto& [other, rate] : profile.peak_flops)
+    if (precision == Precision::fp32 && (other == Precision::bf16 || other == Precision::fp16))
+      peak = std::max(peak, rate / 2);  // TF32
+  return peak;
+}
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// Letters, two to four digits, letters: A100, H800, MI250X, L40S, GB200. Four digits alone: RTX 4090.
+bool is_model(std::string_view word) {
+  static constexpr std::array<std::string_view, 6> kOthers{"SXM", "HBM", "PG", "CUDA", "GEN", "DDR"};
+  std::size_t letters = 0;
+  while (letters < word.size() && !is_digit(word[letters])) ++letters;
+  std::size_t digits = letters;
+  while (digits < word.size() && is_digit(word[digits])) ++digits;
+  const std::size_t count = digits - letters;
+  if (std::find(kOthers.begin(), kOthers.end(), word.substr(0, letters)) != kOthers.end()) return false;
+  if (letters == 0) return count == 4 && digits == word.size();
+  return letters <= 3 && (count >= 2 || word == "T4" || word == "P4") && count <= 4 && word.size() - digits <= 2;
+}
+
+}  // namespace
+
+std::optional<std::string> why_impossible(const Profile& profile, const MeasuredOperator& measured) {
+  if (!profile.overlap || !(measured.seconds > 0)) return std::nullopt;
+  const double peak = peak_of(profile, measured.op.precision);
+  const double rate = static_cast<double>(flops(measured.op).count) / measured.seconds;
+  if (peak > 0 && rate > kAbovePeak * peak)
+    return fmt::format("takes {:.3g} us, which is {:.4g} TFLOP/s (allowed: up to {:.4g}, 1.1 of the peak of {})",
+                       measured.seconds * 1e6, rate * 1e-12, kAbovePeak * peak * 1e-12,
+                       to_string(measured.op.precision));
+  const double bytes = static_cast<double>(compulsory_traffic(measured.op).count) / measured.seconds;
+  if (profile.memory_bandwidth > 0 && bytes > kAboveMemory * profile.memory_bandwidth)
+    return fmt::format("takes {:.3g} us, which is {:.4g} GB/s (allowed: up to {:.4g}, 8 times the memory's rate)",
+                       measured.seconds * 1e6, bytes * 1e-9, kAboveMemory * profile.memory_bandwidth * 1e-9);
+  return std::nullopt;
+}
+
+std::optional<std::string> why_impossible(const Profile& profile, const MeasuredCollective& measured) {
+  if (!profile.overlap || !(measured.seconds > 0) || measured.ranks < 2) return std::nullopt;
+  const double n = measured.ranks;
+  const double factor = measured.collective == Collective::all_reduce ? 2 * (n - 1) / n
+                        : measured.collective == Collective::all_gather ||
+                                measured.collective == Collective::reduce_scatter ||
+                                measured.collective == Collective::all_to_all
+                            ? (n - 1) / n
+                            : 1;
+  const double busbw = static_cast<double>(measured.size.count) / measured.seconds * factor;
+  if (profile.memory_bandwidth > 0 && busbw > profile.memory_bandwidth)
+    return fmt::format(
+        "takes {:.3g} us, which is {:.4g} GB/s of bus bandwidth (allowed: up to {:.4g}, the memory's rate)",
+        measured.seconds * 1e6, busbw * 1e-9, profile.memory_bandwidth * 1e-9);
+  return std::nullopt;
+}
+
+std::string gpu_model(std::string_view name) {
+  std::string word;
+  const auto upper = [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); };
+  for (std::size_t i = 0; i <= name.size(); ++i) {
+    if (i < name.size() && std::isalnum(static_cast<unsigned char>(name[i])) != 0) {
+      word += upper(name[i]);
+      continue;
+    }
+    if (is_model(word)) return word;
+    word.clear();
+  }
+  return "";
+}
+
+bool may_be_same_gpu(std::string_view a, std::string_view b) {
+  const std::string first = gpu_model(a);
+  const std::string second = gpu_model(b);
+  return first.empty() || second.empty() || first == second;
+}
+
+}  // namespace tracecast
