@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/chakra_export.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/protobuf_wire.hpp"
@@ -100,7 +101,12 @@ class ChakraReader {
         if (const JsonNode* deps = each.find(key))
           for (const JsonNode& dep : deps->items)
             (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
-      add(std::move(node), static_cast<std::uint64_t>(type->integer), {}, std::move(after));
+      Attributes attributes;
+      for (const char* key : {"is_cpu_op", "comm_type", "pg_name"})
+        if (const JsonNode* value = each.find(key)) set(key, *value, node, attributes);
+      if (const JsonNode* list = any(each, {"attr", "attrs", "attribute"}); list != nullptr)
+        for (const JsonNode& entry : list->items) json_attribute(entry, node, attributes);
+      add(std::move(node), static_cast<std::uint64_t>(type->integer), attributes, std::move(after));
     }
     return finish();
   }
@@ -110,6 +116,24 @@ class ChakraReader {
     for (const char* key : keys)
       if (const JsonNode* found = object.find(key)) return found;
     return nullptr;
+  }
+
+  /// {"name": "comm_size", "int64_val": 1048576}: protobuf's own JSON, in which 64-bit numbers are strings.
+  static void json_attribute(const JsonNode& entry, ImportedNode& node, Attributes& attributes) {
+    const JsonNode* const name = entry.find("name");
+    if (name == nullptr || name->kind != JsonNode::Kind::string) return;
+    for (const JsonMember& member : entry.members)
+      if (member.key != "name" && member.key != "doc_string") set(name->string, member.value, node, attributes);
+  }
+
+  static void set(std::string_view name, const JsonNode& value, ImportedNode& node, Attributes& attributes) {
+    const std::int64_t number = value.kind == JsonNode::Kind::boolean ? (value.boolean ? 1 : 0)
+                                : value.kind == JsonNode::Kind::string
+                                    ? parse_number<std::int64_t>(value.string).value_or(0)
+                                    : value.integer;
+    const std::string_view text =
+        value.kind == JsonNode::Kind::string ? std::string_view(value.string) : std::string_view{};
+    set(name, static_cast<std::uint64_t>(std::max<std::int64_t>(0, number)), text, node, attributes);
   }
 
   bool node(std::string_view message) {
@@ -153,6 +177,11 @@ class ChakraReader {
       else
         number = field->value;
     }
+    set(name, number, text, node, attributes);
+  }
+
+  static void set(std::string_view name, std::uint64_t number, std::string_view text, ImportedNode& node,
+                  Attributes& attributes) {
     if (name == "comm_type") attributes.collective = static_cast<std::int64_t>(std::min<std::uint64_t>(number, 100));
     if (name == "is_cpu_op") attributes.on_host = number != 0;
     if (name == kChakraDuration)

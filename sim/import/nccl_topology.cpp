@@ -24,10 +24,43 @@ constexpr int kDeepest = 64;
 struct PciIds {
   std::string_view device;
   std::string_view gpu;
+  bool with_links = true;  ///< the module has NVLinks or xGMI on its board; a PCIe card has them only with a bridge
 };
-constexpr PciIds kDevices[] = {{"0x20b0", "a100"}, {"0x20b2", "a100"}, {"0x20b5", "a100"},  {"0x2324", "h800"},
-                               {"0x2330", "h100"}, {"0x2335", "h200"}, {"0x2901", "b200"},  {"0x1db1", "v100"},
-                               {"0x1db5", "v100"}, {"0x1db8", "v100"}, {"0x74a1", "mi300x"}};
+/// Source: docs/references.md#pci-ids
+constexpr PciIds kDevices[] = {{"0x1db1", "v100-16gb"},
+                               {"0x1db4", "v100-16gb", false},
+                               {"0x1db5", "v100"},
+                               {"0x1db6", "v100", false},
+                               {"0x1db8", "v100"},
+                               {"0x20b0", "a100-40gb"},
+                               {"0x20b1", "a100-pcie", false},
+                               {"0x20b2", "a100"},
+                               {"0x20b5", "a100-pcie", false},
+                               {"0x20f1", "a100-pcie", false},
+                               {"0x20f3", "a800"},
+                               {"0x20f5", "a800", false},
+                               {"0x2324", "h800"},
+                               {"0x2329", "h20"},
+                               {"0x2330", "h100"},
+                               {"0x2331", "h100-pcie", false},
+                               {"0x2335", "h200"},
+                               {"0x2342", "gh200"},
+                               {"0x2348", "gh200"},
+                               {"0x2901", "b200"},
+                               {"0x2941", "gb200"},
+                               {"0x2bb5", "rtx-pro-6000", false},
+                               {"0x738c", "mi100"},
+                               {"0x7408", "mi250x"},
+                               {"0x740c", "mi250x"},
+                               {"0x74a1", "mi300x"},
+                               {"0x74a5", "mi325x"},
+                               {"0x74b5", "mi300x"}};
+
+/// AMD's architectures. RCCL writes `gcn` as gfx90a, or in old versions as a number (910); `sm` is then the number of
+/// compute units, not an NVIDIA compute capability.
+constexpr std::pair<std::string_view, std::string_view> kArchitectures[] = {
+    {"908", "mi100"},  {"910", "mi250x"}, {"90a", "mi250x"}, {"940", "mi300x"},
+    {"941", "mi300x"}, {"942", "mi300x"}, {"950", "mi355x"}};
 
 /// Interfaces that are no hardware.
 constexpr std::string_view kVirtual[] = {"docker", "veth",  "br-",          "virbr", "lo",    "tap",
@@ -37,7 +70,8 @@ constexpr std::string_view kVirtual[] = {"docker", "veth",  "br-",          "vir
 struct Gpu {
   std::string bus;
   std::string device;
-  std::int64_t compute_capability = 0;
+  std::int64_t compute_capability = 0;  ///< of NVIDIA
+  std::string architecture;             ///< of AMD: 908, 90a, 942
   Bandwidth pcie;
   std::map<std::string, std::int64_t> links;  ///< number of links by target
   bool xgmi = false;
@@ -85,10 +119,11 @@ class NcclTopologyReader {
   Result<void> read_pci(const pugi::xml_node& pci, int depth) {
     ++pcis_;
     const std::string_view pci_class = pci.attribute("class").value();
-    sparse_ = sparse_ || pci.attribute("vendor").empty();
     if (!pci_class.empty()) ++classes_;
     const pugi::xml_node gpu = pci.child("gpu");
-    if (gpu || pci_class.starts_with("0x0302") || pci_class.starts_with("0x0300")) return read_gpu(pci, gpu);
+    const bool by_class = pci_class.starts_with("0x0302") || pci_class.starts_with("0x0300") ||
+                          (pci_class.starts_with("0x1200") && pci_ids(pci.attribute("device").value()) != nullptr);
+    if (gpu || by_class) return read_gpu(pci, gpu);
     if (pci_class.starts_with("0x0207") || pci_class.starts_with("0x0200")) {
       Net net{0, pci_class.starts_with("0x0207")};
       for (const pugi::xml_node nic : pci.children("nic"))
@@ -101,6 +136,7 @@ class NcclTopologyReader {
 
   Result<void> read_gpu(const pugi::xml_node& pci, const pugi::xml_node& element) {
     Gpu gpu;
+    sparse_ = sparse_ || pci.attribute("vendor").empty();
     gpu.bus = pci.attribute("busid").value();
     gpu.device = pci.attribute("device").value();
     const auto width = xml_.integer(pci, "link_width", 0, 0, 64);
@@ -110,7 +146,9 @@ class NcclTopologyReader {
       ++elements_;
       const auto capability = xml_.integer(element, "sm", 0, 0, 1 << 20);
       if (!capability) return tl::unexpected(capability.error());
-      gpu.compute_capability = *capability;
+      const std::string_view architecture = element.attribute("gcn").value();
+      gpu.architecture = architecture.substr(architecture.starts_with("gfx") ? 3 : 0);
+      if (gpu.architecture.empty()) gpu.compute_capability = *capability;
     }
     for (const pugi::xml_node link : element.children()) {
       const bool xgmi = std::string_view(link.name()) == "xgmi";
@@ -151,32 +189,121 @@ class NcclTopologyReader {
     return {};
   }
 
-  const GpuFacts& facts() const {
+  static const PciIds* pci_ids(std::string_view device) {
+    const auto found =
+        std::find_if(std::begin(kDevices), std::end(kDevices), [&](const PciIds& ids) { return ids.device == device; });
+    return found == std::end(kDevices) ? nullptr : found;
+  }
+
+  std::int64_t most_links() const {
+    std::int64_t most = 0;
+    for (const Gpu& gpu : gpus_) {
+      std::int64_t links = 0;
+      for (const auto& [target, count] : gpu.links) links += count;
+      most = std::max(most, links);
+    }
+    return most;
+  }
+
+  /// The GPU by its PCI id, else by AMD's architecture or NVIDIA's compute capability and links; nullptr: not one of the table.
+  const GpuFacts* known_gpu() const {
     const Gpu& gpu = gpus_.front();
-    std::string_view name;
-    for (const PciIds& ids : kDevices)
-      if (ids.device == gpu.device) name = ids.gpu;
-    for (const GpuFacts& facts : kGpuFacts)
-      if (facts.name == name ||
-          (name.empty() && facts.compute_capability == gpu.compute_capability && gpu.compute_capability > 0))
-        return facts;
-    const bool fourth = gpu.pcie.bytes_per_second > 0 && gpu.pcie.bytes_per_second <= 26'000'000'000;
-    return kGpuFacts[fourth ? 3 : 0];
+    const auto by = [](auto condition) -> const GpuFacts* {
+      const auto found = std::find_if(std::begin(kGpuFacts), std::end(kGpuFacts), condition);
+      return found == std::end(kGpuFacts) ? nullptr : found;
+    };
+    const auto named = [&by](std::string_view name) { return by([&](const GpuFacts& f) { return f.name == name; }); };
+    if (const PciIds* ids = pci_ids(gpu.device)) return named(ids->gpu);
+    for (const auto& [architecture, name] : kArchitectures)
+      if (architecture == gpu.architecture) return named(name);
+    if (!gpu.architecture.empty() || gpu.compute_capability == 0) return nullptr;
+    const bool grace = cpu_ == CpuKind::grace;
+    const auto fits = [&](const GpuFacts& f) {
+      return f.compute_capability == gpu.compute_capability && f.name.starts_with('g') == grace;
+    };
+    const std::int64_t links = most_links();
+    const GpuFacts* const same = by([&](const GpuFacts& f) { return fits(f) && f.links == links; });
+    return same != nullptr ? same : by(fits);
   }
 
   void note(std::string text) { imported_.notes.push_back(std::move(text)); }
 
-  /// Known GPUs by name, others by their compute capability.
-  void name_gpu(const GpuFacts& facts) {
+  /// Known GPUs by name, others by what the file says of them. Errors: it says nothing.
+  Result<GpuFacts> facts() {
     const Gpu& gpu = gpus_.front();
-    const bool known = facts.compute_capability == gpu.compute_capability ||
-                       std::any_of(std::begin(kDevices), std::end(kDevices),
-                                   [&](const PciIds& ids) { return ids.device == gpu.device; });
-    imported_.cluster.gpu = known                        ? std::string(facts.name)
+    std::set<std::string> kinds;
+    for (const Gpu& each : gpus_) kinds.insert(each.device);
+    if (kinds.size() > 1) note(fmt::format("GPUs of {} kinds: all are taken as the first", kinds.size()));
+    imported_.cluster.gpu = !gpu.architecture.empty()    ? fmt::format("gfx{}", gpu.architecture)
                             : gpu.compute_capability > 0 ? fmt::format("sm-{}", gpu.compute_capability)
-                                                         : std::string(facts.name);
-    if (!known && gpu.compute_capability == 0)
-      note(fmt::format("the file does not name the GPU: taken as {}", facts.name));
+                                                         : "";
+    if (const GpuFacts* known = known_gpu()) {
+      imported_.cluster.gpu = std::string(known->name);
+      return *known;
+    }
+    GpuFacts unknown{"", static_cast<int>(gpu.compute_capability), kGpuFacts[0].link, 0, gpu.pcie, kGpuFacts[0].nic};
+    if (unknown.pcie.bytes_per_second == 0) unknown.pcie = kGpuFacts[0].pcie;
+    if (!imported_.cluster.gpu.empty()) {
+      note(fmt::format("the GPU is named {} by its architecture alone: there is no profile of that name",
+                       imported_.cluster.gpu));
+      return unknown;
+    }
+    const std::int64_t links = most_links();
+    for (const GpuFacts& f : kGpuFacts) {
+      if (links != 0 && f.links != links) continue;
+      if (links == 0 && f.pcie.bytes_per_second != gpu.pcie.bytes_per_second) continue;
+      imported_.cluster.gpu = std::string(f.name);
+      note(fmt::format("the file does not name the GPU: taken as {} by its {}", f.name,
+                       links != 0 ? "links" : "PCIe rate"));
+      return f;
+    }
+    if (gpu.device.empty()) {
+      imported_.cluster.gpu = std::string(kGpuFacts[0].name);
+      note(fmt::format("the file does not name the GPU: taken as {}", kGpuFacts[0].name));
+      return kGpuFacts[0];
+    }
+    return xml_.fail_at(xml_.root(), "pci.device", gpu.device,
+                        "is not a known GPU, and no <gpu> says its compute capability (sm) or architecture (gcn)");
+  }
+
+  /// Groups of GPUs that links join, directly or through others.
+  std::vector<int> islands() const {
+    std::vector<int> of(gpus_.size());
+    for (std::size_t i = 0; i < of.size(); ++i) of[i] = static_cast<int>(i);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = 0; i < gpus_.size(); ++i)
+        for (std::size_t j = 0; j < gpus_.size(); ++j)
+          if (of[j] < of[i] && (gpus_[i].links.count(gpus_[j].bus) != 0 || gpus_[j].links.count(gpus_[i].bus) != 0)) {
+            of[i] = of[j];
+            changed = true;
+          }
+    }
+    return of;
+  }
+
+  /// Links that join only some GPUs: a node of a topology is one such group if all are alike and each has NICs; otherwise its
+  /// GPUs are on PCIe.
+  void split_islands(NodeSpec& node) {
+    std::map<int, int> sizes;
+    for (const int island : islands()) ++sizes[island];
+    const int groups = static_cast<int>(sizes.size());
+    if (groups < 2 || (node.link != IntraLink::nvlink_mesh && node.link != IntraLink::xgmi) || most_links() == 0)
+      return;
+    const int gpus = sizes.begin()->second;
+    const bool alike =
+        std::all_of(sizes.begin(), sizes.end(), [gpus](const auto& each) { return each.second == gpus; });
+    if (alike && gpus > 1 && node.nics > 0 && node.nics % groups == 0) {
+      node.gpus = node.gpus_per_host = gpus;
+      node.nics /= groups;
+      note(fmt::format("links join {} groups of {} GPUs: each is taken as a node with {} of the NICs", groups, gpus,
+                       node.nics));
+      return;
+    }
+    node.link = IntraLink::pcie;
+    note(fmt::format(
+        "links join only groups of GPUs ({} groups): taken as PCIe, so groups on links are faster than forecast",
+        groups));
   }
 
   void join_gpus(const GpuFacts& facts, NodeSpec& node) {
@@ -194,10 +321,15 @@ class NcclTopologyReader {
       most = std::max(most, links);
       fewest = std::min(fewest, links);
     }
-    if (most == 0 && sparse_ && gpus_.size() > 1 && facts.links > 0) {
-      node.link = IntraLink::nvswitch;
+    const PciIds* const ids = pci_ids(gpus_.front().device);
+    const bool module = ids == nullptr ? sparse_ : ids->with_links;
+    if (most == 0 && gpus_.size() > 1 && facts.links > 0 && module) {
+      node.link = facts.compute_capability == 0    ? IntraLink::xgmi
+                  : facts.compute_capability <= 70 ? IntraLink::nvlink_mesh
+                                                   : IntraLink::nvswitch;
       node.gpu_link = {facts.link.bytes_per_second * facts.links};
-      note(fmt::format("the file has no NVLinks: taken as {} of {} to an NVSwitch", facts.links, to_text(facts.link)));
+      note(fmt::format("the file has no NVLinks: taken as {} of {} {}", facts.links, to_text(facts.link),
+                       node.link == IntraLink::nvswitch ? "to an NVSwitch" : "between the GPUs"));
       return;
     }
     if (most == 0) {
@@ -211,7 +343,9 @@ class NcclTopologyReader {
     if (between_gpus && gpus_.size() == 1) node.link = IntraLink::none;
     if (!between_gpus) node.nvswitches = static_cast<int>(targets.size());
     if (fewest != most) note(fmt::format("GPUs have {} to {} links: taken as {} each", fewest, most, most));
-    if (between_gpus && targets.size() > 1 && gpus_.front().links.size() + 1 < gpus_.size())
+    const std::vector<int> groups = islands();
+    const auto group = static_cast<std::size_t>(std::count(groups.begin(), groups.end(), groups.front()));
+    if (between_gpus && targets.size() > 1 && gpus_.front().links.size() + 1 < group)
       note("links do not join every two GPUs: taken as spread evenly over all others");
   }
 
@@ -230,15 +364,17 @@ class NcclTopologyReader {
     if (node.nics > 0) node.nic_latency = Duration{1'500'000};
   }
 
-  ImportedTopology topology() {
+  Result<ImportedTopology> topology() {
     Cluster& cluster = imported_.cluster;
     NodeSpec& node = cluster.node;
-    const GpuFacts& known = facts();
-    name_gpu(known);
+    const Result<GpuFacts> found = facts();
+    if (!found) return tl::unexpected(found.error());
+    const GpuFacts& known = *found;
     node.gpus = node.gpus_per_host = static_cast<int>(gpus_.size());
     node.nics = 0;
     join_gpus(known, node);
     add_nics(known, node);
+    split_islands(node);
     node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
     node.pcie = gpus_.front().pcie;
@@ -246,6 +382,11 @@ class NcclTopologyReader {
       node.pcie = known.pcie;
       note(fmt::format("the file has no credible PCIe rate: taken as {}", to_text(node.pcie)));
     }
+    if (cpu_ == CpuKind::grace && known.name.starts_with('g')) node.pcie = known.pcie;  // NVLink-C2C to the host
+    if (node.link == IntraLink::nvswitch && known.name.starts_with("gb") && node.gpus == 4)
+      note(
+          "a rack joins the NVSwitches of 18 hosts, which the file of one host does not show: node.gpus = 72 and "
+          "gpus_per_host = 4 describe it (topologies/gb200-nvl72.json)");
     node.cpu = cpu_.value_or(CpuKind::intel);
     if (!cpu_) note("the file does not name the CPU: taken as intel");
     cluster.fabric = node.nics > 0 ? FabricKind::fat_tree : FabricKind::none;
@@ -266,7 +407,7 @@ class NcclTopologyReader {
   std::string file_;
   std::optional<CpuKind> cpu_;
   std::int64_t cpus_ = 0, pcis_ = 0, classes_ = 0, elements_ = 0, nics_ = 0, nets_ = 0;
-  bool sparse_ = false;  ///< some PCI device does not say what it is
+  bool sparse_ = false;  ///< a GPU's PCI device has no vendor: written by hand for a cloud, not dumped by NCCL
   std::vector<Gpu> gpus_;
   std::vector<Net> pci_nets_;    ///< NICs on PCI
   std::vector<Net> other_nets_;  ///< below a CPU

@@ -7,6 +7,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
+#include "sim/cost/plausible.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/recognise.hpp"
@@ -69,18 +70,52 @@ class NvidiaSmiReader {
 
   void read_line(int line, const std::vector<std::string_view>& words) {
     if (words.empty()) return;
+    read_name(words);
+    // A terminal wraps long lines: what follows the header until the first row belongs to it, and what follows a row and is
+    // neither a row nor the legend belongs to that row.
+    const bool names_column =
+        is_numbered(words[0], "GPU") || is_numbered(words[0], "NIC") || words[0].starts_with("mlx");
+    const bool is_row = is_numbered(words[0], "GPU") && words.size() > 1 && !is_column(words[1]);
+    if (!columns_.empty() && rows_.empty() && !header_ended_ && names_column && !is_row) return add_columns(words);
     const bool header = columns_.empty() && words[0] == "GPU0" && (words.size() == 1 || words[1] != "X");
     if (header) {
       header_line_ = line;
-      for (const std::string_view word : words) {
-        if (word == "CPU" || word == "NUMA" || word == "GPU") break;
-        gpus_ += is_numbered(word, "GPU") ? 1 : 0;
-        columns_.emplace_back(word);
-      }
+      add_columns(words);
     } else if (!columns_.empty() && is_numbered(words[0], "GPU") && words.size() > 1) {
       rows_.push_back({line, std::string(words[0]), {words.begin() + 1, words.end()}});
+      open_row_ = true;
     } else if (!columns_.empty() && is_numbered(words[0], "NIC") && words.size() > 2) {
       ++nic_rows_;
+      open_row_ = false;
+    } else if (open_row_ && is_connection(words[0]) && rows_.back().cells.size() < columns_.size()) {
+      rows_.back().cells.insert(rows_.back().cells.end(), words.begin(), words.end());
+    }
+  }
+
+  /// "GPU 0: NVIDIA H200 (UUID: GPU-…)" of `nvidia-smi -L`; the UUID is not kept.
+  void read_name(const std::vector<std::string_view>& words) {
+    if (words.size() < 4 || words[0] != "GPU" || words[2] != "NVIDIA" || gpu_ != nullptr) return;
+    std::string name;
+    for (std::size_t i = 3; i < words.size() && !words[i].starts_with('('); ++i) name += fmt::format("{} ", words[i]);
+    gpu_ = named(lower_case(gpu_model(name)));
+  }
+
+  static bool is_column(std::string_view word) {
+    return is_numbered(word, "GPU") || is_numbered(word, "NIC") || word.starts_with("mlx");
+  }
+  static bool is_connection(std::string_view word) {
+    static const std::set<std::string_view> kKinds{"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
+    return kKinds.count(word) != 0 || is_numbered(word, "NV");
+  }
+
+  void add_columns(const std::vector<std::string_view>& words) {
+    for (const std::string_view word : words) {
+      if (word == "CPU" || word == "NUMA" || word == "GPU") {
+        header_ended_ = true;
+        return;
+      }
+      gpus_ += is_numbered(word, "GPU") ? 1 : 0;
+      columns_.emplace_back(word);
     }
   }
 
@@ -145,10 +180,41 @@ class NvidiaSmiReader {
                                 : IntraLink::nvlink_mesh;
   }
 
-  const GpuFacts& facts(int links) const {
+  static const GpuFacts* named(std::string_view name) {
+    const auto found = std::ranges::find(kGpuFacts, name, &GpuFacts::name);
+    return found == std::end(kGpuFacts) ? nullptr : found;
+  }
+
+  /// Grace has 72 cores, and each GPU's column "CPU Affinity" holds those of its own CPU.
+  bool on_grace() const {
+    return std::all_of(rows_.begin(), rows_.end(), [this](const NvidiaSmiRow& row) {
+      if (row.cells.size() <= columns_.size()) return false;
+      const std::string_view cores = row.cells[columns_.size()];
+      const std::size_t dash = cores.find('-');
+      const auto first = parse_number<int>(cores.substr(0, dash));
+      const auto last = dash == std::string_view::npos ? std::nullopt : parse_number<int>(cores.substr(dash + 1));
+      return first && last && *last - *first == 71;
+    });
+  }
+
+  /// By the name that `nvidia-smi -L` gives, where its output stands beside the matrix; else by the number of links.
+  const GpuFacts& facts(const NodeSpec& node, int links, bool grace) const {
+    if (gpu_ != nullptr) return *gpu_;
+    if (grace && node.link == IntraLink::nvswitch) return *named("gb200");
+    if (grace) return *named("gh200");
     for (const GpuFacts& facts : kGpuFacts)
       if (facts.links == links && facts.compute_capability > 0) return facts;
     return kGpuFacts[0];
+  }
+
+  /// Other GPUs that look the same in the matrix.
+  static std::string others_like(const GpuFacts& known, int links, bool grace) {
+    std::string names;
+    for (const GpuFacts& other : kGpuFacts)
+      if (other.links == links && other.compute_capability > 0 && other.name != known.name &&
+          other.name.starts_with('g') == grace && other.name.find('-') == std::string_view::npos)
+        names += fmt::format("{}{}", names.empty() ? "" : " ", other.name);
+    return names;
   }
 
   ImportedTopology topology() const {
@@ -158,13 +224,14 @@ class NvidiaSmiReader {
     node.gpus = node.gpus_per_host = static_cast<int>(gpus_);
     int links = 0;
     join_gpus(node, links);
-    const GpuFacts& known = facts(links);
+    const bool grace = on_grace();
+    const GpuFacts& known = facts(node, links, grace);
     imported.cluster.gpu = std::string(known.name);
     node.gpu_link = {known.link.bytes_per_second * links};
     node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
     node.pcie = known.pcie;
-    node.cpu = CpuKind::intel;
+    node.cpu = grace ? CpuKind::grace : CpuKind::intel;
     node.nics = compute_nics();
     const int others = static_cast<int>(columns_.size() - gpus_) - node.nics;
     imported.cluster.fabric = node.nics > 0 ? FabricKind::fat_tree : FabricKind::none;
@@ -179,8 +246,17 @@ class NvidiaSmiReader {
                       {"NICs", static_cast<std::int64_t>(columns_.size() - gpus_)},
                       {"NIC rows", nic_rows_},
                       {"NVLinks per GPU", links}};
-    imported.notes.push_back(fmt::format(
-        "the file names no GPU and no CPU: {} NVLinks are taken as a {}, the CPU as intel", links, known.name));
+    const std::string others_alike = others_like(known, links, grace);
+    if (gpu_ == nullptr)
+      imported.notes.push_back(fmt::format(
+          "the file does not name the GPU: {} NVLinks{} are taken as a {}{}", links, grace ? " beside a Grace CPU" : "",
+          known.name,
+          others_alike.empty() ? "" : fmt::format("; {} would look the same, so set \"gpu\"", others_alike)));
+    if (!grace) imported.notes.emplace_back("the file does not name the CPU: taken as intel");
+    if (known.name.starts_with("gb") && node.gpus == 4)
+      imported.notes.emplace_back(
+          "a rack joins the NVSwitches of 18 hosts, which the matrix of one host does not show: "
+          "node.gpus = 72 and gpus_per_host = 4 describe it (topologies/gb200-nvl72.json)");
     imported.notes.push_back(fmt::format("the file has no rates: taken as {} a link, {} PCIe{}", to_text(known.link),
                                          to_text(known.pcie),
                                          node.nics > 0 ? ", " + to_text(known.nic) + " a NIC" : ""));
@@ -196,6 +272,9 @@ class NvidiaSmiReader {
   std::vector<std::string> columns_;  ///< GPUs, then NICs
   std::vector<NvidiaSmiRow> rows_;
   int nic_rows_ = 0;
+  const GpuFacts* gpu_ = nullptr;  ///< by its name
+  bool header_ended_ = false;      ///< the words after the last column were there
+  bool open_row_ = false;          ///< the last row may go on
 };
 
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {

@@ -87,6 +87,60 @@ TEST_CASE("chakra: dependencies order nodes and hold streams back", "[io][chakra
         "t: is damaged or cut at byte 4");
 }
 
+// Keys as the JSON feeder of Chakra and as protobuf's JSON writes them (docs/references.md#format-chakra).
+TEST_CASE("chakra: the JSON form has what the protobuf form has", "[io][chakra]") {
+  const auto nodes = [](const std::string& graph) {
+    const Result<ImportedGraph> read = import_as<ImportedGraph>("{\"workload_graph\":[" + graph + "]}", "t");
+    if (!read) FAIL(to_string(read.error()));
+    return read->nodes;
+  };
+  const auto flat = nodes(R"({"Id":1,"Name":"launch","NodeType":4,"runtime":7,"is_cpu_op":true},)"
+                          R"({"Id":2,"Name":"gemm","NodeType":4,"runtime":5,"is_cpu_op":false},)"
+                          R"({"Id":3,"Name":"gather","NodeType":7,"comm_type":2,"comm_size":4096,"pg_name":"tp"})");
+  CHECK(flat[0].kind == ImportedNode::Kind::host);
+  CHECK(flat[1].kind == ImportedNode::Kind::compute);
+  CHECK(flat[2].collective == Collective::all_gather);
+  CHECK(flat[2].size == Bytes{4096});
+  CHECK(flat[2].group == "tp");
+  const auto listed = nodes(R"({"id":1,"name":"a","type":4,"attr":[{"name":"is_cpu_op","boolVal":true}]},)"
+                            R"({"id":2,"name":"b","type":7,"attr":[{"name":"comm_type","int64Val":"7"},)"
+                            R"({"name":"comm_size","int64Val":"1048576"},{"name":"pg_name","stringVal":"dp"}]})");
+  CHECK(listed[0].kind == ImportedNode::Kind::host);
+  CHECK(listed[1].collective == Collective::reduce_scatter);
+  CHECK(listed[1].size == 1_MiB);
+  CHECK(listed[1].group == "dp");
+}
+
+// One call as ExecutionTraceObserver of PyTorch 2.4 writes it (docs/references.md#format-chakra).
+TEST_CASE("pytorch execution traces: three records of one call are one collective", "[io][pytorch-et]") {
+  const std::string text =
+      R"({"schema":"1.1.0-chakra.0.0.4","pid":1,"nodes":[{"id":2,"name":"[pytorch|profiler|execution_trace|thread]",)"
+      R"("ctrl_deps":1,"inputs":{"values":[]},"attrs":[]},)"
+      R"({"id":3,"name":"c10d::allreduce_","ctrl_deps":2,"inputs":{"values":[]},"attrs":[]},)"
+      R"({"id":4,"name":"record_param_comms","ctrl_deps":3,"inputs":{"values":[[[9,8,0,100,4,"cuda:0"]],7,["0","default_pg"],)"
+      R"(0,"allreduce",[],[],0,1,2]},"attrs":[{"name":"collective_name","type":"string","value":"allreduce"},)"
+      R"({"name":"dtype","type":"string","value":"Float"},{"name":"in_msg_nelems","type":"uint64","value":100},)"
+      R"({"name":"out_msg_nelems","type":"uint64","value":100},{"name":"pg_name","type":"string","value":"0"}]},)"
+      R"({"id":5,"name":"nccl:all_reduce","ctrl_deps":4,"inputs":{"values":[[9,8,0,100,4,"cuda:0"]]},"attrs":[]},)"
+      R"({"id":6,"name":"record_param_comms","ctrl_deps":2,"inputs":{"values":[7,0,0,"wait",[],[],1]},"attrs":[]},)"
+      R"({"id":7,"name":"nccl:all_to_all","ctrl_deps":2,"inputs":{"values":[[3,2,0,64,2,"cuda:0"]]},"attrs":[]}]})";
+  const Result<ImportedGraph> read = import_as<ImportedGraph>(text, "t");
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(count(*read, ImportedNode::Kind::collective) == 2);
+  const auto node = [&](std::int64_t id) {
+    return *std::find_if(read->nodes.begin(), read->nodes.end(), [id](const ImportedNode& n) { return n.id == id; });
+  };
+  CHECK(node(3).kind == ImportedNode::Kind::collective);
+  CHECK(node(3).collective == Collective::all_reduce);
+  CHECK(node(3).size == Bytes{400});
+  CHECK(node(3).group == "0");
+  CHECK(node(5).kind == ImportedNode::Kind::compute);
+  CHECK(node(7).collective == Collective::all_to_all);
+  CHECK(node(7).size == Bytes{128});
+  CHECK(read->notes[0] ==
+        "2 records inside a collective's own call (record_param_comms, nccl:…) are not counted again");
+}
+
 TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-et]") {
   if (!have_samples()) return;
   CHECK(step("pytorch-et/1.0.2-chakra.0.0.4.json.gz").nodes.size() == 263);
@@ -96,7 +150,7 @@ TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-e
   CHECK(step("pytorch-et/pt2_et.json.gz").nodes.size() == 20);
   const ImportedGraph resnet = step("pytorch-et/resnet_2gpu_1.1.0-chakra.0.0.4_et.json.gz");
   CHECK(resnet.nodes.size() == 14392);
-  CHECK(count(resnet, ImportedNode::Kind::collective) > 0);
+  CHECK(count(resnet, ImportedNode::Kind::collective) == 21);  // calls of c10d; 69 records name communication
 }
 
 TEST_CASE("simai: a workload's layers, forward and backward", "[io][simai]") {

@@ -186,6 +186,150 @@ TEST_CASE("nvidia-smi topo -m", "[io]") {
   check_round_trip(imported);
 }
 
+/// A file of `gpus` GPUs, each with `attributes` of its PCI device and `element` below it ("{}": its number).
+std::string nccl_file(int gpus, const std::string& attributes, const std::string& element, const std::string& nics = "",
+                      const std::string& cpu = R"(arch="x86_64" vendor="GenuineIntel")") {
+  std::string text = "<system version=\"1\">\n <cpu numaid=\"0\" " + cpu + ">\n";
+  for (int i = 0; i < gpus; ++i) {
+    std::string inside = element;
+    for (std::size_t at; (at = inside.find("{}")) != std::string::npos;) inside.replace(at, 2, std::to_string(i));
+    text += "  <pci busid=\"0000:0" + std::to_string(i) + ":00.0\" " + attributes + ">" + inside + "</pci>\n";
+  }
+  return text + nics + " </cpu>\n</system>\n";
+}
+
+ImportedTopology imported_text(const std::string& text, const std::string& name = "f.xml") {
+  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, name);
+  if (!imported) FAIL(to_string(imported.error()));
+  check_round_trip(*imported);
+  return *imported;
+}
+
+const std::string kNics =
+    "  <pci busid=\"1\" class=\"0x020700\" vendor=\"0x15b3\"><nic><net name=\"mlx5_0\" speed=\"200000\"/></nic></pci>\n"
+    "  <pci busid=\"2\" class=\"0x020700\" vendor=\"0x15b3\"><nic><net name=\"mlx5_1\" "
+    "speed=\"200000\"/></nic></pci>\n";
+
+// Attributes as ncclTopoGetXmlFromSys and RCCL's fork of it write them (docs/references.md#format-nccl).
+TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io][network]") {
+  const std::string full = R"(class="0x030200" vendor="0x10de" device=")";
+  const std::string slow = R"(" link_speed="8.0 GT/s PCIe" link_width="16")";
+  SECTION("a machine file with vendors and without <gpu>: NVLinks of an A100 board") {
+    const ImportedTopology read = imported_text(nccl_file(8, full + "0x20b2" + slow, "", kNics));
+    CHECK(read.cluster.gpu == "a100");
+    CHECK(read.cluster.node.link == IntraLink::nvswitch);
+    CHECK(read.cluster.node.gpu_link == 300_GBps);
+    CHECK(read.notes[0] == "the file has no NVLinks: taken as 12 of 25.0 GB/s to an NVSwitch");
+  }
+  SECTION("the same of A100 cards: PCIe") {
+    CHECK(imported_text(nccl_file(8, full + "0x20b5" + slow, "", kNics)).cluster.node.link == IntraLink::pcie);
+  }
+  SECTION("the same with <gpu>: a board's NVLinks are there, whether or not the file has them") {
+    const ImportedTopology read =
+        imported_text(nccl_file(8, full + "0x20b2" + slow, R"(<gpu dev="{}" sm="80"/>)", kNics));
+    CHECK(read.cluster.node.link == IntraLink::nvswitch);
+    CHECK(read.cluster.node.gpu_link == 300_GBps);
+  }
+  SECTION("V100 behind PCIe 4") {
+    const ImportedTopology read = imported_text(nccl_file(
+        4, full + R"(0x1db5" link_speed="16.0 GT/s PCIe" link_width="16")", R"(<gpu dev="{}" sm="70"/>)", kNics));
+    CHECK(read.cluster.gpu == "v100");
+    CHECK(read.cluster.node.pcie == 26_GBps);
+  }
+  SECTION("V100 in a DGX-1, by its compute capability") {
+    const ImportedTopology read = imported_text(
+        nccl_file(2, R"(class="0x030200")",
+                  R"(<gpu dev="{}" sm="70"><nvlink target="x" count="6" tclass="0x068000"/></gpu>)", kNics));
+    CHECK(read.cluster.gpu == "v100");
+    CHECK(read.cluster.node.gpu_link == 150_GBps);
+  }
+  SECTION("H20 and H800 by links and id") {
+    const std::string switched = R"(<gpu dev="{}" sm="90"><nvlink target="s" count="18" tclass="0x068000"/></gpu>)";
+    CHECK(imported_text(nccl_file(8, full + "0x2329" + slow, switched, kNics)).cluster.gpu == "h20");
+    CHECK(imported_text(nccl_file(8, R"(class="0x030200")", switched, kNics)).cluster.gpu == "h100");
+  }
+  SECTION("GB200: Grace, NVLink-C2C to the host") {
+    const ImportedTopology read = imported_text(nccl_file(
+        4, full + R"(0x2941" link_speed="32.0 GT/s PCIe" link_width="16")",
+        R"(<gpu dev="{}" sm="100"><nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/><c2c bw="50000" count="5"/></gpu>)",
+        kNics, R"(arch="arm64")"));
+    CHECK(read.cluster.gpu == "gb200");
+    CHECK(read.cluster.node.cpu == CpuKind::grace);
+    CHECK(read.cluster.node.gpu_link == 900_GBps);
+    CHECK(read.cluster.node.pcie == 225_GBps);
+    CHECK(read.notes.back().starts_with("a rack joins the NVSwitches of 18 hosts"));
+  }
+  SECTION("MI100: sm is the number of its compute units, and two hives are two nodes") {
+    std::string text = "<system version=\"2\">\n <cpu numaid=\"0\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n";
+    for (int i = 0; i < 8; ++i) {
+      text += "  <pci busid=\"0000:0" + std::to_string(i) +
+              ":00.0\" class=\"0x038000\" vendor=\"0x1002\" device=\"0x738c\" link_speed=\"16 GT/s\" link_width=\"16\">"
+              "<gpu dev=\"" +
+              std::to_string(i) + "\" sm=\"120\" gcn=\"908\" arch=\"38911\">";
+      for (int j = i / 4 * 4; j < i / 4 * 4 + 4; ++j)
+        if (j != i) text += "<xgmi target=\"0000:0" + std::to_string(j) + ":00.0\" count=\"1\" tclass=\"0x038000\"/>";
+      text += "</gpu></pci>\n";
+    }
+    const ImportedTopology read = imported_text(text + kNics + " </cpu>\n</system>\n");
+    CHECK(read.cluster.gpu == "mi100");
+    CHECK(read.cluster.node.link == IntraLink::xgmi);
+    CHECK(read.cluster.node.gpus == 4);
+    CHECK(read.cluster.node.nics == 1);
+    CHECK(read.cluster.node.gpu_link == 138_GBps);
+    CHECK(read.notes ==
+          std::vector<std::string>{"links join 2 groups of 4 GPUs: each is taken as a node with 1 of the NICs"});
+    const ImportedTopology alone = imported_text(text + " </cpu>\n</system>\n");
+    CHECK(alone.cluster.node.gpus == 8);
+    CHECK(alone.cluster.node.link == IntraLink::pcie);
+  }
+  SECTION("MI250X and MI355X by architecture") {
+    const auto gpu = [&](const std::string& gcn) {
+      return imported_text(nccl_file(2, R"(class="0x120000")", "<gpu dev=\"{}\" sm=\"104\" gcn=\"" + gcn + "\"/>"))
+          .cluster.gpu;
+    };
+    CHECK(gpu("gfx90a") == "mi250x");
+    CHECK(gpu("910") == "mi250x");
+    CHECK(gpu("gfx950") == "mi355x");
+    CHECK(gpu("gfx1100") == "gfx1100");
+  }
+  SECTION("an unknown id that nothing else explains") {
+    CHECK(error_of(nccl_file(2, full + "0xabcd\"", "")) ==
+          "f.xml:1: pci.device = 0xabcd: is not a known GPU, and no <gpu> says its compute capability (sm) or "
+          "architecture (gcn)");
+  }
+}
+
+TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix", "[io]") {
+  const std::string rows = "GPU0\t X \tNV18\tPIX\tSYS\t0-55\t0\t\tN/A\nGPU1\tNV18\t X \tSYS\tPIX\t56-111\t1\t\tN/A\n";
+  const ImportedTopology wrapped =
+      imported_text("\tGPU0\tGPU1\nNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n" + rows, "m.txt");
+  CHECK(found(wrapped, "GPUs") == 2);
+  CHECK(found(wrapped, "NICs") == 2);
+  const ImportedTopology inside_words = imported_text(
+      "\tGPU0\nGPU1\tNIC0\nNIC1\tCPU Affinity\nNUMA Affinity\nGPU0\t X \tNV18\nPIX\tSYS\t0-55\t0\nGPU1\tNV18\t "
+      "X\nSYS\tPIX\n",
+      "m.txt");
+  CHECK(found(inside_words, "GPUs") == 2);
+  CHECK(inside_words.cluster.node.nics == 2);
+  const ImportedTopology h200 =
+      imported_text("GPU 0: NVIDIA H200 (UUID: GPU-1)\n\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\n" + rows, "m.txt");
+  CHECK(h200.cluster.gpu == "h200");
+  const ImportedTopology unnamed = imported_text("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\n" + rows, "m.txt");
+  CHECK(unnamed.cluster.gpu == "h100");
+  CHECK(unnamed.notes[0] ==
+        "the file does not name the GPU: 18 NVLinks are taken as a h100; h200 h20 b200 b300 would look the "
+        "same, so set \"gpu\"");
+  const ImportedTopology gb200 = imported_text(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+      "GPU0\t X \tNV18\tNV18\tNV18\tSYS\t0-71\t0,2-17\t\tN/A\nGPU1\tNV18\t X \tNV18\tNV18\tSYS\t0-71\t0,2-17\t\tN/A\n"
+      "GPU2\tNV18\tNV18\t X \tNV18\tSYS\t72-143\t1,18-33\t\tN/A\nGPU3\tNV18\tNV18\tNV18\t X \tSYS\t72-143\t1\t\tN/A\n",
+      "m.txt");
+  CHECK(gb200.cluster.gpu == "gb200");
+  CHECK(gb200.cluster.node.cpu == CpuKind::grace);
+  CHECK(gb200.cluster.node.gpu_link == 900_GBps);
+  CHECK(gb200.cluster.node.nics == 1);
+}
+
 TEST_CASE("SimGrid's clusters", "[io][network]") {
   if (samples_missing()) return;
   SECTION("a fat tree of 4 leaves with 4 hosts and 2 x 2 cables up: no oversubscription") {
