@@ -89,9 +89,10 @@ class Linker {
   }
 
   /// Channels of a sender, with the messages that it sends there.
-  std::vector<std::pair<std::int32_t, std::int32_t>> channels_of(const Sender& sender) const {
+  using Channels = std::vector<std::pair<std::int32_t, std::int32_t>>;
+  Channels channels_of(const Sender& sender) const {
     const Rank& rank = step_.graph.ranks[index(sender.rank)];
-    std::vector<std::pair<std::int32_t, std::int32_t>> channels;
+    Channels channels;
     for (const auto& [channel, payload] : sent_[index(rank.program)])
       if (rank.channels[index(channel)].rank == sender.to) channels.emplace_back(channel, payload);
     return channels;
@@ -99,7 +100,6 @@ class Linker {
 
   /// Shapes of the messages on these channels.
   std::vector<TransferShape> shapes_of_sender(const Sender& sender) {
-    const auto representative = [this](std::int32_t rank) { return step_.graph.ranks[index(rank)].representative; };
     std::optional<FlowGroup> group;
     std::vector<TransferShape> shapes;
     for (const auto& [channel, payload] : channels_of(sender)) {
@@ -114,6 +114,8 @@ class Linker {
   }
 
  private:
+  int representative(std::int32_t rank) const { return step_.graph.ranks[index(rank)].representative; }
+
   const Rank& first_member(std::int32_t communicator) const {
     return step_.graph.ranks[index(step_.graph.communicators[index(communicator)].members.front())];
   }
@@ -136,12 +138,43 @@ class Linker {
         own.push_back({r, to, channel});
     }
     for (Sender& sender : own) {
-      const std::vector<TransferShape> shapes = shapes_of_sender(sender);
-      if (links_.hashed()) sender.label = label_of(0, shapes);
+      const auto channels = channels_of(sender);
+      if (links_.hashed()) {
+        const std::vector<TransferShape> shapes = shapes_of_sender(sender);
+        sender.label = label_of(0, shapes);
+        step_.users.add(loads_of(shapes, step_.users));
+      } else {
+        step_.users.add(loads_of_path(sender, channels));
+      }
       step_.senders.push_back(sender);
-      step_.users.add(loads_of(shapes, step_.users));
-      together.push_back(static_cast<std::int32_t>(channels_of(sender).size()));
+      together.push_back(static_cast<std::int32_t>(channels.size()));
     }
+  }
+
+  /// The loads of its messages, which take one path.   Requires even routing
+  const std::vector<LinkUsers::Load>& loads_of_path(const Sender& sender, const Channels& channels) {
+    messages_.clear();
+    for (const auto& [channel, payload] : channels) messages_.push_back(payload);
+    auto known = message_weights_.find(messages_);
+    if (known == message_weights_.end()) {
+      std::vector<Bandwidth> limits;
+      for (const std::int32_t payload : messages_) limits.push_back(limit_of(step_.graph.messages[index(payload)]));
+      known = message_weights_.try_emplace(messages_, std::move(limits)).first;
+    }
+    loads_.clear();
+    if (!known->second.empty()) {
+      path_.clear();
+      links_.append_route(representative(sender.rank), representative(sender.to), -1, path_);
+      for (const std::int32_t link : path_)
+        loads_.push_back({link, known->second.on_link_of(step_.capacities[index(link)], step_.users)});
+      std::sort(loads_.begin(), loads_.end());
+    }
+    return loads_;
+  }
+
+  static Bandwidth limit_of(const Message& message) {
+    const bool loads = loads_links({Collective::send_recv, message.size}, message.cost, 2);
+    return loads ? rate_alone(message.cost, message_flows(message.size)) : Bandwidth{};
   }
 
   const ClusterLinks& links_;
@@ -150,6 +183,10 @@ class Linker {
   std::vector<std::int32_t> slots_;                         ///< [communicator]
   std::vector<std::map<std::int32_t, std::int32_t>> sent_;  ///< [program]
   std::map<std::pair<std::int32_t, std::vector<Duration>>, std::int32_t> known_labels_;
+  std::map<std::vector<std::int32_t>, MessageWeights> message_weights_;  ///< by the messages from one rank to another
+  std::vector<std::int32_t> messages_;
+  std::vector<LinkUsers::Load> loads_;
+  LinkPath path_;
   LinkedStep step_;
 };
 

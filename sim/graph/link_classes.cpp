@@ -87,19 +87,20 @@ LinkClasses refine(const LinkedStep& step) {
 
 namespace {
 
-/// The class of each link: the sum of (class, weights) over its users, and its capacity.
+/// The class of each link that users cross: the sum of (class, weights) over its users, and its capacity.
 CrossedLinks classes_by_users(const LinkUsers& users, const std::vector<std::int32_t>& user_class,
                               const std::vector<std::int64_t>& capacities) {
   std::vector<ListSum> sums(capacities.size());
   each_load(users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-    sums[static_cast<std::size_t>(link)] += ListSum::of(at(user_class, user), weights);
+    sums[static_cast<std::size_t>(link)] += ListSum::of(at(user_class, user), weights).times(users.copies(user, link));
   });
   CrossedLinks links;
-  links.of.reserve(capacities.size());
+  links.of.assign(capacities.size(), -1);
   DenseNumbers<ListSum> numbers;
   for (std::size_t link = 0; link < sums.size(); ++link) {
+    if (sums[link] == ListSum{}) continue;
     const ListSum sum = sums[link].beside(capacities[link]);
-    links.of.push_back(numbers.number(sum, sum.low));
+    links.of[link] = numbers.number(sum, sum.low);
   }
   links.count = numbers.count();
   return links;
@@ -142,14 +143,16 @@ FoldedWeights folded_weights(const LinkUsers& users, const std::vector<std::int3
       const LinkUsers::Weights& weights = users.weights(load->weights);
       LinkUsers::Weights& sum = sums[static_cast<std::size_t>(at(user_class, user))][load->link];
       sum.resize(weights.size());
-      for (std::size_t i = 0; i < weights.size(); ++i) sum[i] += weights[i];
+      for (std::size_t i = 0; i < weights.size(); ++i) sum[i] += weights[i] * users.copies(user, load->link);
     }
   FoldedWeights folded(sums.size());
   for (std::size_t c = 0; c < sums.size(); ++c)
     for (const auto& [link, weights] : sums[c]) {
       folded[c].resize(weights.size());
-      for (std::size_t i = 0; i < weights.size(); ++i)
-        if (weights[i] > 0) folded[c][i].push_back({link, weights[i]});
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        TRACECAST_ASSERT(weights[i] % users.order() == 0, "the links of an orbit bear the same");
+        if (weights[i] > 0) folded[c][i].push_back({link, weights[i] / users.order()});
+      }
     }
   return folded;
 }

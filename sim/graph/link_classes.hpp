@@ -58,7 +58,7 @@ LinkClasses refine(const LinkedStep& step);
 /// with the same weights. Nothing when they and the users are not stable about each other, in the words above.
 /// `user_class`: [user] numbers below `user_classes`
 struct CrossedLinks {
-  std::vector<std::int32_t> of;  ///< [link] its class
+  std::vector<std::int32_t> of;  ///< [link] its class; -1: no user crosses it
   std::int32_t count = 0;
 };
 std::optional<CrossedLinks> link_classes(const LinkUsers& users, const std::vector<std::int32_t>& user_class,

@@ -58,26 +58,38 @@ std::int32_t LinkUsers::number_of(const Weights& weights) {
   return found->second;
 }
 
-std::int32_t LinkUsers::add(const std::vector<Load>& loads) {
+std::int32_t LinkUsers::add(const std::vector<Load>& loads, std::int32_t copies) {
+  TRACECAST_ASSERT(copies == 1 || order_ > 1, "without symmetry each user stands for itself");
+  if (order_ > 1) user_copies_.push_back(copies);
   loads_.insert(loads_.end(), loads.begin(), loads.end());
   first_.push_back(loads_.size());
   return count() - 1;
 }
 
 void LinkUsers::drop_unshared_links(std::int32_t links, const std::vector<std::int32_t>& own) {
-  std::vector<std::int32_t> together(static_cast<std::size_t>(links));
+  std::vector<std::int64_t> together(static_cast<std::size_t>(links));  // times order()
   for (std::int32_t user = 0; user < count(); ++user)
     for (const Load* load = begin(user); load != end(user); ++load)
-      together[static_cast<std::size_t>(load->link)] += own[static_cast<std::size_t>(user)];
+      together[static_cast<std::size_t>(load->link)] +=
+          std::int64_t{own[static_cast<std::size_t>(user)]} * copies(user, load->link);
   std::size_t kept = 0;
   std::size_t from = 0;
   for (std::size_t user = 0; user + 1 < first_.size(); ++user) {
     const std::size_t until = first_[user + 1];
     for (; from < until; ++from)
-      if (together[static_cast<std::size_t>(loads_[from].link)] > 1) loads_[kept++] = loads_[from];
+      if (together[static_cast<std::size_t>(loads_[from].link)] > order_) loads_[kept++] = loads_[from];
     first_[user + 1] = kept;
   }
   loads_.resize(kept);
+}
+
+std::int32_t MessageWeights::on_link_of(std::int64_t capacity, LinkUsers& users) {
+  for (const auto& [known, number] : known_)
+    if (known == capacity) return number;
+  LinkUsers::Weights list;
+  for (const Bandwidth limit : limits_)
+    list.push_back(limit.bytes_per_second == 0 ? 0 : lone_flow_weight({capacity}, limit));
+  return known_.emplace_back(capacity, users.number_of(list)).second;
 }
 
 std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, LinkUsers& users) {

@@ -51,6 +51,10 @@ struct ListSum {
     high += other.high;
     return *this;
   }
+  /// Of a list in which each entry occurs that many times as often.
+  ListSum times(std::int32_t count) const {
+    return {low * static_cast<std::uint64_t>(count), high * static_cast<std::uint64_t>(count)};
+  }
   bool operator==(const ListSum&) const = default;
 };
 

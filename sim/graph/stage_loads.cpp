@@ -1,6 +1,7 @@
 #include "sim/graph/stage_loads.hpp"
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -12,28 +13,44 @@ namespace {
 
 std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
+bool one_rank_per_stage(const StepGraph& graph, const Plan& plan) {
+  return graph.ranks.size() == as_index(plan.parallel.pp) &&
+         std::all_of(graph.ranks.begin(), graph.ranks.end(),
+                     [&](const Rank& rank) { return rank.multiplicity == plan.world_size / plan.parallel.pp; });
+}
+
+/// Adds the users of links and classifies the links, up to rotations of the nodes by some GPUs.
 class StageLoads {
  public:
-  StageLoads(const StepGraph& graph, const Plan& plan, const Groups& groups, const ClusterLinks& links)
+  StageLoads(const StepGraph& graph, const Plan& plan, const Groups& groups, const ClusterLinks& links,
+             const std::vector<CalledCollectives>& called, LinkOrbits orbits)
       : graph_(graph),
         plan_(plan),
         groups_(groups),
         links_(links),
+        called_(called),
+        orbits_(std::move(orbits)),
         shapes_(links),
-        capacities_(as_index(links.count())),
-        called_(called_collectives(graph)),
+        capacities_(as_index(orbits_.count())),
         class_shapes_(graph.communicators.size()) {}
 
-  std::optional<FoldedLoads> find() {
-    if (links_.hashed() || !one_rank_per_stage()) return std::nullopt;  // with hashing no two paths are equivalent
-    const auto ranks = as_index(plan_.world_size);
+  /// False if a rotation does not map users to users with the same loads.
+  bool add_users() {
+    if (orbits_.order() > 1 && !rotations_keep_stages()) return false;
+    const auto ranks = as_index(plan_.world_size / orbits_.order());
     users_.reserve(4 * ranks, 16 * ranks);
     user_class_.reserve(4 * ranks);
     together_.reserve(4 * ranks);
+    if (orbits_.order() > 1) users_.use_symmetry(orbits_.order(), link_copies());
     for (int slot = 0; slot < kSlots; ++slot)
-      if (loads_links_in(slot)) add_groups(static_cast<Slot>(slot));
-    for (int pp = 0; pp < plan_.parallel.pp; ++pp) add_messages(pp);
-    users_.drop_unshared_links(links_.count(), together_);
+      if (loads_links_in(slot) && !add_groups(static_cast<Slot>(slot))) return false;
+    for (int pp = 0; pp < plan_.parallel.pp; ++pp)
+      if (!add_messages(pp)) return false;
+    return true;
+  }
+
+  std::optional<FoldedLoads> loads() {
+    users_.drop_unshared_links(orbits_.count(), together_);
     const auto user_classes = static_cast<std::int32_t>(class_shapes_.size());
     const std::optional<CrossedLinks> classes = link_classes(users_, user_class_, user_classes, capacities_);
     if (!classes) return std::nullopt;
@@ -41,10 +58,18 @@ class StageLoads {
   }
 
  private:
-  bool one_rank_per_stage() const {
-    return graph_.ranks.size() == as_index(plan_.parallel.pp) &&
-           std::all_of(graph_.ranks.begin(), graph_.ranks.end(),
-                       [&](const Rank& rank) { return rank.multiplicity == plan_.world_size / plan_.parallel.pp; });
+  /// True if nodes are full, and each pipeline rank has whole nodes.
+  bool rotations_keep_stages() const {
+    const int last = plan_.world_size - 1;
+    return plan_.world_size % links_.gpus() == 0 && links_.domain_of(last) == last / links_.gpus() &&
+           (plan_.parallel.pp == 1 || plan_.grid.stride(Axis::pp) % links_.gpus() == 0);
+  }
+
+  std::vector<std::int32_t> link_copies() const {
+    std::vector<std::int32_t> copies(as_index(orbits_.count()));
+    for (std::int32_t orbit = 0; orbit < orbits_.count(); ++orbit)
+      copies[as_index(orbit)] = orbits_.order() / orbits_.size(orbit);
+    return copies;
   }
 
   bool loads_links_in(int slot) const {
@@ -64,86 +89,192 @@ class StageLoads {
     return plan_.grid.group(0, outside);
   }
 
-  void add_groups(Slot slot) {
-    const std::vector<int> begins = blocks(slot);
-    const std::vector<int> offsets = groups_.block(0, slot);
-    std::vector<std::vector<int>> parts(offsets.size());  // offsets of their members from the block's first rank
-    for (std::size_t i = 0; i < offsets.size(); ++i)
-      parts[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets[i]);
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      patterns_of_.assign(graph_.programs.size(), nullptr);
-      if (parts[part].size() > 1)
-        for (const int begin : begins) add_group(slot, static_cast<int>(part), begin, parts[part]);
-    }
-  }
-
-  void add_group(Slot slot, int part, int begin, const std::vector<int>& offsets) {
-    const int pp = pp_of(begin + offsets.front());
-    const Rank& rank = graph_.ranks[as_index(pp)];
-    const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(slot)];
-    const auto found = called_[as_index(rank.program)].find(static_cast<std::int32_t>(slot));
-    if (communicator < 0 || found == called_[as_index(rank.program)].end()) return;
-    std::vector<Pattern>*& patterns = patterns_of_[as_index(rank.program)];
-    if (patterns == nullptr) patterns = &patterns_[{slot, part, found->second}];
-    std::vector<Pattern>& known = *patterns;
-    const int first = begin + offsets.front();
-    for (const Pattern& pattern : known) {
-      const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
-      if ((first - pattern.first) % links_.gpus() != 0 || !links_.is_translation(pattern.first, pattern.last, domains))
-        continue;
-      moved_.clear();
-      for (const LinkUsers::Load& load : pattern.loads)
-        moved_.push_back({links_.translated(load.link, domains), load.weights});
-      if (class_shapes_[as_index(communicator)].empty()) class_shapes_[as_index(communicator)] = pattern.shapes;
-      return add_user(communicator, moved_, 1);
-    }
-    known.push_back(pattern_of(begin, offsets, found->second));
-    if (class_shapes_[as_index(communicator)].empty()) class_shapes_[as_index(communicator)] = known.back().shapes;
-    add_user(communicator, known.back().loads, 1);
-  }
+  /// A slot's groups: part `part` of the block that begins at rank `begin`.
+  struct Group {
+    int begin = 0;
+    int part = 0;
+    bool operator==(const Group&) const = default;
+  };
 
   /// The loads of one group, for all groups with an equivalent placement.
   struct Pattern {
     int first = 0;  ///< rank
     int last = 0;
-    std::vector<LinkUsers::Load> loads;
-    std::vector<FoldedTransfer> shapes;  ///< of its collectives, without loads
+    /// Groups that rotations map to each other, of which one is added; 0: another one is.
+    std::int32_t copies = 1;
+    std::vector<LinkUsers::Load> loads;   ///< by link
+    std::vector<LinkUsers::Load> orbits;  ///< by orbit of links
+    std::vector<FoldedTransfer> shapes;   ///< of its collectives, without loads
   };
 
-  Pattern pattern_of(int begin, const std::vector<int>& offsets, const std::vector<std::int32_t>& collectives) {
-    std::vector<int> ranks = offsets;
-    for (int& rank : ranks) rank += begin;
-    const FlowGroup group = make_flow_group(links_, ranks);
-    Pattern pattern{ranks.front(), ranks.back(), {}, {}};
+  bool add_groups(Slot slot) {
+    slot_ = slot;
+    offsets_ = groups_.block(0, slot);
+    parts_.assign(offsets_.size(), {});
+    for (std::size_t i = 0; i < offsets_.size(); ++i)
+      parts_[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets_[i]);
+    patterns_.clear();
+    const std::vector<int> begins = blocks(slot);
+    std::int64_t found = 0;    // groups that call collectives
+    std::int64_t covered = 0;  // by the users that were added and their rotations
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      patterns_of_.assign(graph_.programs.size(), nullptr);
+      if (parts_[part].size() < 2) continue;
+      for (const int begin : begins) {
+        const std::optional<std::int32_t> copies = add_group({begin, static_cast<int>(part)});
+        if (!copies) return false;
+        found += *copies >= 0 ? 1 : 0;
+        covered += std::max(*copies, 0);
+      }
+    }
+    return covered == found;
+  }
+
+  int first_rank(const Group& group) const { return group.begin + parts_[as_index(group.part)].front(); }
+
+  /// The collectives that a group calls; null: none.
+  const std::vector<std::int32_t>* calls_of(const Group& group) const {
+    const Rank& rank = graph_.ranks[as_index(pp_of(first_rank(group)))];
+    const auto& called = called_[as_index(rank.program)];
+    const auto found = called.find(static_cast<std::int32_t>(slot_));
+    const bool calls = rank.communicators[static_cast<std::size_t>(slot_)] >= 0 && found != called.end();
+    return calls ? &found->second : nullptr;
+  }
+
+  /// How many groups the group stands for, itself one of them; 0: another one stands for it; -1: it calls nothing.
+  /// Nothing if rotations do not map groups to groups.
+  std::optional<std::int32_t> add_group(const Group& group) {
+    const int first = first_rank(group);
+    const Rank& rank = graph_.ranks[as_index(pp_of(first))];
+    std::list<Pattern>*& patterns = patterns_of_[as_index(rank.program)];
+    if (patterns == nullptr) {
+      const std::vector<std::int32_t>* calls = calls_of(group);
+      if (calls == nullptr) return -1;
+      patterns = &patterns_[{group.part, *calls}];
+    }
+    const Pattern* pattern = pattern_at(*patterns, first);
+    if (pattern == nullptr) pattern = new_pattern(*patterns, group);
+    if (pattern == nullptr) return std::nullopt;
+    if (pattern->copies == 0) return 0;
+    const int domains = links_.domain_of(first) - links_.domain_of(pattern->first);
+    moved_.clear();
+    for (const LinkUsers::Load& load : pattern->orbits)
+      moved_.push_back({orbits_.translated(load.link, domains), load.weights});
+    const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(slot_)];
+    if (class_shapes_[as_index(communicator)].empty()) class_shapes_[as_index(communicator)] = pattern->shapes;
+    add_user(communicator, moved_, 1, pattern->copies);
+    return pattern->copies;
+  }
+
+  /// The pattern of a group with this first rank; null: not known.
+  const Pattern* pattern_at(const std::list<Pattern>& patterns, int first) const {
+    for (const Pattern& pattern : patterns) {
+      const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
+      if ((first - pattern.first) % links_.gpus() == 0 && links_.is_translation(pattern.first, pattern.last, domains))
+        return &pattern;
+    }
+    return nullptr;
+  }
+
+  /// Adds the patterns of a group and of its rotations. Null if a rotation is no group, or has other loads.
+  const Pattern* new_pattern(std::list<Pattern>& patterns, const Group& group) {
+    Pattern& own = patterns.emplace_back(pattern_of(group));
+    own.copies = orbits_.order();
+    for (int times = 1; times < orbits_.order(); ++times) {
+      const Group rotated = group_of(orbits_.rotated_rank(own.first, times));
+      const std::vector<std::int32_t>* calls = calls_of(rotated);
+      if (calls == nullptr) return nullptr;
+      if (rotated == group) {  // later rotations only repeat these
+        own.copies = times;
+        return is_rotation(own, own, times) ? &own : nullptr;
+      }
+      std::list<Pattern>& others = patterns_[{rotated.part, *calls}];
+      const int first = first_rank(rotated);
+      if (pattern_at(others, first) != nullptr) return nullptr;
+      if (keeps_order(group, rotated, times)) {
+        others.push_back({first, first + own.last - own.first, 0, {}, {}, {}});
+        continue;
+      }
+      others.push_back(pattern_of(rotated));
+      others.back().copies = 0;
+      if (!is_rotation(own, others.back(), times)) return nullptr;
+    }
+    return &own;
+  }
+
+  /// True if the members of `to` are the rotated members of `from`, in the same order. Then its loads are the rotated ones:
+  /// algorithms know the members of a group by their order and nodes, and ports by their order.
+  bool keeps_order(const Group& from, const Group& to, int times) const {
+    const std::vector<int>& before = parts_[as_index(from.part)];
+    const std::vector<int>& after = parts_[as_index(to.part)];
+    if (before.size() != after.size() || *calls_of(from) != *calls_of(to)) return false;
+    const int moved = to.begin + after.front() - from.begin - before.front();
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (to.begin + after[i] != from.begin + before[i] + moved ||
+          to.begin + after[i] != orbits_.rotated_rank(from.begin + before[i], times))
+        return false;
+    return true;
+  }
+
+  Group group_of(int rank) const {
+    const int begin = groups_.block_begin(rank, slot_);
+    const auto position = std::lower_bound(offsets_.begin(), offsets_.end(), rank - begin) - offsets_.begin();
+    return {begin, groups_.part(slot_, static_cast<int>(position))};
+  }
+
+  /// True if a rotation maps the loads of one group to those of the other, which take as long alone.
+  bool is_rotation(const Pattern& from, const Pattern& to, int times) const {
+    std::vector<LinkUsers::Load> loads = from.loads;
+    for (LinkUsers::Load& load : loads) load.link = orbits_.rotated(load.link, times);
+    std::sort(loads.begin(), loads.end());
+    return loads == to.loads &&
+           std::equal(from.shapes.begin(), from.shapes.end(), to.shapes.begin(), to.shapes.end(),
+                      [](const FoldedTransfer& a, const FoldedTransfer& b) {
+                        return std::tie(a.number, a.shape.latency, a.shape.moving, a.shape.limit) ==
+                               std::tie(b.number, b.shape.latency, b.shape.moving, b.shape.limit);
+                      });
+  }
+
+  Pattern pattern_of(const Group& group) {
+    std::vector<int> ranks = parts_[as_index(group.part)];
+    for (int& rank : ranks) rank += group.begin;
+    const FlowGroup flow_group = make_flow_group(links_, ranks);
+    Pattern pattern{ranks.front(), ranks.back(), 1, {}, {}, {}};
     std::vector<TransferShape> shapes;
-    for (const std::int32_t number : collectives) {
+    for (const std::int32_t number : *calls_of(group)) {
       const CostedCollective& each = graph_.collectives[as_index(number)];
       shapes.emplace_back();
       if (loads_links(each.call, each.cost, ranks.size()))
-        shapes.back() = shapes_.shape(each.cost, collective_flows(each.call, each.cost.algorithm, group), group);
+        shapes.back() =
+            shapes_.shape(each.cost, collective_flows(each.call, each.cost.algorithm, flow_group), flow_group);
       const TransferShape& shape = shapes.back();
       pattern.shapes.push_back({0, number, {shape.latency, shape.moving, shape.limit, {}}});
     }
     pattern.loads = loads_of(shapes, users_);
+    for (const LinkUsers::Load& load : pattern.loads)
+      pattern.orbits.push_back({orbits_.orbit_of(load.link), load.weights});
     return pattern;
   }
 
-  std::int64_t capacity_of(std::int32_t link) {
-    std::int64_t& known = capacities_[as_index(link)];
-    if (known == 0) known = links_.capacity(link).bytes_per_second;
+  std::int64_t capacity_of(std::int32_t orbit) {
+    std::int64_t& known = capacities_[as_index(orbit)];
+    if (known == 0) known = links_.capacity(orbits_.first_link(orbit)).bytes_per_second;
     return known;
   }
 
-  void add_user(std::int32_t user_class, const std::vector<LinkUsers::Load>& loads, std::int32_t together) {
+  /// `loads`: on orbits of links; `together`: transfers that can be in flight at one time; `copies`: users it stands for.
+  void add_user(std::int32_t user_class, const std::vector<LinkUsers::Load>& loads, std::int32_t together,
+                std::int32_t copies) {
     for (const LinkUsers::Load& load : loads) capacity_of(load.link);
-    users_.add(loads);
+    users_.add(loads, copies);
     user_class_.push_back(user_class);
     together_.push_back(together);
   }
 
   // ---- Messages ----------------------------------------------------------------------------------------------------
 
-  void add_messages(int pp) {
+  /// False if the path of a message is not rotated with its ranks.
+  bool add_messages(int pp) {
     const Rank& rank = graph_.ranks[as_index(pp)];
     std::map<std::int32_t, std::vector<FoldedTransfer>> by_receiver;  // messages that load links, by pipeline rank
     for (const auto& [channel, payload] : sent_messages(graph_, as_index(rank.program))) {
@@ -159,30 +290,46 @@ class StageLoads {
     }
     for (auto& [to, transfers] : by_receiver) {
       const auto user_class = static_cast<std::int32_t>(class_shapes_.size());
-      add_senders(pp, to, transfers, user_class);
+      if (!add_senders(pp, to, transfers, user_class)) return false;
       class_shapes_.push_back(std::move(transfers));
     }
+    return true;
   }
 
-  void add_senders(int pp, int to, const std::vector<FoldedTransfer>& transfers, std::int32_t user_class) {
-    std::vector<std::pair<std::int64_t, std::int32_t>> numbers;  // lists of weights by capacity, of which there are few
-    const auto weights = [&](std::int32_t link) {
-      const std::int64_t capacity = capacity_of(link);
-      for (const auto& [known, number] : numbers)
-        if (known == capacity) return number;
-      LinkUsers::Weights list;
-      for (const FoldedTransfer& each : transfers) list.push_back(lone_flow_weight({capacity}, each.shape.limit));
-      return numbers.emplace_back(capacity, users_.number_of(list)).second;
-    };
+  bool add_senders(int pp, int to, const std::vector<FoldedTransfer>& transfers, std::int32_t user_class) {
+    std::vector<Bandwidth> limits;
+    for (const FoldedTransfer& each : transfers) limits.push_back(each.shape.limit);
+    MessageWeights weights(std::move(limits));
     const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
-    const std::vector<int> ranks = plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
+    const int first = pp * plan_.grid.stride(Axis::pp);
+    if (!rotates_path(first, first + ahead)) return false;
+    const std::vector<int> ranks = plan_.grid.group(first, {Axis::dp, Axis::cp, Axis::tp});
     for (const int rank : ranks) {
+      if (!orbits_.is_first_rank(rank)) continue;
       path_.clear();
       links_.append_route(rank, rank + ahead, -1, path_);
       moved_.clear();
-      for (const std::int32_t link : path_) moved_.push_back({link, weights(link)});
-      add_user(user_class, moved_, static_cast<std::int32_t>(transfers.size()));
+      for (const std::int32_t link : path_) {
+        const std::int32_t orbit = orbits_.orbit_of(link);
+        moved_.push_back({orbit, weights.on_link_of(capacity_of(orbit), users_)});
+      }
+      add_user(user_class, moved_, static_cast<std::int32_t>(transfers.size()), orbits_.order());
     }
+    return true;
+  }
+
+  /// True if rotations of two ranks rotate the path between them.
+  bool rotates_path(int from, int to) const {
+    LinkPath path;
+    links_.append_route(from, to, -1, path);
+    for (int times = 1; times < orbits_.order(); ++times) {
+      LinkPath expected = path;
+      for (std::int32_t& link : expected) link = orbits_.rotated(link, times);
+      LinkPath rotated;
+      links_.append_route(orbits_.rotated_rank(from, times), orbits_.rotated_rank(to, times), -1, rotated);
+      if (rotated != expected) return false;
+    }
+    return true;
   }
 
   // ---- The folded network ------------------------------------------------------------------------------------------
@@ -196,6 +343,7 @@ class StageLoads {
         FoldedTransfer transfer = class_shapes_[c][k];
         if (communicator) transfer.owner = static_cast<std::int32_t>(c);
         transfer.shape.loads = std::move(weights[c][k]);
+        for (LinkWeight& load : transfer.shape.loads) load.link = orbits_.first_link(load.link);
         (communicator ? loads.collectives : loads.messages).push_back(std::move(transfer));
       }
     }
@@ -206,15 +354,20 @@ class StageLoads {
   const Plan& plan_;
   const Groups& groups_;
   const ClusterLinks& links_;
+  const std::vector<CalledCollectives>& called_;  ///< [program]
+  const LinkOrbits orbits_;
   TransferShapes shapes_;
-  std::vector<std::int64_t> capacities_;   ///< [link] bytes per second; 0: no user so far
-  std::vector<CalledCollectives> called_;  ///< [program]
-  LinkUsers users_;
+  std::vector<std::int64_t> capacities_;  ///< [orbit] bytes per second; 0: no user so far
+  LinkUsers users_;                       ///< of orbits of links
   std::vector<std::int32_t> user_class_;  ///< communicators of the folded graph, then pipeline ranks towards others
   std::vector<std::int32_t> together_;    ///< [user] transfers that can be in flight at one time
   std::vector<std::vector<FoldedTransfer>> class_shapes_;  ///< [class of users] its transfers, without loads
-  std::map<std::tuple<Slot, int, std::vector<std::int32_t>>, std::vector<Pattern>> patterns_;
-  std::vector<std::vector<Pattern>*> patterns_of_;  ///< [program] for the current slot and part; null: not looked up
+  // Of the current slot:
+  Slot slot_{};
+  std::vector<int> offsets_;             ///< of a block's ranks from its first
+  std::vector<std::vector<int>> parts_;  ///< [part] offsets of its members
+  std::map<std::pair<int, std::vector<std::int32_t>>, std::list<Pattern>> patterns_;  ///< by part and collectives
+  std::vector<std::list<Pattern>*> patterns_of_;  ///< [program] for the current part; null: not looked up
   std::vector<LinkUsers::Load> moved_;
   LinkPath path_;
 };
@@ -223,7 +376,16 @@ class StageLoads {
 
 std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
                                           const ClusterLinks& links) {
-  return StageLoads(folded, plan, groups, links).find();
+  if (links.hashed() || !one_rank_per_stage(folded, plan)) return std::nullopt;  // hashed: no two paths are equivalent
+  const std::vector<CalledCollectives> called = called_collectives(folded);
+  for (int step = 1; step <= links.gpus(); ++step) {
+    std::optional<LinkOrbits> orbits = links.orbits(step);
+    if (!orbits) continue;
+    StageLoads loads(folded, plan, groups, links, called, std::move(*orbits));
+    if (loads.add_users()) return loads.loads();
+  }
+  TRACECAST_ASSERT(false, "a rotation by all GPUs of a node leaves all users in place");
+  return std::nullopt;
 }
 
 }  // namespace tracecast

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -246,11 +247,19 @@ bool ClusterLinks::is_translation(int first, int last, int domains) const {
   return true;
 }
 
-std::int32_t ClusterLinks::translated(std::int32_t link, int domains) const {
-  if (link < tiers_base_) return link + domains * 2 * (gpus_ + ports_);
-  const auto above = std::find_if(tiers_.begin(), tiers_.end(), [&](const Tier& tier) { return tier.base > link; });
-  const Tier& tier = *std::prev(above);
-  return link + 2 * (domains / tier.nodes) * tier.planes;
+bool ClusterLinks::ports_work_alike() const {
+  const std::vector<Bandwidth>& capacity = usual_ports_.capacity;
+  return cluster_.faults.uniform() &&
+         std::adjacent_find(capacity.begin(), capacity.end(), std::not_equal_to()) == capacity.end();
+}
+
+std::optional<LinkOrbits> ClusterLinks::orbits(int step) const {
+  const bool moves_ports = gpus_ % step == 0 && ports_ * step % gpus_ == 0 && ports_work_alike() && !hashed();
+  if (step != gpus_ && !moves_ports) return std::nullopt;
+  std::vector<LinkOrbits::Tier> tiers;
+  for (const Tier& tier : tiers_)
+    tiers.push_back({tier.nodes, ceil_div(cluster_.nodes(), tier.nodes), tier.planes, tier.base});
+  return LinkOrbits(gpus_, ports_, cluster_.nodes(), step, tiers);
 }
 
 void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {

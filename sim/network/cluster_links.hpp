@@ -26,11 +26,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/base/units.hpp"
 #include "sim/network/cluster.hpp"
+#include "sim/network/link_orbits.hpp"
 #include "sim/network/topology.hpp"
 
 namespace tracecast {
@@ -70,8 +72,9 @@ class ClusterLinks {
   /// True if moving the ranks `first` to `last` (in ascending domains) by `domains` moves all links of their paths by the
   /// same: domains are equal, and paths only leave units that are mapped to units.
   bool is_translation(int first, int last, int domains) const;
-  /// The corresponding link that many domains further.   Requires is_translation() for a path that crosses it
-  std::int32_t translated(std::int32_t link, int domains) const;
+  /// The links up to rotations of all domains by multiples of `step` GPUs. Nothing if these do not map ports to ports that
+  /// work alike, or if routing is hashed, unless `step` is gpus(), which leaves all links where they are.
+  std::optional<LinkOrbits> orbits(int step) const;
 
   /// Links to and from the first switch of the fabric, which reduces (SHARP); aggregated traffic above it is small.
   void append_to_network(int rank, int rail, LinkPath& route) const;
@@ -115,6 +118,7 @@ class ClusterLinks {
   static Ports ports_at(const Topology& topology, int ports, int domain);
   void find_ports();
   const Ports& ports_of(int domain) const;
+  bool ports_work_alike() const;
   int port_in_use(int domain, int port) const { return ports_of(domain).in_use[static_cast<std::size_t>(port)]; }
   const std::vector<int>& nics_of(int domain, int port) const {
     return ports_of(domain).nics[static_cast<std::size_t>(port)];

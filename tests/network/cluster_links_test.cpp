@@ -54,12 +54,67 @@ TEST_CASE("Moving ranks by whole domains moves the links of their paths", "[prop
           if (!links.is_translation(from, to, domains)) continue;
           LinkPath path;
           links.append_route(from, to, -1, path);
-          for (std::int32_t& link : path) link = links.translated(link, domains);
+          for (std::int32_t& link : path) link = links.orbits(8)->translated(link, domains);
           LinkPath further;
           links.append_route(from + by, to + by, -1, further);
           REQUIRE(path == further);
         }
     CHECK(answers == std::set<bool>{false, true});
+  }
+}
+
+TEST_CASE("Rotating all nodes by some GPUs rotates the links of paths within their orbits", "[property][network]") {
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree})
+    for (const int nics : {2, 4, 8}) {
+      Cluster cluster = small_cluster(512, 2, fabric);
+      cluster.node.nics = nics;
+      const ClusterLinks links(cluster, "Hopper");
+      CHECK(links.orbits(1).has_value() == (nics == 8));  // two GPUs of one NIC are rotated together
+      CHECK_FALSE(links.orbits(3));
+      for (const int step : {1, 2, 4, 8}) {
+        const std::optional<LinkOrbits> orbits = links.orbits(step);
+        if (!orbits) continue;
+        CHECK(orbits->order() == 8 / step);
+        for (int from = 0; from < 512; from += 5)
+          for (int to = from + 1; to < 512; to += 7)
+            for (int times = 0; times < orbits->order(); ++times) {
+              LinkPath path;
+              links.append_route(from, to, -1, path);
+              std::vector<std::int32_t> orbit_of_path;
+              for (std::int32_t& link : path) {
+                orbit_of_path.push_back(orbits->orbit_of(link));
+                link = orbits->rotated(link, times);
+              }
+              LinkPath rotated;
+              links.append_route(orbits->rotated_rank(from, times), orbits->rotated_rank(to, times), -1, rotated);
+              REQUIRE(path == rotated);
+              for (std::size_t i = 0; i < path.size(); ++i) {
+                REQUIRE(orbits->orbit_of(path[i]) == orbit_of_path[i]);
+                REQUIRE(links.capacity(path[i]) == links.capacity(orbits->first_link(orbit_of_path[i])));
+              }
+            }
+      }
+    }
+}
+
+TEST_CASE("Orbits divide the links, and are numbered by their first", "[network]") {
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
+    const ClusterLinks links(small_cluster(512, 2, fabric), "Hopper");
+    for (const int step : {1, 2, 8}) {
+      const LinkOrbits orbits = links.orbits(step).value();
+      std::vector<int> size(static_cast<std::size_t>(orbits.count()));
+      std::vector<std::int32_t> first(size.size(), -1);
+      for (std::int32_t link = 0; link < links.count(); ++link) {
+        const auto orbit = static_cast<std::size_t>(orbits.orbit_of(link));
+        REQUIRE(orbit < size.size());
+        if (size[orbit]++ == 0) first[orbit] = link;
+      }
+      CHECK(std::is_sorted(first.begin(), first.end()));
+      for (std::int32_t orbit = 0; orbit < orbits.count(); ++orbit) {
+        REQUIRE(size[static_cast<std::size_t>(orbit)] == orbits.size(orbit));
+        REQUIRE(first[static_cast<std::size_t>(orbit)] == orbits.first_link(orbit));
+      }
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "sim/network/collective_flows.hpp"
 
+#include <map>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -188,6 +189,47 @@ TEST_CASE("Rings enter and leave each node by their rail, all NICs alike", "[pro
     LinkPath link;
     links.append_route(gpu, gpu + 1, -1, link);
     CHECK(load[static_cast<std::size_t>(link.front())] == 8);
+  }
+}
+
+/// The loads of all flows of a call, as bytes per link.
+std::map<std::int32_t, std::int64_t> loads(const ClusterLinks& links, const std::vector<int>& ranks, const Case& call) {
+  const FlowGroup group = make_flow_group(links, ranks);
+  std::map<std::int32_t, std::int64_t> bytes;
+  for (const Round& round : collective_flows({call.collective, Bytes{1 << 20}}, call.algorithm, group).rounds)
+    for (const Flow& flow : round.flows) {
+      LinkPath path;
+      append_route(links, group, flow, path);
+      for (const std::int32_t link : path) bytes[link] += flow.size.count * round.count;
+    }
+  return bytes;
+}
+
+TEST_CASE("Rotating the GPUs of a group in their order rotates the loads of its collectives", "[property][network]") {
+  std::vector<Case> calls = kEverybodyKnows;
+  calls.push_back({Collective::all_to_all, Algorithm::direct});
+  calls.push_back({Collective::broadcast, Algorithm::ring});
+  calls.push_back({Collective::send_recv, Algorithm::ring});
+  for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
+    const ClusterLinks links(small_cluster(256, 1, fabric), "Hopper");
+    const LinkOrbits orbits = links.orbits(1).value();
+    for (const std::vector<int>& places : {std::vector{0}, {0, 1}, {0, 2}, {0, 3}, {0, 1, 2, 3}, {0, 2, 4}})
+      for (const int nodes : {2, 7, 32}) {
+        std::vector<int> ranks;
+        for (int node = 0; node < nodes; ++node)
+          for (const int place : places) ranks.push_back(8 * node + place);
+        for (int times = 0; places.back() + times < 8; ++times) {
+          std::vector<int> rotated;
+          for (const int rank : ranks) rotated.push_back(orbits.rotated_rank(rank, times));
+          for (const Case& call : calls) {
+            std::map<std::int32_t, std::int64_t> expected;
+            for (const auto& [link, bytes] : loads(links, ranks, call)) expected[orbits.rotated(link, times)] = bytes;
+            INFO("algorithm " << static_cast<int>(call.algorithm) << ", " << nodes << " nodes, " << places.size()
+                              << " GPUs, by " << times);
+            REQUIRE(expected == loads(links, rotated, call));
+          }
+        }
+      }
   }
 }
 
