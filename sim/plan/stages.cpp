@@ -39,13 +39,9 @@ Result<std::vector<Stage>> stages_of_layout(const Model& model, const Parallel& 
     return fault(
         fmt::format("has {} entries, not one for each of the pp x vpp = {} virtual stages", layout.size(), stages));
   }
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    const bool end = i == 0 || i + 1 == layout.size();
-    if (layout[i] < (end ? 0 : 1)) {
-      return fault(
-          fmt::format("gives {} layers to virtual stage {} (allowed: at least {})", layout[i], i, end ? 0 : 1));
-    }
-  }
+  for (std::size_t i = 0; i < layout.size(); ++i)
+    if (layout[i] < 0)
+      return fault(fmt::format("gives {} layers to virtual stage {} (allowed: at least 0)", layout[i], i));
   const std::int64_t sum = std::accumulate(layout.begin(), layout.end(), std::int64_t{0});
   if (sum != model.layers()) {
     return fault(fmt::format("sums to {} layers, not {} = {}", sum, layers_name(model), model.layers()));

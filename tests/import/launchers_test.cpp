@@ -13,6 +13,7 @@
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/toml_document.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
+#include "sim/plan/activations.hpp"
 #include "sim/search/space.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
@@ -91,6 +92,61 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} $PARALLE
   CHECK(run.unmapped.front().key == "brand-new-flag");
   CHECK(run.unmapped.front().value == "7");
   CHECK(run.unmapped.front().line == 15);
+}
+
+// Switches as megatron/core/transformer/moe/README.md and arguments.py describe them (docs/references.md#format-megatron).
+TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, and its switches of 2025",
+          "[io][launch]") {
+  const std::string arguments =
+      "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 16 --expert-model-parallel-size 16\n"
+      "--pipeline-model-parallel-layout \"Et*3|(tt|)*29,m|L\" --mtp-num-layers 1 --micro-batch-size 1\n"
+      "--global-batch-size 8192 --recompute-granularity selective --recompute-modules mla_up_proj moe_act mlp\n"
+      "--cuda-graph-impl transformer_engine --cuda-graph-scope attn --overlap-moe-expert-parallel-comm\n"
+      "--delay-wgrad-compute --optimizer dist_muon --bf16\n";
+  const ImportedRun run = imported("megatron", arguments, "run.sh", givens("deepseek-v3-mtp", 256));
+  Layers layers(32, 2);
+  layers[0] = 3;
+  layers[30] = layers[31] = 0;
+  CHECK(run.scenario.parallel.pp_layout == layers);
+  CHECK(run.scenario.parallel.vpp == 2);
+  CHECK(run.scenario.training.recompute == Recompute::none);  // core_attn is not among the modules
+  CHECK(repeats(run.scenario.training, RecomputeModule::mla_up));
+  CHECK(repeats(run.scenario.training, RecomputeModule::activation));
+  CHECK_FALSE(repeats(run.scenario.training, RecomputeModule::norm));
+  CHECK(run.scenario.training.cuda_graphs);
+  CHECK(run.unmapped.empty());
+  const auto assumed = [&run](const std::string& begin) {
+    return std::any_of(run.assumptions.begin(), run.assumptions.end(),
+                       [&](const std::string& each) { return each.starts_with(begin); });
+  };
+  CHECK(assumed("pipeline-model-parallel-layout: the prediction layer m is computed on the last virtual stage"));
+  CHECK(assumed("recompute-modules: mlp are kept"));
+  CHECK(assumed("cuda-graph-scope = attn: "));
+  CHECK(assumed("overlap-moe-expert-parallel-comm: not modelled"));
+  CHECK(assumed("delay-wgrad-compute: not modelled"));
+  CHECK(assumed("optimizer = muon: taken as adam"));
+}
+
+// Defaults of ParallelismConfig, TorchContextParallelConfig and set_mixed_precision (docs/references.md#format-accelerate).
+TEST_CASE("launchers: Accelerate's defaults", "[io][launch]") {
+  const auto training = [](const std::string& type, const std::string& precision, const std::string& more = "") {
+    return imported("accelerate",
+                    "distributed_type: " + type + "\nmixed_precision: '" + precision + "'\nnum_processes: 16\n" + more,
+                    "a.yaml",
+                    {.model = "llama-3.1-8b",
+                     .topology = "dgx-h100",
+                     .gpus = 0,
+                     .overrides = {"training.seq_length=4096", "training.micro_batch_size=1"}})
+        .scenario;
+  };
+  CHECK(training("FSDP", "no").training.grad_reduce_dtype == Precision::fp32);
+  CHECK(training("FSDP", "bf16").training.grad_reduce_dtype == Precision::bf16);
+  CHECK(training("FSDP", "fp16").training.grad_reduce_dtype == Precision::fp16);
+  CHECK(training("MULTI_GPU", "bf16").training.grad_reduce_dtype == Precision::fp32);
+  const std::string mesh = "parallelism_config:\n  parallelism_config_cp_size: 2\n";
+  CHECK(training("FSDP", "bf16", mesh).parallel.cp_comm_type == ContextExchange::all_gather);
+  CHECK(training("FSDP", "bf16", mesh + "  parallelism_config_cp_comm_strategy: alltoall\n").parallel.cp_comm_type ==
+        ContextExchange::p2p);
 }
 
 TEST_CASE("launchers: every character of two or three bytes may stand where TOML has a key", "[io][launch][error]") {

@@ -172,8 +172,10 @@ TEST_CASE("stages that cannot be cut are refused", "[error][plan]") {
   CHECK(cut_message(model, parallel) ==
         "parallel.pp_layout = [8, 8, 8, 9]: sums to 33 layers, not model.num_layers = 32");
   parallel.pp_layout = {16, 0, 16, 0};
+  CHECK(cut_message(model, parallel) == "valid");  // as Megatron's layouts with a stage for the prediction layer
+  parallel.pp_layout = {16, -1, 17, 0};
   CHECK(cut_message(model, parallel) ==
-        "parallel.pp_layout = [16, 0, 16, 0]: gives 0 layers to virtual stage 1 (allowed: at least 1)");
+        "parallel.pp_layout = [16, -1, 17, 0]: gives -1 layers to virtual stage 1 (allowed: at least 0)");
   parallel.pp_layout = {0, 16, 16, 0};
   CHECK(cut_message(model, parallel) == "valid");
 }

@@ -20,6 +20,10 @@ constexpr std::array kMegatronRows{
     SettingRow{"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
     SettingRow{"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
 };
+/// Names of accelerate, and PyTorch's meaning of them (set_rotate_method): all-gather is the default.
+constexpr std::array kRotations{std::pair<Name, Name>{"allgather", "all_gather"},
+                                std::pair<Name, Name>{"alltoall", "p2p"}};
+constexpr Name kRotation = "parallelism_config.parallelism_config_cp_comm_strategy";
 constexpr std::array kMeshRows{
     SettingRow{"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
     SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
@@ -95,6 +99,9 @@ void import_mesh(RunImport& run) {
     run.shard_copies = replicas;
     run.shard_copies_key = kReplicate;
   }
+  if (run.given_count("parallel.cp", 1) > 1)
+    run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
+            kRotation);
   if (const auto sequence = run.count(kUlysses); sequence && *sequence > 1) {
     run.put("parallel.cp", *sequence, kUlysses);
     run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
@@ -140,6 +147,8 @@ void import_accelerate(RunImport& run) {
                               std::pair<Name, int>{"NO", 3}};
   constexpr std::array kPrecisions{std::pair<Name, Name>{"no", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
                                    std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"fp8", "fp8"}};
+  constexpr std::array kReduced{std::pair<Name, Name>{"no", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
+                                std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"fp8", "bf16"}};
   if (!run.has("distributed_type"))
     return run.errors.push_back(
         {run.file(), 0, "distributed_type", "", "is missing (allowed: FSDP DEEPSPEED MEGATRON_LM MULTI_GPU NO)"});
@@ -154,6 +163,9 @@ void import_accelerate(RunImport& run) {
     run.put("cluster.world_size", *processes, "num_processes");
   if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
     run.put("training.dtype", std::string(*precision), "mixed_precision");
+  // FSDP reduces in the type of mixed_precision; without FSDP, autocast leaves parameters and gradients in fp32.
+  const Name reduced = type == 0 ? run.choice<Name>("mixed_precision", kReduced).value_or("fp32") : Name("fp32");
+  if (type == 0 || type == 3) run.put("training.grad_reduce_dtype", std::string(reduced), "mixed_precision");
   run.pass_over(kWithoutEffect);
 }
 
@@ -177,7 +189,13 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
   if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
   settings.list("parallel.data_parallel");
-  settings.list("training.grad_reduce_dtype");
+  const bool by_type = !sharded                    ? t.grad_reduce_dtype == Precision::fp32
+                       : t.dtype == Precision::fp8 ? t.grad_reduce_dtype == Precision::bf16
+                                                   : t.grad_reduce_dtype == t.dtype;
+  if (by_type)
+    settings.take("training.grad_reduce_dtype");
+  else
+    settings.list("training.grad_reduce_dtype");
   if (p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp))
     settings.take("parallel.data_parallel");
   settings.take("training.micro_batch_size");  // the data loader's; with the accumulation it makes the global batch
@@ -196,6 +214,11 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   if (ulysses) text += fmt::format("  parallelism_config_sp_size: {}\n", settings.take("parallel.cp").integer);
   for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
     text += fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value.integer);
+  if (p.cp > 1 && !ulysses) {
+    settings.take("parallel.cp_comm_type");
+    text += fmt::format("  {}: {}\n", kRotation.substr(kRotation.find('.') + 1),
+                        p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
+  }
   if (ulysses) settings.take("parallel.cp_comm_type");
   for (const char* covered : {"parallel.dp", "parallel.shard_group", "training.seq_length", "training.train_tokens"})
     settings.take(covered);

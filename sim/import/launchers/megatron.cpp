@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
@@ -159,6 +160,9 @@ void import_written_layout(RunImport& run, Name key, const std::string& text, st
     return run.error(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
   run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
   put_layout(run, *stages, key);
+  const std::size_t prediction = text.find('m');
+  if (prediction != std::string::npos && text.find('|', prediction) != std::string::npos)
+    run.assume(fmt::format("{}: the prediction layer m is computed on the last virtual stage, with the loss", key));
 }
 
 /// The layers of the first and last pipeline rank; the others have equal shares of the rest.
@@ -273,6 +277,75 @@ void import_megatron_recompute(RunImport& run) {
     run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
 }
 
+/// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
+void import_recompute_modules(RunImport& run) {
+  constexpr Name kModules = "recompute-modules";
+  constexpr std::array kNames{std::pair<Name, Name>{"layernorm", "norm"},
+                              std::pair<Name, Name>{"moe_act", "activation"},
+                              std::pair<Name, Name>{"mla_up_proj", "mla_up"}, std::pair<Name, Name>{"moe", "moe"}};
+  const JsonNode* const given = run.find(kModules);
+  if (given == nullptr) return;
+  std::vector<std::string> words;
+  for (const JsonNode& item : given->items) words.push_back(item.string);
+  if (given->items.empty())
+    for (const std::string_view word : split_words(given->string, " ,[]'\"")) words.emplace_back(word);
+  JsonNode modules;
+  modules.kind = JsonNode::Kind::array;
+  bool core = false;
+  std::string others;
+  for (const std::string& word : words) {
+    core = core || word == "core_attn";
+    const auto known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == word; });
+    if (word != "core_attn" && known == kNames.end()) others += (others.empty() ? "" : " ") + shortened(word);
+    if (known == kNames.end()) continue;
+    JsonNode item;
+    item.kind = JsonNode::Kind::string;
+    item.string = known->second;
+    modules.items.push_back(std::move(item));
+  }
+  const JsonNode* const recompute = run.given("training.recompute");
+  if (recompute == nullptr || recompute->string != "selective") return;
+  if (!core) run.put("training.recompute", std::string("none"), kModules);
+  if (!modules.items.empty()) run.put("training.recompute_modules", std::move(modules), kModules);
+  if (!others.empty())
+    run.assume(
+        fmt::format("recompute-modules: {} are kept, since a scenario cannot repeat them alone: the forecast has "
+                    "more memory and less work than the run",
+                    others));
+}
+
+/// Graphs of whole iterations or layers leave no launches; those of parts of a layer nearly none.
+void import_cuda_graphs(RunImport& run) {
+  const std::string impl = run.word("cuda-graph-impl");
+  const std::string scope = run.word("cuda-graph-scope");
+  const Name old = first_of(run, {"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
+  const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
+  if (!on) return;
+  run.put_flag("training.cuda_graphs", true, impl.empty() ? old : Name("cuda-graph-impl"));
+  if (!scope.empty() && scope != "full" && scope != "full_iteration")
+    run.assume(fmt::format("cuda-graph-scope = {}: all operators are launched by graphs here", shortened(scope)));
+}
+
+/// Switches that change the time of a step in a way that a scenario cannot say.
+void name_what_is_not_modelled(RunImport& run) {
+  constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
+  constexpr Name kDelay = "delay-wgrad-compute";
+  if (run.flag(kOverlap).value_or(false))
+    run.assume(
+        "overlap-moe-expert-parallel-comm: not modelled; the exchanges between experts are forecast without the "
+        "computation of another micro-batch beside them, so the run is faster than the forecast");
+  if (run.flag(kDelay).value_or(false))
+    run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
+  constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"}, std::pair<Name, Name>{"sgd", "sgd"},
+                                   std::pair<Name, Name>{"muon", "muon"}, std::pair<Name, Name>{"dist_muon", "muon"}};
+  const auto optimizer = run.choice<Name>("optimizer", kOptimizers);
+  if (optimizer && *optimizer != "muon") run.put("training.optimizer", std::string(*optimizer), "optimizer");
+  if (optimizer == Name("muon"))
+    run.assume(
+        "optimizer = muon: taken as adam; the orthogonalisation of the update is not counted, and Adam keeps a "
+        "second state of each matrix");
+}
+
 void import_dispatcher(RunImport& run) {
   constexpr std::array kDispatchers{std::pair<Name, Name>{"alltoall", "alltoall"},
                                     std::pair<Name, Name>{"flex", "deepep"}};
@@ -344,6 +417,9 @@ void import_settings(RunImport& run, bool bridge) {
   import_sharding(run, bridge);
   import_precision(run, bridge);
   import_megatron_recompute(run);
+  import_recompute_modules(run);
+  import_cuda_graphs(run);
+  name_what_is_not_modelled(run);
   import_dispatcher(run);
   import_context_parallel(run);
   import_duration(run);
