@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
 #include "tools/accuracy/calibration_report.hpp"
 #include "tools/accuracy/decisions.hpp"
@@ -135,7 +135,7 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
 
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options->threads = thread_count(0);
   CLI::Option* published =
       app.add_option(
              "--published", options->published,

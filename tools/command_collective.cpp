@@ -194,11 +194,11 @@ std::string place_text(const Question& question) {
 std::string page(const Question& question, const Row& row) {
   const std::string paths = path_text(question.cluster);
   return fmt::format(
-      "{} of {}\n\n  group     {}\n{}  time      {} +- {:.0f} %\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
+      "{} of {}\n\n  group     {}\n{}  time      {} +- {}\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
       "protocol {}, {} "
       "channels\n",
       to_string(row.call.collective), to_text(row.call.size), place_text(question),
-      paths.empty() ? "" : "  routing   " + paths + "\n", to_text(row.cost.duration), 100 * row.cost.spread,
+      paths.empty() ? "" : "  routing   " + paths + "\n", to_text(row.cost.duration), percent(row.cost.spread, 0),
       to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
       to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
       to_string(row.cost.protocol), row.cost.channels);
@@ -209,13 +209,14 @@ std::string table(const Question& question, const std::vector<Row>& rows) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
   if (const std::string paths = path_text(question.cluster); !paths.empty()) text += "# " + paths + "\n";
   text += "#\n";
-  text += fmt::format("#{:>12} {:>10} {:>10} {:>10}  {:<14} {:<8} {:>8}\n", "size", "time", "algbw", "busbw",
-                      "algorithm", "protocol", "channels");
-  text += fmt::format("#{:>12} {:>10} {:>10} {:>10}\n", "(B)", "(us)", "(GB/s)", "(GB/s)");
+  const TextTable table({13, 10, 10, 10, -15, -8, 8}, 0);
+  const auto fixed = [](double value) { return fmt::format("{:.2f}", value); };
+  text += "#" + table.row("size", "time", "algbw", "busbw", " algorithm", "protocol", "channels").substr(1);
+  text += "#" + table.row("(B)", "(us)", "(GB/s)", "(GB/s)").substr(1);
   for (const Row& row : rows)
-    text += fmt::format("{:>13} {:>10.2f} {:>10.2f} {:>10.2f}  {:<14} {:<8} {:>8}\n", row.call.size.count,
-                        microseconds(row.cost.duration), algbw(row) * 1e-9, busbw(row, question.group.ranks) * 1e-9,
-                        to_string(row.cost.algorithm), to_string(row.cost.protocol), row.cost.channels);
+    text += table.row(row.call.size.count, fixed(microseconds(row.cost.duration)), fixed(algbw(row) * 1e-9),
+                      fixed(busbw(row, question.group.ranks) * 1e-9), fmt::format(" {}", to_string(row.cost.algorithm)),
+                      to_string(row.cost.protocol), row.cost.channels);
   return text;
 }
 

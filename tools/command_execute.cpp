@@ -57,22 +57,20 @@ std::vector<std::string> scenario_arguments(const std::string& command, const Op
 }
 
 std::string page(const StepRecord& record, const TextStyle& style) {
-  const auto text_of = [](double s) { return to_text(from_seconds(s)); };
   const StepRepeats& repeats = *record.repeats;
   std::string text =
       fmt::format("{}: {} step{} executed by {} rank{}\n", record.scenario, repeats.count,
                   repeats.count == 1 ? "" : "s", record.ranks.size(), record.ranks.size() == 1 ? "" : "s");
-  text += fmt::format("  lower quartile {}, median {}, spread {:.1f} %\n\n", text_of(repeats.lower_quartile_s),
-                      text_of(repeats.median_s), 100 * repeats.spread);
+  text += fmt::format("  lower quartile {}, median {}, spread {}\n\n", time_text(repeats.lower_quartile_s),
+                      time_text(repeats.median_s), percent(repeats.spread));
   text += heading("Where the time went, in the step nearest to the lower quartile", style);
-  text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "bubble",
-                      "optimizer", "host");
+  const TextTable table({-8, 12, 16, 12, 12, 12}, 2, 0);
+  text += table.row("rank", "compute", "communication", "bubble", "optimizer", "host");
   for (const StepRank& rank : record.ranks) {
     Duration exposed;
     for (const Duration& each : rank.time.exposed) exposed += each;
-    text +=
-        fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", rank.number, to_text(rank.time.compute),
-                    to_text(exposed), to_text(rank.time.bubble), to_text(rank.time.optimizer), to_text(rank.time.host));
+    text += table.row(rank.number, to_text(rank.time.compute), to_text(exposed), to_text(rank.time.bubble),
+                      to_text(rank.time.optimizer), to_text(rank.time.host));
   }
   return text;
 }

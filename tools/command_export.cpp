@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/chakra_export.hpp"
@@ -57,7 +58,7 @@ std::string summary(const Options& options, const ForecastRun& run, std::uintmax
                                       {"bytes", bytes},
                                       {"forecast_s", run.forecast.step_time_s},
                                       {"folder", options.out}};
-    return json.dump(2) + "\n";
+    return json_file(json);
   }
   return fmt::format(
       "{}: {} Chakra traces, {:.1f} MB, and the {} groups of their collectives in comm_groups.json\n"

@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
@@ -245,7 +245,7 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
 
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->simulation.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options->simulation.threads = thread_count(0);
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
       ->capture_default_str();

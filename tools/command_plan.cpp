@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/words.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/economics_file.hpp"
@@ -81,13 +82,8 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
     for (std::int64_t count = first; count <= last; count *= 2) values.push_back(static_cast<int>(count));
     return values;
   }
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    int value = 0;
-    if (!number(std::string_view(text).substr(begin, end - begin), value)) return std::nullopt;
-    values.push_back(value);
-    begin = end + 1;
-  }
+  for (const std::string_view part : split(text))
+    if (!number(part, values.emplace_back())) return std::nullopt;
   return values;
 }
 

@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
@@ -48,7 +48,7 @@ struct Options {
   bool json = false;
   bool explain = false;
   bool unfold = false;
-  int threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int threads = thread_count(0);
   std::string out;
   std::string html;
   std::string emit;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
@@ -40,8 +41,6 @@ struct Options {
 using Json = nlohmann::ordered_json;
 
 /// Replaces invalid UTF-8 in a name by U+FFFD.
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
 /// FLOP/s.
 double fastest_multiplication(const Profile& profile) {
   double fastest = 0;
@@ -150,7 +149,7 @@ Result<ExitCode> measure_recordings(const Options& options) {
   profile.source = source_of(traces, *scenario, scenario->profile);
   if (const Result<void> written = write_file(options.out, to_json(profile)); !written)
     return tl::unexpected(written.error());
-  fmt::print("{}", options.json ? text_of(json_of(*measured, options.out)) : summary(*measured, options.out));
+  fmt::print("{}", options.json ? json_file(json_of(*measured, options.out)) : summary(*measured, options.out));
   return ExitCode::done;
 }
 
@@ -169,7 +168,7 @@ std::vector<std::string> arguments_of(const Options& options, const Context& con
 Result<ExitCode> show(const Options& options) {
   const Result<Profile> profile = read_profile(options.out);
   if (!profile) return tl::unexpected(profile.error());
-  fmt::print("{}", options.json ? text_of(json_of(*profile, options.out)) : summary(*profile, options.out));
+  fmt::print("{}", options.json ? json_file(json_of(*profile, options.out)) : summary(*profile, options.out));
   return ExitCode::done;
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
@@ -50,29 +51,30 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
   constexpr std::size_t kMaxNames = 12;
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
   std::string text = record.scenario + "\n";
-  text += paragraph("  ",
-                    fmt::format("recorded {}, replayed {} ({:+.2f} %): {} kernels and copies of {} GPU{}, {} waits "
-                                "between streams, {} of the host{}",
-                                to_text(replay.recorded), to_text(timeline.step_time), 100 * error, replay.works,
-                                record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
-                                replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : ""),
-                    style) +
+  text += paragraph(
+              "  ",
+              fmt::format("recorded {}, replayed {} ({}): {} kernels and copies of {} GPU{}, {} waits "
+                          "between streams, {} of the host{}",
+                          to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works,
+                          record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
+                          replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : ""),
+              style) +
           "\n";
   text += heading("Where the time went", style);
-  text += fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", "rank", "compute", "communication", "waiting", "host",
-                      "optimizer");
+  const TextTable table({-8, 12, 16, 12, 12, 12}, 2, 0);
+  text += table.row("rank", "compute", "communication", "waiting", "host", "optimizer");
   for (const StepRank& rank : record.ranks) {
     Duration exposed;
     for (const Duration& each : rank.time.exposed) exposed += each;
-    text +=
-        fmt::format("  {:<8}{:>12}{:>16}{:>12}{:>12}{:>12}\n", rank.number, to_text(rank.time.compute),
-                    to_text(exposed), to_text(rank.time.bubble), to_text(rank.time.host), to_text(rank.time.optimizer));
+    text += table.row(rank.number, to_text(rank.time.compute), to_text(exposed), to_text(rank.time.bubble),
+                      to_text(rank.time.host), to_text(rank.time.optimizer));
   }
   text += '\n' + heading("Longest operations, all streams together", style);
   const auto names = time_by_name(record);
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
-    text += fmt::format("  {:>10}  {:>5.1f} %  {}\n", to_text(names[i].second),
-                        100 * seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time)), names[i].first);
+    text +=
+        fmt::format("  {:>10}  {:>7}  {}\n", to_text(names[i].second),
+                    percent(seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time))), names[i].first);
   return text;
 }
 
@@ -88,7 +90,7 @@ std::string json_of(const Replay& replay, const Timeline& timeline, const StepRe
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, time] : time_by_name(record)) by_name[name] = seconds(time);
   out["seconds_by_name"] = by_name;
-  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 Result<void> write_all(const Options& options, const Replay& replay, const Timeline& timeline,

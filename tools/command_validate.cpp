@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
 #include "tools/accuracy/ablation.hpp"
 #include "tools/accuracy/collective_tables.hpp"
@@ -177,7 +177,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
 
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  options->threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options->threads = thread_count(0);
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
   CLI::Option* kernels = app.add_option("--kernels", options->kernels,
                                         "measured operators instead of runs: tables (CSV) or folders of tables")

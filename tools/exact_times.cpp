@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast::cli {
 namespace {
 
@@ -38,9 +40,8 @@ std::int64_t power_of_ten(std::size_t exponent) {
 
 Result<std::vector<Decimal>> parse_list(const char* option, std::string_view text, int ranks) {
   std::vector<Decimal> list;
-  for (std::string_view rest = text;;) {
-    const std::size_t comma = rest.find(',');
-    const std::optional<Decimal> decimal = parse_decimal(rest.substr(0, comma));
+  for (const std::string_view part : split(text)) {
+    const std::optional<Decimal> decimal = parse_decimal(part);
     if (!decimal) {
       return fail({.file = {},
                    .line = 0,
@@ -49,8 +50,6 @@ Result<std::vector<Decimal>> parse_list(const char* option, std::string_view tex
                    .message = "is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)"});
     }
     list.push_back(*decimal);
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
   }
   if (list.size() == 1 || list.size() == static_cast<std::size_t>(ranks)) return list;
   return fail({.file = {},

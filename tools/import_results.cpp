@@ -24,13 +24,11 @@ namespace fs = std::filesystem;
 
 using Counts = std::vector<std::pair<std::string, std::int64_t>>;
 
-std::string count_line(const std::string& what, std::int64_t count) {
-  return fmt::format("  {:<28} {:>8}\n", what, count);
-}
+const TextTable kFound({-28, 8});
 
 std::string summary_of(const std::string& name, const std::string& format, const Counts& found) {
   std::string text = fmt::format("{}: {}\n", name, format);
-  for (const auto& [what, count] : found) text += count_line(what, count);
+  for (const auto& [what, count] : found) text += kFound.row(what, count);
   return text;
 }
 
@@ -69,19 +67,18 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
 /// What NCCL chose, a line for each size; then the table that it chose from.
 std::string table_of(const NcclLog& log) {
   std::string text = fmt::format("{} collectives begun, {} ranks in the largest communicator\n", log.calls, log.ranks);
+  const TextTable choices({-16, 14, -17, -8, 8, 12, 8}, 0);
   if (!log.choices.empty())
-    text += fmt::format("\n{:<16} {:>14}  {:<16} {:<8} {:>8} {:>12} {:>8}\n", "collective", "bytes", "algorithm",
-                        "protocol", "channels", "time us", "lines");
+    text += "\n" + choices.row("collective", "bytes", " algorithm", "protocol", "channels", "time us", "lines");
   for (const NcclChoice& c : log.choices)
-    text += fmt::format("{:<16} {:>14}  {:<16} {:<8} {:>8} {:>12} {:>8}\n", to_string(c.collective), c.bytes,
-                        to_string(c.algorithm), to_string(c.protocol), c.channels > 0 ? std::to_string(c.channels) : "",
+    text += choices.row(to_string(c.collective), c.bytes, fmt::format(" {}", to_string(c.algorithm)),
+                        to_string(c.protocol), c.channels > 0 ? std::to_string(c.channels) : "",
                         c.time_us > 0 ? fmt::format("{:.3f}", c.time_us) : "", c.seen);
-  if (!log.table.empty())
-    text += fmt::format("\n{:<16} {:<16} {:<8} {:>12} {:>12}\n", "collective", "algorithm", "protocol", "latency us",
-                        "GB/s");
+  const TextTable costs({-16, -16, -8, 12, 12}, 0);
+  if (!log.table.empty()) text += "\n" + costs.row("collective", "algorithm", "protocol", "latency us", "GB/s");
   for (const NcclTableCell& c : log.table)
-    text += fmt::format("{:<16} {:<16} {:<8} {:>12.1f} {:>12.1f}\n", to_string(c.collective), to_string(c.algorithm),
-                        to_string(c.protocol), c.latency_us, c.bandwidth_gb_s);
+    text += costs.row(to_string(c.collective), to_string(c.algorithm), to_string(c.protocol),
+                      fmt::format("{:.1f}", c.latency_us), fmt::format("{:.1f}", c.bandwidth_gb_s));
   return text;
 }
 
@@ -162,7 +159,7 @@ class ImportWriter {
     Counts found = step.found;
     found.insert(found.begin(), {"nodes", static_cast<std::int64_t>(step.nodes.size())});
     return deliver(to_json(*record), summary_of(options_.file, step.format, found) +
-                                         fmt::format("  {:<28} {:>8}\n", "longest path", to_text(record->step_time)) +
+                                         kFound.row("longest path", to_text(record->step_time)) +
                                          notes_text(step.notes, style_));
   }
 

@@ -1,5 +1,7 @@
 #include "sim/base/markup.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace tracecast {
 
 std::string markup_text(std::string_view text) {
@@ -26,6 +28,10 @@ std::string markup_text(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace tracecast

@@ -23,6 +23,9 @@ std::vector<std::string_view> split_lines(std::string_view text);
 /// The words between blanks; none of them is empty.
 std::vector<std::string_view> split_words(std::string_view line, std::string_view blanks = kBlanks);
 
+/// The parts between separators, also empty ones: "a,,b" has three, and an empty text one.
+std::vector<std::string_view> split(std::string_view text, char separator = ',');
+
 /// Without the blanks at both ends.
 std::string_view trim(std::string_view text, std::string_view blanks = kBlanks);
 

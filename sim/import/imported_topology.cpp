@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -61,7 +63,7 @@ std::string file_text(const Cluster& cluster, const std::string& description, co
   out["fabric"] = fabric_json(cluster);
   out["sources"] = sources;
   if (cluster.max_nodes > 0) out["sources"]["nodes"] = out["sources"]["node"];
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 }  // namespace

@@ -96,18 +96,16 @@ struct Cells {
 Result<void> parse_row(std::string_view line, const std::string& file, Cells& cells) {
   const std::size_t rank = cells.rows.size();
   std::vector<PipelineOp>& row = cells.rows.emplace_back();
-  for (std::size_t column = 1;; ++column) {
-    const std::size_t comma = line.find(',');
-    const std::string_view cell = trim(line.substr(0, comma));
+  for (const std::string_view each : split(line)) {
+    const std::string_view cell = trim(each);
     bool full_backward = false;
     std::optional<PipelineOp> step = PipelineOp{};
     if (!cell.empty()) step = cell.starts_with('(') ? parse_overlap(cell) : parse_simple(cell, full_backward);
-    if (!step) return fail(cell_diagnostic(file, rank, column - 1, std::string(cell.substr(0, 60)), kAllowed));
+    if (!step) return fail(cell_diagnostic(file, rank, row.size(), std::string(cell.substr(0, 60)), kAllowed));
     if (full_backward) cells.full_backwards.emplace(rank, row.size());
     row.push_back(*step);
-    if (comma == std::string_view::npos) return {};
-    line.remove_prefix(comma + 1);
   }
+  return {};
 }
 
 Result<Cells> parse_cells(std::string_view text, const std::string& file) {

@@ -1,11 +1,12 @@
 /// SimGrid platforms (DTD 4.1): a <cluster> becomes a topology whose nodes are its hosts; a network of single hosts, links and
 /// routes has no regular structure and is refused, unless export_simgrid wrote it.
-#include <charconv>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/simgrid_export.hpp"
@@ -32,27 +33,13 @@ Result<Duration> latency_of(std::string text) {
   return parse_duration(text);
 }
 
-std::vector<std::string> split(std::string_view text, char by) {
-  std::vector<std::string> parts{""};
-  for (const char c : text) {
-    if (c == by)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 /// Whole numbers from 1 to 2^20 in a list; empty: not such a list.
-std::vector<int> numbers_of(const std::string& text, char by) {
+std::vector<int> numbers_of(std::string_view text, char separator) {
   std::vector<int> numbers;
-  for (const std::string& part : split(text, by)) {
-    int number = 0;
-    const std::size_t blank = part.find_first_not_of(' ');
-    const char* begin = part.data() + (blank == std::string::npos ? 0 : blank);
-    const auto [end, error] = std::from_chars(begin, part.data() + part.size(), number);
-    if (error != std::errc() || end != part.data() + part.size() || number < 1 || number > (1 << 20)) return {};
-    numbers.push_back(number);
+  for (const std::string_view part : split(text, separator)) {
+    const std::optional<int> number = parse_number<int>(trim(part));
+    if (!number || *number < 1 || *number > (1 << 20)) return {};
+    numbers.push_back(*number);
   }
   return numbers;
 }
@@ -137,15 +124,13 @@ class Reader {
   Result<std::int64_t> radical() const {
     const std::string text = cluster_.attribute("radical").value();
     std::int64_t sum = 0;
-    for (const std::string& part : split(text, ',')) {
-      const std::vector<std::string> ends = split(part, '-');
-      char* rest = nullptr;
-      const long long low = std::strtoll(ends.front().c_str(), &rest, 10);
-      bool good = !ends.front().empty() && *rest == '\0' && ends.size() <= 2;
-      const long long high = std::strtoll(ends.back().c_str(), &rest, 10);
-      good = good && !ends.back().empty() && *rest == '\0' && low >= 0 && high >= low && high < kMaxHosts;
-      if (!good) return xml_.fail_at(cluster_, "cluster.radical", text, "must be ranges of numbers such as 0-99");
-      sum += high - low + 1;
+    for (const std::string_view part : split(text, ',')) {
+      const std::vector<std::string_view> ends = split(part, '-');
+      const auto low = parse_number<std::int64_t>(trim(ends.front()));
+      const auto high = parse_number<std::int64_t>(trim(ends.back()));
+      if (!low || !high || ends.size() > 2 || *low < 0 || *high < *low || *high >= kMaxHosts)
+        return xml_.fail_at(cluster_, "cluster.radical", text, "must be ranges of numbers such as 0-99");
+      sum += *high - *low + 1;
       if (sum > kMaxHosts)
         return xml_.fail_at(cluster_, "cluster.radical", text, fmt::format("has more than {} hosts", kMaxHosts));
     }
@@ -218,7 +203,7 @@ class Reader {
 
   /// levels; children of a switch of each; parents of each; cables of each pair.
   Result<void> fat_tree(const std::string& text, Duration latency) {
-    const std::vector<std::string> parts = split(text, ';');
+    const std::vector<std::string_view> parts = split(text, ';');
     const char* shape = "levels;children;parents;cables, such as 2;4,4;1,2;1,2";
     if (parts.size() != 4) return bad_parameters(text, shape);
     const std::vector<int> levels = numbers_of(parts[0], ',');
@@ -271,7 +256,7 @@ class Reader {
   /// groups,links;chassis,links;routers,links;nodes
   Result<void> dragonfly(const std::string& text, Duration latency) {
     std::vector<int> numbers;
-    for (const std::string& part : split(text, ';'))
+    for (const std::string_view part : split(text, ';'))
       for (const int number : numbers_of(part, ',')) numbers.push_back(number);
     if (numbers.size() != 7)
       return bad_parameters(text, "groups,links;chassis,links;routers,links;nodes, such as 3,4;4,3;5,1;2");

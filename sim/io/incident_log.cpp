@@ -101,18 +101,14 @@ class LogReader {
     }
   }
 
-  std::vector<std::string> split(std::string_view line) {
+  static std::vector<std::string> cells_of(std::string_view line) {
     std::vector<std::string> cells;
-    while (true) {
-      const std::size_t comma = std::min(line.find(','), line.size());
-      cells.emplace_back(trim(line.substr(0, comma)));
-      if (comma == line.size()) return cells;
-      line.remove_prefix(comma + 1);
-    }
+    for (const std::string_view cell : split(line)) cells.emplace_back(trim(cell));
+    return cells;
   }
 
   void read_columns(std::string_view line) {
-    columns_ = split(line);
+    columns_ = cells_of(line);
     for (const char* needed : {"time", "component"})
       if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
         add_error("", "", fmt::format("the first line names the columns; '{}' is missing", needed));
@@ -122,7 +118,7 @@ class LogReader {
   }
 
   void read_incident(std::string_view line) {
-    const std::vector<std::string> cells = split(line);
+    const std::vector<std::string> cells = cells_of(line);
     if (cells.size() != columns_.size())
       return add_error("", "", fmt::format("has {} columns, not {}", cells.size(), columns_.size()));
     std::map<std::string, std::string> cell;

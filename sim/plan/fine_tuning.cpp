@@ -10,10 +10,13 @@ namespace {
 
 /// A matrix that can have adapters, all ranks together.
 struct Target {
+  enum class Split { column, row, replicated };
+  using enum Split;
+
   const char* name;
   std::int64_t in;
   std::int64_t out;
-  enum { column, row, replicated } split;
+  Split split;
 };
 
 void add_attention(std::vector<Target>& targets, const Model& model) {

@@ -20,16 +20,12 @@ constexpr double kTop = 60;
 constexpr double kPlotWidth = kWidth - kLeft - 30;
 constexpr double kPlotHeight = kHeight - kTop - 70;
 
-constexpr const char* kStyle =
-    "<style>\n"
-    "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--grid:#d9dee3;--curve:#2a6fb0}\n"
-    "@media(prefers-color-scheme:dark){svg{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;--grid:#333c45;--curve:#77aadd}"
-    "}\n"
-    "text{fill:var(--text);font:12px system-ui,sans-serif}.soft{fill:var(--soft)}.title{font-size:16px;font-weight:600}"
-    ".end{text-anchor:end}.mid{text-anchor:middle}line{stroke:var(--grid)}.curve{stroke:var(--curve);stroke-width:2;"
-    "fill:none}"
-    ".band{fill:var(--curve);opacity:.15}circle{fill:var(--curve)}.mark{stroke:var(--soft);stroke-dasharray:3 3}\n"
-    "</style>\n";
+constexpr SvgStyle kStyle{.light = "--grid:#d9dee3;--curve:#2a6fb0",
+                          .dark = "--grid:#333c45;--curve:#77aadd",
+                          .rules =
+                              "line{stroke:var(--grid)}.curve{stroke:var(--curve);stroke-width:2;fill:none}"
+                              ".band{fill:var(--curve);opacity:.15}circle{fill:var(--curve)}"
+                              ".mark{stroke:var(--soft);stroke-dasharray:3 3}"};
 
 class Plot {
  public:
@@ -40,12 +36,12 @@ class Plot {
   }
 
   std::string draw(const std::string& title) {
-    text(kLeft, 28, title, "title");
+    picture_.text(kLeft, 28, title, "title");
     axes();
     band();
     curve();
     choices();
-    return svg_document(kWidth, kHeight, title, fmt::format("{}{}{}", kStyle, kSvgBackground, body_));
+    return picture_.document(kWidth, kHeight, title, kStyle);
   }
 
  private:
@@ -54,29 +50,22 @@ class Plot {
   }
   double y_of(double gigabytes) const { return kTop + kPlotHeight * (1 - std::min(gigabytes / most_, 1.0)); }
 
-  void text(double x, double y, const std::string& what, const char* style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
-  }
-  void line(double x1, double y1, double x2, double y2, const char* style) {
-    body_ += fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>\n", x1, y1, x2,
-                         y2, style);
-  }
-
   void axes() {
     const double step = round_step(most_);
     most_ = step * std::ceil(most_ / step);
     for (double value = 0; value <= most_ * 1.001; value += step) {
-      line(kLeft, y_of(value), kLeft + kPlotWidth, y_of(value), "");
-      text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
+      picture_.line(kLeft, y_of(value), kLeft + kPlotWidth, y_of(value), "");
+      picture_.text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
     }
-    text(kLeft - 8, kTop - 12, "busbw GB/s", "soft end");
+    picture_.text(kLeft - 8, kTop - 12, "busbw GB/s", "soft end");
     const std::size_t every = std::max<std::size_t>(1, (points_.size() + 9) / 10);
     for (std::size_t i = 0; i < points_.size(); i += every) {
       const std::int64_t bytes = points_[i].size.count;
       const int unit = bytes >= 1 << 30 ? 3 : bytes >= 1 << 20 ? 2 : bytes >= 1 << 10 ? 1 : 0;
       constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
       const double value = static_cast<double>(bytes) / static_cast<double>(std::int64_t{1} << (10 * unit));
-      text(x_of(points_[i].size), kTop + kPlotHeight + 20, fmt::format("{:.4g} {}", value, kUnits[unit]), "soft mid");
+      picture_.text(x_of(points_[i].size), kTop + kPlotHeight + 20, fmt::format("{:.4g} {}", value, kUnits[unit]),
+                    "soft mid");
     }
   }
 
@@ -87,18 +76,18 @@ class Plot {
     for (std::size_t i = points_.size(); i-- > 0;)
       outline += fmt::format("{:.6g},{:.6g} ", x_of(points_[i].size),
                              y_of(points_[i].busbw * std::max(0.0, 1 - points_[i].spread) * 1e-9));
-    body_ += fmt::format("<polygon class=\"band\" points=\"{}\"/>\n", outline);
+    picture_.add(fmt::format("<polygon class=\"band\" points=\"{}\"/>", outline));
   }
 
   void curve() {
     std::string points_text;
     for (const BandwidthPoint& p : points_) {
       points_text += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
-      body_ += fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>\n",
-                           x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
-                           to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), markup_text(p.chosen));
+      picture_.add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>",
+                               x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
+                               to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), markup_text(p.chosen)));
     }
-    body_ += fmt::format("<polyline class=\"curve\" points=\"{}\"/>\n", points_text);
+    picture_.add(fmt::format("<polyline class=\"curve\" points=\"{}\"/>", points_text));
   }
 
   /// A dashed line where the algorithm or protocol changes, with its name above in one of two rows.
@@ -108,8 +97,8 @@ class Plot {
     for (const BandwidthPoint& p : points_) {
       if (p.chosen == last) continue;
       last = p.chosen;
-      if (changes > 0) line(x_of(p.size), kTop, x_of(p.size), kTop + kPlotHeight, "mark");
-      text(x_of(p.size) + 4, kTop + kPlotHeight + (changes % 2 == 0 ? 40 : 56), p.chosen, "soft");
+      if (changes > 0) picture_.line(x_of(p.size), kTop, x_of(p.size), kTop + kPlotHeight, "mark");
+      picture_.text(x_of(p.size) + 4, kTop + kPlotHeight + (changes % 2 == 0 ? 40 : 56), p.chosen, "soft");
       ++changes;
     }
   }
@@ -118,7 +107,7 @@ class Plot {
   double low_ = 0;
   double high_ = 1;
   double most_ = 1e-3;
-  std::string body_;
+  SvgCanvas picture_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/report/compare_report.hpp"
 
 namespace tracecast {
@@ -31,7 +32,7 @@ std::string comparison_json(const Comparison& c) {
                  {"ranks", list(c.ranks)},
                  {"waiting", list(c.waits)},
                  {"largest", list(c.largest)}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 }  // namespace tracecast

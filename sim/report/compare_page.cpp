@@ -4,36 +4,22 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/report/compare_report.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr int kNameWidth = 26;
-constexpr int kColumnWidth = 11;
 constexpr std::size_t kLargest = 6;
-
-std::string time_text(double s) { return to_text(from_seconds(s)); }
-std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
-
-std::string row(const Difference& d, const TextStyle& style) {
-  const double relative = d.actual_s > 0 ? d.forecast_s / d.actual_s - 1 : 0;
-  return fmt::format("  {}{}{}{}{}\n", pad_right(d.name, kNameWidth, style),
-                     pad_left(time_text(d.forecast_s), kColumnWidth), pad_left(time_text(d.actual_s), kColumnWidth),
-                     pad_left(d.actual_s > 0 ? signed_percent(relative) : "", kColumnWidth),
-                     pad_left(signed_percent(d.share), kColumnWidth));
-}
 
 std::string table(std::string_view title, const std::vector<Difference>& list, const TextStyle& style) {
   if (list.empty()) return "";
-  std::string text = "\n" + heading(title, style);
-  text += paint(fmt::format("  {}{}{}{}{}", pad_right("", kNameWidth), pad_left("forecast", kColumnWidth),
-                            pad_left("actual", kColumnWidth), pad_left("error", kColumnWidth),
-                            pad_left("of step", kColumnWidth)),
-                Colour::grey, style) +
-          "\n";
-  for (const Difference& d : list) text += row(d, style);
+  const TextTable columns({-kNameWidth, 11, 11, 11, 11}, 2, 0);
+  std::string text = "\n" + heading(title, style) +
+                     paint(columns.line("", "forecast", "actual", "error", "of step"), Colour::grey, style) + "\n";
+  for (const Difference& d : list)
+    text += columns.row(pad_right(d.name, kNameWidth, style), time_text(d.forecast_s), time_text(d.actual_s),
+                        d.actual_s > 0 ? signed_percent(d.forecast_s / d.actual_s - 1) : "", signed_percent(d.share));
   return text;
 }
 
@@ -133,8 +119,8 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
                                  time_text(c.forecast_s), to_string(c.actual_origin), time_text(c.actual_s),
                                  paint(signed_percent(c.error), c.within() ? Colour::green : Colour::red, style));
   if (actual.repeats)
-    text += fmt::format("  lower quartile of {} repeats, which spread by {:.1f} %\n", actual.repeats->count,
-                        100 * c.spread);
+    text +=
+        fmt::format("  lower quartile of {} repeats, which spread by {}\n", actual.repeats->count, percent(c.spread));
   text += fmt::format("  {} the tolerance of {:.4g} %\n", c.within() ? "within" : "outside", 100 * c.tolerance);
   text += largest(c, style);
   text += table("Phases, mean rank", c.phases, style);

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/report/compare_report.hpp"
 #include "sim/report/schedule_colours.hpp"
+#include "sim/report/svg.hpp"
 
 namespace tracecast {
 namespace {
@@ -27,7 +27,7 @@ const char* colour_of(const StepWork& work) {
 /// Spans of one rank that follow each other without a gap and look the same become one rectangle.
 class Row {
  public:
-  Row(std::string& out, double scale, int y) : out_(out), scale_(scale), y_(y) {}
+  Row(SvgCanvas& out, double scale, int y) : out_(out), scale_(scale), y_(y) {}
   ~Row() { flush(); }
   Row(const Row&) = delete;
   Row& operator=(const Row&) = delete;
@@ -49,11 +49,10 @@ class Row {
  private:
   void flush() {
     if (colour_ == nullptr) return;
-    out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/>\n", kLeft + from_, y_,
-                        std::max(0.3, to_ - from_), kRow - 3, colour_);
+    out_.add(svg_rect(kLeft + from_, y_, std::max(0.3, to_ - from_), kRow - 3, fmt::format("fill=\"{}\"", colour_)));
   }
 
-  std::string& out_;
+  SvgCanvas& out_;
   double scale_;
   int y_;
   const char* colour_ = nullptr;
@@ -61,7 +60,7 @@ class Row {
   double to_ = 0;
 };
 
-void draw(std::string& out, const StepRecord& record, std::int32_t rank, double scale, int y) {
+void draw(SvgCanvas& out, const StepRecord& record, std::int32_t rank, double scale, int y) {
   std::vector<const StepSpan*> spans;
   for (const StepSpan& span : record.spans)
     if (span.rank == rank && span.end > span.start) spans.push_back(&span);
@@ -71,19 +70,16 @@ void draw(std::string& out, const StepRecord& record, std::int32_t rank, double 
     row.add(colour_of(record.works[static_cast<std::size_t>(span->work)]), span->start, span->end);
 }
 
-std::string legend(int y) {
-  std::string out;
+void draw_legend(SvgCanvas& out, int y) {
   int x = kLeft;
   for (const auto& [name, colour] :
        {std::pair{"forward", kForwardColour}, std::pair{"backward", kBackwardColour},
         std::pair{"weight gradient", kWeightColour}, std::pair{"optimizer", kOptimizerColour},
         std::pair{"transfer", kTransferColour}}) {
-    out += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n", x, y,
-        colour, x + 16, y + 11, name);
+    out.add(svg_rect(x, y, 12, 12, fmt::format("fill=\"{}\"", colour)));
+    out.add(svg_text(x + 16, y + 11, "", name));
     x += 130;
   }
-  return out;
 }
 
 }  // namespace
@@ -93,25 +89,26 @@ std::string comparison_svg(const Comparison& c, const StepRecord& forecast, cons
   const double scale = axis > 0 ? kWidth / axis : 0;
   const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
   const int height = kTop + static_cast<int>(finer.ranks.size()) * (2 * kRow + 6) + 50;
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" "
-      "font-size=\"12\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"20\" font-size=\"14\">{3}: {4} {5}, {6} {7}, error {8:+.1f} %</text>\n",
-      kLeft + kWidth + 20, height, kLeft, c.scenario, to_string(c.forecast_origin), to_text(from_seconds(c.forecast_s)),
-      to_string(c.actual_origin), to_text(from_seconds(c.actual_s)), 100 * c.error);
+  SvgCanvas out;
+  out.add("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
+  out.add(svg_text(
+      kLeft, 20, "font-size=\"14\"",
+      fmt::format("{}: {} {}, {} {}, error {}", c.scenario, to_string(c.forecast_origin), time_text(c.forecast_s),
+                  to_string(c.actual_origin), time_text(c.actual_s), signed_percent(c.error))));
   int y = kTop;
   for (const StepRank& rank : finer.ranks) {
     for (const StepRecord* record : {&forecast, &actual}) {
-      out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 8, y + 12,
-                         record == &forecast ? fmt::format("rank {}  forecast", rank.number) : "actual");
+      out.add(svg_text(kLeft - 8, y + 12, "text-anchor=\"end\"",
+                       record == &forecast ? fmt::format("rank {}  forecast", rank.number) : "actual"));
       draw(out, *record, static_cast<std::int32_t>(&rank_for(*record, rank) - record->ranks.data()), scale, y);
       y += kRow;
     }
     y += 6;
   }
-  out += fmt::format("<text x=\"{}\" y=\"{}\">0</text><text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft,
-                     y + 12, kLeft + kWidth, y + 12, to_text(from_seconds(axis)));
-  return out + legend(y + 22) + "</svg>\n";
+  out.add(svg_text(kLeft, y + 12, "", "0"));
+  out.add(svg_text(kLeft + kWidth, y + 12, "text-anchor=\"end\"", time_text(axis)));
+  draw_legend(out, y + 22);
+  return svg_frame(kLeft + kWidth + 20, height, "font-family=\"sans-serif\" font-size=\"12\"", out.elements());
 }
 
 }  // namespace tracecast

@@ -37,18 +37,25 @@ std::string name_of(const Cause& cause) {
   return name + " (" + cause.links + ")";
 }
 
-std::string time_cell(double time_s) { return pad_left(time_s > 0 ? to_text(from_seconds(time_s)) : "-", kTimeWidth); }
+std::string time_cell(double time_s) { return time_s > 0 ? time_text(time_s) : "-"; }
 
 /// "1.2 %", or a dash for nothing.
-std::string percent_cell(double value) {
-  return pad_left(value < kNothing ? "-" : fmt::format("{:.1f} %", 100 * value), 8);
+std::string percent_cell(double value) { return value < kNothing ? "-" : percent(value); }
+
+/// Name, time on the critical path and its share, time without it and what that saves.
+TextTable table_of(const std::vector<Cause>& causes) {
+  int width = 0;
+  for (const Cause& cause : causes) width = std::max(width, columns(name_of(cause)));
+  return TextTable({-width, 19, 11, 8}, 2, 0);
 }
 
-std::string row(const Forecast& forecast, const Cause& cause, int name_width, const TextStyle& style) {
+std::string row(const TextTable& table, const Forecast& forecast, const Cause& cause, const TextStyle& style) {
   const double gain = saved(forecast, cause);
-  const std::string figures = fmt::format(
-      "  {} {}{} {}{}  ", pad_right(name_of(cause), name_width), time_cell(cause.on_critical_path_s),
-      percent_cell(share(forecast, cause.on_critical_path_s)), time_cell(cause.step_without_s), percent_cell(gain));
+  const std::string figures = table.line(name_of(cause),
+                                         time_cell(cause.on_critical_path_s) +
+                                             pad_left(percent_cell(share(forecast, cause.on_critical_path_s)), 8),
+                                         time_cell(cause.step_without_s), percent_cell(gain)) +
+                              "  ";
   const std::string drawn = without_trailing_blanks(bar(gain, style.width - columns(figures), style));
   return figures + paint(drawn, Colour::cyan, style) + "\n";
 }
@@ -59,12 +66,9 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   std::string page = heading("Bottlenecks of the step", style);
   const std::vector<Cause> causes = sorted_causes(forecast);
   if (causes.empty()) return page + "  none: the step takes no time\n";
-  int name_width = 0;
-  for (const Cause& cause : causes) name_width = std::max(name_width, columns(name_of(cause)));
-  const std::string titles =
-      fmt::format("  {} {:>18} {:>10}{:>8}", pad_right("", name_width), "on critical path", "without", "saves");
-  page += paint(titles, Colour::grey, style) + "\n";
-  for (const Cause& cause : causes) page += row(forecast, cause, name_width, style);
+  const TextTable table = table_of(causes);
+  page += paint(table.line("", "on critical path", "without", "saves"), Colour::grey, style) + "\n";
+  for (const Cause& cause : causes) page += row(table, forecast, cause, style);
   return page +
          paragraph(
              "  ",

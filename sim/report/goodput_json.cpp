@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/report/goodput_report.hpp"
 
@@ -136,17 +137,15 @@ Json report_json(const GoodputForecast& r) {
   return out;
 }
 
-std::string text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
 }  // namespace
 
-std::string goodput_json(const GoodputForecast& report) { return text(report_json(report)); }
+std::string goodput_json(const GoodputForecast& report) { return json_file(report_json(report)); }
 
 std::string sweep_json(const std::string& key, const std::vector<SweepPoint>& points) {
   Json list = Json::array();
   for (const SweepPoint& point : points)
     list.push_back({{"value", point.value}, {"result", report_json(point.report)}});
-  return text({{"sweep", key}, {"points", list}});
+  return json_file(Json{{"sweep", key}, {"points", list}});
 }
 
 }  // namespace tracecast

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kLabel = 20;
 
-std::string percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
-
 std::string span_text(double s) {
   if (s < 120) return fmt::format("{:.3g} s", s);
   if (s < 7200) return fmt::format("{:.1f} min", s / 60);
@@ -275,16 +273,15 @@ std::string goodput_page(const GoodputForecast& r, const TextStyle& style) {
 }
 
 std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {
-  std::string text = fmt::format("{} {} {} {} {} {}\n", pad_right(key, 16), pad_left("goodput", 9), pad_left("+-", 8),
-                                 pad_left("lost", 8), pad_left("waiting", 8), pad_left("stops", 8));
+  const TextTable table({-16, 9, 8, 8, 8, 8}, 0);
+  std::string text = table.row(pad_right(key, 16), "goodput", "+-", "lost", "waiting", "stops");
   for (const SweepPoint& p : points) {
     const Goodput& g = p.report.goodput;
     const auto share = [&](TimeCategory s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
-    text += fmt::format("{} {} {} {} {} {}  {}\n", pad_right(p.value, 16), pad_left(percent(g.goodput.mean, 2), 9),
-                        pad_left(percent((g.goodput.high - g.goodput.low) / 2, 2), 8),
-                        pad_left(share(TimeCategory::lost), 8), pad_left(share(TimeCategory::waiting), 8),
-                        pad_left(fmt::format("{:.1f}", g.interruptions.mean), 8),
-                        bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style));
+    text += table.line(pad_right(p.value, 16), percent(g.goodput.mean, 2),
+                       percent((g.goodput.high - g.goodput.low) / 2, 2), share(TimeCategory::lost),
+                       share(TimeCategory::waiting), fmt::format("{:.1f}", g.interruptions.mean)) +
+            "  " + bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style) + "\n";
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/markup.hpp"
+#include "sim/report/svg.hpp"
 
 namespace tracecast {
 namespace {
@@ -48,15 +49,12 @@ std::string label(double x, double y, const std::string& text, const char* ancho
 }
 
 std::string document(double width, double height, const std::string& title, const std::string& body) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"10\" y=\"20\" "
-      "font-size=\"14\">{2}</text>\n{3}</svg>\n",
-      width, height, markup_text(title), body);
+  const std::string text = markup_text(title);
+  return svg_frame(width, height, "font-family=\"sans-serif\" font-size=\"12\"",
+                   fmt::format("<title>{0}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+                               "<text x=\"10\" y=\"20\" font-size=\"14\">{0}</text>\n{1}",
+                               text, body));
 }
-
-std::string share_text(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 }  // namespace
 
@@ -70,13 +68,13 @@ std::string waterfall_svg(const GoodputForecast& r) {
     const double share = r.goodput.share[i];
     if (share <= 0) continue;
     body += label(kLeft - 8, y + 14, to_string(what), "end");
-    body += rect(kLeft + before * kWidth, y, share * kWidth, kRow - 5, fill_of(what), share_text(share));
-    body += label(kLeft + kWidth + 10, y + 14, share_text(share));
+    body += rect(kLeft + before * kWidth, y, share * kWidth, kRow - 5, fill_of(what), percent(share, 2));
+    body += label(kLeft + kWidth + 10, y + 14, percent(share, 2));
     before += share;
     y += kRow;
   }
   return document(kLeft + kWidth + 90, y + 12,
-                  fmt::format("{}: goodput {}", r.scenario, share_text(r.goodput.goodput.mean)), body);
+                  fmt::format("{}: goodput {}", r.scenario, percent(r.goodput.goodput.mean, 2)), body);
 }
 
 std::string timeline_svg(const GoodputForecast& r) {
@@ -127,7 +125,7 @@ std::string distribution_svg(const GoodputForecast& r) {
     body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(TimeCategory::productive),
                  fmt::format("{} histories", bins[static_cast<std::size_t>(b)]));
   }
-  body += label(kLeft, 58 + kHeight, share_text(*low)) + label(kLeft + kWidth, 58 + kHeight, share_text(*high), "end");
+  body += label(kLeft, 58 + kHeight, percent(*low, 2)) + label(kLeft + kWidth, 58 + kHeight, percent(*high, 2), "end");
   return document(kLeft + kWidth + 40, kHeight + 74,
                   fmt::format("{}: goodput over {} histories", r.scenario, r.goodput.histories), body);
 }
@@ -149,13 +147,13 @@ std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& poi
     line += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
     body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "#444444");
     body += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n", x,
-                        y_of(g.mean), fill_of(TimeCategory::productive), share_text(g.mean));
+                        y_of(g.mean), fill_of(TimeCategory::productive), percent(g.mean, 2));
     body += label(x, kTop + kHeight + 18, points[i].value, "middle");
   }
   body +=
       fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(TimeCategory::productive));
   body +=
-      label(kLeft - 8, kTop + 8, share_text(high), "end") + label(kLeft - 8, kTop + kHeight, share_text(low), "end");
+      label(kLeft - 8, kTop + 8, percent(high, 2), "end") + label(kLeft - 8, kTop + kHeight, percent(low, 2), "end");
   return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);
 }
 

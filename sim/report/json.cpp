@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/forecast/settings_text.hpp"
 
 namespace tracecast {
@@ -136,7 +137,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
   out["engine"] = {
       {"classes", f.classes}, {"events", f.events}, {"wall_s", f.wall_s}, {"peak_rss_mib", f.peak_rss_mib}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 }  // namespace tracecast

@@ -7,13 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/markup.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/report_page.hpp"
 
 namespace tracecast {
-
-/// `text` as a JSON string, quotes included; invalid UTF-8 is replaced.
-std::string json_text(std::string_view text);
 
 std::string base64(std::string_view bytes);
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/io/atomic_file.hpp"
 #include "sim/report/template_runs.hpp"
 
@@ -19,11 +19,6 @@ namespace {
 constexpr int kScheduleThread = 1;
 constexpr int kFirstStreamThread = 2;
 constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< bytes per call of the sink
-
-/// `text` as a JSON string, quotes included.
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// Microseconds with whole nanoseconds, rounded down.
 struct Microseconds {
@@ -60,7 +55,7 @@ std::string operator_name(const CostedOperator& used) {
 
 Label label(const StepGraph& graph, const Op& op) {
   const auto named = [](std::string_view name, std::string_view category, bool transfer) {
-    return Label{fmt::format("\"name\":{},\"cat\":{}", json_string(name), json_string(category)), true, transfer};
+    return Label{fmt::format("\"name\":{},\"cat\":{}", json_text(name), json_text(category)), true, transfer};
   };
   switch (op.type) {
     case OpType::compute: {
@@ -109,7 +104,7 @@ class Writer {
 
   bool write(std::span<const TracedRank> ranks, std::string_view scenario) {
     emit("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"scenario\":{},\"step_time_us\":\"{}\"}},\n\"traceEvents\":[\n",
-         json_string(scenario), Microseconds(timeline_.step_time));
+         json_text(scenario), Microseconds(timeline_.step_time));
     for (const TracedRank& rank : ranks) {
       const std::span<const Span> spans = spans_of(timeline_, rank.index);
       name_threads(rank, spans);
@@ -144,14 +139,14 @@ class Writer {
 
   void name_thread(std::int32_t pid, int tid, std::string_view name) {
     emit("{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}},\n", pid, tid,
-         json_string(name));
+         json_text(name));
     emit("{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":{},\"tid\":{},\"args\":{{\"sort_index\":{}}}}},\n", pid,
          tid, tid);
   }
 
   void name_threads(const TracedRank& rank, std::span<const Span> spans) {
     emit("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":{}}}}},\n", rank.number,
-         json_string(rank.name));
+         json_text(rank.name));
     emit("{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"args\":{{\"sort_index\":{}}}}},\n", rank.number,
          rank.number);
     name_thread(rank.number, kScheduleThread, "schedule");
@@ -189,7 +184,7 @@ class Writer {
     const std::string name =
         what.phase == Phase::optimizer ? what.name : fmt::format("{} mb {}", what.name, run.microbatch);
     emit("{{\"ph\":\"X\",\"name\":{},\"cat\":\"schedule\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}},\n",
-         json_string(name), pid, kScheduleThread, Microseconds(run.start), length(run.start, run.end));
+         json_text(name), pid, kScheduleThread, Microseconds(run.start), length(run.start, run.end));
   }
 
   void memory(const TracedRank& rank, std::span<const TemplateRun> runs) {

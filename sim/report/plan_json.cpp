@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/report/plan_report.hpp"
 
@@ -143,7 +144,7 @@ std::string plan_json(const PlanReport& report) {
     out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s,
                                 plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
   }
-  return out.dump(2) + "\n";
+  return json_file(out);
 }
 
 std::string plan_csv(const CapacityPlan& plan) {

@@ -9,8 +9,6 @@
 namespace tracecast {
 namespace {
 
-std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
-
 const MachineOutcome& machine_of(const CapacityPlan& plan, const Candidate& candidate) {
   return plan.machines[static_cast<std::size_t>(candidate.machine)];
 }
@@ -52,15 +50,14 @@ std::string against_first(const CapacityPlan& plan, std::size_t index) {
   const Candidate& candidate = plan.candidates[index];
   std::string text;
   if (why.slower_by >= 0.0005 && !why.cause.empty())
-    text = fmt::format("{:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
-                       to_text(from_seconds(why.seconds)));
+    text = fmt::format("{} slower than 1: {} takes {} more", percent(why.slower_by), why.cause, time_text(why.seconds));
   else if (why.slower_by <= -0.0005)
-    text = fmt::format("{:.1f} % faster than 1", -100 * why.slower_by);
+    text = percent(-why.slower_by) + " faster than 1";
   if (candidate.machine == first.machine || !candidate.usd_per_million_tokens || !first.usd_per_million_tokens)
     return text;
   const double dearer = candidate.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
   if (std::abs(dearer) < 0.0005) return text;
-  return fmt::format("{}{}{:.1f} % {} per token", text, text.empty() ? "" : "; ", 100 * std::abs(dearer),
+  return fmt::format("{}{}{} {} per token", text, text.empty() ? "" : "; ", percent(std::abs(dearer)),
                      dearer > 0 ? "dearer" : "cheaper");
 }
 
@@ -72,8 +69,8 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   const std::string rank = fmt::format("{:2} ", index + 1);
   const std::string what =
       paragraph("   ",
-                fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), style.unicode ? "×" : "x",
-                            machine_text(machine.choice), separator(style), describe(e.layout, machine.choice.gpus)),
+                fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), times(style), machine_text(machine.choice),
+                            separator(style), describe(e.layout, machine.choice.gpus)),
                 style);
   std::string text =
       paint(rank, index == 0 ? Colour::green : Colour::grey, style) + paint(what.substr(3), Colour::bold, style);
@@ -81,15 +78,15 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
       several_batches(plan)
           ? fmt::format("global batch {}{}", machine.choice.scenario.training.global_batch_size, separator(style))
           : "";
-  std::string facts = batch + fmt::format("step {}{}MFU {:.1f} %{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB",
-                                          to_text(from_seconds(e.step_time_s)), separator(style), 100 * e.mfu,
-                                          separator(style), number(candidate.tokens_per_s_per_gpu), separator(style),
-                                          gib(e.memory), gib(machine.choice.scenario.profile.memory));
+  std::string facts =
+      batch + fmt::format("step {}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", time_text(e.step_time_s),
+                          separator(style), percent(e.mfu), separator(style), number(candidate.tokens_per_s_per_gpu),
+                          separator(style), gib(e.memory), gib(machine.choice.scenario.profile.memory));
   text += paragraph("   ", facts, style);
   std::string job;
   const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
   if (candidate.days > 0)
-    add(fmt::format("{} days at {:.1f} % goodput", number(candidate.days, 3), 100 * machine.choice.goodput));
+    add(fmt::format("{} days at {} goodput", number(candidate.days, 3), percent(machine.choice.goodput)));
   if (candidate.cost_usd) add(money(*candidate.cost_usd));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
     add(money(*candidate.usd_per_million_tokens) + " per million tokens");
@@ -108,13 +105,12 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
 std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
   const Candidate& first = plan.candidates.front();
   const int gpus = machine_of(plan, first).choice.gpus;
-  std::string text =
-      fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), to_text(from_seconds(own.step_time_s)),
-                  gib(own.memory), own.fits ? "" : ", which does not fit");
+  std::string text = fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), time_text(own.step_time_s),
+                                 gib(own.memory), own.fits ? "" : ", which does not fit");
   const Slowdown why = slower_than(own, first.evaluation);
   if (why.slower_by > 0.0005)
-    text += fmt::format("; {:.1f} % slower than 1: {} takes {} more", 100 * why.slower_by, why.cause,
-                        to_text(from_seconds(why.seconds)));
+    text +=
+        fmt::format("; {} slower than 1: {} takes {} more", percent(why.slower_by), why.cause, time_text(why.seconds));
   else
     text += why.slower_by < -0.0005 ? "; no other layout that fits is as fast" : "; no other layout is faster";
   return paragraph("  ", text + ".", style);
@@ -126,9 +122,8 @@ std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
     const Candidate& candidate = plan.candidates[static_cast<std::size_t>(index)];
     const MachineOutcome& machine = machine_of(plan, candidate);
     text += fmt::format(
-        "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), style.unicode ? "×" : "x",
-        pad_right(machine_text(machine.choice), 20),
-        pad_left(to_text(from_seconds(candidate.evaluation.step_time_s)), 8),
+        "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), times(style),
+        pad_right(machine_text(machine.choice), 20), pad_left(time_text(candidate.evaluation.step_time_s), 8),
         candidate.days > 0 ? fmt::format("  {} days", pad_left(number(candidate.days, 3), 6)) : "",
         candidate.usd_per_million_tokens
             ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))
@@ -141,7 +136,7 @@ std::string upgrade_lines(const std::vector<Upgrade>& upgrades, const TextStyle&
   std::string text;
   for (const Upgrade& each : upgrades) {
     const double gain = std::max(0.0, each.faster_by);
-    text += fmt::format("  {} {} {:5.1f} %\n", pad_right(each.what, 22), bar(gain, 20, style), 100 * each.faster_by);
+    text += fmt::format("  {} {} {:>7}\n", pad_right(each.what, 22), bar(gain, 20, style), percent(each.faster_by));
     if (!each.layout.empty()) text += paragraph("    with ", each.layout, style);
   }
   return text;
@@ -155,7 +150,7 @@ std::string limits(const std::vector<Upgrade>& upgrades) {
     if (std::find(named.begin(), named.end(), each.limit) != named.end()) continue;
     named.push_back(each.limit);
     if (each.faster_by >= 0.005)
-      text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", each.limit, 100 * each.faster_by);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", each.limit, percent(each.faster_by, 0));
   }
   return text.empty() ? "No upgrade saves half a percent." : "Bottlenecks, by the time that an upgrade saves: " + text;
 }
@@ -166,20 +161,19 @@ std::string recipe_lines(const RecipeTrace& recipe, const Candidate& first, int 
     const Evaluation& e = step.evaluation;
     std::string result = fmt::format("{:6.1f} GiB", gib(e.memory));
     if (e.fits)
-      result += fmt::format("  {}", pad_left(to_text(from_seconds(e.step_time_s)), 8));
+      result += fmt::format("  {}", pad_left(time_text(e.step_time_s), 8));
     else
       result += "  does not fit";
-    if (e.fits && step.faster_by != 0) result += fmt::format("  {:+.1f} %", -100 * step.faster_by);
+    if (e.fits && step.faster_by != 0) result += fmt::format("  {}", signed_percent(-step.faster_by));
     text += fmt::format("  {} {} {}\n", step.taken ? paint("*", Colour::green, style) : " ", pad_right(step.move, 37),
                         without_trailing_blanks(result));
   }
   if (!recipe.found) return text + "  Nothing fits.\n";
-  return text +
-         paragraph("  ",
-                   fmt::format("It ends at {}: {}, {:.1f} % slower than the best of the search.",
-                               describe(recipe.last.layout, gpus), to_text(from_seconds(recipe.last.step_time_s)),
-                               100 * (recipe.last.step_time_s / first.evaluation.step_time_s - 1)),
-                   style);
+  return text + paragraph("  ",
+                          fmt::format("It ends at {}: {}, {} slower than the best of the search.",
+                                      describe(recipe.last.layout, gpus), time_text(recipe.last.step_time_s),
+                                      percent(recipe.last.step_time_s / first.evaluation.step_time_s - 1)),
+                          style);
 }
 
 std::string_view last_by(Objective objective) {

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/report/schedule_view.hpp"
 
 namespace tracecast {
@@ -66,7 +67,7 @@ std::string schedule_json(std::span<const ScheduleView> views) {
     json["compare"] = Json::array();
     for (const ScheduleView& view : views.subspan(1)) json["compare"].push_back(columns_of(view));
   }
-  return json.dump(2) + "\n";
+  return json_file(json);
 }
 
 }  // namespace tracecast

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/markup.hpp"
 #include "sim/report/schedule_colours.hpp"
 #include "sim/report/schedule_view.hpp"
+#include "sim/report/svg.hpp"
 
 namespace tracecast {
 
@@ -40,10 +40,6 @@ double units(std::int64_t ticks, const ScheduleRun& run) {
   return static_cast<double>(ticks) / static_cast<double>(run.scale);
 }
 
-std::string text_at(double x, double y, const char* attributes, const std::string& text) {
-  return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>\n", x, y, attributes, markup_text(text));
-}
-
 /// The shade of a chunk: the base colour for the first, darker for each later one.
 std::string shade(const Schedule& s, int chunk) {
   if (s.chunks == 1 || chunk == 0) return "";
@@ -68,12 +64,9 @@ class Drawing {
   std::string draw() {
     for (const ScheduleView& view : views_) draw_view(view);
     legend();
-    return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} "
-               "{1:.6g}\" font-family=\"system-ui, sans-serif\" font-size=\"11\">\n<rect width=\"100%\" "
-               "height=\"100%\" fill=\"#ffffff\"/>\n",
-               std::max(kLeft + longest_ * per_unit_ + kRight, 640.0), y_ + kGap) +
-           body_ + "</svg>\n";
+    return svg_frame(std::max(kLeft + longest_ * per_unit_ + kRight, 640.0), y_ + kGap,
+                     "font-family=\"system-ui, sans-serif\" font-size=\"11\"",
+                     "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + picture_.elements());
   }
 
  private:
@@ -91,19 +84,19 @@ class Drawing {
   void draw_view(const ScheduleView& view) {
     const Schedule& s = view.schedule;
     std::string title =
-        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {:.2f} %, own-span bubble {:.2f} %", s.name,
-                    s.ranks, s.microbatches, units(view.run.makespan, view.run), 100 * view.run.bubble_fraction,
-                    100 * view.run.own_span_bubble_fraction);
+        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {}, own-span bubble {}", s.name, s.ranks,
+                    s.microbatches, units(view.run.makespan, view.run), percent(view.run.bubble_fraction, 2),
+                    percent(view.run.own_span_bubble_fraction, 2));
     if (!s.flush) title += "; steady state";
     if (!view.rules.empty()) title += "; " + view.rules;
     if (!view.times_from.empty()) title += "; milliseconds, step of " + view.times_from;
-    body_ += text_at(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title);
+    picture_.add(svg_text(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title));
     ruler(y_ + kTitle - 6, s.ranks * (kRow + kMemory + kGap));
     y_ += kTitle;
     const auto& peaks = view.run.peak_inflight_until_weight;
     const int highest = std::max(*std::max_element(peaks.begin(), peaks.end()), 1);
     for (std::size_t rank = 0; rank < s.actions.size(); ++rank) {
-      body_ += text_at(8, y_ + 16, "", fmt::format("rank {}", rank));
+      picture_.add(svg_text(8, y_ + 16, "", fmt::format("rank {}", rank)));
       for (const ActionSpan& span : view.run.actions[rank]) box(view, rank, span);
       memory(view, rank, highest);
       y_ += kRow + kMemory + kGap;
@@ -117,15 +110,14 @@ class Drawing {
     for (int k = 0; step * per_unit_ < 60; ++k) step *= k % 3 == 1 ? 2.5 : 2;
     for (int k = 0; k * step <= longest_ * (1 + 1e-9); ++k) {
       const double at = kLeft + k * step * per_unit_;
-      body_ += fmt::format("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.6g}\" y2=\"{2:.6g}\" stroke=\"#dddddd\"/>\n",
-                           at, y, y + height);
-      body_ += text_at(at, y - 3, "fill=\"#555555\" text-anchor=\"middle\"", fmt::format("{:g}", k * step));
+      picture_.add(fmt::format("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.6g}\" y2=\"{2:.6g}\" stroke=\"#dddddd\"/>",
+                               at, y, y + height));
+      picture_.add(svg_text(at, y - 3, "fill=\"#555555\" text-anchor=\"middle\"", fmt::format("{:g}", k * step)));
     }
   }
 
   void rectangle(double left, double top, double width, double height, const char* fill, const std::string& more) {
-    body_ += fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" fill=\"{}\"{}/>\n", left,
-                         top, width, height, fill, more);
+    picture_.add(svg_rect(left, top, width, height, fmt::format("fill=\"{}\"{}", fill, more)));
   }
 
   void box(const ScheduleView& view, std::size_t rank, const ActionSpan& time) {
@@ -133,24 +125,24 @@ class Drawing {
     const Action& action = time.action;
     const double left = x(time.start, view.run);
     const double width = std::max(x(time.end, view.run) - left - 0.5, 0.3);
-    body_ += fmt::format("<g><title>{}, {:.6g} to {:.6g}</title>\n", to_string(s, static_cast<int>(rank), action),
-                         units(time.start, view.run), units(time.end, view.run));
+    picture_.add(fmt::format("<g><title>{}, {:.6g} to {:.6g}</title>", to_string(s, static_cast<int>(rank), action),
+                             units(time.start, view.run), units(time.end, view.run)));
     rectangle(left, y_, width, kRow, colour_of(action.kind), shade(s, action.chunk));
     if (action.kind == ActionKind::forward_backward) {
       rectangle(left, y_ + kRow / 2, width, kRow / 2, kBackwardColour, shade(s, action.chunk2));
       if (width >= 18) {
-        body_ += text_at(left + width / 2, y_ + 10, "text-anchor=\"middle\" font-size=\"10\"",
-                         std::to_string(action.microbatch));
-        body_ += text_at(left + width / 2, y_ + 22, "text-anchor=\"middle\" font-size=\"10\"",
-                         std::to_string(action.microbatch2));
+        picture_.add(svg_text(left + width / 2, y_ + 10, "text-anchor=\"middle\" font-size=\"10\"",
+                              std::to_string(action.microbatch)));
+        picture_.add(svg_text(left + width / 2, y_ + 22, "text-anchor=\"middle\" font-size=\"10\"",
+                              std::to_string(action.microbatch2)));
       }
     } else {
       const std::string label = label_of(action);
       if (width >= 6.5 * static_cast<double>(label.size())) {
-        body_ += text_at(left + width / 2, y_ + 16, "text-anchor=\"middle\"", label);
+        picture_.add(svg_text(left + width / 2, y_ + 16, "text-anchor=\"middle\"", label));
       }
     }
-    body_ += "</g>\n";
+    picture_.add("</g>");
   }
 
   /// Chunks in flight as an area, scaled so that the maximum over all ranks fills the strip.
@@ -170,7 +162,7 @@ class Drawing {
       if (kind != ActionKind::forward && kind != ActionKind::backward_input) step_to(time.end, -1);
     }
     if (now > 0) path += fmt::format("H{:.6g}", x(view.run.makespan, view.run));
-    body_ += fmt::format("<path d=\"{}V{:.6g}Z\" fill=\"#555555\" fill-opacity=\"0.55\"/>\n", path, bottom);
+    picture_.add(fmt::format("<path d=\"{}V{:.6g}Z\" fill=\"#555555\" fill-opacity=\"0.55\"/>", path, bottom));
   }
 
   void legend() {
@@ -183,7 +175,7 @@ class Drawing {
                                Entry{kInputColour, "I input gradient"}, Entry{kWeightColour, "W weight gradient"},
                                Entry{"#888888", "activations kept"}}) {
       rectangle(at, y_, 12, 12, entry.colour, "");
-      body_ += text_at(at + 17, y_ + 10, "", entry.name);
+      picture_.add(svg_text(at + 17, y_ + 10, "", entry.name));
       at += 128;
     }
     y_ += 20;
@@ -193,7 +185,7 @@ class Drawing {
   double longest_ = 0;
   double per_unit_ = 1;
   double y_ = 0;
-  std::string body_;
+  SvgCanvas picture_;
 };
 
 }  // namespace

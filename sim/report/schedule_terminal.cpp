@@ -192,16 +192,18 @@ std::string number_list(const std::vector<int>& values, double unit) {
 }
 
 std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
-  std::string text =
-      paint("schedule           makespan      work   bubble  own span  activations  weights", Colour::bold, style);
-  text += "\n";
+  const TextTable columns({-17, 9, 9, 8, 9, 12, 8}, 0);
+  std::string text = paint(columns.line("schedule", "makespan", "work", "bubble", "own span", "activations", "weights"),
+                           Colour::bold, style) +
+                     "\n";
   for (const ScheduleView& view : views) {
     const auto scale = static_cast<double>(view.run.scale);
     const auto& versions = view.schedule.weight_versions;
     const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
-    text += fmt::format("{:<17} {:>9.6g} {:>9.6g} {:>7.2f}% {:>8.2f}% {:>12} {:>8}\n", view.schedule.name,
-                        static_cast<double>(view.run.makespan) / scale, static_cast<double>(view.run.work) / scale,
-                        100 * view.run.bubble_fraction, 100 * view.run.own_span_bubble_fraction,
+    text += columns.row(view.schedule.name, fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
+                        fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
+                        fmt::format("{:.2f}%", 100 * view.run.bubble_fraction),
+                        fmt::format("{:.2f}%", 100 * view.run.own_span_bubble_fraction),
                         number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
                         fmt::format("{}x", copies));
   }

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -25,8 +27,6 @@ std::string limit_text(const StrategyRow& row) {
 std::string code_text(const StrategyRow& row) {
   return row.same_operators ? "the operators of one GPU" : "operators of other shapes than one GPU's";
 }
-
-std::string hidden_text(const StrategyRow& row) { return fmt::format("{:.0f} %", 100 * row.hidden); }
 
 Json traffic_json(const StrategyTraffic& traffic) {
   return {{"what", traffic.what},
@@ -52,8 +52,8 @@ std::string strategies_terminal(const std::vector<StrategyRow>& rows, const Text
     fact("divided", list(divided(row)));
     fact("whole", list(whole(row)));
     for (const StrategyTraffic& traffic : row.traffic) fact("sends", traffic_text(traffic));
-    fact("hidden", hidden_text(row) + " of the communication" +
-                       (row.bubble > 0.01 ? fmt::format(", bubble {:.0f} % of the step", 100 * row.bubble) : ""));
+    fact("hidden", percent(row.hidden, 0) + " of the communication" +
+                       (row.bubble > 0.01 ? ", bubble " + percent(row.bubble, 0) + " of the step" : ""));
     fact("runs", code_text(row));
     fact("up to", limit_text(row));
   }
@@ -68,7 +68,7 @@ std::string strategies_markdown(const std::vector<StrategyRow>& rows) {
     std::vector<std::string> traffic;
     for (const StrategyTraffic& each : row.traffic) traffic.push_back(traffic_text(each));
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", row.title, list(divided(row)), list(whole(row)),
-                        fmt::join(traffic, "; "), hidden_text(row), code_text(row), limit_text(row));
+                        fmt::join(traffic, "; "), percent(row.hidden, 0), code_text(row), limit_text(row));
   }
   return text;
 }
@@ -91,7 +91,7 @@ std::string strategies_json(const std::vector<StrategyRow>& rows) {
                    {"largest_ranks", row.largest},
                    {"limit", row.limit}});
   }
-  return Json{{"strategies", out}}.dump(2) + "\n";
+  return json_file(Json{{"strategies", out}});
 }
 
 }  // namespace tracecast

@@ -8,11 +8,46 @@
 
 namespace tracecast {
 
-std::string svg_document(double width, double height, std::string_view title, std::string_view content) {
+std::string svg_frame(double width, double height, std::string_view attributes, std::string_view content) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} {1:.6g}\" "
-      "role=\"img\">\n<title>{2}</title>\n{3}</svg>\n",
-      width, height, markup_text(title), content);
+      "{2}>\n{3}</svg>\n",
+      width, height, attributes, content);
+}
+
+std::string svg_text(double x, double y, std::string_view attributes, std::string_view text) {
+  return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>", x, y, attributes, markup_text(text));
+}
+
+std::string svg_rect(double x, double y, double width, double height, std::string_view attributes,
+                     std::string_view title) {
+  return fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}{}", x, y, width, height,
+                     attributes, title.empty() ? "/>" : fmt::format("><title>{}</title></rect>", markup_text(title)));
+}
+
+void SvgCanvas::add(std::string_view element) { elements_ += fmt::format("{}\n", element); }
+
+void SvgCanvas::text(double x, double y, std::string_view text, std::string_view classes) {
+  add(svg_text(x, y, fmt::format("class=\"{}\"", classes), text));
+}
+
+void SvgCanvas::line(double x1, double y1, double x2, double y2, std::string_view classes) {
+  add(fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>", x1, y1, x2, y2,
+                  classes));
+}
+
+std::string SvgCanvas::document(double width, double height, std::string_view title, const SvgStyle& style,
+                                std::string_view behind) const {
+  return svg_frame(
+      width, height, "role=\"img\"",
+      fmt::format("<title>{}</title>\n<style>\n"
+                  "svg{{--page:#ffffff;--text:#1b1f24;--soft:#57606a;{}}}\n"
+                  "@media(prefers-color-scheme:dark){{svg{{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;{}}}}}\n"
+                  "text{{fill:var(--text);font:12px system-ui,sans-serif}}.soft{{fill:var(--soft)}}"
+                  ".title{{font-size:16px;font-weight:600}}{}.end{{text-anchor:end}}.mid{{text-anchor:middle}}{}\n"
+                  "</style>\n{}<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page){}\"/>\n{}{}",
+                  markup_text(title), style.light, style.dark, style.text_rules, style.rules, style.definitions,
+                  style.page_rule, behind, elements_));
 }
 
 double round_step(double most) {

@@ -1,5 +1,7 @@
 /// \file
-/// Shared by the pictures of machines, collectives and sweeps: the frame, and the step of an axis.
+/// Pictures as SVG: the frame, the style sheet of pictures that follow a page's light or dark colours, and elements.
+///
+/// Coordinates are pixels from the upper left corner. `attributes` are those of the element, as SVG writes them.
 #pragma once
 
 #include <string>
@@ -7,12 +9,40 @@
 
 namespace tracecast {
 
-/// The background, in the colour --page that the picture's style defines.
-inline constexpr std::string_view kSvgBackground =
-    "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page)\"/>\n";
+/// A picture of `width` x `height`; `attributes` of its root.
+std::string svg_frame(double width, double height, std::string_view attributes, std::string_view content);
 
-/// A picture of `width` x `height` pixels; `content` is its style and its elements, `title` plain text.
-std::string svg_document(double width, double height, std::string_view title, std::string_view content);
+/// `text` is plain.
+std::string svg_text(double x, double y, std::string_view attributes, std::string_view text);
+/// `title`, plain text, is shown where the pointer rests.
+std::string svg_rect(double x, double y, double width, double height, std::string_view attributes,
+                     std::string_view title = "");
+
+/// What a picture adds to the common style sheet, as CSS.
+struct SvgStyle {
+  std::string_view light = {};        ///< colours besides --page, --text and --soft, as variables
+  std::string_view dark = {};         ///< the same on a dark page
+  std::string_view text_rules = {};   ///< of text, before those of its anchors
+  std::string_view rules = {};        ///< of other classes
+  std::string_view definitions = {};  ///< elements such as patterns
+  std::string_view page_rule = {};    ///< of the background, if `rules` hold for all rectangles
+};
+
+/// The elements of a picture with a style sheet. Its text has the classes title, soft (less important), end and mid (anchors).
+class SvgCanvas {
+ public:
+  void add(std::string_view element);
+  void text(double x, double y, std::string_view text, std::string_view classes);
+  void line(double x1, double y1, double x2, double y2, std::string_view classes);
+
+  const std::string& elements() const { return elements_; }
+  /// The picture. `behind`: elements behind all others.
+  std::string document(double width, double height, std::string_view title, const SvgStyle& style,
+                       std::string_view behind = "") const;
+
+ private:
+  std::string elements_;
+};
 
 /// 1, 2 or 5 times a power of ten that divides `most` (> 0) into about five.
 double round_step(double most);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -24,27 +26,27 @@ std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
 }
 
 void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const TextStyle& style) {
-  std::vector<std::size_t> widths;
+  std::vector<int> widths;
   for (const SweepAxis& axis : sweep.axes) {
-    std::size_t width = column_head(sweep, axis).size();
-    for (const std::string& value : axis.values) width = std::max(width, value.size());
+    int width = columns(column_head(sweep, axis));
+    for (const std::string& value : axis.values) width = std::max(width, columns(value));
     widths.push_back(width);
-    text += fmt::format("  {:>{}}", column_head(sweep, axis), width);
+    text += "  " + pad_left(column_head(sweep, axis), width);
   }
-  text += fmt::format("{:>10} {:>12} {:>9} {:>6} {:>7}{}\n", "step s", "tokens/s", "per GPU", "MFU %", "GiB",
-                      sweep.weak.empty() ? "" : "  efficiency");
+  const TextTable table({10, 12, 9, 6, 7}, 0);
+  text += table.line("step s", "tokens/s", "per GPU", "MFU %", "GiB") + (sweep.weak.empty() ? "\n" : "  efficiency\n");
   bool all_fit = true;
   for (const GridPoint& point : points) {
     std::string line;
-    for (std::size_t a = 0; a < sweep.axes.size(); ++a) line += fmt::format("  {:>{}}", point.values[a], widths[a]);
+    for (std::size_t a = 0; a < sweep.axes.size(); ++a) line += "  " + pad_left(point.values[a], widths[a]);
     if (!point.error.empty()) {
       text += paragraph(line + "  ", point.error, style);
       continue;
     }
-    line += fmt::format("{:>10} {:>12} {:>9} {:>6.1f} {:>7.1f}", number(point.step_time_s), number(point.tokens_per_s),
-                        number(point.tokens_per_s_per_gpu), 100 * point.mfu, point.memory_gib);
+    line += table.line(number(point.step_time_s), number(point.tokens_per_s), number(point.tokens_per_s_per_gpu),
+                       fmt::format("{:.1f}", 100 * point.mfu), fmt::format("{:.1f}", point.memory_gib));
     line += point.fits ? "  " : paint(" !", Colour::red, style);
-    if (!sweep.weak.empty()) line += fmt::format("{:>8.1f} %", 100 * efficiency(points, point));
+    if (!sweep.weak.empty()) line += pad_left(percent(efficiency(points, point)), 10);
     text += without_trailing_blanks(line) + "\n";
     all_fit = all_fit && point.fits;
   }
@@ -127,7 +129,7 @@ std::string sweep_json(const Sweep& sweep) {
   root["scenario"] = sweep.scenario;
   root["points"] = objects(sweep, sweep.points);
   if (!sweep.weak.empty()) root["weak"] = objects(sweep, sweep.weak);
-  return root.dump(2) + "\n";
+  return json_file(root);
 }
 
 }  // namespace tracecast

@@ -18,33 +18,18 @@ constexpr double kCellWidth = 92;
 constexpr double kCellHeight = 44;
 constexpr double kPlotHeight = 280;
 
-constexpr const char* kStyle =
-    "<style>\n"
-    "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--grid:#d9dee3;--a:#2a6fb0;--b:#b4590f}\n"
-    "@media(prefers-color-scheme:dark){svg{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;--grid:#333c45;--a:#77aadd;"
-    "--b:#e8a15c}}\n"
-    "text{fill:var(--text);font:12px system-ui,sans-serif}.soft{fill:var(--soft)}.title{font-size:16px;font-weight:600}"
-    ".end{text-anchor:end}.mid{text-anchor:middle}line{stroke:var(--grid)}polyline{stroke-width:2;fill:none}"
-    ".a{stroke:var(--a)}.b{stroke:var(--b)}circle.a{fill:var(--a)}circle.b{fill:var(--b)}.fa{fill:var(--a)}.fb{fill:"
-    "var(--b)}.none{fill:none;stroke:var(--grid);stroke-dasharray:3 "
-    "3}.out{fill:url(#out)}.best{fill:none;stroke:var(--text)"
-    ";stroke-width:2}\n</style>\n<defs><pattern id=\"out\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" "
-    "patternTransform=\"rotate(45)\"><rect width=\"1.5\" height=\"9\" fill=\"var(--page)\" "
-    "opacity=\".7\"/></pattern></defs>\n";
-
-class Picture {
- public:
-  void text(double x, double y, std::string_view what, std::string_view style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
-  }
-  void add(const std::string& element) { body_ += element; }
-  std::string draw(const std::string& title, double width, double height) const {
-    return svg_document(width, height, title, fmt::format("{}{}{}", kStyle, kSvgBackground, body_));
-  }
-
- private:
-  std::string body_;
-};
+constexpr SvgStyle kStyle{
+    .light = "--grid:#d9dee3;--a:#2a6fb0;--b:#b4590f",
+    .dark = "--grid:#333c45;--a:#77aadd;--b:#e8a15c",
+    .rules =
+        "line{stroke:var(--grid)}polyline{stroke-width:2;fill:none}"
+        ".a{stroke:var(--a)}.b{stroke:var(--b)}circle.a{fill:var(--a)}circle.b{fill:var(--b)}.fa{fill:var(--a)}"
+        ".fb{fill:var(--b)}.none{fill:none;stroke:var(--grid);stroke-dasharray:3 3}.out{fill:url(#out)}"
+        ".best{fill:none;stroke:var(--text);stroke-width:2}",
+    .definitions =
+        "<defs><pattern id=\"out\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><rect width=\"1.5\" height=\"9\" fill=\"var(--page)\" "
+        "opacity=\".7\"/></pattern></defs>\n"};
 
 /// Light to dark blue; 0 to 1.
 std::string shade(double share) {
@@ -78,11 +63,9 @@ RateRange range_of(const std::vector<GridPoint>& points) {
 }
 
 /// A point of a heat map, its cell's upper left corner at (x, y).
-void draw_cell(Picture& picture, double x, double y, const GridPoint& p, const RateRange& range) {
+void draw_cell(SvgCanvas& picture, double x, double y, const GridPoint& p, const RateRange& range) {
   const auto box = [&](const std::string& style, const std::string& tip) {
-    picture.add(
-        fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" {}><title>{}</title></rect>\n",
-                    x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, markup_text(tip)));
+    picture.add(svg_rect(x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, tip));
   };
   if (!p.error.empty()) {
     box("class=\"none\"", p.error);
@@ -91,25 +74,24 @@ void draw_cell(Picture& picture, double x, double y, const GridPoint& p, const R
   }
   const double share = range.share(p.tokens_per_s_per_gpu);
   const std::string tip =
-      fmt::format("step {} s, MFU {:.1f} %, {:.1f} GiB", number(p.step_time_s), 100 * p.mfu, p.memory_gib);
+      fmt::format("step {} s, MFU {}, {:.1f} GiB", number(p.step_time_s), percent(p.mfu), p.memory_gib);
   box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
   if (!p.fits) box("class=\"out\"", tip + ", does not fit");
   if (!p.fits)  // otherwise the stripes would cross the number
-    picture.add(fmt::format(
-        "<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"52\" height=\"18\" style=\"fill:{};pointer-events:none\"/>\n",
-        x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, shade(share)));
+    picture.add(svg_rect(x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, 52, 18,
+                         fmt::format("style=\"fill:{};pointer-events:none\"", shade(share))));
   if (p.fits && p.tokens_per_s_per_gpu == range.best) box("class=\"best\"", tip + ", the best that fits");
   picture.add(
-      fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"mid\" style=\"fill:{};pointer-events:none\">{}</text>\n",
-                  x + kCellWidth / 2, y + kCellHeight / 2 + 4, share > 0.45 ? "#ffffff" : "#1b1f24",
-                  number(p.tokens_per_s_per_gpu)));
+      svg_text(x + kCellWidth / 2, y + kCellHeight / 2 + 4,
+               fmt::format("class=\"mid\" style=\"fill:{};pointer-events:none\"", share > 0.45 ? "#ffffff" : "#1b1f24"),
+               number(p.tokens_per_s_per_gpu)));
 }
 
 std::string heat_map(const Sweep& sweep) {
   const SweepAxis& rows = sweep.axes[0];
   const SweepAxis& columns = sweep.axes[1];
   const RateRange range = range_of(sweep.points);
-  Picture picture;
+  SvgCanvas picture;
   picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
   const double width = kLeft + kCellWidth * static_cast<double>(columns.values.size()) + 20;
   picture.text(kLeft, kTop - 28, columns.key, "soft");
@@ -128,12 +110,13 @@ std::string heat_map(const Sweep& sweep) {
   const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());
   picture.text(16, bottom + 26, "framed: the best that fits; striped: does not fit into memory; -: no valid layout",
                "soft");
-  return picture.draw(sweep.scenario + ": " + rows.key + " x " + columns.key, std::max(width, 560.0), bottom + 44);
+  return picture.document(std::max(width, 560.0), bottom + 44, sweep.scenario + ": " + rows.key + " x " + columns.key,
+                          kStyle);
 }
 
 class Curves {
  public:
-  Curves(const Sweep& sweep, Picture& picture) : picture_(&picture), columns_(sweep.axes[0].values) {
+  Curves(const Sweep& sweep, SvgCanvas& picture) : picture_(&picture), columns_(sweep.axes[0].values) {
     spacing_ = std::max(60.0, 560.0 / static_cast<double>(columns_.size()));
     for (const GridPoint& p : sweep.points) most_ = std::max(most_, p.tokens_per_s_per_gpu);
     for (const GridPoint& p : sweep.weak) most_ = std::max(most_, p.tokens_per_s_per_gpu);
@@ -144,8 +127,8 @@ class Curves {
 
   void axes() {
     for (double value = 0; value <= most_ * 1.001; value += step_) {
-      picture_->add(fmt::format("<line x1=\"{:.6g}\" x2=\"{:.6g}\" y1=\"{:.6g}\" y2=\"{:.6g}\"/>\n", kLeft,
-                                width() - 30, y_of(value), y_of(value)));
+      picture_->add(fmt::format("<line x1=\"{:.6g}\" x2=\"{:.6g}\" y1=\"{:.6g}\" y2=\"{:.6g}\"/>", kLeft, width() - 30,
+                                y_of(value), y_of(value)));
       picture_->text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
     }
     for (std::size_t i = 0; i < columns_.size(); ++i)
@@ -154,7 +137,7 @@ class Curves {
 
   void draw(const std::vector<GridPoint>& points, const char* style) {
     std::string points_text;
-    std::string marks;
+    std::vector<std::string> marks;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const GridPoint& p = points[i];
       if (!p.error.empty()) {
@@ -162,21 +145,20 @@ class Curves {
         continue;
       }
       points_text += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
-      marks += fmt::format(
-          "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {:.1f} "
-          "%{}</title></circle>\n",
+      marks.push_back(fmt::format(
+          "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {}{}</title></circle>",
           x_of(i), y_of(p.tokens_per_s_per_gpu), style, p.fits ? "" : " style=\"fill:var(--page)\"",
-          markup_text(p.values[0]), number(p.step_time_s), 100 * p.mfu, p.fits ? "" : ", does not fit");
+          markup_text(p.values[0]), number(p.step_time_s), percent(p.mfu), p.fits ? "" : ", does not fit"));
     }
-    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", style, points_text));
-    picture_->add(marks);
+    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>", style, points_text));
+    for (const std::string& mark : marks) picture_->add(mark);
   }
 
  private:
   double x_of(std::size_t i) const { return kLeft + spacing_ * (static_cast<double>(i) + 0.5); }
   double y_of(double value) const { return kTop + kPlotHeight * (1 - value / most_); }
 
-  Picture* picture_;
+  SvgCanvas* picture_;
   const std::vector<std::string>& columns_;
   double spacing_ = 0;
   double most_ = 1e-9;
@@ -184,7 +166,7 @@ class Curves {
 };
 
 std::string curves(const Sweep& sweep) {
-  Picture picture;
+  SvgCanvas picture;
   Curves plot(sweep, picture);
   picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
   plot.axes();
@@ -196,8 +178,8 @@ std::string curves(const Sweep& sweep) {
   }
   picture.text(kLeft, kTop + kPlotHeight + 44,
                sweep.axes[0].key + "   (hollow: does not fit into memory; -: no valid layout)", "soft");
-  return picture.draw(sweep.scenario + ": " + sweep.axes[0].key, std::max(plot.width(), 680.0),
-                      kTop + kPlotHeight + 64);
+  return picture.document(std::max(plot.width(), 680.0), kTop + kPlotHeight + 64,
+                          sweep.scenario + ": " + sweep.axes[0].key, kStyle);
 }
 
 }  // namespace

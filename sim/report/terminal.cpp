@@ -21,11 +21,6 @@ namespace {
 constexpr int kWidest = 110;
 constexpr int kLabelWidth = 14;
 
-std::string seconds_text(double seconds_) { return to_text(from_seconds(seconds_)); }
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string_view times(const TextStyle& style) { return style.unicode ? "×" : "x"; }
-std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
-
 std::string joined(const std::vector<std::string>& parts, const TextStyle& style) {
   return fmt::format("{}", fmt::join(parts, separator(style)));
 }
@@ -90,14 +85,14 @@ std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& st
 
 std::string measured_text(const Measured& measured, double forecast_s) {
   const double error = forecast_s / measured.step_time_s - 1;
-  return fmt::format("{}   the forecast is {:.1f} % {}", seconds_text(measured.step_time_s), 100 * std::abs(error),
+  return fmt::format("{}   the forecast is {} {}", time_text(measured.step_time_s), percent(std::abs(error)),
                      error < 0 ? "faster" : "slower");
 }
 
 /// "rank 37 computes 1.3 times as long: 6.69 s without it, 5.1 % less".
 std::string perturbation_text(const PerturbationEffect& effect, double step_s) {
   const double change = effect.step_without_s / step_s - 1;
-  return fmt::format("{}: {} without it, {:.2g} % {}", effect.what, seconds_text(effect.step_without_s),
+  return fmt::format("{}: {} without it, {:.2g} % {}", effect.what, time_text(effect.step_without_s),
                      100 * std::abs(change), change > 0 ? "more" : "less");
 }
 
@@ -113,8 +108,8 @@ std::string training_text(const Training& training, double tokens_per_s) {
 std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
   std::string text =
       fact("step time",
-           fmt::format("{}   90 % between {} and {}", paint(seconds_text(f.step_time_s), Colour::bold, style),
-                       seconds_text(f.band.p5_s), seconds_text(f.band.p95_s)),
+           fmt::format("{}   90 % between {} and {}", paint(time_text(f.step_time_s), Colour::bold, style),
+                       time_text(f.band.p5_s), time_text(f.band.p95_s)),
            style);
   for (const PerturbationEffect& each : f.perturbations)
     text += fact("perturbed", perturbation_text(each, f.step_time_s), style);
@@ -194,7 +189,7 @@ std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
   for (const Share& row : shares(f)) {
     const std::string name = pad_right((row.part ? "  " : "") + row.name, kName, style);
     const double share = row.time_s / f.step_time_s;
-    const std::string time = row.time_s > 0 ? seconds_text(row.time_s) : "none";
+    const std::string time = row.time_s > 0 ? time_text(row.time_s) : "none";
     std::string figures = fmt::format("  {}{:>9} {:>7}  ", name, time, percent(share));
     const std::string drawn = without_trailing_blanks(bar(share, style.width - columns(figures), style));
     if (drawn.empty()) figures = without_trailing_blanks(figures);
@@ -387,7 +382,7 @@ std::string where_it_comes_from(const Scenario& scenario, const Forecast& f, con
   text += paint(paragraph("  ",
                           fmt::format("{} {} of ranks, {} operations simulated in {}, {:.0f} MiB", number(f.classes, 1),
                                       f.classes == 1 ? "class" : "classes", number(static_cast<double>(f.events), 1),
-                                      seconds_text(f.wall_s), f.peak_rss_mib),
+                                      time_text(f.wall_s), f.peak_rss_mib),
                           style),
                 Colour::grey, style);
   return text;

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
-#include <fmt/format.h>
+#include "sim/base/quantity_text.hpp"
+#include "sim/base/result.hpp"
 
 namespace tracecast {
 namespace {
@@ -69,6 +71,20 @@ std::string pad_right(std::string_view text, int width, const TextStyle& style) 
 }
 
 std::string pad_left(std::string_view text, int width) { return blanks(width - columns(text)) + std::string(text); }
+
+TextTable::TextTable(std::vector<int> widths, int indent, int gap)
+    : widths_(std::move(widths)), indent_(indent), gap_(gap) {}
+
+std::string TextTable::joined(const std::vector<std::string>& cells) const {
+  TRACECAST_ASSERT(cells.size() <= widths_.size(), "every cell has a column");
+  std::string text = blanks(indent_);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string padding = blanks(std::abs(widths_[i]) - columns(cells[i]));
+    if (i > 0) text += blanks(gap_);
+    text += widths_[i] < 0 ? cells[i] + padding : padding + cells[i];
+  }
+  return without_trailing_blanks(std::move(text));
+}
 
 std::string bar(double fraction, int width, const TextStyle& style) {
   static constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -134,6 +150,14 @@ std::string number(double value, int significant) {
   }
   return text;
 }
+
+std::string percent(double share, int decimals) { return fmt::format("{:.{}f} %", 100 * share, decimals); }
+std::string signed_percent(double share, int decimals) { return fmt::format("{:+.{}f} %", 100 * share, decimals); }
+
+std::string time_text(double seconds) { return to_text(from_seconds(seconds)); }
+
+std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
+std::string_view times(const TextStyle& style) { return style.unicode ? "×" : "x"; }
 
 std::string duration_in_words(double seconds) {
   constexpr double kHour = 3600;

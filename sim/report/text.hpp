@@ -7,6 +7,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
 
 namespace tracecast {
 
@@ -28,6 +31,31 @@ int columns(std::string_view text);
 std::string pad_right(std::string_view text, int width, const TextStyle& style = {});
 std::string pad_left(std::string_view text, int width);
 
+/// A table whose widths are given once, for its header and its rows.
+class TextTable {
+ public:
+  /// A column of negative width is aligned to the left. `gap` blanks separate columns, and rows begin with `indent`.
+  explicit TextTable(std::vector<int> widths, int indent = 2, int gap = 1);
+
+  /// A line without a newline, nor blanks at its end. Cells are anything that fmt formats; those longer than their column are
+  /// not cut. The last columns may be left out.
+  template <class... Cells>
+  std::string line(const Cells&... cells) const {
+    return joined({fmt::format("{}", cells)...});
+  }
+  template <class... Cells>
+  std::string row(const Cells&... cells) const {
+    return line(cells...) + "\n";
+  }
+
+ private:
+  std::string joined(const std::vector<std::string>& cells) const;
+
+  std::vector<int> widths_;
+  int indent_;
+  int gap_;
+};
+
 /// A bar of `width` columns of which `fraction` (clamped to 0 .. 1) is filled, in eighths of a column with
 /// Unicode. A positive fraction always shows. The rest is blank.
 std::string bar(double fraction, int width, const TextStyle& style);
@@ -44,6 +72,19 @@ std::string paragraph(std::string_view first, std::string_view text, const TextS
 
 /// Four significant digits with thousands in groups: 1,234,567 · 12.34 · 0.1234.
 std::string number(double value, int significant = 4);
+
+/// A share as a percentage: "12.3 %".
+std::string percent(double share, int decimals = 1);
+/// "+12.3 %".
+std::string signed_percent(double share, int decimals = 1);
+
+/// Seconds in the unit that suits them: "12.3 ms".
+std::string time_text(double seconds);
+
+/// Between the parts of a line: " · ", or ", " without Unicode.
+std::string_view separator(const TextStyle& style);
+/// Of a product: "×", or "x" without Unicode.
+std::string_view times(const TextStyle& style);
 
 /// A duration in a readable unit: "3.2 h", "54.1 days", "1.3 years".
 std::string duration_in_words(double seconds);

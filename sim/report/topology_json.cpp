@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/report/topology_report.hpp"
 
 namespace tracecast {
@@ -60,7 +61,7 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyPa
               {"bisection_bytes_per_second", report.bisection.bytes_per_second},
               {"findings", findings}};
   if (path) out["path"] = path_json(*path);
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 }  // namespace tracecast

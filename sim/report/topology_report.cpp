@@ -209,32 +209,28 @@ std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
 
 namespace {
 
+const TextTable kTable({-26, 12, 12, 12, 10});
+
 std::string vertex_lines(const TopologyReport& report) {
   std::string text;
-  for (const TopologyPart& part : report.vertices)
-    text += fmt::format("  {:<26} {:>12}\n", part.name, grouped(part.count));
+  for (const TopologyPart& part : report.vertices) text += kTable.row(part.name, grouped(part.count));
   return text;
 }
 
 std::string link_lines(const TopologyReport& report) {
-  std::string text = fmt::format("  {:<26} {:>12} {:>12} {:>12} {:>10}\n", "", "cables", "each", "together", "latency");
+  std::string text = kTable.row("", "cables", "each", "together", "latency");
   for (const TopologyPart& part : report.links)
-    text += without_trailing_blanks(fmt::format("  {:<26} {:>12} {:>12} {:>12} {:>10}", part.name, grouped(part.count),
-                                                to_text(part.each), to_text(part.total),
-                                                part.latency.picoseconds == 0 ? "" : to_text(part.latency))) +
-            "\n";
+    text += kTable.row(part.name, grouped(part.count), to_text(part.each), to_text(part.total),
+                       part.latency.picoseconds == 0 ? "" : to_text(part.latency));
   return text;
 }
 
 std::string distance_lines(const TopologyReport& report, const TextStyle& style) {
-  std::string text =
-      fmt::format("  {:<26} {:>12} {:>12} {:>12}\n", "switches of the fabric", "ranks", "latency", "lone flow");
+  std::string text = kTable.row("switches of the fabric", "ranks", "latency", "lone flow");
   for (const TopologyDistance& d : report.distances) {
     const double share = static_cast<double>(d.ranks) / std::max(1, report.ranks - 1);
-    text += without_trailing_blanks(fmt::format(
-                "  {:<26} {:>12} {:>12} {:>12}  {}", d.switches == 0 ? "0 (same node)" : std::to_string(d.switches),
-                grouped(d.ranks), to_text(d.latency), to_text(d.lone_flow), bar(share, 11, style))) +
-            "\n";
+    text += kTable.row(d.switches == 0 ? "0 (same node)" : std::to_string(d.switches), grouped(d.ranks),
+                       to_text(d.latency), to_text(d.lone_flow), " " + bar(share, 11, style));
   }
   return text;
 }

@@ -21,16 +21,13 @@ constexpr int kMaxBoxes = 12;
 constexpr int kMaxGpus = 16;
 
 /// Boxes are light with black text on every page; lines and other text use the page's colours.
-constexpr const char* kStyle =
-    "<style>\n"
-    "svg{--page:#ffffff;--text:#1b1f24;--soft:#57606a;--line:#8a94a0;--panel:#f3f5f7}\n"
-    "@media(prefers-color-scheme:dark){svg{--page:#14181d;--text:#e6e8eb;--soft:#a2acb6;--line:#7d8894;--panel:#1f262d}"
-    "}\n"
-    "text{fill:var(--text);font:12px system-ui,sans-serif}.soft{fill:var(--soft)}.title{font-size:16px;font-weight:600}"
-    ".box text{fill:#111;font-size:11px;text-anchor:middle}.end{text-anchor:end}.mid{text-anchor:middle}\n"
-    "rect{rx:4px}.box rect{stroke:#00000055}.panel{fill:var(--panel);stroke:var(--line)}\n"
-    "line,path{stroke:var(--line);fill:none}.strong{stroke-width:2}\n"
-    "</style>\n";
+constexpr SvgStyle kStyle{.light = "--line:#8a94a0;--panel:#f3f5f7",
+                          .dark = "--line:#7d8894;--panel:#1f262d",
+                          .text_rules = ".box text{fill:#111;font-size:11px;text-anchor:middle}",
+                          .rules =
+                              "\nrect{rx:4px}.box rect{stroke:#00000055}.panel{fill:var(--panel);stroke:var(--line)}\n"
+                              "line,path{stroke:var(--line);fill:none}.strong{stroke-width:2}",
+                          .page_rule = ";rx:0"};
 
 const char* colour_of_tier(int tier) {
   constexpr const char* kColours[] = {"#77aadd", "#eedd88", "#ee8866", "#ffaabb"};
@@ -47,15 +44,13 @@ class Drawing {
   Drawing(const Topology& topology, const TopologyReport& report) : topology_(topology), report_(report) {}
 
   std::string draw() {
-    text(20, 28, report_.name, "title");
-    text(20, 48, summary(), "soft");
+    picture_.text(20, 28, report_.name, "title");
+    picture_.text(20, 48, summary(), "soft");
     y_ = 70;
     if (topology_.vertex_count() > topology_.first_switch()) draw_fabric();
     draw_nodes();
     draw_links();
-    const char* const background = "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page);rx:0\"/>\n";
-    return svg_document(kWidth, y_ + 16, report_.name,
-                        fmt::format("{}{}{}{}{}", kStyle, background, back_, lines_, body_));
+    return picture_.document(kWidth, y_ + 16, report_.name, kStyle, back_.elements() + lines_.elements());
   }
 
  private:
@@ -66,24 +61,16 @@ class Drawing {
     return line;
   }
 
-  void text(double x, double y, const std::string& what, const char* style) {
-    body_ += fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" class=\"{}\">{}</text>\n", x, y, style, markup_text(what));
-  }
-
   /// Returns the middle of the box.
   Point box(double x, double y, double width, double height, const char* fill, const std::string& label,
             const std::string& title) {
-    body_ += fmt::format(
-        "<g class=\"box\"><title>{}</title><rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" "
-        "fill=\"{}\"/><text x=\"{:.6g}\" y=\"{:.6g}\">{}</text></g>\n",
-        markup_text(title), x, y, width, height, fill, x + width / 2, y + height / 2 + 4, markup_text(label));
+    picture_.add(fmt::format("<g class=\"box\"><title>{}</title>{}<text x=\"{:.6g}\" y=\"{:.6g}\">{}</text></g>",
+                             markup_text(title), svg_rect(x, y, width, height, fmt::format("fill=\"{}\"", fill)),
+                             x + width / 2, y + height / 2 + 4, markup_text(label)));
     return {x + width / 2, y + height / 2};
   }
 
-  void line(Point a, Point b, const char* style = "") {
-    lines_ += fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>\n", a.x, a.y,
-                          b.x, b.y, style);
-  }
+  void line(Point a, Point b, const char* style = "") { lines_.line(a.x, a.y, b.x, b.y, style); }
 
   void draw_fabric() {
     if (const auto* tree = std::get_if<TreeFabric>(&topology_.fabric())) return draw_tree(*tree);
@@ -111,13 +98,14 @@ class Drawing {
     }
     const std::size_t named = static_cast<std::size_t>(tier);
     const auto& tiers = topology_.cluster().tiers;
-    text(kLeft - 12, y_ + kBox / 2, named < tiers.size() ? tiers[named].name : "switch", "end");
+    picture_.text(kLeft - 12, y_ + kBox / 2, named < tiers.size() ? tiers[named].name : "switch", "end");
     std::int64_t devices = 0;
     for (const int plane : planes) devices += tree.planes()[static_cast<std::size_t>(plane)].devices;
-    text(kLeft - 12, y_ + kBox / 2 + 15, fmt::format("{} in all", grouped(devices)), "soft end");
+    picture_.text(kLeft - 12, y_ + kBox / 2 + 15, fmt::format("{} in all", grouped(devices)), "soft end");
     if (more)
-      text(kWidth - 20, y_ + kBox / 2 + 4,
-           fmt::format("\u2026 {} more", grouped(static_cast<std::int64_t>(planes.size()) - shown)), "soft end");
+      picture_.text(kWidth - 20, y_ + kBox / 2 + 4,
+                    fmt::format("\u2026 {} more", grouped(static_cast<std::int64_t>(planes.size()) - shown)),
+                    "soft end");
   }
 
   void draw_tree(const TreeFabric& tree) {
@@ -127,7 +115,7 @@ class Drawing {
       draw_tier(tree, tier, places);
       y_ += kRow;
       const std::string rates = tier > 0 ? rate_between(tier - 1) : rate_of("NIC - ");
-      text(kLeft - 12, y_ - 24, rates, "soft end");
+      picture_.text(kLeft - 12, y_ - 24, rates, "soft end");
     }
     for (const auto& [number, place] : places) {
       const TreeFabric::Plane& plane = tree.planes()[static_cast<std::size_t>(number)];
@@ -165,13 +153,15 @@ class Drawing {
     for (int a = 0; a < shown; ++a)
       for (int b = a + 1; b < shown; ++b)
         line(places[static_cast<std::size_t>(a)], places[static_cast<std::size_t>(b)]);
-    text(kLeft - 12, middle.y - 8, "dragonfly", "end");
-    text(kLeft - 12, middle.y + 8, fmt::format("{} groups", grouped(fabric.groups())), "soft end");
-    text(kLeft - 12, middle.y + 24, "between two:", "soft end");
-    text(kLeft - 12, middle.y + 40,
-         fmt::format("{} \u00d7 {}", fabric.global_links(), to_text(topology_.cluster().node.nic_rate)), "soft end");
+    picture_.text(kLeft - 12, middle.y - 8, "dragonfly", "end");
+    picture_.text(kLeft - 12, middle.y + 8, fmt::format("{} groups", grouped(fabric.groups())), "soft end");
+    picture_.text(kLeft - 12, middle.y + 24, "between two:", "soft end");
+    picture_.text(kLeft - 12, middle.y + 40,
+                  fmt::format("{} \u00d7 {}", fabric.global_links(), to_text(topology_.cluster().node.nic_rate)),
+                  "soft end");
     if (fabric.groups() > shown)
-      text(kLeft - 12, middle.y + 56, fmt::format("\u2026 {} more", grouped(fabric.groups() - shown)), "soft end");
+      picture_.text(kLeft - 12, middle.y + 56, fmt::format("\u2026 {} more", grouped(fabric.groups() - shown)),
+                    "soft end");
     for (int router = 0; router < fabric.routers(); ++router) leaves_[router] = {places[0].x, places[0].y + kBox / 2};
     y_ = middle.y + radius + kRow;
   }
@@ -197,11 +187,11 @@ class Drawing {
         line(at, {at.x, at.y - 25});
         if (row + 1 == rows && column == columns / 2) leaves_[0] = {at.x, at.y + 11};
       }
-    text(kLeft - 12, y_ + 30, "torus", "end");
-    text(kLeft - 12, y_ + 46, grouped(fabric.switch_count()) + " routers", "soft end");
-    text(kLeft - 12, y_ + 78, fmt::format("{} dimensions", fabric.lengths().size()), "soft end");
-    text(kLeft + (kWidth - kLeft - 20) / 2, y_ - 8, "torus of " + product, "soft mid");
-    text(kLeft - 12, y_ + 62, to_text(topology_.cluster().node.nic_rate) + " a link", "soft end");
+    picture_.text(kLeft - 12, y_ + 30, "torus", "end");
+    picture_.text(kLeft - 12, y_ + 46, grouped(fabric.switch_count()) + " routers", "soft end");
+    picture_.text(kLeft - 12, y_ + 78, fmt::format("{} dimensions", fabric.lengths().size()), "soft end");
+    picture_.text(kLeft + (kWidth - kLeft - 20) / 2, y_ - 8, "torus of " + product, "soft mid");
+    picture_.text(kLeft - 12, y_ + 62, to_text(topology_.cluster().node.nic_rate) + " a link", "soft end");
     y_ += 50.0 * rows + 40;
   }
 
@@ -216,8 +206,8 @@ class Drawing {
           fmt::format("node {}: like node 0", i + 1));
     }
     if (topology_.nodes() - 1 > shown)
-      text(kLeft + width + 75, top + 38.0 * shown + 16,
-           fmt::format("\u2026 {} more", grouped(topology_.nodes() - 1 - shown)), "soft mid");
+      picture_.text(kLeft + width + 75, top + 38.0 * shown + 16,
+                    fmt::format("\u2026 {} more", grouped(topology_.nodes() - 1 - shown)), "soft mid");
     y_ = std::max(y_, top + 38.0 * shown + 30);
   }
 
@@ -229,9 +219,8 @@ class Drawing {
     const bool switches = layout.nvswitches > 0;
     const int rows = (nics > 0 ? 1 : 0) + 2 + (switches || layout.mesh ? 1 : 0);
     const double height = 28 + 58 * (rows - 1) + 26 + 16;
-    back_ += fmt::format("<rect x=\"{:.6g}\" y=\"{:.6g}\" width=\"{:.6g}\" height=\"{:.6g}\" class=\"panel\"/>\n", x, y,
-                         width, height);
-    text(x + 10, y + 18, "node0", "soft");
+    back_.add(svg_rect(x, y, width, height, "class=\"panel\""));
+    picture_.text(x + 10, y + 18, "node0", "soft");
     double row = y + 28;
     const auto column = [&](int i, int count) { return x + 14 + (width - 28) * (i + 0.5) / count; };
     const auto draw_row = [&](int count, int all, const char* fill, const char* name, VertexKind kind) {
@@ -242,7 +231,8 @@ class Drawing {
             fmt::format("{} {}", name, i));
         places_[{kind, i}] = {middle, row + 13};
       }
-      if (all > count) text(x + width - 10, row - 6, fmt::format("the first {} of {}", count, all), "soft end");
+      if (all > count)
+        picture_.text(x + width - 10, row - 6, fmt::format("the first {} of {}", count, all), "soft end");
       row += 58;
     };
     if (nics > 0) draw_row(nics, layout.nics, "#99ddff", "NIC", VertexKind::nic);
@@ -266,12 +256,12 @@ class Drawing {
   void label_rows(double y, bool nics, const NodeSpec& node) {
     double row = y + 45;
     if (nics) {
-      text(kLeft - 12, row, fmt::format("NIC {}", to_text(node.nic_rate)), "soft end");
+      picture_.text(kLeft - 12, row, fmt::format("NIC {}", to_text(node.nic_rate)), "soft end");
       row += 58;
     }
-    text(kLeft - 12, row, fmt::format("PCIe {}", to_text(node.pcie)), "soft end");
-    text(kLeft - 12, row + 15, fmt::format("to host: {}", to_string(node.cpu)), "soft end");
-    text(kLeft - 12, row + 58, report_.gpu, "soft end");
+    picture_.text(kLeft - 12, row, fmt::format("PCIe {}", to_text(node.pcie)), "soft end");
+    picture_.text(kLeft - 12, row + 15, fmt::format("to host: {}", to_string(node.cpu)), "soft end");
+    picture_.text(kLeft - 12, row + 58, report_.gpu, "soft end");
   }
 
   void draw_links() {
@@ -297,9 +287,9 @@ class Drawing {
   const Topology& topology_;
   const TopologyReport& report_;
   double y_ = 0;
-  std::string back_;  ///< drawn first, then lines, then boxes and text
-  std::string lines_;
-  std::string body_;
+  SvgCanvas back_;  ///< drawn first, then lines, then boxes and text
+  SvgCanvas lines_;
+  SvgCanvas picture_;
   std::map<int, Point> leaves_;  ///< lower edge of switches that NICs hang on, by fabric number
   std::map<std::pair<VertexKind, int>, Point> places_;
 };

@@ -163,13 +163,13 @@ void read_vidur(TableFields& fields, const CsvTable&, Samples& out) {
 
 /// Ratios of 400 GB/s per node for rings over 2 to 128 nodes of 8 GPUs, turned back into times.
 void read_simai(TableFields& fields, const CsvTable& table, Samples& out) {
-  const std::map<std::string, int> kColumns{{"2Node-16GPU(NIC )", 16},     {"4Node-32GPU(NIC)", 32},
-                                            {"8Node-64GPU(NIC)", 64},      {"16Node-128GPU(NIC)", 128},
-                                            {"32Node-256GPU(NIC)", 256},   {"64Node-512GPU(NIC)", 512},
-                                            {"128Node-1024GPU(NIC)", 1024}};
+  const std::map<std::string, int> columns{{"2Node-16GPU(NIC )", 16},     {"4Node-32GPU(NIC)", 32},
+                                           {"8Node-64GPU(NIC)", 64},      {"16Node-128GPU(NIC)", 128},
+                                           {"32Node-256GPU(NIC)", 256},   {"64Node-512GPU(NIC)", 512},
+                                           {"128Node-1024GPU(NIC)", 1024}};
   constexpr double kNominal = 400e9;
   const std::int64_t bytes = fields.size("Size");
-  for (const auto& [column, ranks] : kColumns) {
+  for (const auto& [column, ranks] : columns) {
     const std::optional<double> ratio = table.number(fields.row(), column);
     if (!ratio || *ratio <= 0) continue;
     CollectiveSample sample;

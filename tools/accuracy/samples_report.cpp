@@ -1,24 +1,17 @@
 #include "tools/accuracy/samples_report.hpp"
 
-#include <array>
 #include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "tools/accuracy/percent.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// A name and up to six numbers; empty ones at the end are left out.
-std::string sample_line(int name, const std::array<std::string, 7>& cells) {
-  std::string line = "  " + pad_right(cells[0], name);
-  for (std::size_t i = 1; i < cells.size(); ++i) line += " " + pad_left(cells[i], i == 5 ? 8 : i == 1 ? 7 : 6);
-  return without_trailing_blanks(line) + "\n";
-}
 
 std::string mean_text(const MeanError& error) { return error.samples > 0 ? percent(error.mean) : ""; }
 
@@ -41,20 +34,20 @@ std::map<std::string, int> skipped_samples(const std::vector<MeasuredSample>& sa
 std::string samples_page(const std::vector<MeasuredSample>& samples, bool collectives, const TextStyle& style) {
   const int width = collectives ? 40 : 33;  // of a group's name
   std::string text = heading(collectives ? "Collectives above 1 MiB" : "Operators", style) + "\n";
-  text += sample_line(width, {"percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
-                              collectives ? "" : "large"});
+  const TextTable table({-width, 7, 6, 6, 6, 8, 6});
+  text += table.row("percent", "samples", "mean", "median", "bias", collectives ? "" : "held out",
+                    collectives ? "" : "large");
   std::string excluded;
   std::map<std::string, std::string> factors;
   for (const SampleErrors& e : sample_errors(samples, collectives)) {
     if (e.excluded != excluded) text += paragraph("  Shown, not counted: ", e.excluded, style);
     excluded = e.excluded;
-    text += sample_line(width,
-                        {e.group, std::to_string(e.samples), percent(e.mean), percent(e.median), signed_percent(e.bias),
-                         collectives ? "" : mean_text(e.held_out), collectives ? "" : mean_text(e.large)});
+    text += table.row(e.group, e.samples, percent(e.mean), percent(e.median), signed_percent(e.bias),
+                      collectives ? "" : mean_text(e.held_out), collectives ? "" : mean_text(e.large));
     if (!e.factor.empty()) factors[e.group] = factor_text(e);
   }
   if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
-  for (const auto& [group, factor] : factors) text += "  " + pad_right(group, width) + factor + "\n";
+  for (const auto& [group, factor] : factors) text += table.row(group, factor);
   for (const auto& [reason, count] : skipped_samples(samples)) text += fmt::format("  {} skipped: {}\n", count, reason);
   return text;
 }
@@ -100,9 +93,7 @@ std::string samples_json(const std::vector<std::string>& files, const std::vecto
                       {"in_training", e.in_training},
                       {"factor_included", e.with_factor},
                       {"not_counted", e.excluded.empty() ? Json(nullptr) : Json(e.excluded)}});
-  return Json{{"tables", files}, {"rows", rows}, {"groups", groups}}.dump(2, ' ', false,
-                                                                          Json::error_handler_t::replace) +
-         "\n";
+  return json_file(Json{{"tables", files}, {"rows", rows}, {"groups", groups}});
 }
 
 }  // namespace tracecast::accuracy

@@ -9,6 +9,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/report/page_parts.hpp"
+#include "sim/report/svg.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/percent.hpp"
 
@@ -20,40 +21,30 @@ using Json = nlohmann::ordered_json;
 std::string seconds_text(double s) { return fmt::format("{:.4g}", s); }
 
 /// 79 columns for ids of up to 26.
-std::string row_line(const RowForecast& r) {
-  if (!r.scored())
-    return fmt::format("  {} {} {} {}  {} to {}\n", pad_right(r.id.empty() ? "-" : r.id, 26),
-                       pad_left(seconds_text(r.predicted_s), 8), pad_left("-", 8), pad_left("-", 7),
-                       seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
-  return without_trailing_blanks(fmt::format(
-             "  {} {} {} {}  {} {}", pad_right(r.id.empty() ? "-" : r.id, 26), pad_left(seconds_text(r.predicted_s), 8),
-             pad_left(seconds_text(r.measured_s), 8), pad_left(signed_percent(r.error()), 7),
-             pad_right(fmt::format("{} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s)), 18),
-             r.inside_band() ? "" : "out")) +
-         "\n";
-}
+const TextTable kRows({-26, 8, 8, 7, -19, -3});
+const TextTable kGroups({-30, 4, 7, 6, 6, 6, 6, 6});
 
-constexpr int kGroupName = 30;
+std::string row_line(const RowForecast& r) {
+  const std::string band = fmt::format(" {} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
+  const std::string id = pad_right(r.id.empty() ? "-" : r.id, 26);
+  if (!r.scored()) return kRows.row(id, seconds_text(r.predicted_s), "-", "-", band);
+  return kRows.row(id, seconds_text(r.predicted_s), seconds_text(r.measured_s), signed_percent(r.error()), band,
+                   r.inside_band() ? "" : "out");
+}
 
 /// A name that is longer than its column has a line of its own.
 std::string group_line(const std::string& name, const std::vector<const RowForecast*>& rows) {
   const ErrorSummary s = summarise(rows);
   const Measure m = measure(rows);
-  const bool fits = columns(name) <= kGroupName;
-  return fmt::format("{}  {} {:4} {} {} {} {} {} {}\n", fits ? "" : "  " + name + "\n",
-                     pad_right(fits ? name : "", kGroupName), s.rows, pad_left(percent(m.mean_of_medians), 7),
-                     pad_left(percent(s.mean), 6), pad_left(percent(s.worst), 6), pad_left(signed_percent(s.bias), 6),
-                     pad_left(percent(s.coverage), 6), pad_left(percent(s.half_width), 6));
-}
-
-std::string group_header() {
-  return fmt::format("  {} {} {} {} {} {} {} {}\n", pad_right("percent", kGroupName), pad_left("rows", 4),
-                     pad_left("measure", 7), pad_left("mean", 6), pad_left("worst", 6), pad_left("bias", 6),
-                     pad_left("inside", 6), pad_left("+-band", 6));
+  const bool fits = columns(name) <= 30;
+  return (fits ? "" : "  " + name + "\n") + kGroups.row(fits ? name : "", s.rows, percent(m.mean_of_medians),
+                                                        percent(s.mean), percent(s.worst), signed_percent(s.bias),
+                                                        percent(s.coverage), percent(s.half_width));
 }
 
 std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
-  std::string text = group_header() + group_line("all", scored(rows));
+  std::string text = kGroups.row("percent", "rows", "measure", "mean", "worst", "bias", "inside", "+-band") +
+                     group_line("all", scored(rows));
   if (!by.empty())
     for (const auto& [name, group] : grouped(table, rows, by)) text += group_line(name, group);
   return text;
@@ -172,12 +163,6 @@ std::string axes(const LogScale& scale) {
   return out;
 }
 
-std::string open_svg(double width, double height) {
-  return fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>)",
-      width, height);
-}
-
 }  // namespace
 
 std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
@@ -228,7 +213,7 @@ std::string validation_json(const CsvTable& table, const std::vector<RowForecast
     out["by"] = by;
     out["groups"] = groups;
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_file(out);
 }
 
 std::string scatter_svg(const std::vector<RowForecast>& rows) {
@@ -238,7 +223,7 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
   std::size_t next = 0;
   for (auto& [source, index] : sources) index = next++;
   const LogScale scale(points);
-  std::string svg = open_svg(kWide + 300, kHigh) + axes(scale);
+  std::string svg = R"(<rect width="100%" height="100%" fill="white"/>)" + axes(scale);
   for (const RowForecast* r : points)
     svg += fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
@@ -254,7 +239,7 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
                      kHigh - 14);
   svg +=
       fmt::format(R"(<text x="{:.0f}" y="{:.0f}">forecast step time; dashed: 10 % off</text>)", kMargin, kMargin - 20);
-  return svg + "</svg>\n";
+  return svg_frame(kWide + 300, kHigh, R"(font-family="sans-serif" font-size="11")", svg + "\n");
 }
 
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
@@ -158,7 +159,7 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   }
   root["communication_data_type"] = settings.take("training.grad_reduce_dtype").string;
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
-  return {root.dump(2) + "\n", settings.left()};
+  return {json_file(root), settings.left()};
 }
 
 bool is_deepspeed(std::string_view content, std::string_view) {

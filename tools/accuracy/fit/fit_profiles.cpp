@@ -35,10 +35,12 @@ Result<void> write_profiles(const Options& options) {
                                                    : std::filesystem::path(options.out);
     if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
   }
-  fmt::print("{:16} {:28} {:>8} {:>8} {:>8} {:>8}\n", "profile", "group", "samples", "all %", "large %", "bias %");
+  const TextTable table({-16, -28, 8, 8, 8, 8}, 0);
+  std::string text = table.row("profile", "group", "samples", "all %", "large %", "bias %");
   for (const FitLine& fit : assembler.fits())
-    fmt::print("{:16} {:28} {:8} {:8.1f} {:8.1f} {:+8.1f}\n", fit.profile, fit.group, fit.samples, 100 * fit.all,
-               100 * fit.large, 100 * fit.bias);
+    text +=
+        table.row(fit.profile, fit.group, fit.samples, percent(fit.all), percent(fit.large), signed_percent(fit.bias));
+  fmt::print("{}", text);
   return {};
 }
 
