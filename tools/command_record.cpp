@@ -1,8 +1,11 @@
 /// `tracecast record`: runs a program and records its GPU activity.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +14,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "sim/io/trace_reader.hpp"
+#include "sim/io/compressed.hpp"
+#include "sim/io/trace_summary.hpp"
 #include "tools/command_list.hpp"
 #include "tools/worker_process.hpp"
 
@@ -22,6 +26,9 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string out = "run.trace";
+  std::string range = "all";
+  double delay = 0;
+  double duration = 0;
   std::vector<std::string> command;
 };
 
@@ -36,42 +43,82 @@ std::string missing_for_recording(const fs::path& recorder) {
   return "";
 }
 
-constexpr const char* kOfProcess = ".pid";  // between OUT and a process id; OUT.0 may be from an earlier recording
-
-/// Every process wrote OUT.pid.PID. One alone becomes OUT; several OUT.0, OUT.1 … in the order of their ranks, then
-/// pids.
-std::vector<fs::path> name_traces(const fs::path& out) {
-  struct Found {
-    int rank;
-    std::int64_t process;
-    fs::path path;
-  };
-  std::vector<Found> found;
-  for (const auto& entry : fs::directory_iterator(out.parent_path())) {
-    const std::string name = entry.path().filename().string();
-    const std::string begin = out.filename().string() + kOfProcess + ".";
-    if (!name.starts_with(begin) || name.find_first_not_of("0123456789", begin.size()) != std::string::npos) continue;
-    if (const Result<Trace> trace = read_trace(entry.path()))
-      found.push_back({trace->header.rank, trace->header.process, entry.path()});
-  }
-  std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return std::pair(a.rank, a.process) < std::pair(b.rank, b.process); });
-  std::vector<fs::path> named;
-  for (const Found& each : found) {
-    named.push_back(found.size() == 1 ? out : fs::path(out.string() + "." + std::to_string(named.size())));
-    std::error_code ignored;
-    fs::rename(each.path, named.back(), ignored);
-  }
-  return named;
+/// Tells the files of this recording from those of others: several hosts may share the folder, and a process id comes again.
+std::string session_name() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{:08x}", std::hash<std::string>{}(fmt::format("{} {} {}", host, getpid(), now)) & 0xFFFFFFFFU);
 }
 
-void describe(const fs::path& path) {
-  const Result<Trace> trace = read_trace(path);
-  if (!trace) return;
-  fmt::print("{}: {} kernels, {} copies, {} ranges, {} collectives{}{}\n", path.string(), trace->kernels.size(),
-             trace->copies.size(), trace->ranges.size(), trace->collectives.size(),
-             trace->dropped > 0 ? fmt::format(", {} records were dropped", trace->dropped) : "",
-             trace->complete ? "" : ", cut before its end");
+struct Recorded {
+  fs::path path;
+  TraceSummary summary;
+};
+
+/// Every process wrote OUT.pid.SESSION.PID.
+std::vector<Recorded> recorded_files(const fs::path& begin) {
+  std::vector<Recorded> found;
+  for (const auto& entry : fs::directory_iterator(begin.parent_path())) {
+    if (!entry.path().filename().string().starts_with(begin.filename().string() + ".")) continue;
+    if (const auto summary = trace_summary(entry.path())) found.push_back({entry.path(), *summary});
+  }
+  std::sort(found.begin(), found.end(), [](const Recorded& a, const Recorded& b) {
+    return std::pair(a.summary.header.rank, a.path) < std::pair(b.summary.header.rank, b.path);
+  });
+  return found;
+}
+
+/// Deletes the traces of helper processes: they loaded the driver and gave the GPU no work. Keeps one that says what failed if there
+/// is no other.
+void delete_empty(std::vector<Recorded>& found) {
+  const auto is_empty = [](const Recorded& each) { return !each.summary.has_work(); };
+  std::vector<Recorded> failed;
+  for (const Recorded& each : found) {
+    if (!is_empty(each)) continue;
+    if (failed.empty() && !each.summary.header.error.empty()) failed.push_back(each);
+    std::error_code ignored;
+    fs::remove(each.path, ignored);
+  }
+  std::erase_if(found, is_empty);
+  if (found.empty()) found = failed;
+}
+
+/// One trace becomes OUT; several OUT.RANK if ranks are known and different, else OUT.0, OUT.1 … by rank and process.
+/// A name with .gz is packed: run.trace.3.gz.
+Result<void> name_traces(const fs::path& out, std::vector<Recorded>& traces) {
+  std::set<int> ranks;
+  for (const Recorded& each : traces) ranks.insert(each.summary.header.rank);
+  const bool by_rank = ranks.size() == traces.size() && !ranks.contains(-1);
+  const bool packed = out.extension() == ".gz";
+  const fs::path plain = packed ? fs::path(out).replace_extension() : out;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const bool alone = traces.size() == 1 && traces[i].summary.header.ranks <= 1;
+    const int number = by_rank ? traces[i].summary.header.rank : static_cast<int>(i);
+    const fs::path named =
+        (alone ? plain.string() : fmt::format("{}.{}", plain.string(), number)) + (packed ? ".gz" : "");
+    std::error_code error;
+    if (packed) {
+      if (const auto ok = pack(traces[i].path, named); !ok) return ok;
+      fs::remove(traces[i].path, error);
+    } else {
+      fs::rename(traces[i].path, named, error);
+      if (error) return fail({named.string(), 0, "", "", "cannot be written: " + error.message()});
+    }
+    traces[i].path = named;
+  }
+  return {};
+}
+
+std::string text_of(const TraceSummary& s) {
+  std::string text =
+      fmt::format("{} kernels, {} copies, {} ranges, {} collectives", s.kernels, s.copies, s.ranges, s.collectives);
+  if (s.dropped > 0) text += fmt::format(", {} records were dropped", s.dropped);
+  if (!s.complete) text += ", cut before its end";
+  if (s.overhead_ns > 0 && s.span_ns > 0)
+    text += fmt::format(", recording took {:.1f} % of the time",
+                        100.0 * static_cast<double>(s.overhead_ns) / static_cast<double>(s.span_ns));
+  return text;
 }
 
 Result<ExitCode> record(const Options& options) {
@@ -82,13 +129,23 @@ Result<ExitCode> record(const Options& options) {
   }
   const fs::path out = fs::absolute(options.out);
   if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder does not exist"});
+  const fs::path begin = fmt::format("{}.pid.{}", out.string(), session_name());
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // keeps a plugin of the user
-  setenv("TRACECAST_TRACE", (out.string() + kOfProcess).c_str(), 1);
-  const int status = run_program(options.command);
-  const std::vector<fs::path> traces = name_traces(out);
-  for (const fs::path& path : traces) describe(path);
+  setenv("TRACECAST_TRACE", begin.c_str(), 1);
+  if (options.range != "all") setenv("TRACECAST_RANGE", options.range.c_str(), 1);
+  if (options.delay > 0) setenv("TRACECAST_DELAY", fmt::format("{}", options.delay).c_str(), 1);
+  if (options.duration > 0) setenv("TRACECAST_DURATION", fmt::format("{}", options.duration).c_str(), 1);
+  const int status = run_program(options.command, Signals::passed_on);
+  std::vector<Recorded> traces = recorded_files(begin);
+  delete_empty(traces);
+  if (!traces.empty() && !traces.front().summary.has_work() && !traces.front().summary.header.error.empty()) {
+    fmt::print(stderr, "nothing was recorded: {}\n", traces.front().summary.header.error);
+    return ExitCode::no;
+  }
+  if (const auto named = name_traces(out, traces); !named) return tl::unexpected(named.error());
+  for (const Recorded& each : traces) fmt::print("{}: {}\n", each.path.string(), text_of(each.summary));
   if (status != 0) fmt::print(stderr, "{} ended with {}\n", options.command.front(), status);
   if (traces.empty()) fmt::print(stderr, "{} used no GPU: nothing was recorded\n", options.command.front());
   return status == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
@@ -96,9 +153,20 @@ Result<ExitCode> record(const Options& options) {
 
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("-o,--out", options->out, "the trace; with several processes one file per process")
+  app.add_option("-o,--out", options->out,
+                 "the trace; with several processes one file per rank, FILE.RANK; packed if it ends with .gz")
       ->type_name("FILE")
       ->capture_default_str();
+  app.add_option("--range", options->range,
+                 "all, or cuda-profiler: only between cudaProfilerStart and cudaProfilerStop of the program")
+      ->check(CLI::IsMember({"all", "cuda-profiler"}))
+      ->capture_default_str();
+  app.add_option("--delay", options->delay, "begin so many seconds after the program's first use of the GPU")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--duration", options->duration, "record so many seconds; 0: to the end")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("COMMAND", options->command, "the program and its arguments, behind --")->required();
   return [options](const Context&) { return record(*options); };
 }

@@ -1,6 +1,7 @@
 #include "tools/worker_process.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +42,13 @@ std::vector<std::string> mpirun(int ranks) {
   std::vector<std::string> command{"mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-n", std::to_string(ranks)};
   if (geteuid() == 0) command.insert(command.begin() + 1, "--allow-run-as-root");
   return command;
+}
+
+/// 0: none.
+volatile std::sig_atomic_t running_child = 0;
+
+void pass_on(int signal) {
+  if (running_child > 0) kill(static_cast<pid_t>(running_child), signal);
 }
 
 }  // namespace
@@ -108,12 +116,14 @@ std::filesystem::path beside_this_program(const std::string& name) {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
 }
 
-int run_program(const std::vector<std::string>& command) {
+int run_program(const std::vector<std::string>& command, Signals signals) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  // Ctrl-C is for the worker: this process keeps running to report the result.
-  auto* const previous = std::signal(SIGINT, SIG_IGN);
+  // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on.
+  auto* const on_interrupt = std::signal(SIGINT, SIG_IGN);
+  auto* const on_end = signals == Signals::passed_on ? std::signal(SIGTERM, pass_on) : nullptr;
+  auto* const on_hang_up = signals == Signals::passed_on ? std::signal(SIGHUP, pass_on) : nullptr;
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -124,9 +134,18 @@ int run_program(const std::vector<std::string>& command) {
   pid_t child = 0;
   int status = -1;
   const bool started = posix_spawnp(&child, arguments.front(), nullptr, &attributes, arguments.data(), environ) == 0;
-  if (started) waitpid(child, &status, 0);
+  if (started) {
+    running_child = child;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    running_child = 0;
+  }
   posix_spawnattr_destroy(&attributes);
-  std::signal(SIGINT, previous);
+  std::signal(SIGINT, on_interrupt);
+  if (signals == Signals::passed_on) {
+    std::signal(SIGTERM, on_end);
+    std::signal(SIGHUP, on_hang_up);
+  }
   return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -1,6 +1,9 @@
 #include "tracer/cupti_records.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
 
 namespace tracecast {
 namespace {
@@ -38,6 +41,7 @@ const char* waiting_call(const CUpti_ActivityAPI& call) {
       case CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize:
         return "cuEventSynchronize";
       case CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize:
+      case CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2:
         return "cuCtxSynchronize";
       default:
         return "";
@@ -57,6 +61,12 @@ const char* waiting_call(const CUpti_ActivityAPI& call) {
     default:
       return "";
   }
+}
+
+/// A record that was handed over before its work ended has none.
+template <class Record>
+bool has_times(const Record& record) {
+  return record.start != CUPTI_TIMESTAMP_UNKNOWN && record.end != CUPTI_TIMESTAMP_UNKNOWN;
 }
 
 void kernel(const CUpti_ActivityKernel10& k, TraceWriter& writer) {
@@ -81,9 +91,10 @@ void marker(const CUpti_ActivityMarker2& m, TraceWriter& writer) {
 
 const CUpti_ActivityKind kRecordedKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                              CUPTI_ACTIVITY_KIND_MEMCPY,
+                                             CUPTI_ACTIVITY_KIND_MEMCPY2,
                                              CUPTI_ACTIVITY_KIND_MEMSET,
-                                             CUPTI_ACTIVITY_KIND_RUNTIME,
-                                             CUPTI_ACTIVITY_KIND_DRIVER,
+                                             CUPTI_ACTIVITY_KIND_DEVICE,
+                                             CUPTI_ACTIVITY_KIND_OVERHEAD,
                                              CUPTI_ACTIVITY_KIND_MARKER,
                                              CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
 const int kRecordedKindCount = static_cast<int>(sizeof kRecordedKinds / sizeof *kRecordedKinds);
@@ -91,22 +102,47 @@ const int kRecordedKindCount = static_cast<int>(sizeof kRecordedKinds / sizeof *
 void write_record(const CUpti_Activity& record, TraceWriter& writer) {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-    case CUPTI_ACTIVITY_KIND_KERNEL:
-      return kernel(as<CUpti_ActivityKernel10>(record), writer);
+    case CUPTI_ACTIVITY_KIND_KERNEL: {
+      const auto& k = as<CUpti_ActivityKernel10>(record);
+      return has_times(k) ? kernel(k, writer) : writer.dropped(1);
+    }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
       const auto& c = as<CUpti_ActivityMemcpy6>(record);
+      if (!has_times(c)) return writer.dropped(1);
       return writer.copy(copy_kind(c.copyKind), c.deviceId, c.streamId, c.correlationId,
+                         static_cast<std::int64_t>(c.bytes), signed_time(c.start), signed_time(c.end));
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
+      const auto& c = as<CUpti_ActivityMemcpyPtoP4>(record);
+      if (!has_times(c)) return writer.dropped(1);
+      return writer.copy(copy_kind(CUPTI_ACTIVITY_MEMCPY_KIND_PTOP), c.deviceId, c.streamId, c.correlationId,
                          static_cast<std::int64_t>(c.bytes), signed_time(c.start), signed_time(c.end));
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
       const auto& m = as<CUpti_ActivityMemset4>(record);
+      if (!has_times(m)) return writer.dropped(1);
       return writer.copy("memset", m.deviceId, m.streamId, m.correlationId, static_cast<std::int64_t>(m.bytes),
                          signed_time(m.start), signed_time(m.end));
     }
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_DRIVER: {
       const auto& a = as<CUpti_ActivityAPI>(record);
+      if (!has_times(a)) return writer.dropped(1);
       return writer.call(a.threadId, a.correlationId, signed_time(a.start), signed_time(a.end), waiting_call(a));
+    }
+    case CUPTI_ACTIVITY_KIND_DEVICE: {
+      const auto& d = as<CUpti_ActivityDevice5>(record);
+      char capability[24];
+      std::snprintf(capability, sizeof capability, "%u.%u", d.computeCapabilityMajor, d.computeCapabilityMinor);
+      return writer.device({d.id, d.name == nullptr ? "" : d.name, capability, d.numMultiprocessors,
+                            static_cast<std::int64_t>(d.globalMemorySize), d.isMigEnabled != 0});
+    }
+    case CUPTI_ACTIVITY_KIND_OVERHEAD: {
+      const auto& o = as<CUpti_ActivityOverhead3>(record);
+      const bool of_cupti = o.overheadKind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH ||
+                            o.overheadKind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION ||
+                            o.overheadKind == CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE;
+      return of_cupti && has_times(o) ? writer.overhead(signed_time(o.end) - signed_time(o.start)) : void();
     }
     case CUPTI_ACTIVITY_KIND_MARKER:
       return marker(as<CUpti_ActivityMarker2>(record), writer);
@@ -117,6 +153,16 @@ void write_record(const CUpti_Activity& record, TraceWriter& writer) {
     default:
       return;
   }
+}
+
+bool is_recorded_call(std::string_view name) {
+  constexpr std::string_view kBegins[] = {
+      "cudaLaunchKernel", "cudaLaunchCooperative", "__cudaLaunchKernel", "cuLaunchKernel", "cuLaunchCooperative",
+      "cudaGraphLaunch",  "cuGraphLaunch",         "cudaMemcpy",         "cuMemcpy",       "cudaMemset",
+      "cuMemset"};
+  return name.find("Synchronize") != std::string_view::npos ||
+         std::any_of(std::begin(kBegins), std::end(kBegins),
+                     [name](std::string_view begin) { return name.starts_with(begin); });
 }
 
 }  // namespace tracecast

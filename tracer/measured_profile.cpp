@@ -319,6 +319,21 @@ std::pair<double, double> median_and_spread(std::vector<double> values) {
   return {median, (values[3 * (n - 1) / 4] - values[(n - 1) / 4]) / kNormal / std::max(median, 1e-12)};
 }
 
+/// A receive beside the send to the same peer: both directions of a link at once take the time of one.
+bool is_half_of_exchange(const TraceCollective& c, std::span<const TraceCollective> all) {
+  if (c.name != "Recv") return false;
+  // Operations of one launch are written one after the other.
+  const std::ptrdiff_t index = &c - all.data();
+  const auto is_its_send = [&c](const TraceCollective& other) {
+    return other.launch == c.launch && other.name == "Send" && other.peer == c.peer;
+  };
+  for (std::ptrdiff_t i = index; i-- > 0 && all[static_cast<std::size_t>(i)].launch == c.launch;)
+    if (is_its_send(all[static_cast<std::size_t>(i)])) return true;
+  for (std::size_t i = static_cast<std::size_t>(index) + 1; i < all.size() && all[i].launch == c.launch; ++i)
+    if (is_its_send(all[i])) return true;
+  return false;
+}
+
 Duration time_of(const TraceKernel& kernel) {
   constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days; limits times from a damaged trace
   return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
@@ -381,6 +396,17 @@ class Measurer {
   using Key = std::tuple<OperatorKind, Pass, Precision, OperatorShape>;
   using CallKey = std::tuple<Collective, int, std::int64_t>;  ///< ranks, bytes
 
+  /// The same on all ranks that take part. NCCL numbers the calls of each function of a communicator.
+  struct Call {
+    std::uint64_t communicator = 0;
+    Collective collective = Collective::all_reduce;
+    std::int64_t sequence = 0;
+    int from = -1;  ///< of a message
+    int to = -1;
+    std::int64_t again = 0;  ///< how often the number occurred before on the same rank
+    auto operator<=>(const Call&) const = default;
+  };
+
   struct Samples {
     Operator op;
     std::vector<double> seconds;
@@ -420,21 +446,32 @@ class Measurer {
                        [ranks](const Communicator& c) { return c.placement.ranks == ranks && c.placement.nodes == 1; });
   }
 
-  /// False: the trace has none.
+  /// False: the trace has none that were timed.
   bool collectives_with_sizes(const Trace& trace) {
+    const auto timed = [](const TraceCollective& c) { return c.end_ns > c.start_ns; };
+    std::map<std::int64_t, std::int64_t> in_kernel;  // of one launch: their time is that of all together
+    for (const TraceCollective& c : trace.collectives)
+      if (c.launch != 0 && !is_half_of_exchange(c, trace.collectives)) ++in_kernel[c.launch];
     bool any = false;
-    std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> calls;
+    std::map<Call, std::int64_t> calls;
     for (const TraceCollective& c : trace.collectives) {
       const auto collective = collective_of(c.name);
       const std::int64_t bytes = std::clamp<std::int64_t>(c.count, 0, std::int64_t{1} << 50) * type_size(c.type);
-      if (!collective || bytes == 0 || c.ranks < 2 || c.end_ns <= c.start_ns) continue;
+      if (!collective || bytes == 0 || c.ranks < 2 || !timed(c)) continue;
       any = true;
       ++result_.collectives;
+      if (c.launch != 0 && in_kernel[c.launch] > 1) continue;
       ++result_.collectives_matched;
-      const int ranks = *collective == Collective::send_recv ? 2 : c.ranks;
-      const std::int64_t again = calls[{c.communicator, c.sequence}]++;
-      shortest({*collective, ranks, bytes}, {c.communicator, c.sequence, again},
-               static_cast<double>(c.end_ns - c.start_ns) * 1e-9, on_one_host(c.ranks));
+      const bool message = *collective == Collective::send_recv;
+      Call call{c.communicator, *collective, c.sequence, -1, -1, 0};
+      if (message && c.peer >= 0) {
+        call.from = c.name == "Recv" ? c.peer : c.rank;
+        call.to = c.name == "Recv" ? c.rank : c.peer;
+      }
+      call.again = calls[call]++;
+      const bool one_host = c.nodes > 0 ? c.nodes == 1 : on_one_host(c.ranks);
+      shortest({*collective, message ? 2 : c.ranks, bytes}, call, static_cast<double>(c.end_ns - c.start_ns) * 1e-9,
+               one_host);
     }
     return any;
   }
@@ -451,14 +488,14 @@ class Measurer {
       if (group < 0) continue;
       const GroupPlacement& placement = graph_.communicators[static_cast<std::size_t>(group)].placement;
       const Duration time = time_of(trace.kernels[static_cast<std::size_t>(kernels[i])]);
-      shortest({call.call.collective, placement.ranks, call.call.size.count},
-               {static_cast<std::uint64_t>(group), static_cast<std::int64_t>(step), calls[i]}, seconds(time),
-               placement.nodes == 1);
+      shortest(
+          {call.call.collective, placement.ranks, call.call.size.count},
+          {static_cast<std::uint64_t>(group), call.call.collective, static_cast<std::int64_t>(step), -1, -1, calls[i]},
+          seconds(time), placement.nodes == 1);
     }
   }
 
-  void shortest(const CallKey& key, const std::tuple<std::uint64_t, std::int64_t, std::int64_t>& call, double time,
-                bool one_host) {
+  void shortest(const CallKey& key, const Call& call, double time, bool one_host) {
     if (!one_host) return void(++result_.collectives_across_hosts);
     double& least = calls_[key][call];
     least = least == 0 ? time : std::min(least, time);
@@ -492,7 +529,7 @@ class Measurer {
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
   std::map<std::string, Duration> unmatched_;
-  std::map<CallKey, std::map<std::tuple<std::uint64_t, std::int64_t, std::int64_t>, double>> calls_;
+  std::map<CallKey, std::map<Call, double>> calls_;
 };
 
 }  // namespace

@@ -1,135 +1,171 @@
 #include "tracer/nccl_events.hpp"
 
-#include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace tracecast::nccl {
 namespace {
 
 std::string text(const char* from) { return from == nullptr ? "" : from; }
 
-TraceCollective collective_of(const Event& event) {
+/// The last launch of this thread whose group has not begun. The launch of a captured kernel has none; the next launch replaces it.
+struct Launch {
+  const void* communicator = nullptr;
+  std::int64_t id = 0;
+};
+thread_local Launch last_launch;
+
+/// The handle of every launch.
+char launch_handle = 0;
+
+/// NCCL counts the elements of one rank of these; the trace counts the larger buffer.
+bool counts_one_rank(std::string_view function) {
+  return function == "AllGather" || function == "ReduceScatter" || function == "AlltoAll" || function == "AllToAll" ||
+         function == "Gather" || function == "Scatter";
+}
+
+/// Of either version of the interface: their fields have the same names.
+template <class Collective>
+TraceCollective collective_of(const Collective& event) {
   TraceCollective c;
-  if (event.type == kCollective) {
-    c.name = text(event.collective.function);
-    c.type = text(event.collective.type);
-    c.algorithm = text(event.collective.algorithm);
-    c.protocol = text(event.collective.protocol);
-    c.count = static_cast<std::int64_t>(event.collective.count);
-    c.sequence = static_cast<std::int64_t>(event.collective.sequence);
-    return c;
-  }
-  c.name = text(event.point_to_point.function);
-  c.type = text(event.point_to_point.type);
-  c.count = static_cast<std::int64_t>(event.point_to_point.count);
-  c.peer = event.point_to_point.peer;
+  c.name = text(event.function);
+  c.type = text(event.type);
+  c.algorithm = text(event.algorithm);
+  c.protocol = text(event.protocol);
+  c.count = static_cast<std::int64_t>(event.count);
+  c.sequence = static_cast<std::int64_t>(event.sequence);
   return c;
+}
+
+template <class Message>
+TraceCollective message_of(const Message& event) {
+  TraceCollective c;
+  c.name = text(event.function);
+  c.type = text(event.type);
+  c.count = static_cast<std::int64_t>(event.count);
+  c.peer = event.peer;
+  return c;
+}
+
+bool is_message(const TraceCollective& operation) { return operation.peer >= 0; }
+
+/// Whether messages go to and come from every other rank of a communicator. Two ranks that do not send to themselves exchange a
+/// message.
+bool covers_all_ranks(const std::vector<TraceCollective>& operations, int ranks) {
+  std::set<int> sent;
+  std::set<int> received;
+  bool own = false;
+  for (const TraceCollective& each : operations) {
+    if (!is_message(each)) return false;
+    own = own || each.peer == each.rank;
+    if (each.peer != each.rank) (each.name == "Recv" ? received : sent).insert(each.peer);
+  }
+  const auto others = static_cast<std::size_t>(ranks) - 1;
+  return sent.size() == others && received.size() == others && (ranks > 2 || (ranks == 2 && own));
 }
 
 }  // namespace
 
-void* Recorder::begin_communicator(std::uint64_t communicator, int ranks, int rank) {
+void* Recorder::begin_communicator(std::uint64_t communicator, int nodes, int ranks, int rank) {
   const std::lock_guard lock(mutex_);
-  auto made = std::make_unique<Communicator>(Communicator{communicator, ranks, rank});
+  auto made = std::make_unique<Communicator>(Communicator{communicator, nodes, ranks, rank, {}, 0});
   void* const context = made.get();
   communicators_[context] = std::move(made);
   return context;
 }
 
-Recorder::Handle* Recorder::keep(std::unique_ptr<Handle> handle) {
-  Handle* const raw = handle.get();
-  handles_[raw] = std::move(handle);
-  return raw;
-}
-
 void* Recorder::start(void* context, const Event& event) {
   const std::lock_guard lock(mutex_);
-  const auto communicator = communicators_.find(context);
-  if (communicator == communicators_.end()) return nullptr;
-  if (event.type == kKernelChannel) return start_channel(event);
-  if (event.type != kCollective && event.type != kPointToPoint) return nullptr;
-  return start_operation(*communicator->second, event);
+  const auto found = communicators_.find(context);
+  if (found == communicators_.end()) return nullptr;
+  Communicator& communicator = *found->second;
+  switch (event.type) {
+    case kKernelLaunch:
+      return begin_launch(communicator);
+    case kGroup:
+      return begin_group(communicator);
+    case kCollective:
+      add(communicator, collective_of(event.collective), event.collective.group);
+      return nullptr;
+    case kPointToPoint:
+      add(communicator, message_of(event.point_to_point), event.point_to_point.group);
+      return nullptr;
+    default:
+      return nullptr;
+  }
 }
 
-Recorder::Handle* Recorder::start_operation(Communicator& communicator, const Event& event) {
-  auto handle = std::make_unique<Handle>();
-  handle->communicator = &communicator;
-  handle->collective = collective_of(event);
-  handle->collective.communicator = communicator.id;
-  handle->collective.rank = communicator.rank;
-  handle->collective.ranks = communicator.ranks;
-  handle->collective.start_ns = now_();
-  handle->collective.end_ns = handle->collective.start_ns;
-  handle->channels = event.type == kCollective ? event.collective.channels : event.point_to_point.channels;
-  return keep(std::move(handle));
-}
-
-Recorder::Handle* Recorder::start_channel(const Event& event) {
-  const auto operation = handles_.find(event.parent);
-  if (operation == handles_.end() || operation->second->is_channel) return nullptr;
-  Handle& of = *operation->second;
-  if (of.first_channel_ns < 0) of.first_channel_ns = now_();
-  auto handle = std::make_unique<Handle>();
-  handle->is_channel = true;
-  handle->operation = &of;
-  return keep(std::move(handle));
-}
-
-void Recorder::record_state(void* handle, int state) {
+void* Recorder::start(void* context, const EventV4& event) {
   const std::lock_guard lock(mutex_);
-  const auto found = handles_.find(handle);
-  if (state == kKernelChannelStop && found != handles_.end() && found->second->is_channel) end_channel(*found->second);
+  const auto found = communicators_.find(context);
+  if (found == communicators_.end()) return nullptr;
+  if (event.type == kGroup) return begin_group(*found->second);
+  if (event.type == kCollective) add(*found->second, collective_of(event.collective), event.parent);
+  if (event.type == kPointToPoint) add(*found->second, message_of(event.point_to_point), event.parent);
+  return nullptr;
 }
 
-void Recorder::end_channel(Handle& channel) {
-  if (channel.ended) return;
-  channel.ended = true;
-  channel.operation->last_channel_ns = now_();
-  ++channel.operation->finished;
+void* Recorder::begin_launch(const Communicator& communicator) {
+  last_launch = {&communicator, ++launches_};
+  if (clock_.begin_launch) clock_.begin_launch(last_launch.id);
+  return &launch_handle;
+}
+
+void* Recorder::begin_group(Communicator& communicator) {
+  auto group = std::make_unique<Group>();
+  group->communicator = &communicator;
+  group->launch = last_launch.communicator == &communicator ? last_launch.id : -(++unnumbered_);
+  last_launch = {};
+  void* const handle = group.get();
+  groups_[handle] = std::move(group);
+  return handle;
+}
+
+void Recorder::add(Communicator& communicator, TraceCollective operation, void* group) {
+  operation.communicator = communicator.id;
+  operation.nodes = communicator.nodes;
+  operation.ranks = communicator.ranks;
+  operation.rank = communicator.rank;
+  operation.start_ns = operation.end_ns = clock_.now();
+  if (counts_one_rank(operation.name)) operation.count *= communicator.ranks;
+  const auto found = groups_.find(group);
+  if (found != groups_.end()) return found->second->operations.push_back(std::move(operation));
+  Group alone{&communicator, {std::move(operation)}, 0};
+  write(alone);
 }
 
 void Recorder::stop(void* handle) {
-  const std::lock_guard lock(mutex_);
-  const auto found = handles_.find(handle);
-  if (found == handles_.end()) return;
-  Handle& stopped = *found->second;
-  if (!stopped.is_channel) {
-    stopped.stopped = true;
-    stopped.collective.end_ns = now_();
-    return write_if_complete(&stopped);
+  if (handle == &launch_handle) {
+    if (clock_.end_launch) clock_.end_launch();
+    return;
   }
-  end_channel(stopped);
-  Handle* const operation = stopped.operation;
-  handles_.erase(found);
-  write_if_complete(operation);
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(handle);
+  if (found == groups_.end()) return;
+  write(*found->second);
+  groups_.erase(found);
 }
 
-void Recorder::write_if_complete(Handle* operation) {
-  if (!operation->stopped || operation->finished < operation->channels) return;
-  write(*operation);
-  // The handle of a channel that was never stopped would dangle.
-  std::erase_if(handles_, [&](const auto& each) { return each.second->operation == operation; });
-  handles_.erase(operation);
-}
-
-void Recorder::write(Handle& operation) {
-  if (operation.first_channel_ns >= 0) operation.collective.start_ns = operation.first_channel_ns;
-  if (operation.last_channel_ns >= 0) operation.collective.end_ns = operation.last_channel_ns;
-  writer_.collective(operation.collective);
-}
-
-void Recorder::write_open(const Communicator* of) {
-  std::vector<Handle*> open;
-  for (const auto& [key, handle] : handles_)
-    if (!handle->is_channel && handle->communicator == of) open.push_back(handle.get());
-  std::sort(open.begin(), open.end(),
-            [](const Handle* a, const Handle* b) { return a->collective.start_ns < b->collective.start_ns; });
-  for (Handle* operation : open) {
-    write(*operation);
-    std::erase_if(handles_, [&](const auto& each) { return each.second->operation == operation; });
-    handles_.erase(operation);
+void Recorder::write(Group& group) {
+  Communicator& communicator = *group.communicator;
+  if (covers_all_ranks(group.operations, communicator.ranks)) {
+    TraceCollective all = group.operations.front();
+    all.name = "AllToAll";
+    all.peer = -1;
+    all.count = 0;
+    for (const TraceCollective& each : group.operations)
+      if (each.name != "Recv") all.count += each.count;
+    all.sequence = communicator.all_to_alls++;
+    all.launch = group.launch;
+    return writer_.collective(all);
+  }
+  for (TraceCollective& each : group.operations) {
+    if (is_message(each) && each.peer == each.rank) continue;
+    if (is_message(each)) each.sequence = communicator.messages[{each.name == "Recv", each.peer}]++;
+    each.launch = group.launch;
+    writer_.collective(each);
   }
 }
 
@@ -137,13 +173,21 @@ void Recorder::end_communicator(void* context) {
   const std::lock_guard lock(mutex_);
   const auto found = communicators_.find(context);
   if (found == communicators_.end()) return;
-  write_open(found->second.get());
+  for (auto& [handle, group] : groups_)
+    if (group->communicator == found->second.get()) write(*group);
+  std::erase_if(groups_, [&](const auto& each) { return each.second->communicator == found->second.get(); });
   communicators_.erase(found);
 }
 
 void Recorder::finish() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [key, communicator] : communicators_) write_open(communicator.get());
+  for (auto& [handle, group] : groups_) write(*group);
+  groups_.clear();
+}
+
+std::size_t Recorder::open_groups() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.size();
 }
 
 }  // namespace tracecast::nccl

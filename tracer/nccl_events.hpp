@@ -1,75 +1,87 @@
 /// \file
 /// Converts the events of NCCL's profiler interface to the collectives of a trace.
 ///
-/// NCCL reports an operation when the host enqueues it, and each of its channels when it begins and ends on the GPU. In the trace
-/// an operation lasts from the begin of its first channel to the end of its last one. These are host times taken by a
-/// thread of NCCL, a few microseconds late. If no channel is reported, the time of the host call is used.
+/// NCCL reports, on the thread that calls it: the launch of a kernel (version 5), then a group with the operations that the kernel runs.
+/// The recorder numbers the launches: CUPTI attaches the number to the launch (an external id), and the operations of the group
+/// carry it. So a collective is tied to its kernel, whose times are exact; its own time is that of the host. Operations
+/// of a CUDA graph are reported at each replay by another thread and have no number; nor do those of version 4.
+///
+/// Sends and receives of one kernel that cover all ranks are one AllToAll. Counts are those of the larger buffer, as nccl-tests
+/// counts them.
+/// Source: NCCL 2.28.9, src/enqueue.cc (ncclLaunchKernel, hostStreamPlanTask) and src/plugin/profiler.cc.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tracer/nccl_profiler_abi.hpp"
 #include "tracer/trace_writer.hpp"
 
 namespace tracecast::nccl {
 
+/// What the recorder needs of CUPTI.
+struct Clock {
+  std::function<std::int64_t()> now;                    ///< nanoseconds on the trace's clock
+  std::function<void(std::int64_t id)> begin_launch{};  ///< calls of this thread get the id from now on
+  std::function<void()> end_launch{};
+};
+
 /// Thread-safe: NCCL calls it from the program's threads and from NCCL threads.
 class Recorder {
  public:
-  /// `now`: nanoseconds on the trace's clock. The writer must outlive the recorder.
-  Recorder(TraceWriter& writer, std::function<std::int64_t()> now) : writer_(writer), now_(std::move(now)) {}
+  /// The writer must outlive the recorder.
+  Recorder(TraceWriter& writer, Clock clock) : writer_(writer), clock_(std::move(clock)) {}
 
-  /// Mask of the event types to report.
-  static constexpr int kEvents = static_cast<int>(kCollective | kPointToPoint | kKernelChannel);
+  /// Mask of the event types to report. Channels of kernels are not: they cost a proxy thread and nodes of CUDA graphs, and CUPTI
+  /// times kernels exactly.
+  static constexpr int kEvents = static_cast<int>(kGroup | kCollective | kPointToPoint | kKernelLaunch);
+  static constexpr int kEventsV4 = static_cast<int>(kGroup | kCollective | kPointToPoint);
 
   /// A communicator's context, for start() and end_communicator().
-  void* begin_communicator(std::uint64_t communicator, int ranks, int rank);
-  /// Returns a handle, or nullptr for ignored events.
+  void* begin_communicator(std::uint64_t communicator, int nodes, int ranks, int rank);
+  /// Returns a handle if stop() is to be called, else nullptr.
   void* start(void* context, const Event& event);
+  void* start(void* context, const EventV4& event);
   void stop(void* handle);
-  void record_state(void* handle, int state);
-  /// Writes the operations whose channels never ended.
   void end_communicator(void* context);
-  /// The same for all communicators, at the end of the program.
+  /// Writes the operations of all groups that have not ended, at the end of the program.
   void finish();
+  /// Groups that have not ended.
+  std::size_t open_groups() const;
 
  private:
   struct Communicator {
     std::uint64_t id;
+    int nodes;
     int ranks;
     int rank;
+    std::map<std::pair<bool, int>, std::int64_t> messages;  ///< [receives, peer] so far
+    std::int64_t all_to_alls = 0;
   };
-  struct Handle {
-    bool is_channel = false;
-    Handle* operation = nullptr;  ///< of a channel
-    bool ended = false;           ///< set once for a channel
+  struct Group {
     Communicator* communicator = nullptr;
-    TraceCollective collective;
-    std::int64_t first_channel_ns = -1;
-    std::int64_t last_channel_ns = -1;
-    int channels = 0;  ///< of this operation
-    int finished = 0;
-    bool stopped = false;  ///< the host's call has returned
+    std::vector<TraceCollective> operations;
+    std::int64_t launch = 0;
   };
 
-  Handle* keep(std::unique_ptr<Handle> handle);
-  Handle* start_operation(Communicator& communicator, const Event& event);
-  Handle* start_channel(const Event& event);
-  void end_channel(Handle& channel);
-  /// Writes a complete operation and drops it and its channels.
-  void write_if_complete(Handle* operation);
-  void write(Handle& operation);
-  void write_open(const Communicator* of);
+  void* begin_launch(const Communicator& communicator);
+  void* begin_group(Communicator& communicator);
+  void add(Communicator& communicator, TraceCollective operation, void* group);
+  void write(Group& group);
 
   TraceWriter& writer_;
-  std::function<std::int64_t()> now_;
-  std::mutex mutex_;
+  Clock clock_;
+  mutable std::mutex mutex_;
+  std::int64_t launches_ = 0;
+  std::int64_t unnumbered_ = 0;  ///< groups without a number: theirs are negative
   std::unordered_map<void*, std::unique_ptr<Communicator>> communicators_;
-  std::unordered_map<void*, std::unique_ptr<Handle>> handles_;
+  std::unordered_map<void*, std::unique_ptr<Group>> groups_;
 };
 
 }  // namespace tracecast::nccl

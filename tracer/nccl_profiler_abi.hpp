@@ -1,7 +1,8 @@
 /// \file
-/// The part of NCCL's profiler plug-in interface, version 5 (NCCL 2.28 and later), that a recorder reads. NCCL does not
-/// install a header for it; this file declares the ABI between plug-in and library.
-/// Source: NCCL 2.28 sources, src/include/plugin/profiler/profiler_v5.h and nccl_profiler.h.
+/// The part of NCCL's profiler plug-in interface that a recorder reads: version 5 (NCCL 2.28 and later; 2.29 and 2.30 look for
+/// 6 and 7 first and then accept 5) and version 4 (NCCL 2.26 and 2.27). NCCL does not install a header for it; this file declares the
+/// ABI between plug-in and library.
+/// Source: NCCL sources, src/include/plugin/profiler/profiler_v4.h, profiler_v5.h and nccl_profiler.h (docs/references.md#nccl-profiler).
 #pragma once
 
 #include <cstddef>
@@ -10,31 +11,31 @@
 namespace tracecast::nccl {
 
 enum EventType : std::uint64_t {
+  kGroup = 1 << 0,  ///< the operations of one kernel, after its launch
   kCollective = 1 << 1,
   kPointToPoint = 1 << 2,
-  kKernelChannel = 1 << 6,  ///< one channel of an operation runs on the GPU
+  kKernelLaunch = 1 << 11,  ///< around the launch of a kernel; version 5
 };
 
-inline constexpr int kKernelChannelStop = 22;  ///< state of recordEventState
-
+/// Of version 5.
 struct Event {
   std::uint64_t type;
-  void* parent;  ///< of a channel: the handle that startEvent returned for its operation
+  void* parent;
   int rank;
   union {
     struct {
-      std::uint64_t sequence;
-      const char* function;  ///< "AllReduce"
+      std::uint64_t sequence;  ///< counts the calls of this function on this communicator
+      const char* function;    ///< "AllReduce"
       const void* send_buffer;
       void* receive_buffer;
-      std::size_t count;
+      std::size_t count;  ///< elements; of AllGather and ReduceScatter those of one rank
       int root;
-      const char* type;  ///< "ncclBfloat16"
+      const char* type;  ///< "ncclBfloat16"; AllGather and Broadcast are "ncclInt8" always
       std::uint8_t channels;
       std::uint8_t warps;
       const char* algorithm;  ///< "RING"
       const char* protocol;   ///< "SIMPLE"
-      void* group;
+      void* group;            ///< the handle that startEvent returned for the group
     } collective;
     struct {
       const char* function;  ///< "Send"
@@ -46,9 +47,46 @@ struct Event {
       void* group;
     } point_to_point;
     struct {
+      void* stream;
+    } kernel_launch;
+    struct {
+      int pid;
       std::uint8_t channel;
-      std::uint64_t gpu_time;
-    } kernel_channel;
+      int peer;
+      int steps;
+      int segment_bytes;
+      int sends;
+    } proxy_operation;  ///< not read
+  };
+};
+
+/// Of version 4: the type is one byte, and the parent is the group.
+struct EventV4 {
+  std::uint8_t type;
+  void* parent;
+  int rank;
+  union {
+    struct {
+      std::uint64_t sequence;
+      const char* function;
+      const void* send_buffer;
+      void* receive_buffer;
+      std::size_t count;
+      int root;
+      const char* type;
+      std::uint8_t channels;
+      std::uint8_t warps;
+      const char* algorithm;
+      const char* protocol;
+    } collective;
+    struct {
+      const char* function;
+      void* buffer;
+      const char* type;
+      std::size_t count;
+      int peer;
+      std::uint8_t channels;
+    } point_to_point;
   };
 };
 
@@ -62,5 +100,29 @@ struct Profiler {
   int (*record_event_state)(void* handle, int state, void* arguments);
   int (*finalize)(void* context);
 };
+
+struct ProfilerV4 {
+  const char* name;
+  int (*init)(void** context, int* events, const char* communicator_name, std::uint64_t communicator, int nodes,
+              int ranks, int rank, void* log);
+  int (*start_event)(void* context, void** handle, EventV4* event);
+  int (*stop_event)(void* handle);
+  int (*record_event_state)(void* handle, int state, void* arguments);
+  int (*finalize)(void* context);
+};
+
+/// Offsets of 64-bit machines, worked out from NCCL's headers.
+static_assert(offsetof(Event, parent) == 8 && offsetof(Event, rank) == 16);
+static_assert(offsetof(Event, collective.sequence) == 24 && offsetof(Event, collective.function) == 32);
+static_assert(offsetof(Event, collective.count) == 56 && offsetof(Event, collective.type) == 72);
+static_assert(offsetof(Event, collective.channels) == 80 && offsetof(Event, collective.algorithm) == 88);
+static_assert(offsetof(Event, collective.protocol) == 96 && offsetof(Event, collective.group) == 104);
+static_assert(offsetof(Event, point_to_point.type) == 40 && offsetof(Event, point_to_point.count) == 48);
+static_assert(offsetof(Event, point_to_point.peer) == 56 && offsetof(Event, point_to_point.group) == 64);
+static_assert(sizeof(Event) == 112 && sizeof(Profiler) == 48);
+static_assert(offsetof(EventV4, type) == 0 && offsetof(EventV4, parent) == 8 && offsetof(EventV4, rank) == 16);
+static_assert(offsetof(EventV4, collective.sequence) == 24 && offsetof(EventV4, collective.protocol) == 96);
+static_assert(offsetof(EventV4, point_to_point.count) == 48 && offsetof(EventV4, point_to_point.channels) == 60);
+static_assert(sizeof(EventV4) == 104 && sizeof(ProfilerV4) == 48);
 
 }  // namespace tracecast::nccl

@@ -343,36 +343,64 @@ class Builder {
     return found->second;
   }
 
-  /// The recorded NCCL call of this kernel, if the trace has it.
-  const TraceCollective* call_of(const Node& node) const {
+  /// The recorded NCCL calls of this kernel, if the trace has them: one, or those of a group of calls.
+  std::vector<const TraceCollective*> calls_of(const Node& node) const {
     const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(node.work.kernel)];
+    std::vector<const TraceCollective*> calls;
     const auto found = collectives_.find(kernel.start_ns);
-    if (found == collectives_.end()) return nullptr;
+    if (found == collectives_.end()) return calls;
     for (const TraceCollective* each : found->second)
-      if (each->end_ns == kernel.end_ns) return each;
-    return nullptr;
+      if (each->end_ns == kernel.end_ns &&
+          (calls.empty() || (each->launch != 0 && each->launch == calls.front()->launch)))
+        calls.push_back(each);
+    return calls;
   }
 
   void fill_collective(Op& op, const Node& node) {
     op.type = OpType::collective;
     CostedCollective entry;
     entry.call.collective = nccl_kernel(name_of(node.work)).collective().value_or(Collective::all_reduce);
-    entry.traffic = traffic_of(entry.call.collective);
     entry.cost.duration = op.duration;
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
-    std::uint64_t group = UINT64_MAX;
-    std::int64_t sequence = unnamed_[graph_.ranks.size()]++;
-    if (const TraceCollective* call = call_of(node)) {
-      entry.call.size = Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
-      ranks = std::clamp(call->ranks, 1, 1 << 24);
-      group = call->communicator;
-      sequence = call->sequence;
+    RecordedCall recorded{UINT64_MAX, unnamed_[graph_.ranks.size()]++, duration_of(node.end)};
+    const std::vector<const TraceCollective*> calls = calls_of(node);
+    for (const TraceCollective* call : calls)
+      entry.call.size += Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
+    if (!calls.empty()) {
+      entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
+      ranks = std::clamp(calls.front()->ranks, 1, 1 << 24);
+      if (const auto name = name_of_call(calls)) std::tie(recorded.group, recorded.sequence) = *name;
     }
-    calls_.push_back({group, sequence, duration_of(node.end)});
-    entry.slot = communicator(group, ranks, op.stream);
+    entry.traffic = traffic_of(entry.call.collective);
+    calls_.push_back(recorded);
+    entry.slot = communicator(recorded.group, ranks, op.stream);
     op.payload = static_cast<std::int32_t>(graph_.collectives.size());
     graph_.collectives.push_back(entry);
+  }
+
+  /// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives.
+  static std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_call(
+      const std::vector<const TraceCollective*>& calls) {
+    const TraceCollective& first = *calls.front();
+    if (first.nodes == 0) return std::pair(first.communicator, first.sequence);  // another profiler's numbers
+    constexpr std::int64_t kNumbers = std::int64_t{1} << 48;                     // NCCL counts each function by itself
+    const auto kind = static_cast<std::int64_t>(collective_of(first.name).value_or(Collective::all_reduce));
+    if (first.peer < 0) {
+      if (calls.size() > 1) return std::nullopt;
+      return std::pair(first.communicator, kind * kNumbers + first.sequence);
+    }
+    // Messages between two ranks, in one or both directions: the one from the lower rank names them.
+    const TraceCollective* named = &first;
+    for (const TraceCollective* each : calls) {
+      if (each->peer != first.peer) return std::nullopt;
+      if ((each->name == "Send") == (each->rank < each->peer)) named = each;
+    }
+    const auto low = static_cast<std::uint64_t>(std::min(first.rank, first.peer));
+    const auto high = static_cast<std::uint64_t>(std::max(first.rank, first.peer));
+    const bool upwards = (named->name == "Send") == (named->rank < named->peer);
+    return std::pair(first.communicator ^ ((low << 32U | high) * 0x9E3779B97F4A7C15U),
+                     (kind * 2 + (upwards ? 0 : 1)) * kNumbers + named->sequence);
   }
 
   /// One for each stream that a group is used on: in the engine a communicator belongs to one stream.

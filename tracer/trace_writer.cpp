@@ -1,7 +1,13 @@
 #include "tracer/trace_writer.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdarg>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace tracecast {
 
@@ -64,36 +70,69 @@ bool write_trace(const std::string& path, const Trace& trace) {
     writer.copy(c.kind, c.device, c.stream, c.correlation, c.bytes, c.start_ns, c.end_ns);
   for (const TraceCollective& c : trace.collectives) writer.collective(c);
   for (const TraceExternal& e : trace.externals) writer.external(e.kind, e.id, e.correlation);
+  for (const TraceDevice& d : trace.devices) writer.device(d);
+  if (trace.overhead_ns > 0) writer.overhead(trace.overhead_ns);
   if (trace.dropped > 0) writer.dropped(trace.dropped);
   const bool good = writer.good();
   if (trace.complete) writer.finish();
   return good;
 }
 
-TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header) : file_(std::fopen(path.c_str(), "w")) {
-  if (file_ == nullptr) return;
+TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header)
+    : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (file_ < 0) return;
+  const std::string error = header.error.empty() ? "" : ",\"error\":" + json_string(header.error);
   line(
       "{\"format\":\"tracecast trace 1\",\"recorder\":%s,\"clock\":%s,\"date\":%s,\"gpu\":%s,\"driver\":%s,\"cuda\":%s,"
-      "\"nccl\":%s,\"process\":%" PRId64 ",\"rank\":%d,\"ranks\":%d}",
+      "\"nccl\":%s,\"process\":%" PRId64 ",\"rank\":%d,\"ranks\":%d%s}",
       json_string(header.recorder).c_str(), json_string(header.clock).c_str(), json_string(header.date).c_str(),
       json_string(header.gpu).c_str(), json_string(header.driver).c_str(), json_string(header.cuda).c_str(),
-      json_string(header.nccl).c_str(), header.process, header.rank, header.ranks);
+      json_string(header.nccl).c_str(), header.process, header.rank, header.ranks, error.c_str());
   flush();
 }
 
 TraceWriter::~TraceWriter() {
-  if (file_ != nullptr) std::fclose(file_);
+  write_out();
+  close_file();
+}
+
+void TraceWriter::close_file() {
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+}
+
+void TraceWriter::write_out() {
+  std::string_view rest = unwritten_;
+  while (file_ >= 0 && !rest.empty()) {
+    const ssize_t written = write(file_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) close_file();
+    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(0, written)));
+  }
+  unwritten_.clear();
 }
 
 void TraceWriter::line(const char* format, ...) {
-  if (file_ == nullptr) return;
-  std::va_list arguments;
-  va_start(arguments, format);
-  const bool written = std::vfprintf(file_, format, arguments) >= 0 && std::fputc('\n', file_) != EOF;
-  va_end(arguments);
-  if (written) return;
-  std::fclose(file_);
-  file_ = nullptr;
+  if (file_ < 0) return;
+  constexpr std::size_t kMostUnwritten = std::size_t{1} << 20;
+  const std::size_t before = unwritten_.size();
+  std::size_t room = 256;
+  for (;;) {
+    unwritten_.resize(before + room);
+    std::va_list arguments;
+    va_start(arguments, format);
+    const int length = std::vsnprintf(unwritten_.data() + before, room, format, arguments);
+    va_end(arguments);
+    const auto needed = static_cast<std::size_t>(std::max(0, length));
+    if (needed >= room) {
+      room = needed + 1;
+      continue;
+    }
+    unwritten_.resize(before + needed);
+    break;
+  }
+  unwritten_ += '\n';
+  if (unwritten_.size() >= kMostUnwritten) write_out();
 }
 
 std::int64_t TraceWriter::string_number(std::string_view text) {
@@ -153,9 +192,9 @@ void TraceWriter::collective(const TraceCollective& c) {
   const std::int64_t protocol = string_number(c.protocol);
   // The communicator is a 64-bit hash, written as text: many JSON readers are exact only up to 53 bits.
   line("[\"collective\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",\"%016" PRIx64 "\",%d,%d,%d,%" PRId64
-       ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+       ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%d,%" PRId64 "]",
        name, type, algorithm, protocol, c.communicator, c.rank, c.ranks, c.peer, c.count, c.sequence, c.start_ns,
-       c.end_ns);
+       c.end_ns, c.nodes, c.launch);
   ++records_;
 }
 
@@ -170,16 +209,39 @@ void TraceWriter::dropped(std::int64_t records) {
   line("[\"dropped\",%" PRId64 "]", records);
 }
 
+void TraceWriter::device(const TraceDevice& d) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t name = string_number(d.name);
+  const std::int64_t capability = string_number(d.capability);
+  line("[\"device\",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%d]", d.id, name, capability,
+       d.multiprocessors, d.memory, d.mig ? 1 : 0);
+  ++records_;
+}
+
+void TraceWriter::library(std::string_view name, std::string_view version) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t name_number = string_number(name);
+  const std::int64_t version_number = string_number(version);
+  line("[\"library\",%" PRId64 ",%" PRId64 "]", name_number, version_number);
+  ++records_;
+}
+
+void TraceWriter::overhead(std::int64_t ns) {
+  const std::lock_guard lock(mutex_);
+  line("[\"overhead\",%" PRId64 "]", ns);
+  ++records_;
+}
+
 void TraceWriter::flush() {
   const std::lock_guard lock(mutex_);
-  if (file_ != nullptr) std::fflush(file_);
+  write_out();
 }
 
 void TraceWriter::finish() {
   const std::lock_guard lock(mutex_);
   line("[\"end\",%" PRId64 "]", records_);
-  if (file_ != nullptr) std::fclose(file_);
-  file_ = nullptr;
+  write_out();
+  close_file();
 }
 
 }  // namespace tracecast

@@ -2,11 +2,10 @@
 /// Writes a trace during recording. Thread-safe: CUPTI delivers buffers on its own threads.
 ///
 /// Runs inside the recorded program: it needs only the C++ library and never throws. After a failed write (a full disk) it
-/// stops writing.
+/// stops writing. What is not written yet is in memory of its own, not in a C stream, so that a forked child's exit writes nothing.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -35,12 +34,15 @@ class TraceWriter {
   void range_end(std::int64_t id, std::int64_t time_ns);
   void collective(const TraceCollective& collective);
   void external(std::int64_t kind, std::int64_t id, std::int64_t correlation);
+  void device(const TraceDevice& device);
+  void library(std::string_view name, std::string_view version);
+  void overhead(std::int64_t ns);
   void dropped(std::int64_t records);
   /// Flushes to disk.
   void flush();
   /// Writes the last record, which marks the trace as complete.
   void finish();
-  bool good() const { return file_ != nullptr; }
+  bool good() const { return file_ >= 0; }
 
  private:
   /// Number of a string; a new string is written first. Requires the lock.
@@ -48,7 +50,12 @@ class TraceWriter {
   void line(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   std::mutex mutex_;
-  std::FILE* file_ = nullptr;
+  /// Writes what is in memory. Requires the lock.
+  void write_out();
+  void close_file();
+
+  int file_ = -1;
+  std::string unwritten_;
   std::unordered_map<std::string, std::int64_t> strings_;
   std::int64_t records_ = 0;
 };

@@ -1,6 +1,5 @@
 #include "kernels/cuda/rendezvous.hpp"
 
-#include <array>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -9,18 +8,10 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "tracer/rank_variables.hpp"
 
 namespace tracecast::cuda {
 namespace {
-
-struct Launcher {
-  const char* rank;
-  const char* ranks;
-  const char* local_rank;
-};
-constexpr std::array kLaunchers{Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-                                Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-                                Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
 
 Result<int> variable(const Environment& environment, const char* name, int otherwise) {
   const char* const text = environment(name);
@@ -30,7 +21,7 @@ Result<int> variable(const Environment& environment, const char* name, int other
   return *value;
 }
 
-Result<JobRank> job_rank_of(const Environment& environment, const Launcher& launcher) {
+Result<JobRank> job_rank_of(const Environment& environment, const RankVariables& launcher) {
   const Result<int> rank = variable(environment, launcher.rank, 0);
   const Result<int> ranks = variable(environment, launcher.ranks, 1);
   for (const Result<int>* each : {&rank, &ranks})
@@ -49,8 +40,9 @@ std::filesystem::path place(const std::filesystem::path& folder, const std::stri
 }  // namespace
 
 Result<JobRank> job_rank_from(const Environment& environment) {
-  for (const Launcher& launcher : kLaunchers)
-    if (environment(launcher.rank) != nullptr) return job_rank_of(environment, launcher);
+  for (const RankVariables& launcher : kMpiLaunchers)
+    if (environment(launcher.rank) != nullptr && environment(launcher.ranks) != nullptr)
+      return job_rank_of(environment, launcher);
   return JobRank{};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/import/recognise.hpp"
+#include "sim/import/recorded_collectives.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/trace_reader.hpp"
 
@@ -113,9 +114,14 @@ Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector
 }
 
 Result<Trace> read_any_recording(const std::filesystem::path& path) {
+  std::string first;
+  if (PackedLines lines(path); lines.good() && lines.next(first) && is_trace(first)) {
+    Result<Trace> trace = read_trace(path);
+    if (trace) pair_collectives(*trace);
+    return trace;
+  }
   const Result<std::string> content = read_packed(path);
   if (!content) return tl::unexpected(content.error());
-  if (is_trace(*content)) return read_trace(path);
   Result<ImportedTrace> imported = import_as<ImportedTrace>(*content, path.string());
   if (!imported) return tl::unexpected(imported.error());
   return std::move(imported->trace);

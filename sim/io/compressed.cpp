@@ -1,5 +1,8 @@
 #include "sim/io/compressed.hpp"
 
+#include <algorithm>
+#include <fstream>
+
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -61,6 +64,56 @@ Result<std::string> unpacked(std::string content, const std::string& file, std::
       return fail({file, 0, "", "", fmt::format("unpacks to more than {} bytes, the limit", most)});
   }
   return out;
+}
+
+PackedLines::PackedLines(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path)) return;
+  file_ = gzopen(path.c_str(), "rb");  // reads plain files as well
+  if (file_ != nullptr) gzbuffer(static_cast<gzFile>(file_), kPiece);
+}
+
+PackedLines::~PackedLines() {
+  if (file_ != nullptr) gzclose(static_cast<gzFile>(file_));
+}
+
+bool PackedLines::fill() {
+  buffer_.erase(0, at_);
+  at_ = 0;
+  const std::size_t before = buffer_.size();
+  buffer_.resize(before + kPiece);
+  const int count = gzread(static_cast<gzFile>(file_), buffer_.data() + before, static_cast<unsigned>(kPiece));
+  buffer_.resize(before + static_cast<std::size_t>(std::max(0, count)));
+  return count > 0;
+}
+
+bool PackedLines::next(std::string& line) {
+  std::size_t searched = at_;
+  std::size_t end = std::string::npos;
+  while ((end = buffer_.find('\n', searched)) == std::string::npos) {
+    const std::size_t seen = buffer_.size() - at_;
+    if (!fill()) break;
+    searched = seen;
+  }
+  cut_ = end == std::string::npos;
+  if (cut_ && buffer_.size() == at_) return false;
+  line = buffer_.substr(at_, cut_ ? std::string::npos : end - at_);
+  at_ = cut_ ? buffer_.size() : end + 1;
+  return true;
+}
+
+Result<void> pack(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::ifstream in(from, std::ios::binary);
+  if (!in) return fail({from.string(), 0, "", "", "cannot be read"});
+  const gzFile out = gzopen(to.c_str(), "wb6");
+  bool good = out != nullptr;
+  std::string piece(kPiece, '\0');
+  while (good && (in.read(piece.data(), static_cast<std::streamsize>(kPiece)) || in.gcount() > 0)) {
+    const auto count = static_cast<unsigned>(in.gcount());
+    good = gzwrite(out, piece.data(), count) == static_cast<int>(count);
+  }
+  if (out != nullptr) good = gzclose(out) == Z_OK && good;
+  if (!good) return fail({to.string(), 0, "", "", "cannot be written"});
+  return {};
 }
 
 Result<std::string> read_packed(const std::filesystem::path& path) {

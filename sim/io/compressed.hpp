@@ -21,4 +21,31 @@ Result<std::string> unpacked(std::string content, const std::string& file, std::
 /// The whole file, unpacked. Errors: those of read_file() and unpacked().
 Result<std::string> read_packed(const std::filesystem::path& path);
 
+/// The lines of a file that is plain or packed with gzip, one after the other: uses memory for one line.
+class PackedLines {
+ public:
+  explicit PackedLines(const std::filesystem::path& path);
+  ~PackedLines();
+  PackedLines(const PackedLines&) = delete;
+  PackedLines& operator=(const PackedLines&) = delete;
+
+  /// False: the file cannot be opened.
+  bool good() const { return file_ != nullptr; }
+  /// The next line, without its end. False: none is left, or what follows is damaged.
+  bool next(std::string& line);
+  /// The last line has no end, or the packed file is damaged behind it.
+  bool cut() const { return cut_; }
+
+ private:
+  bool fill();
+
+  void* file_ = nullptr;
+  std::string buffer_;
+  std::size_t at_ = 0;
+  bool cut_ = false;
+};
+
+/// Packs `from` with gzip into `to`. Errors: a file that cannot be read or written.
+Result<void> pack(const std::filesystem::path& from, const std::filesystem::path& to);
+
 }  // namespace tracecast

@@ -21,8 +21,9 @@ struct TraceHeader {
   std::string cuda;
   std::string nccl;
   std::int64_t process = 0;
-  int rank = -1;   ///< in the job, from the environment (RANK); -1: unknown
-  int ranks = -1;  ///< WORLD_SIZE
+  int rank = -1;      ///< in the job, from the launcher's variables; -1: unknown
+  int ranks = -1;     ///< of the job
+  std::string error;  ///< why nothing was recorded; empty: recording began
   bool operator==(const TraceHeader&) const = default;
 };
 
@@ -82,9 +83,12 @@ struct TraceCollective {
   int ranks = 1;
   int peer = -1;              ///< of a message
   std::int64_t count = 0;     ///< elements of the larger buffer, as nccl-tests counts them
-  std::int64_t sequence = 0;  ///< of the communicator
+  std::int64_t sequence = 0;  ///< among the communicator's calls of this function, of messages with this peer
   std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
+  std::int64_t end_ns = 0;  ///< equal to start_ns: not timed on the GPU
+  int nodes = 0;            ///< hosts of the communicator; 0: unknown
+  std::int64_t launch =
+      0;  ///< TraceExternal::id of the launch of its kernel; below 0: a number of its kernel; 0: unknown
   bool operator==(const TraceCollective&) const = default;
 };
 
@@ -96,6 +100,20 @@ struct TraceExternal {
   bool operator==(const TraceExternal&) const = default;
 };
 
+/// A GPU that the process sees.
+struct TraceDevice {
+  std::int64_t id = 0;
+  std::string name;
+  std::string capability;  ///< "9.0"
+  std::int64_t multiprocessors = 0;
+  std::int64_t memory = 0;  ///< bytes
+  bool mig = false;         ///< a slice of a GPU
+  bool operator==(const TraceDevice&) const = default;
+};
+
+/// TraceExternal::kind of the launches that the recorder numbers: CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2.
+inline constexpr std::int64_t kLaunchOfNccl = 5;
+
 struct Trace {
   TraceHeader header;
   std::vector<TraceKernel> kernels;
@@ -104,9 +122,11 @@ struct Trace {
   std::vector<TraceRange> ranges;
   std::vector<TraceCollective> collectives;
   std::vector<TraceExternal> externals;
-  std::int64_t dropped = 0;  ///< records that the recorder could not buffer
-  bool complete = false;     ///< the end record was read; false: the program was killed, or the file is truncated
-  std::int64_t records = 0;  ///< number read
+  std::vector<TraceDevice> devices;
+  std::int64_t overhead_ns = 0;  ///< time that recording took from the program's threads
+  std::int64_t dropped = 0;      ///< records that could not be buffered or had no times
+  bool complete = false;         ///< the end record was read; false: the program was killed, or the file is truncated
+  std::int64_t records = 0;      ///< number read
   bool operator==(const Trace&) const = default;
 };
 

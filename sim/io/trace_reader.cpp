@@ -1,8 +1,8 @@
 #include "sim/io/trace_reader.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +12,9 @@
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "sim/io/compressed.hpp"
+#include "sim/io/trace_summary.hpp"
 
 namespace tracecast {
 namespace {
@@ -61,6 +64,8 @@ class Fields {
     if (error != std::errc() || end != digits.data() + digits.size()) bad();
     return value;
   }
+  /// Fields are left.
+  bool more() const { return at_ < line_.size(); }
   /// All fields were good and none is left.
   bool done() const { return good_ && at_ == line_.size(); }
 
@@ -95,9 +100,9 @@ class TraceReader {
       return good ? value : absent;
     };
     const auto small = [&](const char* key) { return static_cast<int>(integer(key, -1, INT32_MAX)); };
-    trace_.header = {text("recorder"), text("clock"), text("date"), text("gpu"),
-                     text("driver"),   text("cuda"),  text("nccl"), integer("process", 0, INT64_MAX),
-                     small("rank"),    small("ranks")};
+    trace_.header = {text("recorder"), text("clock"),  text("date"), text("gpu"),
+                     text("driver"),   text("cuda"),   text("nccl"), integer("process", 0, INT64_MAX),
+                     small("rank"),    small("ranks"), text("error")};
     return good;
   }
 
@@ -111,9 +116,19 @@ class TraceReader {
     return (this->*kind->second)(fields) && fields.done();
   }
 
-  Trace take() { return std::move(trace_); }
+  Trace take() {
+    if (trace_.header.gpu.empty() && !trace_.devices.empty()) trace_.header.gpu = name_of_used_device();
+    return std::move(trace_);
+  }
 
  private:
+  std::string name_of_used_device() const {
+    const std::int64_t used = trace_.kernels.empty() ? trace_.devices.front().id : trace_.kernels.front().device;
+    for (const TraceDevice& each : trace_.devices)
+      if (each.id == used) return each.name;
+    return trace_.devices.front().name;
+  }
+
   using Method = bool (TraceReader::*)(Fields&);
   static const std::map<std::string, Method>& kinds() {
     static const std::map<std::string, Method> kKinds{{"string", &TraceReader::string},
@@ -124,6 +139,9 @@ class TraceReader {
                                                       {"range end", &TraceReader::range_end},
                                                       {"collective", &TraceReader::collective},
                                                       {"external", &TraceReader::external},
+                                                      {"device", &TraceReader::device},
+                                                      {"library", &TraceReader::library},
+                                                      {"overhead", &TraceReader::overhead},
                                                       {"dropped", &TraceReader::dropped},
                                                       {"end", &TraceReader::end}};
     return kKinds;
@@ -169,11 +187,27 @@ class TraceReader {
   bool collective(Fields& f) {
     trace_.collectives.push_back(TraceCollective{f.string(), f.string(), f.string(), f.string(), f.hexadecimal(),
                                                  f.small(), f.small(), f.small(), f.integer(), f.integer(), f.integer(),
-                                                 f.integer()});
+                                                 f.integer(), f.more() ? f.small() : 0, f.more() ? f.integer() : 0});
     return counted();
   }
   bool external(Fields& f) {
     trace_.externals.push_back(TraceExternal{f.integer(), f.integer(), f.integer()});
+    return counted();
+  }
+  bool device(Fields& f) {
+    trace_.devices.push_back(
+        TraceDevice{f.integer(), f.string(), f.string(), f.integer(), f.integer(), f.integer() != 0});
+    return counted();
+  }
+  /// A library that the program has loaded after the recording began.
+  bool library(Fields& f) {
+    const std::string name = f.string();
+    const std::string version = f.string();
+    if (name == "nccl") trace_.header.nccl = version;
+    return counted();
+  }
+  bool overhead(Fields& f) {
+    trace_.overhead_ns += f.integer();
     return counted();
   }
   bool dropped(Fields& f) {
@@ -199,15 +233,13 @@ class TraceReader {
 bool is_trace(std::string_view content) { return content.starts_with("{\"format\":\"tracecast trace"); }
 
 Result<Trace> read_trace(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail({path.string(), 0, "", "", "cannot be read"});
+  PackedLines file(path);
+  if (!file.good()) return fail({path.string(), 0, "", "", "cannot be read"});
   TraceReader reader;
   std::string text;
   int number = 0;
-  while (std::getline(file, text)) {
+  while (file.next(text)) {
     ++number;
-    const bool last = file.peek() == std::ifstream::traits_type::eof();
-    const bool cut = last && file.eof() && text.find('\n') == std::string::npos;
     const Json line = Json::parse(text, nullptr, false);
     if (number == 1) {
       if (!TraceReader::is_trace(line))
@@ -216,11 +248,45 @@ Result<Trace> read_trace(const std::filesystem::path& path) {
       if (!reader.header(line)) return fail({path.string(), 1, "", "", "not a trace header"});
       continue;
     }
-    if (line.is_discarded() && cut) break;
+    if (line.is_discarded() && file.cut()) break;
     if (!reader.record(line)) return fail({path.string(), number, "", "", "not a trace record"});
   }
   if (number == 0) return fail({path.string(), 0, "", "", "is empty"});
   return reader.take();
+}
+
+Result<TraceSummary> trace_summary(const std::filesystem::path& path) {
+  PackedLines file(path);
+  std::string text;
+  if (!file.good() || !file.next(text)) return fail({path.string(), 0, "", "", "cannot be read"});
+  TraceReader reader;
+  const Json first = Json::parse(text, nullptr, false);
+  if (!TraceReader::is_trace(first) || !reader.header(first)) return fail({path.string(), 1, "", "", "not a trace"});
+  TraceSummary summary;
+  summary.header = reader.take().header;
+  std::int64_t begin = INT64_MAX;
+  std::int64_t end = 0;
+  while (file.next(text)) {
+    const auto is = [&text](std::string_view kind) { return text.starts_with(kind); };
+    if (is("[\"kernel\"")) {
+      ++summary.kernels;
+      const Json line = Json::parse(text, nullptr, false);
+      if (!line.is_array() || line.size() < 7 || !line[5].is_number_integer() || !line[6].is_number_integer()) continue;
+      begin = std::min(begin, line[5].get<std::int64_t>());
+      end = std::max(end, line[6].get<std::int64_t>());
+    }
+    if (is("[\"copy\"")) ++summary.copies;
+    if (is("[\"range\"")) ++summary.ranges;
+    if (is("[\"collective\"")) ++summary.collectives;
+    if (is("[\"end\"")) summary.complete = true;
+    if (is("[\"dropped\"") || is("[\"overhead\"")) {
+      const Json line = Json::parse(text, nullptr, false);
+      if (!line.is_array() || line.size() < 2 || !line[1].is_number_integer()) continue;
+      (is("[\"dropped\"") ? summary.dropped : summary.overhead_ns) += line[1].get<std::int64_t>();
+    }
+  }
+  summary.span_ns = std::max<std::int64_t>(0, end - begin);
+  return summary;
 }
 
 }  // namespace tracecast

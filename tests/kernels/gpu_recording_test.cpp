@@ -65,7 +65,10 @@ TEST_CASE("gpu ranks: the launcher's environment says who is who", "[kernels][cu
                                              {"OMPI_COMM_WORLD_SIZE", "8"},
                                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                              {"SLURM_PROCID", "7"}})) == cuda::JobRank{5, 8, 1});
-  CHECK(*cuda::job_rank_from(environment_of({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}})) == cuda::JobRank{2, 4, 2});
+  CHECK(*cuda::job_rank_from(environment_of({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}})) ==
+        cuda::JobRank{2, 4, 2});
+  // A batch script of eight tasks that starts one process without srun.
+  CHECK(*cuda::job_rank_from(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})) == cuda::JobRank{});
 }
 
 TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][cuda][error]") {
@@ -74,7 +77,8 @@ TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][c
     return self ? std::string() : to_string(self.error());
   };
   CHECK(error({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = x: not a number of ranks");
-  CHECK(error({{"OMPI_COMM_WORLD_RANK", "-1"}}) == "OMPI_COMM_WORLD_RANK = -1: not a number of ranks");
+  CHECK(error({{"OMPI_COMM_WORLD_RANK", "-1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}) ==
+        "OMPI_COMM_WORLD_RANK = -1: not a number of ranks");
   CHECK(error({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = 2: must be below PMI_SIZE = 2");
 }
 

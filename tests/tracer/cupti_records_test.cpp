@@ -123,7 +123,56 @@ TEST_CASE("cupti records: calls, external ids, and ranges from pairs of markers"
 }
 
 TEST_CASE("cupti records: every kind that is enabled is taken", "[tracer]") {
-  CHECK(kRecordedKindCount == 7);
+  CHECK(kRecordedKindCount == 8);
   CHECK(std::find(kRecordedKinds, kRecordedKinds + kRecordedKindCount, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) !=
         kRecordedKinds + kRecordedKindCount);
+}
+
+TEST_CASE("cupti records: work without times is counted, not written", "[tracer]") {
+  CUpti_ActivityKernel10 kernel{};
+  kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+  CUpti_ActivityMemcpyPtoP4 copy{};
+  copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY2;
+  copy.start = 5;
+  CUpti_ActivityOverhead3 overhead{};
+  overhead.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+  overhead.start = 10;
+  overhead.end = 30;
+  const Trace trace = trace_of([&](TraceWriter& writer) {
+    write_record(plain(kernel), writer);
+    write_record(plain(copy), writer);
+    for (const auto kind :
+         {CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH, CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING}) {
+      overhead.overheadKind = kind;
+      write_record(plain(overhead), writer);
+    }
+  });
+  CHECK(trace.kernels.empty());
+  CHECK(trace.copies.empty());
+  CHECK(trace.dropped == 2);
+  CHECK(trace.overhead_ns == 20);  // loading a module is the program's own
+}
+
+TEST_CASE("cupti records: a device says what it is", "[tracer]") {
+  CUpti_ActivityDevice5 device{};
+  device.kind = CUPTI_ACTIVITY_KIND_DEVICE;
+  device.id = 3;
+  device.name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb";
+  device.computeCapabilityMajor = 9;
+  device.numMultiprocessors = 16;
+  device.globalMemorySize = 10'000;
+  device.isMigEnabled = 1;
+  const Trace trace = trace_of([&](TraceWriter& writer) { write_record(plain(device), writer); });
+  CHECK(trace.devices == std::vector<TraceDevice>{{3, device.name, "9.0", 16, 10'000, true}});
+  CHECK(trace.header.gpu == device.name);
+}
+
+TEST_CASE("cupti records: calls are chosen by their names", "[tracer]") {
+  for (const char* name : {"cudaLaunchKernel_v7000", "cudaLaunchKernelExC_v11060", "cuLaunchKernelEx",
+                           "cudaGraphLaunch_v10000", "cudaMemcpyAsync_v3020", "cuMemsetD32Async",
+                           "cudaStreamSynchronize_v3020", "cuCtxSynchronize", "__cudaLaunchKernel_v13000"})
+    CHECK(is_recorded_call(name));
+  for (const char* name : {"cudaGetDevice_v3020", "cudaEventQuery_v3020", "cudaLaunchHostFunc_v10000",
+                           "cuGraphAddMemcpyNode", "cudaStreamIsCapturing_v10000", "cuGetProcAddress_v2"})
+    CHECK_FALSE(is_recorded_call(name));
 }

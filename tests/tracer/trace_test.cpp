@@ -14,7 +14,7 @@ using namespace tracecast;
 namespace {
 
 const TraceHeader kHeader{
-    "cupti 13.0", "cupti nanoseconds", "2026-11-21T08:00:00Z", "NVIDIA H200", "13.0", "13.0", "2.28.9", 4711, 3, 8};
+    "cupti 13.0", "cupti nanoseconds", "2026-11-21T08:00:00Z", "NVIDIA H200", "13.0", "13.0", "2.28.9", 4711, 3, 8, ""};
 
 /// One record of each kind.
 void write_all(TraceWriter& writer) {
@@ -26,7 +26,7 @@ void write_all(TraceWriter& writer) {
   writer.range_end(1, 700);
   writer.external(2, 99, 11);
   writer.collective(
-      {"AllReduce", "ncclBfloat16", "RING", "SIMPLE", 0xFEDCBA9876543210, 3, 8, -1, 1 << 20, 5, 300, 800});
+      {"AllReduce", "ncclBfloat16", "RING", "SIMPLE", 0xFEDCBA9876543210, 3, 8, -1, 1 << 20, 5, 300, 800, 2, 17});
 }
 
 Trace written_and_read(const std::filesystem::path& path, bool finish) {
@@ -57,7 +57,7 @@ TEST_CASE("trace: what is written is read back", "[tracer][property]") {
   CHECK(trace.externals == std::vector<TraceExternal>{{2, 99, 11}});
   REQUIRE(trace.collectives.size() == 1);
   CHECK(trace.collectives[0] == TraceCollective{"AllReduce", "ncclBfloat16", "RING", "SIMPLE", 0xFEDCBA9876543210, 3, 8,
-                                                -1, 1 << 20, 5, 300, 800});
+                                                -1, 1 << 20, 5, 300, 800, 2, 17});
 }
 
 TEST_CASE("trace: a program that was killed leaves a trace up to there, which says that it is not complete",

@@ -1,0 +1,218 @@
+// `tracecast record` from beginning to end: the real recorder in a process of its own, with a driver and a CUPTI that need no GPU.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "sim/import/importers.hpp"
+#include "sim/io/trace_reader.hpp"
+#include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
+#include "tracer/replay.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A recorded run and what came of it.
+class Run {
+ public:
+  /// `program`: what the program does (tests/tracer/fakes/recorded_program.cpp). `variables`: "A=1 B=2".
+  explicit Run(const std::string& program, const std::string& variables = "", const std::string& options = "",
+               const std::string& out = "run.trace", const std::string& launcher = "") {
+    const std::string fakes = TRACECAST_FAKES;
+    const std::string command = fmt::format(
+        "cd {0} && env LD_LIBRARY_PATH={1} TRACECAST_CUPTI={1}/libcupti.so.13 TRACECAST_FLUSH_MS=20 {2} {3} record "
+        "-o {4} {5} -- {6} {1}/recorded_program {7} > out.txt 2> err.txt",
+        folder_.path().string(), fakes, variables, tracecast_binary(), out, options, launcher, program);
+    const int state = std::system(command.c_str());
+    status = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    output = text_of(folder_.path() / "out.txt");
+    errors = text_of(folder_.path() / "err.txt");
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      if (const std::string name = entry.path().filename().string(); !name.ends_with(".txt")) files.push_back(name);
+    std::sort(files.begin(), files.end());
+  }
+
+  Trace trace(const std::string& name = "run.trace") const {
+    const Result<Trace> read = read_any_recording(folder_.path() / name);
+    if (!read) FAIL(to_string(read.error()) << "\n" << output << errors);
+    return *read;
+  }
+  fs::path path(const std::string& name) const { return folder_.path() / name; }
+
+  int status = -1;
+  std::string output;
+  std::string errors;
+  std::vector<std::string> files;
+
+ private:
+  TemporaryFolder folder_;
+};
+
+using Files = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("recorder: a program that exits leaves a whole trace", "[recorder][e2e]") {
+  const Run run("init kernels 1000 copies 3");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  CHECK(run.files == Files{"run.trace"});
+  const Trace trace = run.trace();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 1000);
+  CHECK(trace.header.driver == "13.0");
+  CHECK(trace.header.gpu == "NVIDIA H100 80GB HBM3");
+  CHECK(trace.header.recorder == "cupti 130001");
+  CHECK(trace.devices.size() == 2);
+  REQUIRE(trace.copies.size() == 3);
+  CHECK(trace.copies[0].kind == "device to other device");
+  CHECK(trace.copies[0].bytes == 1 << 20);
+  CHECK(run.output.find("1000 kernels, 3 copies, 0 ranges, 0 collectives\n") != std::string::npos);
+  // The names are those of the program's source, not symbols.
+  CHECK(std::count_if(trace.kernels.begin(), trace.kernels.end(), [](const TraceKernel& k) {
+          return k.name == "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+        }) == 333);
+  const Result<Replay> replay = replay_graph(trace, std::nullopt, "run.trace");
+  REQUIRE(replay);
+  CHECK(replay->works == 1003);
+}
+
+TEST_CASE("recorder: a program that is killed leaves what came before the last write", "[recorder][e2e]") {
+  const std::string end = GENERATE("signal 15", "signal 9", "_exit 0");
+  const Run run("init kernels 500 sleep 500 kernels 7 " + end);
+  CAPTURE(end, run.output, run.errors);
+  CHECK(run.status == (end == "_exit 0" ? 0 : 1));
+  const Trace trace = run.trace();
+  CHECK_FALSE(trace.complete);
+  CHECK(trace.kernels.size() >= 500);
+  CHECK(trace.header.gpu == "NVIDIA H100 80GB HBM3");
+  CHECK(run.output.find("cut before its end") != std::string::npos);
+}
+
+TEST_CASE("recorder: a forked child does not touch its parent's trace", "[recorder][e2e]") {
+  const std::string child = GENERATE("fork", "fork-_exit");
+  const Run run("init kernels 300 " + child + " kernels 300 " + child);
+  CAPTURE(child, run.output, run.errors);
+  CHECK(run.status == 0);
+  CHECK(run.files == Files{"run.trace"});
+  const Trace trace = run.trace();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 600);
+}
+
+TEST_CASE("recorder: a program that starts another one in its place is recorded twice", "[recorder][e2e]") {
+  const Run run("init kernels 10 sleep 300 exec init kernels 20");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  REQUIRE(run.files == Files{"run.trace.0", "run.trace.1"});
+  CHECK(run.trace("run.trace.0").kernels.size() + run.trace("run.trace.1").kernels.size() == 30);
+}
+
+TEST_CASE("recorder: ranks have the numbers of their launcher", "[recorder][e2e]") {
+  const auto [variables, rank, ranks] = GENERATE(table<std::string, int, int>(
+      {{"RANK=3 WORLD_SIZE=8 LOCAL_RANK=3", 3, 8},
+       {"OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=16 OMPI_COMM_WORLD_LOCAL_RANK=5", 5, 16},
+       {"PMI_RANK=1 PMI_SIZE=2", 1, 2},
+       {"SLURM_PROCID=7 SLURM_STEP_NUM_TASKS=8 SLURM_NTASKS=8 SLURM_LOCALID=7", 7, 8},
+       {"RANK=2 WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", 2, 4},
+       {"SLURM_PROCID=0 SLURM_NTASKS=8", -1, -1}}));
+  const Run run("init kernels 3", variables);
+  CAPTURE(variables, run.output, run.errors);
+  const Trace trace = run.trace(ranks > 1 ? "run.trace." + std::to_string(rank) : "run.trace");
+  CHECK(trace.header.rank == rank);
+  CHECK(trace.header.ranks == ranks);
+}
+
+TEST_CASE("recorder: the files of several ranks have their numbers, helpers have no file", "[recorder][e2e]") {
+  // As torchrun: a process that only initialises CUDA, and two ranks.
+  const Run run("init", "", "", "run.trace.gz",
+                "sh -c 'for r in 1 0; do RANK=$r WORLD_SIZE=2 \"$0\" init kernels 1$r & done; RANK=1 WORLD_SIZE=2 "
+                "\"$0\" init; wait; \"$0\" \"$@\"'");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  REQUIRE(run.files == Files{"run.trace.0.gz", "run.trace.1.gz"});
+  CHECK(text_of(run.path("run.trace.0.gz")).starts_with("\x1F\x8B"));
+  for (const int rank : {0, 1}) {
+    const Trace trace = run.trace(fmt::format("run.trace.{}.gz", rank));
+    CHECK(trace.complete);
+    CHECK(trace.header.rank == rank);
+    CHECK(trace.kernels.size() == static_cast<std::size_t>(10 + rank));
+  }
+}
+
+TEST_CASE("recorder: what CUPTI refuses is a sentence, and the program runs", "[recorder][e2e]") {
+  const auto [variable, sentence] = GENERATE(table<std::string, std::string>(
+      {{"FAKE_CUPTI_REFUSE=cuptiActivityEnable", "cuptiActivityEnable: the fake refuses (14)"},
+       {"FAKE_CUPTI_REFUSE=cuptiActivityRegisterCallbacks", "cuptiActivityRegisterCallbacks: the fake refuses (15)"},
+       {"FAKE_CUPTI_OTHER='CUPTI for Nsight Systems'",
+        "another profiler records this program: CUPTI for Nsight Systems"},
+       {"TRACECAST_CUPTI=/nowhere/libcupti.so.13",
+        "CUPTI was not found (libcupti.so.13; set TRACECAST_CUPTI to its path)"}}));
+  const Run run(variable.starts_with("TRACECAST") ? "init" : "init kernels 5", variable);
+  CAPTURE(variable, run.output);
+  CHECK(run.status == 1);
+  CHECK(run.files.empty());
+  CHECK(run.errors ==
+        "tracecast: the program runs without a recording: " + sentence + "\nnothing was recorded: " + sentence + "\n");
+}
+
+TEST_CASE("recorder: kernels that never ended and records that CUPTI dropped are counted", "[recorder][e2e]") {
+  const Run run("init kernels 40 incomplete 2 drop 5 kernels 10");
+  CAPTURE(run.output, run.errors);
+  const Trace trace = run.trace();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 50);
+  CHECK(trace.dropped == 7);
+  CHECK(replay_graph(trace, std::nullopt, "run.trace"));
+  CHECK(run.output.find("7 records were dropped") != std::string::npos);
+}
+
+TEST_CASE("recorder: only calls that launch, copy or wait are recorded", "[recorder][e2e]") {
+  const Run run("init kernels 20 calls 500 copies 1");
+  CHECK(run.trace().calls.size() == 21);
+}
+
+TEST_CASE("recorder: a range of the program or of the clock", "[recorder][e2e]") {
+  const Run part("init kernels 10 profiler-start kernels 20 profiler-stop kernels 40 profiler-start kernels 80", "",
+                 "--range cuda-profiler");
+  CAPTURE(part.output, part.errors);
+  CHECK(part.trace().kernels.size() == 100);
+  const Run later("init kernels 10 sleep 600 kernels 20 sleep 800 kernels 40", "", "--delay 0.3 --duration 0.7");
+  CAPTURE(later.output, later.errors);
+  CHECK(later.trace().kernels.size() == 20);
+}
+
+TEST_CASE("recorder: a collective has the times of its kernel", "[recorder][e2e]") {
+  const int version = GENERATE(4, 5);
+  const Run run(fmt::format("init kernels 30 nccl {} 50", version));
+  CAPTURE(version, run.output, run.errors);
+  const Trace trace = run.trace();
+  REQUIRE(trace.collectives.size() == 50);
+  std::set<std::int64_t> starts;
+  for (const TraceCollective& c : trace.collectives) {
+    CHECK(c.end_ns - c.start_ns == 4'000);
+    CHECK(c.ranks == 8);
+    CHECK(c.nodes == 2);
+    CHECK(c.rank == 3);
+    starts.insert(c.start_ns);
+    const auto kernel = std::find_if(trace.kernels.begin(), trace.kernels.end(),
+                                     [&c](const TraceKernel& k) { return k.start_ns == c.start_ns; });
+    REQUIRE(kernel != trace.kernels.end());
+    CHECK(kernel->name.starts_with("ncclDevKernel_AllReduce"));
+  }
+  CHECK(starts.size() == 50);
+  const Result<Replay> replay = replay_graph(trace, std::nullopt, "run.trace");
+  REQUIRE(replay);
+}
