@@ -23,7 +23,8 @@ constexpr Format kFormats[] = {
     {"profile", "A profile: what is known about one GPU (docs/formats/profile.md)", profile_keys},
     {"stack", "A software stack (docs/formats/stack.md)", stack_keys},
     {"failures", "A failure model: what breaks, and how a job comes back (docs/formats/failures.md)", failure_keys},
-    {"economics", "Prices and power of GPUs (docs/formats/economics.md)", economics_keys}};
+    {"economics", "Prices and power of GPUs (docs/formats/economics.md)", economics_keys},
+    {"timeline", "A timeline: one forecast or executed step (docs/formats/timeline.md)", step_keys}};
 
 void insert(const KeyTable& table, std::string& page) {
   const std::string begin = fmt::format("<!-- keys of {} -->\n", table.name);

@@ -15,7 +15,7 @@ namespace tracecast {
 
 /// The streams of a rank, in the order of StepGraph::streams: one for each communicator, since NCCL runs the operations
 /// of a communicator in the order in which they were issued, whatever CUDA streams they were issued on
-/// (docs/models.md#communicators). From `pipeline` on come the point-to-point streams: four, or four per chunk
+/// (docs/models.md, Communicators). From `pipeline` on come the point-to-point streams: four, or four per chunk
 /// (pipeline_messages.hpp).
 enum class Lane : StreamId {
   compute,

@@ -264,7 +264,9 @@ std::string key_table(const std::vector<FieldText>& fields) {
   return text;
 }
 
-std::string indented_json(const JsonNode& node) { return json_of(node).dump(2); }
+std::string indented_json(const JsonNode& node, int indent) {
+  return json_of(node).dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string to_json(const JsonNode& node, std::size_t depth) {
   if (node.kind != JsonNode::Kind::object || node.members.empty())

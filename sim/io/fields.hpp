@@ -100,6 +100,7 @@ std::vector<KeyTable> profile_keys();
 std::vector<KeyTable> stack_keys();
 std::vector<KeyTable> failure_keys();
 std::vector<KeyTable> economics_keys();
+std::vector<KeyTable> step_keys();
 
 /// Members of the JSON Schema of an object.
 std::string object_type(const std::vector<FieldText>& fields);
@@ -112,7 +113,7 @@ std::string key_table(const std::vector<FieldText>& fields);
 std::string to_json(const JsonNode& node, std::size_t depth = 0);
 
 /// Objects and lists a member per line.
-std::string indented_json(const JsonNode& node);
+std::string indented_json(const JsonNode& node, int indent = 2);
 
 /// The member of a member.
 template <class Outer, class Inner>

@@ -5,16 +5,42 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "sim/io/json_document.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kFormat = "tracecast timeline 1";
+constexpr const char* kSpans =
+    R"("type": "array", "items": { "type": "array", "items": { "type": "integer", "minimum": 0 }, "minItems": 7 })";
+const Allowed kTime{.minimum = 0, .required = true};  ///< picoseconds
+
+}  // namespace
+
+/// Exposed communication by traffic.
+template <>
+FieldTable<decltype(RankTime::exposed)> rows_of() {
+  FieldTable<decltype(RankTime::exposed)> rows;
+  for (std::size_t k = 0; k < kTrafficKinds; ++k)
+    rows.push_back({to_string(static_cast<Traffic>(k)),
+                    [k](auto& exposed) -> auto& { return exposed[k].picoseconds; },
+                    {.minimum = 0, .always = true},
+                    ""});
+  return rows;
+}
+
+#include "sim/io/keys/steps.def"
+
+std::vector<KeyTable> step_keys() {
+  return {{"timeline", texts_of<StepRecord>()},
+          {"timeline.repeats", texts_of<StepRepeats>()},
+          {"timeline.works", texts_of<StepWork>()},
+          {"timeline.ranks", texts_of<StepRank>()},
+          {"timeline.time_ps", texts_of<RankTime>()}};
+}
+
+namespace {
 
 const char* phase_name(Phase phase) {
   switch (phase) {
@@ -79,119 +105,22 @@ class Works {
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::int32_t> known_;
 };
 
-Json json_of(const RankTime& time) {
-  Json exposed = Json::object();
-  for (std::size_t k = 0; k < time.exposed.size(); ++k)
-    exposed[to_string(static_cast<Traffic>(k))] = time.exposed[k].picoseconds;
-  return {{"compute", time.compute.picoseconds},
-          {"exposed", exposed},
-          {"bubble", time.bubble.picoseconds},
-          {"host", time.host.picoseconds},
-          {"optimizer", time.optimizer.picoseconds}};
-}
-
-Json json_of(const StepWork& work) {
-  Json out{{"name", work.name}, {"kind", work.kind}};
-  if (!work.pass.empty()) out["pass"] = work.pass;
-  out["phase"] = work.phase;
-  out["part"] = work.part;
-  out["provenance"] = work.provenance;
-  out["transfer"] = work.transfer;
-  return out;
-}
-
-/// Takes the values of a parsed file and collects all errors.
-class Reader {
+/// Takes the spans of a parsed file, whose lists have been read.
+class SpanReader {
  public:
-  Reader(const JsonDocument& document, std::vector<Diagnostic>& errors)
-      : root_(document.root, document.file, "", errors), errors_(errors) {}
-
-  StepRecord read() {
-    std::string format;
-    root_.ignore("$schema");
-    if (root_.require("format", format) && format != kFormat)
-      root_.error("format", fmt::format("is not '{}'", kFormat));
-    root_.require("scenario", record_.scenario);
-    root_.require("origin", record_.origin, named_values<StepOrigin>());
-    root_.require("step_time_ps", record_.step_time.picoseconds, std::int64_t{0});
-    if (auto repeats = root_.get_object("repeats")) read_repeats(*repeats);
-    root_.require("streams", record_.streams);
-    each("works", [&](ObjectReader& item) { read_work(item); });
-    each("ranks", [&](ObjectReader& item) { read_rank(item); });
-    read_spans();
-    root_.finish();
-    return std::move(record_);
-  }
-
- private:
-  template <class Function>
-  void each(const std::string& key, Function function) {
-    const JsonNode* node = root_.get_node(key);
-    if (node == nullptr) return root_.error(key, "is missing");
-    if (node->kind != JsonNode::Kind::array) return root_.error(key, "is not a list");
-    for (std::size_t i = 0; i < node->items.size(); ++i) {
-      ObjectReader item(node->items[i], root_.file(), fmt::format("{}[{}]", key, i), errors_);
-      function(item);
-      item.finish();
-    }
-  }
-
-  void read_repeats(ObjectReader& object) {
-    StepRepeats repeats;
-    object.require("count", repeats.count, 1);
-    object.require("lower_quartile_s", repeats.lower_quartile_s);
-    object.require("median_s", repeats.median_s);
-    object.require("spread", repeats.spread);
-    object.finish();
-    record_.repeats = repeats;
-  }
-
-  void read_work(ObjectReader& item) {
-    StepWork work;
-    item.require("name", work.name);
-    item.require("kind", work.kind);
-    item.get("pass", work.pass);
-    item.require("phase", work.phase);
-    item.require("part", work.part);
-    item.require("provenance", work.provenance);
-    item.require("transfer", work.transfer);
-    record_.works.push_back(std::move(work));
-  }
-
-  void read_rank(ObjectReader& item) {
-    StepRank rank;
-    item.require("rank", rank.number, 0);
-    item.require("multiplicity", rank.multiplicity, 1);
-    item.require("pp_rank", rank.pp_rank, 0);
-    if (auto time = item.get_object("time_ps"))
-      read_time(*time, rank.time);
-    else
-      item.error("time_ps", "is missing");
-    record_.ranks.push_back(rank);
-  }
-
-  static void read_time(ObjectReader& object, RankTime& time) {
-    object.require("compute", time.compute.picoseconds, std::int64_t{0});
-    object.require("bubble", time.bubble.picoseconds, std::int64_t{0});
-    object.require("host", time.host.picoseconds, std::int64_t{0});
-    object.require("optimizer", time.optimizer.picoseconds, std::int64_t{0});
-    if (auto exposed = object.get_object("exposed")) {
-      for (std::size_t k = 0; k < time.exposed.size(); ++k)
-        exposed->get(to_string(static_cast<Traffic>(k)), time.exposed[k].picoseconds, std::int64_t{0});
-      exposed->finish();
-    }
-    object.finish();
-  }
+  SpanReader(const JsonDocument& document, StepRecord& record, std::vector<Diagnostic>& errors)
+      : document_(document), record_(record), errors_(errors) {}
 
   /// Each span is a list of seven integers, one per line: millions of them are read faster than objects.
-  void read_spans() {
-    const JsonNode* node = root_.get_node("spans");
-    if (node == nullptr || node->kind != JsonNode::Kind::array) return root_.error("spans", "is not a list");
+  void read(ObjectReader& root) {
+    const JsonNode* node = root.get_node("spans");
+    if (node == nullptr) return;
+    if (node->kind != JsonNode::Kind::array) return root.error("spans", "is not a list");
     for (const JsonNode& item : node->items) {
       StepSpan span;
       if (!read_span(item, span)) {
         errors_.push_back(
-            {root_.file(), item.line, "spans", item.text(),
+            {document_.file, item.line, "spans", item.text(),
              "is not [rank, work, micro-batch, stream, arrival, start, end] with indices of this file and "
              "arrival <= start <= end in picoseconds"});
         return;
@@ -200,6 +129,7 @@ class Reader {
     }
   }
 
+ private:
   bool read_span(const JsonNode& item, StepSpan& span) const {
     if (item.kind != JsonNode::Kind::array || item.items.size() != 7) return false;
     std::array<std::int64_t, 7> value{};
@@ -221,9 +151,9 @@ class Reader {
     return true;
   }
 
-  ObjectReader root_;
+  const JsonDocument& document_;
+  StepRecord& record_;
   std::vector<Diagnostic>& errors_;
-  StepRecord record_;
 };
 
 }  // namespace
@@ -249,25 +179,7 @@ StepRecord record_of(const StepGraph& graph, const Timeline& timeline, std::stri
 }
 
 std::string to_json(const StepRecord& record) {
-  Json out{{"format", kFormat},
-           {"scenario", record.scenario},
-           {"origin", to_string(record.origin)},
-           {"step_time_ps", record.step_time.picoseconds}};
-  if (record.repeats)
-    out["repeats"] = {{"count", record.repeats->count},
-                      {"lower_quartile_s", record.repeats->lower_quartile_s},
-                      {"median_s", record.repeats->median_s},
-                      {"spread", record.repeats->spread}};
-  out["streams"] = record.streams;
-  Json& works = out["works"] = Json::array();
-  for (const StepWork& work : record.works) works.push_back(json_of(work));
-  Json& ranks = out["ranks"] = Json::array();
-  for (const StepRank& rank : record.ranks)
-    ranks.push_back({{"rank", rank.number},
-                     {"multiplicity", rank.multiplicity},
-                     {"pp_rank", rank.pp_rank},
-                     {"time_ps", json_of(rank.time)}});
-  std::string text = out.dump(1, ' ', false, Json::error_handler_t::replace);
+  std::string text = indented_json(write_fields(record), 1);
   text.resize(text.size() - 2);  // the closing brace: spans follow, a line each
   text += ",\n \"spans\": [";
   for (std::size_t i = 0; i < record.spans.size(); ++i) {
@@ -284,7 +196,14 @@ Result<StepRecord> read_step_record(const std::filesystem::path& path) {
       read_json(std::filesystem::is_directory(path, ignored) ? path / "timeline.json" : path);
   if (!document) return tl::unexpected(document.error());
   std::vector<Diagnostic> errors;
-  StepRecord record = Reader(*document, errors).read();
+  ObjectReader root(document->root, document->file, "", errors);
+  StepRecord record;
+  root.ignore("$schema");
+  read_fields(root, record);
+  if (std::string format; root.get("format", format) && format != kFormat)
+    root.error("format", fmt::format("is not '{}'", kFormat));
+  SpanReader(*document, record, errors).read(root);
+  root.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return record;
 }

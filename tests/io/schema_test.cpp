@@ -95,6 +95,13 @@ TEST_CASE("schema: every shipped model fits", "[io][schema][model]") {
   CHECK(files >= 35);
 }
 
+TEST_CASE("schema: every shipped timeline fits", "[io][schema]") {
+  std::size_t files = 0;
+  CHECK(violations_below(kRoot / "docs/validation", kRoot / "docs/schema/timeline.schema.json", files) ==
+        std::vector<std::string>{});
+  CHECK(files == 2);
+}
+
 TEST_CASE("schema: schemas and key tables are those of the readers' tables of keys", "[io][schema][docs]") {
   for (const auto& [path, text] : cli::documented_keys(kRoot / "docs")) {
     INFO("docs/" << path << " (tools/scripts/refresh-docs updates it)");
