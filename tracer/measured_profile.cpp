@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tracer/alignment.hpp"
 #include "tracer/recorded_work.hpp"
@@ -334,15 +335,69 @@ bool is_half_of_exchange(const TraceCollective& c, std::span<const TraceCollecti
   return false;
 }
 
+constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days; limits times from a damaged trace
+
+bool has_length(const TraceKernel& kernel) {
+  return kernel.start_ns >= 0 && kernel.end_ns > kernel.start_ns && kernel.end_ns - kernel.start_ns <= kLongest;
+}
+
 Duration time_of(const TraceKernel& kernel) {
-  constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days; limits times from a damaged trace
   return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
 }
 
+/// NCCL kernels of a GPU, and the speed that they leave to the kernels beside them.
+class Transfers {
+ public:
+  void add(const TraceKernel& kernel, const Speeds& speeds) {
+    if (!speeds.full()) all_.push_back({kernel.start_ns, kernel.end_ns, speeds});
+  }
+  void sort() {
+    std::sort(all_.begin(), all_.end(), [](const Transfer& a, const Transfer& b) { return a.start < b.start; });
+    ends_.clear();
+    for (const Transfer& each : all_) ends_.push_back(std::max(each.end, ends_.empty() ? each.end : ends_.back()));
+  }
+
+  /// Nanoseconds that a kernel would have taken without them: the integral of its speed.
+  double alone(const TraceKernel& kernel, Bound bound) const {
+    std::vector<const Transfer*> beside;
+    auto after = std::lower_bound(all_.begin(), all_.end(), kernel.end_ns,
+                                  [](const Transfer& each, std::int64_t time) { return each.start < time; });
+    for (auto i = static_cast<std::size_t>(after - all_.begin()); i-- > 0 && ends_[i] > kernel.start_ns;)
+      if (all_[i].end > kernel.start_ns) beside.push_back(&all_[i]);
+    std::vector<std::int64_t> edges{kernel.start_ns, kernel.end_ns};
+    for (const Transfer* each : beside)
+      for (const std::int64_t edge : {each->start, each->end})
+        if (edge > kernel.start_ns && edge < kernel.end_ns) edges.push_back(edge);
+    std::sort(edges.begin(), edges.end());
+    double work = 0;
+    for (std::size_t i = 1; i < edges.size(); ++i) {
+      std::int32_t speed = kFullSpeed;
+      for (const Transfer* each : beside)
+        if (each->start < edges[i] && each->end > edges[i - 1]) speed = std::min(speed, each->speeds.of(bound));
+      work += static_cast<double>(edges[i] - edges[i - 1]) * speed / kFullSpeed;
+    }
+    return work;
+  }
+
+ private:
+  struct Transfer {
+    std::int64_t start;
+    std::int64_t end;
+    Speeds speeds;
+  };
+  std::vector<Transfer> all_;
+  std::vector<std::int64_t> ends_;  ///< [i] latest end of all_[0] to all_[i]
+};
+
 class Measurer {
  public:
-  explicit Measurer(const StepGraph& graph) : graph_(graph) {
+  Measurer(const StepGraph& graph, const Profile& base)
+      : graph_(graph), speeds_(speeds_beside_collectives(graph, base)) {
     for (const CostedOperator& each : graph.operators) names_.insert(each.op.name);
+    for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
+      const CollectiveCall& call = graph.collectives[i].call;
+      speeds_of_.emplace(std::pair(call.collective, call.size.count), speeds_[i]);
+    }
   }
 
   Result<void> add(const NamedTrace& named) {
@@ -351,6 +406,7 @@ class Measurer {
       return fail({named.file, 0, "ranks", std::to_string(trace.header.ranks),
                    fmt::format("recorded, but the scenario has {}", graph_.total_ranks())});
     const bool sizes_known = collectives_with_sizes(trace);
+    const Transfers transfers = transfers_with_sizes(trace);
     std::int32_t number = std::max(0, trace.header.rank);
     for (const auto& [device, steps] : StepCutter(trace, names_).cut()) {
       const auto rank = std::find_if(graph_.ranks.begin(), graph_.ranks.end(),
@@ -367,7 +423,8 @@ class Measurer {
           return fail({named.file, 0, "", "",
                        fmt::format("has a step of {} kernels, too many to align with {} operators",
                                    steps[i].work.size(), expected.operators.size())});
-        take(trace, steps[i].work, *places);
+        take(trace, steps[i].work, *places,
+             sizes_known ? transfers : transfers_of(trace, steps[i].collectives, *calls, expected));
         if (!sizes_known) take_collectives(trace, steps[i].collectives, *calls, expected, i);
         ++result_.steps;
       }
@@ -412,12 +469,45 @@ class Measurer {
     std::vector<double> seconds;
   };
 
-  void take(const Trace& trace, const std::vector<Candidate>& step, const std::vector<Place>& places) {
+  /// Of collectives with known sizes.
+  Transfers transfers_with_sizes(const Trace& trace) const {
+    std::map<std::pair<std::int64_t, std::int64_t>, Speeds> by_time;
+    for (const TraceCollective& c : trace.collectives) {
+      const auto collective = collective_of(c.name);
+      const std::int64_t bytes = std::clamp<std::int64_t>(c.count, 0, std::int64_t{1} << 50) * type_size(c.type);
+      const auto found = collective ? speeds_of_.find({*collective, bytes}) : speeds_of_.end();
+      if (found != speeds_of_.end()) by_time.emplace(std::pair(c.start_ns, c.end_ns), found->second);
+    }
+    Transfers transfers;
+    for (const TraceKernel& kernel : trace.kernels)
+      if (const auto found = by_time.find({kernel.start_ns, kernel.end_ns}); found != by_time.end())
+        transfers.add(kernel, found->second);
+    transfers.sort();
+    return transfers;
+  }
+
+  /// Of the collectives of a step in order.
+  Transfers transfers_of(const Trace& trace, const std::vector<std::int32_t>& kernels,
+                         const std::vector<std::int32_t>& calls, const ExpectedStep& expected) const {
+    Transfers transfers;
+    for (std::size_t i = 0; i < kernels.size(); ++i)
+      if (calls[i] >= 0)
+        transfers.add(trace.kernels[static_cast<std::size_t>(kernels[i])],
+                      speeds_[static_cast<std::size_t>(expected.collectives[static_cast<std::size_t>(calls[i])])]);
+    transfers.sort();
+    return transfers;
+  }
+
+  void take(const Trace& trace, const std::vector<Candidate>& step, const std::vector<Place>& places,
+            const Transfers& transfers) {
     for (std::size_t i = 0; i < step.size(); ++i) {
       Duration time;
+      double alone = 0;  // seconds
       for (const std::int32_t index : step[i].kernels) {
         const TraceKernel& kernel = trace.kernels[static_cast<std::size_t>(index)];
         time += time_of(kernel);
+        alone += has_length(kernel) ? transfers.alone(kernel, bound_of(step[i].traits.kind)) * 1e-9
+                                    : seconds(time_of(kernel));
         if (places[i].op < 0) unmatched_[short_kernel_name(kernel.name)] += time_of(kernel);
       }
       const auto kernels = static_cast<std::int64_t>(step[i].kernels.size());
@@ -427,7 +517,8 @@ class Measurer {
       result_.matched += kernels;
       result_.matched_time += time;
       const bool part = i > 0 && places[i].index >= 0 && places[i].index == places[i - 1].index;
-      sample(graph_.operators[static_cast<std::size_t>(places[i].op)].op, seconds(time), part);
+      sample(graph_.operators[static_cast<std::size_t>(places[i].op)].op,
+             std::min(std::max(alone, 1e-9), seconds(time)), part);
     }
   }
 
@@ -525,6 +616,8 @@ class Measurer {
   }
 
   const StepGraph& graph_;
+  std::vector<Speeds> speeds_;  ///< [collective of the graph]
+  std::map<std::pair<Collective, std::int64_t>, Speeds> speeds_of_;
   std::set<std::string> names_;
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
@@ -536,7 +629,7 @@ class Measurer {
 
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base) {
   TRACECAST_ASSERT(!traces.empty(), "at least one trace is required");
-  Measurer measurer(graph);
+  Measurer measurer(graph, base);
   for (const NamedTrace& trace : traces)
     if (const auto ok = measurer.add(trace); !ok) return tl::unexpected(ok.error());
   return measurer.finish(std::move(base), traces.front().file);

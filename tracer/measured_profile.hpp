@@ -17,6 +17,9 @@
 /// A step is a range ProfilerStep#N. Without such ranges it ends with the last optimizer kernel before the next multiplication,
 /// or before the next embedding if there is one in between. Every GPU of a trace is a rank.
 ///
+/// A kernel that ran beside a collective was slowed by it (sim/engine/gpu_sharing.hpp), and the simulator slows it again: what is written is
+/// its time without the collective, by the same model.
+///
 /// Collectives with recorded sizes become measurements of their group. Without sizes, NCCL kernels are matched with the step's
 /// collectives in order. For each call the shortest duration over all traces is used: the last rank to arrive does not wait.
 /// The profile stores only collectives within one host; others are counted and left to the network model.

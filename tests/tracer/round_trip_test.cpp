@@ -1,0 +1,101 @@
+// The round trip: a simulated step is written as GPUs would have recorded it, goes through the recorder's files, `replay` and
+// `profile --from`, and a forecast with that profile gives the step it came from, and the step of eight times the GPUs.
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/cost/slowest_rank.hpp"
+#include "sim/engine/simulate.hpp"
+#include "sim/import/importers.hpp"
+#include "tests/io/temporary_folder.hpp"
+#include "tests/tracer/recorded_ranks.hpp"
+#include "tests/tracer/simulated_recording.hpp"
+#include "tracer/measured_profile.hpp"
+#include "tracer/replay.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+ForecastRun with_spans(const Scenario& scenario) {
+  Result<ForecastRun> run = forecast(scenario, {.unfold = true, .record_spans = true});
+  if (!run) FAIL(to_string(run.error()));
+  return std::move(*run);
+}
+
+std::vector<NamedTrace> read_all(const std::vector<std::filesystem::path>& paths) {
+  std::vector<NamedTrace> traces;
+  for (const auto& path : paths) {
+    Result<Trace> trace = read_any_recording(path);
+    if (!trace) FAIL(to_string(trace.error()));
+    traces.push_back({path.string(), std::move(*trace)});
+  }
+  return traces;
+}
+
+double step_of(const Scenario& scenario) {
+  const Result<ForecastRun> run = forecast(scenario);
+  if (!run) FAIL(to_string(run.error()));
+  return run->forecast.step_time_s;
+}
+
+struct Case {
+  const char* name;
+  int ranks;
+  std::vector<std::string> settings;
+};
+
+/// The scenario on `times` as many GPUs, with as many more sequences.
+Scenario scenario_of(const Case& c, int times) {
+  std::vector<std::string> settings = c.settings;
+  settings.push_back("training.global_batch_size=" + std::to_string(8 * times));
+  return test::scenario_of(c.ranks * times, settings);
+}
+
+}  // namespace
+
+TEST_CASE("round trip: a recorded step is forecast as it was, and on eight times the GPUs", "[round-trip][tracer]") {
+  const Case c = GENERATE(Case{"tp 8", 8, {}}, Case{"tp 4, pp 2", 8, {"parallel.tp=4", "parallel.pp=2"}},
+                          Case{"tp 2, dp 4", 8, {"parallel.tp=2"}});
+  CAPTURE(c.name);
+  const Scenario scenario = scenario_of(c, 1);
+  const ForecastRun run = with_spans(scenario);
+  const TemporaryFolder folder;
+  const std::vector<NamedTrace> traces = read_all(test::write_recordings(run, folder.path()));
+
+  const Result<MeasuredProfile> measured = measured_profile(traces, run.graph, scenario.profile);
+  if (!measured) FAIL(to_string(measured.error()));
+  CHECK(measured->matched == measured->kernels);
+  CHECK(measured->collectives_matched == measured->collectives);
+  CHECK(measured->steps == 2 * c.ranks);
+
+  for (const int times : {1, 8}) {
+    const Scenario original = scenario_of(c, times);
+    Scenario recorded = original;
+    recorded.profile = measured->profile;
+    wait_for_slowest(recorded.profile, c.ranks * times, original.gpu_spread);
+    const double expected = step_of(original);
+    const double found = step_of(recorded);
+    CAPTURE(times, expected, found, found / expected - 1);
+    CHECK(std::abs(found / expected - 1) < (times == 1 ? 0.01 : 0.02));
+  }
+}
+
+TEST_CASE("round trip: the recordings of all ranks replay to the step that was recorded", "[round-trip][tracer]") {
+  const Scenario scenario = test::scenario_of(8, {"parallel.tp=4", "parallel.pp=2", "training.global_batch_size=4"});
+  const ForecastRun run = with_spans(scenario);
+  const TemporaryFolder folder;
+  std::vector<Replay> replays;
+  for (const NamedTrace& each : read_all(test::write_recordings(run, folder.path(), {.steps = 1, .jitter = 0}))) {
+    Result<Replay> replay = replay_graph(each.trace, std::nullopt, each.file);
+    if (!replay) FAIL(to_string(replay.error()));
+    replays.push_back(std::move(*replay));
+  }
+  const Replay all = join_ranks(std::move(replays));
+  CHECK(all.graph.ranks.size() == 8);
+  CHECK(all.met > 0);
+  const double recorded = seconds(run.timeline.step_time);
+  CHECK(seconds(all.recorded) == Approx(recorded).epsilon(0.01));
+  CHECK(seconds(simulate(all.graph)->step_time) == Approx(recorded).epsilon(0.01));
+}
