@@ -176,7 +176,7 @@ Run add_options(CLI::App& app) {
       ->capture_default_str();
   app.add_option(
          "--network", options->network,
-         "fluid: transfers share links; isolated: each takes what it takes alone; simgrid: shared links, flow by flow, "
+         "fluid: transfers share links; isolated: no transfer slows another; simgrid: shared links, flow by flow, "
          "for small jobs")
       ->transform(new_network_name)
       ->check(one_of(names_of(values_by_name<NetworkKind>())))

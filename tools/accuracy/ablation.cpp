@@ -116,7 +116,7 @@ const std::vector<LeftOut>& effects() {
        "transfers take no SMs and no memory bandwidth from concurrent kernels",
        keep_all,
        {.transfers_slow_compute = false}},
-      {"contention", "each transfer takes what it takes alone", keep_all, {.network = NetworkKind::isolated}},
+      {"contention", "no transfer slows another", keep_all, {.network = NetworkKind::isolated}},
   };
   return kEffects;
 }

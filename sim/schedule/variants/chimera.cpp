@@ -1,4 +1,4 @@
-/// Chimera: two copies of the model run against each other, M/2 micro-batches each, so that one fills the other's bubble.
+/// Chimera: two model copies run in opposite directions, M/2 micro-batches each, so that one fills the other's bubble.
 ///
 /// Orders come from a unit-time picture with backwards as long as forwards. Micro-batch j = u P/2 + k of a copy has its
 /// forward of stage q in slot 2 P u + 2 k + q and its backward in slot 2 P u + 2 k + 2 P - 1 - q. For even P no two
@@ -44,7 +44,7 @@ Result<Schedule> make_chimera(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kChimera{
     .name = "chimera",
-    .summary = "two copies of the model against each other",
+    .summary = "two copies of the model in opposite directions",
     .make = make_chimera,
 };
 

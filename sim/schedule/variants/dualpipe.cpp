@@ -1,4 +1,4 @@
-/// DualPipe: two copies of the model run against each other, M/2 micro-batches each; where they meet, the forward of one
+/// DualPipe: two model copies run in opposite directions, M/2 micro-batches each; where they meet, the forward of one
 /// runs together with the backward of the other, so that each hides the other's communication.
 /// Source: DeepSeek-AI 2024 (DeepSeek-V3); see dual_pipe_phases.hpp.
 #include <algorithm>
@@ -37,7 +37,7 @@ Result<Schedule> make_dualpipe(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kDualpipe{
     .name = "dualpipe",
-    .summary = "two copies against each other, forwards overlapped with backwards",
+    .summary = "two copies in opposite directions, forwards overlapped with backwards",
     .make = make_dualpipe,
 };
 
