@@ -14,8 +14,10 @@
 #include "sim/io/files.hpp"
 #include "tools/accuracy/ablation.hpp"
 #include "tools/accuracy/collective_tables.hpp"
+#include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
 #include "tools/accuracy/memory_page.hpp"
+#include "tools/accuracy/nested_report.hpp"
 #include "tools/accuracy/samples_report.hpp"
 #include "tools/accuracy/validation_report.hpp"
 #include "tools/build_info.hpp"
@@ -41,6 +43,7 @@ struct Options {
   std::string by;
   bool json = false;
   bool ablation = false;
+  bool nested = false;
   bool memory = false;
   std::string html;
   std::string svg;
@@ -140,6 +143,25 @@ Result<CsvTable> narrowed(CsvTable table, const Options& options) {
   return table;
 }
 
+/// Scores on runs that no choice has seen.
+Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, const CsvTable& table,
+                                 const RowLibrary& library, const ValidateOptions& how) {
+  const std::string stem = fs::path(options.table).replace_extension().string();
+  const Result<CsvTable> sources = read_run_table(data, stem + "-sources");
+  if (!sources) return tl::unexpected(sources.error());
+  Result<Nested> nested = nested_scores(table, *sources, library, how);
+  if (!nested) return tl::unexpected(nested.error());
+  NestedReport report{.nested = std::move(*nested), .levers = {}, .pairs = {}};
+  report.levers = lever_errors(table, scored(report.nested.ways.front().held_out));
+  if (const Result<CsvTable> pairs = read_run_table(data, stem + "-pairs"); pairs) {
+    Result<std::vector<PublishedPair>> forecast = published_pairs(*pairs, table, library, {});
+    if (!forecast) return tl::unexpected(forecast.error());
+    report.pairs = std::move(*forecast);
+  }
+  fmt::print("{}", options.json ? nested_json(report) : nested_page(report, options.markdown));
+  return ExitCode::done;
+}
+
 Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
@@ -162,6 +184,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
     fmt::print("{}", ablation_page(*lines));
     return ExitCode::done;
   }
+  if (options.nested) return validate_nested(options, *data, *table, *library, how);
   const Result<std::vector<RowForecast>> rows = validate(*table, *library, how);
   if (!rows) return tl::unexpected(rows.error());
   if (const Result<void> written = write_pictures(options, *table, *rows, context); !written)
@@ -191,6 +214,12 @@ Run add_options(CLI::App& app) {
   CLI::Option* ablation =
       app.add_flag("--ablation", options->ablation,
                    "errors with one effect at a time left out of all forecasts, as a Markdown table");
+  app.add_flag("--nested", options->nested,
+               "scores on runs that no choice has seen: by source, stack, GPU generation and forward in time; rules, "
+               "factors and levers")
+      ->excludes(kernels)
+      ->excludes(collectives)
+      ->excludes(ablation);
   app.add_option("--only", options->only, "forecast only the runs with these ids")
       ->type_name("ID")
       ->excludes(kernels)
@@ -199,7 +228,7 @@ Run add_options(CLI::App& app) {
       ->type_name("COLUMN=VALUE")
       ->excludes(kernels)
       ->excludes(collectives);
-  app.add_flag("--markdown", options->markdown, "for operators and collectives: print a Markdown table");
+  app.add_flag("--markdown", options->markdown, "for operators, collectives and --nested: print Markdown tables");
   app.add_flag("--memory", options->memory, "only peak memory, and which runs fit, as a Markdown table")
       ->excludes(kernels)
       ->excludes(collectives)

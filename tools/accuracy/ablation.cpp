@@ -73,6 +73,48 @@ void plain_roofline(RowScenario& row) {
   profile.host = {};
 }
 
+// Rules. Settings of a stack are changed before a row is read, everything else after it.
+
+void no_stack_change(Stack&) {}
+
+void no_age(Stack& stack) { stack.released = 0; }
+
+/// Stacks by the host time that they share.
+template <int Microseconds>
+void no_host_launch(Stack& stack) {
+  if (std::lround(1e6 * seconds(stack.host_launch)) == Microseconds) stack.host_launch = {};
+}
+void no_host_of_experts(Stack& stack) { stack.host_launch_experts = {}; }
+void no_blocking(Stack& stack) { stack.launch_blocking = false; }
+void no_shard_ranks(Stack& stack) { stack.shard_rank_overhead = {}; }
+void no_overlapping_steps(Stack& stack) { stack.steps_overlap = false; }
+void no_attention_kernels(Stack& stack) { stack.attention_kernels.clear(); }
+void no_unfused(Stack& stack) { stack.training.unfused_elementwise = false; }
+void no_dropout(Stack& stack) { stack.dropout = 0; }
+void no_deepep(Stack& stack) { stack.parallel.moe_dispatcher = MoeDispatcher::alltoall; }
+
+void no_step_overhead(RowScenario& row) { row.scenario.profile.host.step_overhead = 0; }
+void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.weight_gradient = 1; }
+void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
+void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
+void no_sharding(RowScenario& row) { row.guess_sharding = false; }
+void no_chunks(RowScenario& row) {
+  Parallel& p = row.scenario.parallel;
+  if (!row.guessed_layout || p.pp_schedule != "interleaved-1f1b") return;
+  p.vpp = 1;
+  p.pp_schedule = "1f1b";
+}
+void no_board_power(RowScenario& row) {
+  constexpr double kH100With500W = 1.16;  // tools/accuracy/fit/catalogue.cpp
+  Profile& profile = row.scenario.profile;
+  if (profile.name == "h100-96gb-500w" || profile.name == "h100-pcie") profile.in_training.gemm /= kH100With500W;
+}
+void no_blackwell_ultra(RowScenario& row) {
+  constexpr double kBlackwellUltra = 0.80;  // tools/accuracy/fit/catalogue.cpp
+  Profile& profile = row.scenario.profile;
+  if (profile.name == "b300" || profile.name == "gb300") profile.in_training.gemm /= kBlackwellUltra;
+}
+
 void add_shifts(Ablation& line, const std::vector<const RowForecast*>& whole,
                 const std::vector<const RowForecast*>& without) {
   std::vector<double> all;
@@ -119,6 +161,72 @@ const std::vector<LeftOut>& effects() {
       {"contention", "no transfer slows another", keep_all, {.network = NetworkKind::isolated}},
   };
   return kEffects;
+}
+
+const std::vector<LeftOut>& rules() {
+  static const std::vector<LeftOut> kRules{
+      {"waves", "GEMM tiles of any size, in fractions of waves", no_waves, {}, no_stack_change, "measured GEMMs"},
+      {"power", "long GEMMs keep their clock", no_power, {}, no_stack_change, "measured GEMMs"},
+      {"protocols",
+       "collectives without latency and slower protocols",
+       no_protocols,
+       {},
+       no_stack_change,
+       "NCCL's source, measured collectives"},
+      {"slowdown",
+       "transfers take no SMs and no memory bandwidth from concurrent kernels",
+       keep_all,
+       {.transfers_slow_compute = false},
+       no_stack_change,
+       "measured kernels beside collectives"},
+      {"contention",
+       "each transfer takes what it takes alone",
+       keep_all,
+       {.network = NetworkKind::isolated},
+       no_stack_change,
+       "SimGrid"},
+      {"slowest-gpu",
+       "every GPU has the mean speed",
+       no_slowest_gpu,
+       {},
+       no_stack_change,
+       "measured spread between GPUs (SC 2022)"},
+      {"attention-kernels",
+       "every stack uses the profile's first attention kernel",
+       keep_all,
+       {},
+       no_attention_kernels,
+       "measured kernels, source code of the stacks"},
+      {"dropout", "no dropout where it is not reported", keep_all, {}, no_dropout, "defaults in source code"},
+      {"deepep",
+       "experts by all-to-all where no dispatcher is reported",
+       keep_all,
+       {},
+       no_deepep,
+       "recipes in source code"},
+      {"steps-overlap", "a barrier ends every step", keep_all, {}, no_overlapping_steps, "the paper, 4 and 5.3"},
+      {"unfused",
+       "norms and rotary embedding are single kernels in eager PyTorch",
+       keep_all,
+       {},
+       no_unfused,
+       "source code"},
+      {"age", "libraries of every year are equally fast", keep_all, {}, no_age},
+      {"host-84", "Megatron-DeepSpeed's host time is the profile's", keep_all, {}, no_host_launch<84>},
+      {"host-170", "Megatron-Core's host time is the profile's", keep_all, {}, no_host_launch<170>},
+      {"host-2", "Pax's host time is the profile's", keep_all, {}, no_host_launch<2>},
+      {"host-experts", "models with experts have the host time of dense ones", keep_all, {}, no_host_of_experts},
+      {"blocking", "BLOOM's launches do not wait for kernels", keep_all, {}, no_blocking},
+      {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
+      {"step-overhead", "no constant time per step", no_step_overhead},
+      {"weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient},
+      {"board-power", "H100 of 500 and 350 W take what those of 700 W take", no_board_power},
+      {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
+      {"micro-batch", "1 where no micro-batch is reported, not the fastest", no_best_micro_batch},
+      {"virtual-stages", "none where they are not reported, not one layer each", no_chunks},
+      {"sharding", "no ZeRO 3 where whole parameters do not fit", no_sharding},
+  };
+  return kRules;
 }
 
 Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options) {

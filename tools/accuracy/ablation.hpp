@@ -20,10 +20,15 @@ struct LeftOut {
   void (*change)(RowScenario&);
   /// Options that add an effect. No spans are recorded, since an ablation has no prediction intervals.
   ForecastOptions forecast{};
+  void (*change_stack)(Stack&) = nullptr;
+  const char* evidence = "";  ///< outside the table of runs; "": the errors of the table are the only reason for it
 };
 
 /// The whole model ("none"), then all effects that can be left out, then those that can be added.
 const std::vector<LeftOut>& effects();
+
+/// Rules and settings that could also be chosen by the errors of the table (nested.hpp).
+const std::vector<LeftOut>& rules();
 
 struct Ablation {
   const LeftOut* effect = nullptr;

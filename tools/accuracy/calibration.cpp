@@ -12,13 +12,13 @@ namespace {
 
 constexpr double kHuber = 2;  ///< noise deviations beyond which a run counts linearly
 constexpr int kIterations = 30;
+constexpr double kConverged = 1e-6;
 
-/// Prior deviations of the logarithms of the factors: bootstrap ranges and spreads between GPUs of
-/// docs/references.md#in-training-factors; what overlaps or waits on other software is known least. Half of them, since
-/// they count on top of profiles that were fitted to measured kernels, collectives and runs already: held out, 0.3
-/// gives dense sources 5.2 % and scatter 3.6, a half 5.4 and 3.5, more is worse in both.
 using Priors = std::array<double, kCostParameters>;
-constexpr Priors kPriors{
+
+/// Prior deviations of what an architecture differs by: bootstrap ranges and spreads between GPUs of
+/// docs/references.md#in-training-factors; what overlaps or waits on other software is known least.
+constexpr Priors kOwn{
     0.050,  // gemm
     0.075,  // gemm_fp8
     0.100,  // gemm_fp4
@@ -34,23 +34,31 @@ constexpr Priors kPriors{
     0.200,  // pipeline
     0.200,  // data_parallel
 };
+/// What training adds on every architecture: kernels 8 to 44 % (docs/references.md#in-training-factors).
+constexpr Priors kCommon{0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.10, 0.20, 0.125, 0.20, 0.30, 0.20, 0.20};
 
 /// Assumptions of a fit.
 struct Assumptions {
-  Priors priors;               ///< deviations of the logarithms of the factors
+  Priors common;               ///< deviations of the logarithms of c_k
+  Priors own;                  ///< of d_ak
   double noise = 0.05;         ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
   double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
+
+constexpr double kFixed = 1e-4;  ///< prior deviation of what has no factor
 
 /// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration
 /// differ by a factor of two, so that single runs carry little weight.
 Assumptions assumptions_of_experts() {
   constexpr double kSettled = 0.02;
   constexpr double kRelease = 0.25;
-  Assumptions assumed{.priors = {}, .noise = kRelease, .source_prior = kRelease};
-  assumed.priors.fill(kSettled);
-  assumed.priors[static_cast<std::size_t>(CostParameter::grouped_gemm)] = 0.15;
-  assumed.priors[static_cast<std::size_t>(CostParameter::expert_parallel)] = 0.30;
+  Assumptions assumed{.common = {}, .own = {}, .noise = kRelease, .source_prior = kRelease};
+  assumed.common.fill(kFixed);
+  assumed.own.fill(kSettled);
+  for (const CostParameter kind : {CostParameter::grouped_gemm, CostParameter::expert_parallel}) {
+    assumed.common[static_cast<std::size_t>(kind)] = kCommon[static_cast<std::size_t>(kind)];
+    assumed.own[static_cast<std::size_t>(kind)] = kOwn[static_cast<std::size_t>(kind)];
+  }
   return assumed;
 }
 
@@ -90,34 +98,36 @@ class NormalEquations {
   std::vector<double> b_;
 };
 
-/// Indices of the unknowns: the kinds of work of each architecture, then the sources.
+/// Indices of the unknowns: the kinds of work, those of each architecture, then the sources.
 class Unknowns {
  public:
-  Unknowns(const std::vector<const RowForecast*>& rows, const Assumptions& assumed) : assumed_(assumed) {
+  Unknowns(const std::vector<const RowForecast*>& rows, const Assumptions& assumed, const FitChoice& choice)
+      : assumed_(assumed) {
+    for (std::size_t k = 0; k < kCostParameters; ++k)
+      if (!choice.free[k]) assumed_.common[k] = assumed_.own[k] = kFixed;
     for (const RowForecast* row : rows) {
       architectures_.emplace(row->architecture, 0);
       ++rows_of_[row->source];
     }
-    std::size_t next = 0;
+    std::size_t next = kCostParameters;
     for (auto& [name, first] : architectures_) {
       first = next;
       next += kCostParameters;
     }
+    first_source_ = next;
     for (const auto& [name, rows_there] : rows_of_) sources_[name] = next++;
     size_ = next;
   }
   std::size_t size() const { return size_; }
-  std::size_t factor(const std::string& architecture, std::size_t parameter) const {
-    return architectures_.at(architecture) + parameter;
-  }
+  std::size_t first_of(const std::string& architecture) const { return architectures_.at(architecture); }
   std::size_t offset(const std::string& source) const { return sources_.at(source); }
   int rows_of(const std::string& source) const { return rows_of_.at(source); }
   const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
   const std::map<std::string, std::size_t>& sources() const { return sources_; }
   double noise() const { return assumed_.noise; }
   double prior(std::size_t unknown) const {
-    return unknown < architectures_.size() * kCostParameters ? assumed_.priors[unknown % kCostParameters]
-                                                             : assumed_.source_prior;
+    if (unknown < kCostParameters) return assumed_.common[unknown];
+    return unknown < first_source_ ? assumed_.own[unknown % kCostParameters] : assumed_.source_prior;
   }
 
  private:
@@ -125,6 +135,7 @@ class Unknowns {
   std::map<std::string, std::size_t> architectures_;
   std::map<std::string, std::size_t> sources_;
   std::map<std::string, int> rows_of_;
+  std::size_t first_source_ = 0;
   std::size_t size_ = 0;
 };
 
@@ -133,11 +144,13 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
              const CostScales& settled, const RowForecast& row) {
   double time = 0;
   std::vector<std::pair<std::size_t, double>> gradient;
+  const std::size_t own = unknowns.first_of(row.architecture);
   for (std::size_t k = 0; k < kCostParameters; ++k) {
     if (row.sensitivities.path_s[k] <= 0) continue;
-    const std::size_t unknown = unknowns.factor(row.architecture, k);
-    gradient.emplace_back(unknown, row.sensitivities.path_s[k] * settled[k] * std::exp(x[unknown]));
-    time += gradient.back().second;
+    const double seconds = row.sensitivities.path_s[k] * settled[k] * std::exp(x[k] + x[own + k]);
+    gradient.emplace_back(k, seconds);
+    gradient.emplace_back(own + k, seconds);
+    time += seconds;
   }
   for (auto& [unknown, slope] : gradient) slope /= time;
   const std::size_t offset = unknowns.offset(row.source);
@@ -156,28 +169,14 @@ constexpr double kInside = 0.85;
 /// held-out sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
 constexpr double kLeastSpread = 0.035;
 
-double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
-  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  std::vector<double> needed_variance;       // with which the run is just inside
-  for (const RowForecast* row : rows) {
-    const double needed = std::log(row->predicted_s / row->measured_s) / kNinetyPercent;
-    const double rest = std::hypot(row->kernel_spread, row->layout_spread);
-    needed_variance.push_back(std::max(0.0, needed * needed - rest * rest));
-  }
-  const auto count = static_cast<double>(rows.size());
-  const double variance =
-      (count * quantile(std::move(needed_variance), kInside) + prior_rows * prior * prior) / (count + prior_rows);
-  return std::max(kLeastSpread, std::sqrt(variance));
-}
-
 CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
   const auto found = factors.find(architecture);
   return found == factors.end() ? unit_scales() : found->second;
 }
 
-CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumptions& assumed,
+CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumptions& assumed, const FitChoice& choice,
                    const ArchitectureFactors& settled) {
-  const Unknowns unknowns(rows, assumed);
+  const Unknowns unknowns(rows, assumed, choice);
   std::vector<double> x(unknowns.size(), 0);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     NormalEquations equations(unknowns.size());
@@ -187,29 +186,63 @@ CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumption
     }
     for (const RowForecast* row : rows)
       add_row(equations, unknowns, x, of_architecture(settled, row->architecture), *row);
+    double largest = 0;
     const std::vector<double> step = equations.solve();
-    for (std::size_t u = 0; u < x.size(); ++u) x[u] += step[u];
+    for (std::size_t u = 0; u < x.size(); ++u) {
+      x[u] += step[u];
+      largest = std::max(largest, std::abs(step[u]));
+    }
+    if (largest < kConverged) break;
   }
   CalibrationFit result;
   result.rows = static_cast<int>(rows.size());
+  for (const auto& [architecture, factors] : settled)
+    for (std::size_t k = 0; k < kCostParameters; ++k) result.factors[architecture][k] = factors[k] * std::exp(x[k]);
   for (const auto& [architecture, first] : unknowns.architectures())
-    for (std::size_t k = 0; k < kCostParameters; ++k) result.factors[architecture][k] = std::exp(x[first + k]);
+    for (std::size_t k = 0; k < kCostParameters; ++k)
+      result.factors[architecture][k] = of_architecture(settled, architecture)[k] * std::exp(x[k] + x[first + k]);
   for (const auto& [source, unknown] : unknowns.sources()) result.source_offset[source] = x[unknown];
   return result;
 }
 
+/// 1 / r_ak of every architecture that has one.
+ArchitectureFactors isolated(const FitChoice& choice) {
+  ArchitectureFactors inverse = choice.shipped;
+  for (auto& [architecture, factors] : inverse)
+    for (double& factor : factors) factor = 1 / factor;
+  return inverse;
+}
+
 }  // namespace
 
-CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows) {
+Result<ArchitectureFactors> shipped_factors(const RowLibrary& library) {
+  ArchitectureFactors out;
+  for (const char* name : {"v100", "a100", "h100", "b200", "mi250x", "mi300x", "mi355x"}) {
+    const Result<Profile> profile = library.profile(name);
+    if (!profile) return tl::unexpected(profile.error());
+    const InTraining& f = profile->in_training;
+    CostScales& own = out.emplace(profile->architecture, unit_scales()).first->second;
+    const auto set = [&own](CostParameter kind, double factor) { own[static_cast<std::size_t>(kind)] = factor; };
+    set(CostParameter::gemm, f.gemm);
+    set(CostParameter::gemm_fp8, f.gemm_fp8);
+    set(CostParameter::gemm_fp4, f.gemm_fp4);
+    set(CostParameter::grouped_gemm, f.gemm);
+    set(CostParameter::attention, f.attention);
+    set(CostParameter::memory_bound, f.memory);
+  }
+  return out;
+}
+
+CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice) {
   std::vector<const RowForecast*> dense, experts;
   for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
-  CalibrationFit result = fit(dense, Assumptions{.priors = kPriors}, {});
+  CalibrationFit result = fit(dense, Assumptions{.common = kCommon, .own = kOwn}, choice, isolated(choice));
   if (experts.empty()) return result;
-  CalibrationFit own = fit(experts, assumptions_of_experts(), result.factors);
-  result.rows += own.rows;
-  result.factors = on_top(result.factors, own.factors);
+  CalibrationFit own = fit(experts, assumptions_of_experts(), choice, result.factors);
+  own.rows += result.rows;
   result.source_offset.merge(own.source_offset);  // of a source with both, the dense runs' stays
-  return result;
+  own.source_offset = std::move(result.source_offset);
+  return own;
 }
 
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
@@ -232,15 +265,18 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
   Result<std::vector<RowForecast>> plain = validate(table, library, options);
   if (!plain) return tl::unexpected(plain.error());
   out.plain = std::move(*plain);
+  Result<ArchitectureFactors> shipped = shipped_factors(library);
+  if (!shipped) return tl::unexpected(shipped.error());
+  const FitChoice choice{.shipped = std::move(*shipped)};
   const std::vector<const RowForecast*> rows = scored(out.plain);
-  out.fit = fit_factors(rows);
+  out.fit = fit_factors(rows, choice);
   std::set<std::string> sources;
   for (const RowForecast* row : rows) sources.insert(row->source);
   for (const std::string& source : sources) {
     std::vector<const RowForecast*> others;
     for (const RowForecast* row : rows)
       if (row->source != source) others.push_back(row);
-    out.without[source] = fit_factors(others).factors;
+    out.without[source] = fit_factors(others, choice).factors;
   }
   const FactorsOf held_out = [&out](const RowScenario& row) {
     const auto found = out.without.find(row.scenario.source);
@@ -252,6 +288,20 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
   out.fitted = std::move(simulated[0]);
   out.held_out = std::move(simulated[1]);
   return out;
+}
+
+double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
+  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
+  std::vector<double> needed_variance;       // with which the run is just inside
+  for (const RowForecast* row : rows) {
+    const double needed = std::log(row->predicted_s / row->measured_s) / kNinetyPercent;
+    const double rest = std::hypot(row->kernel_spread, row->layout_spread);
+    needed_variance.push_back(std::max(0.0, needed * needed - rest * rest));
+  }
+  const auto count = static_cast<double>(rows.size());
+  const double variance =
+      (count * quantile(std::move(needed_variance), kInside) + prior_rows * prior * prior) / (count + prior_rows);
+  return std::max(kLeastSpread, std::sqrt(variance));
 }
 
 std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows) {

@@ -5,10 +5,15 @@
 /// Model. The step time of a run is the sum over kinds of work of the seconds on the critical path times the factor
 /// of the kind, times a factor of the source (site and release), which is fitted too but not used for forecasts:
 ///
-///   log measured_i = log sum_k S_ik exp(theta_ak) + b_source + noise        a: architecture, k: kind (CostParameter)
+///   log measured_i = log sum_k S_ik exp(c_k + d_ak) / r_ak + b_source + noise    a: architecture, k: CostParameter
+///
+///   c_k    what training adds to an isolated kernel of the kind, on every architecture
+///   d_ak   what an architecture differs by; an architecture without runs gets none
+///   r_ak   the in-training factor that the profile has: S includes it. Priors count from the isolated kernel, so that
+///          runs that the shipped factors were fitted to do not enter through them
 ///
 /// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on
-/// theta and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
+/// c, d and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
 /// dominate. S comes from the simulated steps, which are simulated again after the fit. Dense runs are fitted first.
 /// MoE runs then fit the grouped GEMMs and the exchange of experts; the other factors stay within 2 %, so that errors
 /// of MoE runs do not affect them.
@@ -16,6 +21,7 @@
 /// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,8 +39,22 @@ struct CalibrationFit {
   int rows = 0;
 };
 
-/// Requires scored rows, dense or MoE.
-CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows);
+/// The in-training factors that the profiles of each architecture have: r_ak above.
+/// Errors: those of read_profile.
+Result<ArchitectureFactors> shipped_factors(const RowLibrary& library);
+
+/// What a fit may change.
+struct FitChoice {
+  ArchitectureFactors shipped{};                 ///< r_ak; of other architectures 1
+  std::array<bool, kCostParameters> free = [] {  ///< kinds with a factor; the others keep the isolated time
+    std::array<bool, kCostParameters> all{};
+    all.fill(true);
+    return all;
+  }();
+};
+
+/// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.
+CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice = {});
 
 /// The product of two sets: `more` on top of `base`.
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more);
@@ -55,8 +75,10 @@ struct CrossValidation {
 Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
                                        const ValidateOptions& options);
 
-/// Spread of each software stack with which most of its held-out runs are inside their 90 % intervals, drawn towards
+/// Spread of a software stack with which most of its held-out runs are inside their 90 % intervals, drawn towards
 /// `prior` with the weight of `prior_rows` rows.
+double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows);
+/// The same for every stack.
 std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows);
 
 }  // namespace tracecast::accuracy

@@ -25,6 +25,12 @@ Result<Profile> RowLibrary::profile(const std::string& name) const {
   return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
 }
 
+RowLibrary RowLibrary::with_stacks(const std::function<void(Stack&)>& change) const {
+  RowLibrary other = *this;
+  for (Stack& stack : other.stacks_) change(stack);
+  return other;
+}
+
 Result<CsvTable> read_run_table(const DataPaths& data, const std::string& name) {
   std::error_code code;
   const std::filesystem::path shipped = data.scenarios / "runs" / (name + ".csv");

@@ -3,6 +3,7 @@
 /// themselves.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,8 @@ class RowLibrary {
   /// Errors: those of read_profile.
   Result<Profile> profile(const std::string& name) const;
   const std::vector<Stack>& stacks() const { return stacks_; }
+  /// A copy whose stacks were changed; it shares the files read.
+  RowLibrary with_stacks(const std::function<void(Stack&)>& change) const;
 
  private:
   struct Cache {

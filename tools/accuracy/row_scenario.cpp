@@ -53,6 +53,7 @@ class RowReader {
       : fields_(table, row), library_(&library) {}
 
   Result<RowScenario> read() {
+    result_.row = fields_.row();
     stack_ = find_stack(library_->stacks(), text("framework"), text("source"),
                         [this](const std::string& column) { return text(column.c_str()); });
     result_.stack = stack_ != nullptr ? stack_->name : "";
@@ -170,20 +171,10 @@ class RowReader {
     s.gpu_spread = kGpuSpread;
     std::optional<Stack> stack;
     if (stack_ != nullptr) stack = *stack_;
-    if (const double year = year_of_release(text("framework")); stack && year > 0) stack->released = year;
+    if (const double year = year_of_release(text("framework")); stack && stack->released > 0 && year > 0)
+      stack->released = year;
     prepare_profile(s.profile, stack ? &*stack : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
                     s.gpu_spread);
-  }
-
-  /// The middle of the month in a name with a word that begins with year and month, "NeMo 26.02.01"; 0: it has none.
-  static double year_of_release(const std::string& framework) {
-    for (const std::string_view word : split_words(framework, " ()/:,")) {
-      const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
-      if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) continue;
-      const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';
-      if (year >= 18 && month >= 1 && month <= 12) return 2000 + year + (month - 0.5) / 12;
-    }
-    return 0;
   }
 
   void read_parallel() {
@@ -234,6 +225,8 @@ class RowReader {
   void read_dispatcher(Parallel& p) {
     if (!result_.scenario.model.moe) {
       p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    } else if (const std::string& named = text("moe_dispatcher"); !named.empty()) {
+      p.moe_dispatcher = named == "alltoall" || named == "all-to-all" ? MoeDispatcher::alltoall : MoeDispatcher::deepep;
     } else if (mentions("DeepEP") || mentions("HybridEP")) {
       p.moe_dispatcher = MoeDispatcher::deepep;
     } else if (mentions("all-to-all")) {
@@ -401,6 +394,16 @@ class RowReader {
 };
 
 }  // namespace
+
+double year_of_release(const std::string& framework) {
+  for (const std::string_view word : split_words(framework, " ()/:,")) {
+    const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
+    if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) continue;
+    const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';
+    if (year >= 18 && month >= 1 && month <= 12) return 2000 + year + (month - 0.5) / 12;
+  }
+  return 0;
+}
 
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library) {
   return RowReader(table, row, library).read();

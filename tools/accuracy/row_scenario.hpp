@@ -39,6 +39,7 @@ namespace tracecast::accuracy {
 
 /// The scenario of a row.
 struct RowScenario {
+  std::size_t row = 0;  ///< of the table
   Scenario scenario;
   std::string stack;           ///< "": unknown framework
   double stack_spread = 0.10;  ///< of whole runs on it
@@ -47,8 +48,13 @@ struct RowScenario {
   bool guessed_layout = false;           ///< micro-batch or virtual stages are not reported
   bool guess_micro_batch = false;        ///< to be chosen by time; 1 until then
   bool guess_recompute = false;          ///< to be chosen by memory
+  bool guess_sharding = true;            ///< of parameters, where whole ones do not fit
   std::vector<std::string> assumptions;  ///< sentences
 };
+
+/// The middle of the month in a framework's name with a word that begins with year and month, "NeMo 26.02.01"; 0: it
+/// has none.
+double year_of_release(const std::string& framework);
 
 /// Errors: a required field that is absent (model shape, GPU, GPU count, sequence length, global batch) or out of
 /// range; an unknown GPU. The first error only; it names the column.

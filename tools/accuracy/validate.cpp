@@ -82,7 +82,7 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
 /// Megatron-FSDP are such: their tables report the sharding of the optimizer only.
 bool shard_parameters(RowScenario& row) {
   Parallel& parallel = row.scenario.parallel;
-  if (parallel.pp > 1 || parallel.zero_stage == 3) return false;
+  if (!row.guess_sharding || parallel.pp > 1 || parallel.zero_stage == 3) return false;
   parallel.zero_stage = 3;
   row.assumptions.emplace_back("does not fit with whole parameters: ZeRO stage 3");
   return true;
@@ -229,7 +229,7 @@ Duration between_overlapping_steps(const StepGraph& graph, const Timeline& timel
 }
 
 void set_time(RowForecast& out, const RowScenario& row, const RowSimulation& simulation, const StepGraph& graph,
-              const Timeline& timeline) {
+              const Timeline& timeline, bool bands) {
   out.sensitivities = sensitivities(graph, timeline);
   const Duration step = row.steps_overlap ? between_overlapping_steps(graph, timeline) : timeline.step_time;
   out.predicted_s = seconds(step);
@@ -239,7 +239,7 @@ void set_time(RowForecast& out, const RowScenario& row, const RowSimulation& sim
     out.sensitivities.spread_s[k] *= share;
   }
   out.sensitivities.step_s = out.predicted_s;
-  const bool steps = !timeline.spans.empty() && timeline.step_time > Duration{};
+  const bool steps = bands && !timeline.spans.empty() && timeline.step_time > Duration{};
   set_band(out, row, steps ? host_deviation(simulation, graph, timeline.step_time) : 0);
 }
 
@@ -247,6 +247,7 @@ void set_time(RowForecast& out, const RowScenario& row, const RowSimulation& sim
 std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, const RowLibrary& library,
                                       const ValidateOptions& options, const std::vector<FactorsOf>& sets) {
   RowForecast out = read_reported(table, index);
+  if (options.wanted && !options.wanted(index)) out.skipped = "not asked for";
   const auto for_all = [&] { return std::vector<RowForecast>(sets.size(), out); };
   if (!out.skipped.empty()) return for_all();
   Result<RowScenario> row = scenario_of_row(table, index, library);
@@ -273,11 +274,11 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   std::vector<RowForecast> all = for_all();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     if (!sets[i]) {
-      set_time(all[i], *row, simulation, run->graph, run->timeline);
+      set_time(all[i], *row, simulation, run->graph, run->timeline, options.bands);
       continue;
     }
     const StepGraph graph = scaled(run->graph, sets[i](*row));
-    set_time(all[i], *row, simulation, graph, simulation.with_spans(graph));
+    set_time(all[i], *row, simulation, graph, simulation.with_spans(graph), options.bands);
   }
   return all;
 }

@@ -23,6 +23,8 @@ struct ValidateOptions {
   FactorsOf factors{};                               ///< empty: the profiles as they are
   std::function<void(RowScenario&)> change{};        ///< of every scenario before it is forecast: for ablations
   ForecastOptions forecast{.record_spans = true};    ///< of every row; without spans bands have no kernels' part
+  bool bands = true;                                 ///< false: no host's part, which asks for one more simulation
+  std::function<bool(std::size_t row)> wanted{};     ///< empty: all rows; the others are skipped
   std::function<void(int done, int of)> progress{};  ///< called from the calling thread, from time to time
 };
 

@@ -1,0 +1,160 @@
+#include "tools/accuracy/nested.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+#include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/nested_report.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+
+namespace {
+
+const DataPaths kData = shipped_data();
+
+CsvTable published(const char* name) {
+  return CsvTable::read(source_dir() / "scenarios/runs" / (std::string(name) + ".csv")).value();
+}
+
+/// Small runs of four sources, three stacks and three architectures, before and after 2024.
+CsvTable small_runs() {
+  return published("published")
+      .only("id", {"korthikanti-1cc7103b", "korthikanti-9233b4d7", "mlm2020-342ef280", "mlm2020-62e59dae",
+                   "llmfoundry-4f3b3eb6", "llmfoundry-f2ad69ab", "torchtitan-1732447d"});
+}
+
+}  // namespace
+
+TEST_CASE("publication: the release of the row, else the year of its source", "[accuracy]") {
+  const CsvTable table = CsvTable::parse("source,framework\na,NeMo 24.07\na,NeMo\nb,NeMo\n", "t.csv").value();
+  const CsvTable sources = CsvTable::parse("source,published\na,2023.5\n", "s.csv").value();
+  const Result<std::vector<double>> years = publication_years(table, sources);
+  REQUIRE_FALSE(years);
+  CHECK(to_string(years.error()).find("t.csv:4: source = b: has no year of publication in s.csv") != std::string::npos);
+  const CsvTable known = table.only("source", {"a"});
+  CHECK(publication_years(known, sources).value()[0] == Approx(2024 + 6.5 / 12));
+  CHECK(publication_years(known, sources).value()[1] == Approx(2023.5));
+}
+
+TEST_CASE("publication: every shipped run has a year", "[accuracy]") {
+  const std::vector<double> years = publication_years(published("published"), published("published-sources")).value();
+  CHECK(*std::min_element(years.begin(), years.end()) > 2019);
+  CHECK(*std::max_element(years.begin(), years.end()) < 2027);
+}
+
+TEST_CASE("an architecture without runs gets what training adds to all others", "[oracle][accuracy]") {
+  // GEMMs take 1.2 times the isolated time on two architectures; a third profile has 1.5 times it.
+  RandomStream random(5, 0, 0);
+  std::vector<RowForecast> rows;
+  for (int i = 0; i < 80; ++i) {
+    RowForecast row;
+    row.source = std::string(1, static_cast<char>('a' + i % 8));
+    row.architecture = i % 2 == 0 ? "Hopper" : "Ampere";
+    row.sensitivities.path_s[0] = 1 + random.uniform();
+    row.predicted_s = row.sensitivities.path_s[0];
+    row.measured_s = 1.2 * row.predicted_s;
+    rows.push_back(row);
+  }
+  FitChoice choice;
+  for (const char* name : {"Hopper", "Ampere", "Blackwell"}) choice.shipped[name] = unit_scales();
+  choice.shipped["Blackwell"][0] = 1.5;
+  const CalibrationFit fit = fit_factors(scored(rows), choice);
+  const double common = fit.factors.at("Blackwell")[0] * 1.5;
+  CHECK(common > 1.1);  // the priors keep it below 1.2
+  CHECK(common < fit.factors.at("Hopper")[0]);
+  CHECK(fit.factors.at("Hopper")[0] < 1.2);
+  choice.free[0] = false;
+  CHECK(fit_factors(scored(rows), choice).factors.at("Blackwell")[0] * 1.5 == Approx(1).epsilon(1e-3));
+}
+
+TEST_CASE("nested: no run is in the training part of its own fold", "[accuracy]") {
+  const CsvTable table = small_runs();
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const Nested nested = nested_scores(table, published("published-sources"), library, {.threads = 2}).value();
+  std::vector<std::string> names;
+  for (const Way& way : nested.ways) {
+    names.push_back(way.name);
+    std::set<std::size_t> tested;
+    for (const Fold& fold : way.folds) {
+      CAPTURE(way.name, fold.left_out);
+      for (const std::size_t row : fold.tested) {
+        CHECK(tested.insert(row).second);
+        CHECK(std::find(fold.train.begin(), fold.train.end(), row) == fold.train.end());
+        CHECK(way.held_out[row].scored());
+        for (const std::size_t other : fold.train) {
+          if (way.name == "source") CHECK(table.text(row, "source") != table.text(other, "source"));
+          if (way.name == "stack") CHECK(nested.plain[row].stack != nested.plain[other].stack);
+          if (way.name == "generation") CHECK(nested.plain[row].architecture != nested.plain[other].architecture);
+        }
+      }
+      // A setting that no run of the training part tests is not used.
+      for (std::size_t rule = 0; rule < fold.used.size(); ++rule)
+        if (std::string(rules()[rule].name) == "shard-ranks") CHECK_FALSE(fold.used[rule]);
+    }
+    if (way.name != "time") CHECK(tested.size() == scored(nested.plain).size());
+  }
+  CHECK(names == std::vector<std::string>{"source", "stack", "generation", "time"});
+  REQUIRE(nested.rules.size() == rules().size());
+  for (const RuleScore& rule : nested.rules) CHECK(rule.folds_used <= rule.folds);
+
+  const NestedReport report{.nested = nested, .levers = {}, .pairs = {}};
+  const nlohmann::json json = nlohmann::json::parse(nested_json(report));
+  CHECK(json["ways"]["source"]["rows"].size() == scored(nested.plain).size());
+  CHECK(json["worst"]["dense"] >= json["ways"]["stack"]["dense"]["error"]);
+  CHECK(nested_page(report, true).find("| generation, dense | 3 |") != std::string::npos);
+  CHECK(nested_page(report, false).find("Worst of the four ways: dense") == 0);
+}
+
+TEST_CASE("levers: pairs that differ in one lever alone", "[oracle][accuracy]") {
+  const CsvTable table = CsvTable::parse(
+                             "source,recompute,gpu_count,global_batch_seqs,seq_len\n"
+                             "a,none,8,16,100\na,full,8,16,100\na,full,16,32,100\n",
+                             "t.csv")
+                             .value();
+  std::vector<RowForecast> rows(3);
+  const double predicted[] = {10, 12, 13}, measured[] = {10, 13, 12.5};
+  for (std::size_t i = 0; i < 3; ++i) {
+    rows[i].row = i;
+    rows[i].predicted_s = predicted[i];
+    rows[i].measured_s = measured[i];
+  }
+  for (const LeverErrors& lever : lever_errors(table, scored(rows))) {
+    if (lever.lever == "recomputation") {
+      CHECK(lever.pairs == 1);
+      CHECK(lever.median == Approx(1 - 1.2 / 1.3));
+      CHECK(lever.clear == 1);
+      CHECK(lever.right == 1);
+    } else if (lever.lever == "scale") {  // the tokens of a GPU are the same: 13/12 forecast, 12.5/13 measured
+      CHECK(lever.pairs == 1);
+      CHECK(lever.median == Approx(13.0 / 12 / (12.5 / 13) - 1));
+      CHECK(lever.clear == 0);
+    } else {
+      CHECK(lever.pairs == 0);
+    }
+  }
+}
+
+TEST_CASE("published pairs name runs of the table", "[accuracy]") {
+  const CsvTable pairs = published("published-pairs"), table = published("published");
+  int known = 0;
+  for (std::size_t i = 0; i < pairs.rows(); ++i)
+    for (const char* column : {"row_a", "row_b"}) {
+      if (pairs.text(i, column).empty()) continue;
+      CAPTURE(pairs.text(i, column));
+      CHECK(table.only("id", {pairs.text(i, column)}).rows() == 1);
+      ++known;
+    }
+  CHECK(known == 16);
+  const CsvTable one = pairs.only("id", {"21"});
+  const std::vector<PublishedPair> forecast = published_pairs(one, table, RowLibrary::open(kData).value(), {}).value();
+  REQUIRE(forecast.size() == 1);
+  CHECK(forecast[0].measured == Approx(6150 / 7689.5));
+  CHECK(forecast[0].forecast == Approx(0.76).margin(0.08));
+}

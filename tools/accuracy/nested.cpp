@@ -1,0 +1,391 @@
+#include "tools/accuracy/nested.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+
+#include "sim/base/parallel_for.hpp"
+#include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/row_scenario.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+using Rows = std::vector<const RowForecast*>;
+using Indices = std::vector<std::size_t>;
+
+/// Spread of a stack without rows, and its weight in rows.
+constexpr double kPriorSpread = 0.08;
+constexpr double kPriorRows = 4;
+
+bool chosen_by_errors(const LeftOut& rule) { return *rule.evidence == '\0'; }
+
+/// The rows as the first-order model sees them: what each rule changes on the critical path.
+class Table {
+ public:
+  std::vector<RowForecast> plain{};             ///< [row]
+  std::vector<std::vector<RowForecast>> off{};  ///< [rule][row]; without a forecast: the rule does not change the row
+  FitChoice choice{};
+
+  bool changes(std::size_t rule, std::size_t row) const { return off[rule][row].forecast_made(); }
+  bool tested(std::size_t rule, const Indices& rows) const {
+    return std::any_of(rows.begin(), rows.end(), [&](std::size_t row) { return changes(rule, row); });
+  }
+  /// A row with some of the rules.
+  RowForecast with(std::size_t row, const RuleSet& used) const {
+    RowForecast out = plain[row];
+    for (std::size_t rule = 0; rule < used.size(); ++rule) {
+      if (used[rule] || !changes(rule, row)) continue;
+      for (std::size_t k = 0; k < kCostParameters; ++k)
+        out.sensitivities.path_s[k] += off[rule][row].sensitivities.path_s[k] - plain[row].sensitivities.path_s[k];
+    }
+    for (double& seconds : out.sensitivities.path_s) seconds = std::max(0.0, seconds);
+    return out;
+  }
+  std::vector<RowForecast> with(const Indices& rows, const RuleSet& used) const {
+    std::vector<RowForecast> out;
+    out.reserve(rows.size());
+    for (const std::size_t row : rows) out.push_back(with(row, used));
+    return out;
+  }
+};
+
+Rows pointers(const std::vector<RowForecast>& rows) {
+  Rows out;
+  for (const RowForecast& row : rows) out.push_back(&row);
+  return out;
+}
+
+CostScales factors_of_row(const CalibrationFit& fit, const RowForecast& row) {
+  const auto found = fit.factors.find(row.architecture);
+  return found == fit.factors.end() ? unit_scales() : found->second;
+}
+
+/// The step time of the first order: the critical path with a fit's factors.
+void predict(RowForecast& row, const CalibrationFit& fit) {
+  const CostScales factors = factors_of_row(fit, row);
+  row.predicted_s = 0;
+  for (std::size_t k = 0; k < kCostParameters; ++k) row.predicted_s += row.sensitivities.path_s[k] * factors[k];
+}
+
+/// The rows of a training part, each forecast by a fit to the other sources' parts.
+std::vector<RowForecast> inner_errors(const Table& table, const Indices& train, const RuleSet& used) {
+  std::vector<RowForecast> rows = table.with(train, used);
+  std::map<std::string, int> part_of;
+  for (const RowForecast& row : rows) part_of.emplace(row.source, 0);
+  int next = 0;
+  for (auto& [source, part] : part_of) part = next++ % kInnerParts;
+  for (int part = 0; part < std::min(next, kInnerParts); ++part) {
+    Rows others;
+    for (const RowForecast& row : rows)
+      if (part_of.at(row.source) != part) others.push_back(&row);
+    if (others.empty()) others = pointers(rows);
+    const CalibrationFit fit = fit_factors(others, table.choice);
+    for (RowForecast& row : rows)
+      if (part_of.at(row.source) == part) predict(row, fit);
+  }
+  return rows;
+}
+
+double inner_error(const Table& table, const Indices& train, const RuleSet& used) {
+  const std::vector<RowForecast> rows = inner_errors(table, train, used);
+  return measure(pointers(rows)).mean_of_medians;
+}
+
+/// Chooses rules and fits factors and spreads.
+void fit_fold(const Table& table, Fold& fold) {
+  const std::vector<LeftOut>& all = rules();
+  const RuleSet everything(all.size(), true);
+  fold.used = everything;
+  const double error = inner_error(table, fold.train, everything);
+  for (std::size_t rule = 0; rule < all.size(); ++rule) {
+    if (!chosen_by_errors(all[rule])) continue;
+    RuleSet without = everything;
+    without[rule] = false;
+    fold.used[rule] = table.tested(rule, fold.train) && error < inner_error(table, fold.train, without);
+  }
+  const std::vector<RowForecast> rows = table.with(fold.train, fold.used);
+  fold.fit = fit_factors(pointers(rows), table.choice);
+  const std::vector<RowForecast> inner = inner_errors(table, fold.train, fold.used);
+  fold.spreads = stack_spreads(inner, kPriorSpread, kPriorRows);
+  fold.other_spread = spread_of(pointers(inner), kPriorSpread, kPriorRows);
+}
+
+void set_fold_band(RowForecast& row, const Fold& fold) {
+  const auto found = fold.spreads.find(row.stack);
+  row.stack_spread = found == fold.spreads.end() ? fold.other_spread : found->second;
+  row.deviation = std::hypot(row.kernel_spread, row.stack_spread, row.layout_spread);
+  row.band = band_around(row.predicted_s, row.deviation);
+}
+
+/// One fold for each value of `key`.
+template <class Key>
+Way leave_out_groups(std::string name, const std::vector<RowForecast>& rows, Key key) {
+  Way way{.name = std::move(name)};
+  std::map<std::string, Fold> folds;
+  for (const RowForecast* row : scored(rows)) folds[key(*row)].tested.push_back(row->row);
+  for (auto& [left_out, fold] : folds) {
+    fold.left_out = left_out.empty() ? "none" : left_out;
+    for (const RowForecast* row : scored(rows))
+      if (key(*row) != left_out) fold.train.push_back(row->row);
+    if (!fold.train.empty()) way.folds.push_back(std::move(fold));
+  }
+  return way;
+}
+
+Way leave_out_future(double date, const std::vector<RowForecast>& rows, const std::vector<double>& years) {
+  Way way{.name = "after " + std::to_string(static_cast<int>(date) - 1)};
+  Fold fold{.left_out = way.name};
+  for (const RowForecast* row : scored(rows)) (years[row->row] < date ? fold.train : fold.tested).push_back(row->row);
+  if (!fold.train.empty() && !fold.tested.empty()) way.folds.push_back(std::move(fold));
+  return way;
+}
+
+/// How a set of rules changes a validation.
+struct RuleChanges {
+  explicit RuleChanges(RuleSet set) : used(std::move(set)) {}
+  RuleSet used;
+  void stack(Stack& stack) const {
+    for (std::size_t rule = 0; rule < used.size(); ++rule)
+      if (!used[rule] && rules()[rule].change_stack != nullptr) rules()[rule].change_stack(stack);
+  }
+  void row(RowScenario& row) const {
+    for (std::size_t rule = 0; rule < used.size(); ++rule)
+      if (!used[rule]) rules()[rule].change(row);
+  }
+  ForecastOptions forecast() const {
+    ForecastOptions options;
+    options.record_spans = true;
+    for (std::size_t rule = 0; rule < used.size(); ++rule) {
+      if (used[rule]) continue;
+      const ForecastOptions& own = rules()[rule].forecast;
+      if (!own.transfers_slow_compute) options.transfers_slow_compute = false;
+      if (own.network != ForecastOptions{}.network) options.network = own.network;
+    }
+    return options;
+  }
+};
+
+bool same_step(const RowScenario& a, const RowScenario& b) {
+  const Scenario &x = a.scenario, &y = b.scenario;
+  return x.model == y.model && x.parallel == y.parallel && x.training == y.training && x.profile == y.profile &&
+         x.cluster.tuning == y.cluster.tuning && a.steps_overlap == b.steps_overlap &&
+         a.guess_micro_batch == b.guess_micro_batch && a.guess_recompute == b.guess_recompute &&
+         a.guess_sharding == b.guess_sharding;
+}
+
+/// All rows that a rule changes, without it.
+Result<std::vector<RowForecast>> without_rule(const CsvTable& table, const RowLibrary& library,
+                                              const ValidateOptions& options, const std::vector<RowForecast>& plain,
+                                              std::size_t rule) {
+  RuleSet used(rules().size(), true);
+  used[rule] = false;
+  const RuleChanges changes(used);
+  const RowLibrary changed = library.with_stacks([&](Stack& stack) { changes.stack(stack); });
+  ValidateOptions without = options;
+  without.forecast = changes.forecast();
+  without.bands = false;
+  without.change = [&](RowScenario& row) { changes.row(row); };
+  const bool every = without.forecast.network != ForecastOptions{}.network || !without.forecast.transfers_slow_compute;
+  without.wanted = [&, every](std::size_t row) {
+    if (!plain[row].scored()) return false;
+    if (every) return true;
+    const Result<RowScenario> before = scenario_of_row(table, row, library);
+    Result<RowScenario> after = scenario_of_row(table, row, changed);
+    if (!before || !after) return false;
+    changes.row(*after);
+    return !same_step(*before, *after);
+  };
+  Result<std::vector<RowForecast>> rows = validate(table, changed, without);
+  if (!rows) return rows;
+  for (RowForecast& row : *rows)
+    if (row.forecast_made() && row.sensitivities.path_s == plain[row.row].sensitivities.path_s)
+      row.skipped = "the rule does not change it";
+  return rows;
+}
+
+/// The rows that a way tests, simulated with the rules and factors of their folds.
+Result<void> simulate_way(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options,
+                          const std::vector<RowForecast>& plain, Way& way) {
+  std::vector<const Fold*> fold_of(table.rows(), nullptr);
+  std::set<RuleSet> sets;
+  for (const Fold& fold : way.folds) {
+    sets.insert(fold.used);
+    for (const std::size_t row : fold.tested) fold_of[row] = &fold;
+  }
+  way.held_out.assign(table.rows(), {});
+  for (RowForecast& row : way.held_out) row.skipped = "not left out";
+  for (const RuleSet& used : sets) {
+    const RuleChanges changes(used);
+    ValidateOptions how = options;
+    how.forecast = changes.forecast();
+    how.bands = false;
+    how.change = [&](RowScenario& row) { changes.row(row); };
+    how.wanted = [&](std::size_t row) { return fold_of[row] != nullptr && fold_of[row]->used == used; };
+    how.factors = [&](const RowScenario& row) {
+      const auto found = fold_of[row.row]->fit.factors.find(row.scenario.profile.architecture);
+      return found == fold_of[row.row]->fit.factors.end() ? unit_scales() : found->second;
+    };
+    const RowLibrary changed = library.with_stacks([&](Stack& stack) { changes.stack(stack); });
+    Result<std::vector<RowForecast>> rows = validate(table, changed, how);
+    if (!rows) return tl::unexpected(rows.error());
+    for (std::size_t row = 0; row < rows->size(); ++row) {
+      if (!how.wanted(row)) continue;
+      (*rows)[row].kernel_spread = plain[row].kernel_spread;
+      set_fold_band((*rows)[row], *fold_of[row]);
+      way.held_out[row] = std::move((*rows)[row]);
+    }
+  }
+  return {};
+}
+
+/// Each row by the last date before it was published.
+Way forward_in_time(const std::vector<Way>& dates, const std::vector<double>& years) {
+  Way way{.name = "time"};
+  for (std::size_t date = 0; date < dates.size(); ++date) {
+    if (way.held_out.empty()) way.held_out = dates[date].held_out;
+    for (const Fold& fold : dates[date].folds) {
+      Fold own = fold;
+      std::erase_if(own.tested, [&](std::size_t row) {
+        return date + 1 < kForwardDates.size() && years[row] >= kForwardDates[date + 1];
+      });
+      for (const std::size_t row : own.tested) way.held_out[row] = dates[date].held_out[row];
+      way.folds.push_back(std::move(own));
+    }
+  }
+  return way;
+}
+
+/// Measures of dense runs and of those with experts.
+std::array<double, 2> measures(const std::vector<RowForecast>& rows) {
+  Rows dense, experts;
+  for (const RowForecast& row : rows) (row.moe ? experts : dense).push_back(&row);
+  return {measure(dense).mean_of_medians, measure(experts).mean_of_medians};
+}
+
+/// What all folds of a way forecast, each with its own rules and fit changed by `change`.
+template <class Change>
+std::array<double, 2> first_order(const Table& table, const Way& way, int threads, Change change) {
+  std::vector<std::vector<RowForecast>> parts(way.folds.size());
+  parallel_for(way.folds.size(), threads, [&](std::size_t i) {
+    const Fold& fold = way.folds[i];
+    RuleSet used = fold.used;
+    FitChoice choice = table.choice;
+    const bool again = change(fold, used, choice);
+    CalibrationFit fit = fold.fit;
+    if (again) {
+      const std::vector<RowForecast> train = table.with(fold.train, used);
+      fit = fit_factors(pointers(train), choice);
+    }
+    parts[i] = table.with(fold.tested, used);
+    for (RowForecast& row : parts[i]) predict(row, fit);
+  });
+  std::vector<RowForecast> all;
+  for (const std::vector<RowForecast>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return measures(all);
+}
+
+RuleScore score_rule(const Table& table, const std::vector<Way>& ways, std::size_t rule, int threads) {
+  RuleScore score{.rule = &rules()[rule]};
+  for (const RowForecast& row : table.plain) score.rows += row.scored() && table.changes(rule, row.row) ? 1 : 0;
+  for (const Way& way : ways) {
+    for (const Fold& fold : way.folds) {
+      if (!table.tested(rule, fold.train)) continue;
+      ++score.folds;
+      score.folds_used += fold.used[rule] ? 1 : 0;
+    }
+    for (const bool with : {true, false}) {
+      const auto [dense, experts] = first_order(table, way, threads, [&](const Fold& fold, RuleSet& used, FitChoice&) {
+        const bool again = used[rule] != with && (table.tested(rule, fold.train) || table.tested(rule, fold.tested));
+        used[rule] = with;
+        return again;
+      });
+      score.dense[way.name][with ? 0 : 1] = dense;
+      score.experts[way.name][with ? 0 : 1] = experts;
+    }
+  }
+  return score;
+}
+
+FactorScore score_factor(const Table& table, const std::vector<Way>& ways, CostParameter kind, int threads) {
+  FactorScore score{.kind = kind};
+  for (const Way& way : ways)
+    for (const bool with : {true, false}) {
+      const auto [dense, experts] = first_order(table, way, threads, [&](const Fold&, RuleSet&, FitChoice& choice) {
+        choice.free[static_cast<std::size_t>(kind)] = with;
+        return !with;
+      });
+      score.dense[way.name][with ? 0 : 1] = dense;
+      score.experts[way.name][with ? 0 : 1] = experts;
+    }
+  return score;
+}
+
+int determined_factors(const std::vector<RowForecast>& rows) {
+  std::set<std::pair<std::string, std::size_t>> kinds;
+  for (const RowForecast* row : scored(rows))
+    for (std::size_t k = 0; k < kCostParameters; ++k)
+      if (row->sensitivities.path_s[k] > 0) kinds.emplace(row->architecture, k);
+  return static_cast<int>(kinds.size());
+}
+
+}  // namespace
+
+Result<std::vector<double>> publication_years(const CsvTable& table, const CsvTable& sources) {
+  std::map<std::string, double> of;
+  for (std::size_t row = 0; row < sources.rows(); ++row)
+    of[sources.text(row, "source")] = sources.number(row, "published").value_or(0);
+  std::vector<double> years;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    years.push_back(year_of_release(table.text(row, "framework")));
+    if (years.back() > 0) continue;
+    const auto found = of.find(table.text(row, "source"));
+    if (found == of.end() || found->second <= 0)
+      return tl::unexpected(Error{{table.error_at(row, "source", "has no year of publication in " + sources.file())}});
+    years.back() = found->second;
+  }
+  return years;
+}
+
+Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, const RowLibrary& library,
+                             const ValidateOptions& options) {
+  const Result<std::vector<double>> years = publication_years(table, sources);
+  if (!years) return tl::unexpected(years.error());
+  Result<ArchitectureFactors> shipped = shipped_factors(library);
+  if (!shipped) return tl::unexpected(shipped.error());
+  Result<std::vector<RowForecast>> plain = validate(table, library, options);
+  if (!plain) return tl::unexpected(plain.error());
+  Table known{.plain = std::move(*plain), .choice = {.shipped = std::move(*shipped)}};
+  for (std::size_t rule = 0; rule < rules().size(); ++rule) {
+    Result<std::vector<RowForecast>> off = without_rule(table, library, options, known.plain, rule);
+    if (!off) return tl::unexpected(off.error());
+    known.off.push_back(std::move(*off));
+  }
+
+  Nested out;
+  out.free_factors = determined_factors(known.plain);
+  out.ways.push_back(leave_out_groups("source", known.plain, [](const RowForecast& row) { return row.source; }));
+  out.ways.push_back(leave_out_groups("stack", known.plain, [](const RowForecast& row) { return row.stack; }));
+  out.ways.push_back(
+      leave_out_groups("generation", known.plain, [](const RowForecast& row) { return row.architecture; }));
+  for (const double date : kForwardDates) out.dates.push_back(leave_out_future(date, known.plain, *years));
+  std::vector<Fold*> folds;
+  for (std::vector<Way>* ways : {&out.ways, &out.dates})
+    for (Way& way : *ways)
+      for (Fold& fold : way.folds) folds.push_back(&fold);
+  parallel_for(folds.size(), options.threads, [&](std::size_t i) { fit_fold(known, *folds[i]); });
+  for (std::vector<Way>* ways : {&out.ways, &out.dates})
+    for (Way& way : *ways)
+      if (Result<void> done = simulate_way(table, library, options, known.plain, way); !done)
+        return tl::unexpected(done.error());
+  out.ways.push_back(forward_in_time(out.dates, *years));
+  for (std::size_t rule = 0; rule < rules().size(); ++rule)
+    out.rules.push_back(score_rule(known, out.ways, rule, options.threads));
+  for (std::size_t k = 0; k < kCostParameters; ++k)
+    out.factors.push_back(score_factor(known, out.ways, static_cast<CostParameter>(k), options.threads));
+  out.plain = std::move(known.plain);
+  return out;
+}
+
+}  // namespace tracecast::accuracy
