@@ -214,7 +214,6 @@ const std::vector<LeftOut>& rules() {
       {"age", "libraries of every year are equally fast", keep_all, {}, no_age},
       {"host-84", "Megatron-DeepSpeed's host time is the profile's", keep_all, {}, no_host_launch<84>},
       {"host-170", "Megatron-Core's host time is the profile's", keep_all, {}, no_host_launch<170>},
-      {"host-2", "Pax's host time is the profile's", keep_all, {}, no_host_launch<2>},
       {"host-experts", "models with experts have the host time of dense ones", keep_all, {}, no_host_of_experts},
       {"blocking", "BLOOM's launches do not wait for kernels", keep_all, {}, no_blocking},
       {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
