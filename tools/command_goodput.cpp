@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
+#include "sim/base/words.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
@@ -67,14 +68,11 @@ Result<double> time_option(const std::string& name, const std::string& text, dou
 /// "0=16,1e9=32" as the failure file's list. Other text is passed on, and the reader of the file reports it.
 std::string ramp_json(const std::string& text) {
   std::string list;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string step = text.substr(begin, end - begin);
+  for (const std::string_view step : split(text)) {
     const std::size_t equals = std::min(step.find('='), step.size());
-    const std::string batch = equals < step.size() ? step.substr(equals + 1) : "null";
+    const std::string_view batch = equals < step.size() ? step.substr(equals + 1) : "null";
     list += fmt::format(R"({}{{"from_tokens": {}, "global_batch": {}}})", list.empty() ? "" : ", ",
                         step.substr(0, equals), batch);
-    begin = end + 1;
   }
   return "[" + list + "]";
 }
@@ -147,14 +145,11 @@ struct Sweep {
 };
 
 Result<Sweep> parse_sweep(const std::string& text) {
-  const std::size_t equals = text.find('=');
+  const std::size_t equals = std::min(text.find('='), text.size());
   Sweep sweep{text.substr(0, equals), {}};
-  std::size_t begin = equals == std::string::npos ? text.size() : equals + 1;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    sweep.values.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  if (equals + 1 < text.size())
+    for (const std::string_view value : split(std::string_view(text).substr(equals + 1)))
+      sweep.values.emplace_back(value);
   if (sweep.key.empty() || sweep.values.empty())
     return fail_key("--sweep", text, "is not KEY=VALUE,VALUE,… (keys: mtbf checkpoint spares gpus, or any of --set)");
   return sweep;
