@@ -169,12 +169,20 @@ class AnalyticNetwork final : public NetworkModel {
     return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
   }
 
-  /// GB/s of algbw: a ring cannot exceed the rate of its NICs, whatever factor was fitted to other groups.
-  double ring_limit(const CollectiveCall& call, const GroupPlacement& group) const {
-    const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
-    const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;
-    const double sent = bus_bandwidth(call.collective, group.ranks, {1}, from_seconds(1));  // bytes per byte of size
-    return kWireEfficiency * wire / slowdown / sent;
+  /// GB/s of algbw that the wires of the busiest node and GPU allow, whatever factor was fitted to other groups.
+  double wire_limit(const CollectiveAlgorithm& algorithm, const CollectiveCall& call,
+                    const GroupPlacement& group) const {
+    double limit = std::numeric_limits<double>::infinity();
+    if (group.nodes == 1) return limit;
+    if (algorithm.busiest_node != nullptr) {
+      const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
+      const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;
+      limit = kWireEfficiency * wire / slowdown / algorithm.busiest_node(call.collective, group);
+    }
+    const double gpu = static_cast<double>(cluster_.node.gpu_link.bytes_per_second) * 1e-9;
+    if (algorithm.busiest_gpu != nullptr && group.ranks_per_node > 1 && gpu > 0)
+      limit = std::min(limit, gpu / algorithm.busiest_gpu(group));
+    return limit;
   }
 
   double network_hops_us(const NcclCost& cost, double slack, const GroupPlacement& group) const {
@@ -220,9 +228,10 @@ class AnalyticNetwork final : public NetworkModel {
   double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
                  const GroupPlacement& group) const {
     const double latency = latency_us(communicator, cost, call, group);
-    double rate = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
-    if (row_of(cost.algorithm).is_ring && group.nodes > 1) rate = std::min(rate, ring_limit(call, group));
-    const bool fills = cost.protocol == Protocol::simple && row_of(cost.algorithm).fill_is_missing;
+    const CollectiveAlgorithm& algorithm = row_of(cost.algorithm);
+    const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
+    const double rate = std::min(corrected, wire_limit(algorithm, call, group));
+    const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
     return latency + (bytes(call.size) + (fills ? fill(call.size, group) : 0)) / (1000 * rate) + copy_us(call, group);
   }
 

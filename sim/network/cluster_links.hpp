@@ -60,6 +60,8 @@ class ClusterLinks {
   int ports() const { return ports_; }  ///< of one domain
   int domain_of(int rank) const { return cluster_.node_of(rank); }
   int port_of(int rank) const { return port_of(cluster_.coord_of(rank)); }
+  /// The port that carries the traffic of port_of(rank): itself if it works.   Requires ports
+  int working_port_of(int rank) const { return port_in_use(domain_of(rank), port_of(rank)); }
 
   /// Number of equal parts of a flow that take separate paths: the NICs of its ports if routing is hashed, else 1.
   int parts(int from, int to, int rail) const;

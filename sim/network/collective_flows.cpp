@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -15,27 +16,58 @@ bool FlowGroup::even() const {
   return std::all_of(nodes.begin(), nodes.end(), [&](const auto& node) { return node.size() == nodes.front().size(); });
 }
 
+namespace {
+
+/// Ports that do not work are left to the members at the ports that replace them, if there are any: channels are as many as
+/// the working ports of the group.
+void leave_out_broken_ports(const ClusterLinks& links, FlowGroup& group) {
+  for (const std::vector<std::int32_t>& node : group.nodes)
+    for (const std::int32_t member : node) {
+      std::int32_t& port = group.port[static_cast<std::size_t>(member)];
+      const std::int32_t working = links.working_port_of(group.global[static_cast<std::size_t>(member)]);
+      const auto is_there = [&](std::int32_t other) {
+        return links.port_of(group.global[static_cast<std::size_t>(other)]) == working;
+      };
+      if (working != port && std::any_of(node.begin(), node.end(), is_there)) port = working;
+    }
+}
+
+/// FlowGroup::rails, from the ports of its members.
+std::vector<std::int32_t> rails_of(const FlowGroup& group) {
+  std::map<std::int32_t, std::int32_t> nodes_with;  // [port] number of nodes that have it
+  std::size_t fewest = group.port.size();           // ports of a node
+  for (const std::vector<std::int32_t>& node : group.nodes) {
+    std::set<std::int32_t> ports;
+    for (const std::int32_t member : node) ports.insert(group.port[static_cast<std::size_t>(member)]);
+    for (const std::int32_t port : ports) ++nodes_with[port];
+    fewest = std::min(fewest, ports.size());
+  }
+  std::vector<std::int32_t> rails;
+  for (const auto& [port, nodes] : nodes_with)
+    if (nodes == group.node_count()) rails.push_back(port);
+  if (rails.size() == fewest) return rails;
+  rails.clear();
+  for (std::size_t channel = 0; channel < fewest; ++channel) rails.push_back(-1 - static_cast<std::int32_t>(channel));
+  return rails;
+}
+
+}  // namespace
+
 FlowGroup make_flow_group(const ClusterLinks& links, std::span<const int> ranks) {
   FlowGroup group;
   group.global.assign(ranks.begin(), ranks.end());
   group.port.reserve(ranks.size());
   std::unordered_map<int, std::int32_t> node_of_domain;
   node_of_domain.reserve(ranks.size());
-  std::map<std::int32_t, std::vector<bool>> seen;  // [port] which nodes have it
   for (std::int32_t member = 0; member < group.ranks(); ++member) {
     const int rank = group.global[static_cast<std::size_t>(member)];
     const auto [found, added] = node_of_domain.try_emplace(links.domain_of(rank), group.node_count());
     if (added) group.nodes.emplace_back();
-    const auto node = static_cast<std::size_t>(found->second);
-    group.nodes[node].push_back(member);
+    group.nodes[static_cast<std::size_t>(found->second)].push_back(member);
     group.port.push_back(links.ports() > 0 ? links.port_of(rank) : -1);
-    std::vector<bool>& nodes = seen[group.port.back()];
-    if (nodes.size() <= node) nodes.resize(node + 1);
-    nodes[node] = true;
   }
-  for (const auto& [port, nodes] : seen)
-    if (std::count(nodes.begin(), nodes.end(), true) == group.node_count()) group.rails.push_back(port);
-  if (group.rails.empty()) group.rails.push_back(-1);
+  if (links.ports() > 0) leave_out_broken_ports(links, group);
+  group.rails = rails_of(group);
   return group;
 }
 

@@ -27,8 +27,10 @@ namespace tracecast {
 struct FlowGroup {
   std::vector<int> global;                       ///< [member] rank in the job
   std::vector<std::vector<std::int32_t>> nodes;  ///< members of each scale-up domain, ascending
-  std::vector<std::int32_t> port;                ///< [member] its port of the domain
-  std::vector<std::int32_t> rails;               ///< ports that the group has in every domain; {-1} if there is none
+  std::vector<std::int32_t> port;                ///< [member] its port of the domain, or the one that replaces it
+  /// [channel] the port that it uses in every domain. If the domains have several ports but not the same ones, -1, -2 ...:
+  /// channel c uses the ports next to its ends, and begins in every domain at the group's c-th port there.
+  std::vector<std::int32_t> rails;
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(global.size()); }
   std::int32_t node_count() const { return static_cast<std::int32_t>(nodes.size()); }
@@ -44,7 +46,7 @@ FlowGroup make_flow_group(const ClusterLinks& links, std::span<const int> ranks)
 struct Flow {
   std::int32_t from = 0;
   std::int32_t to = 0;
-  std::int32_t rail = -1;  ///< port of both domains that it uses between them; -1: the ports next to its ends
+  std::int32_t rail = -1;  ///< port of both domains that it uses between them; < 0: the ports next to its ends
   Bytes size;
   bool operator==(const Flow&) const = default;
 };

@@ -13,7 +13,9 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/link_users.hpp"
 #include "sim/network/collective_flows.hpp"
+#include "sim/network/simgrid.hpp"
 #include "sim/search/space.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -40,11 +42,11 @@ void scale(Bandwidth& rate, double factor) {
   rate.bytes_per_second = static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * factor);
 }
 
-/// A layout of a shipped scenario on 8 to 64 GPUs of its machine, with two micro-batches or more for each replica. Nothing if this
+/// A layout of a shipped scenario on some GPUs of its machine, with two micro-batches or more for each replica. Nothing if this
 /// layout is impossible.
-std::optional<Scenario> random_layout(Draw& draw) {
+std::optional<Scenario> random_layout(Draw& draw, const std::vector<std::int64_t>& sizes = {8, 16, 32, 64}) {
   const std::vector<std::filesystem::path> paths = shipped_scenarios();
-  const std::int64_t ranks = std::int64_t{8} << draw.below(4);
+  const std::int64_t ranks = draw.one_of(sizes);
   const std::int64_t batch = ranks * (1 + draw.below(3));
   const std::string name = draw.one_of(paths).stem().string();
   Scenario scenario = shipped_scenario(name);
@@ -119,8 +121,8 @@ class Occupation {
     }
   }
 
-  /// A call that takes less time alone than its bytes on a link counts with its own time: what a library was measured to
-  /// reach on links of nominal rate is true.
+  /// A call that takes less time alone than its bytes on a GPU's links counts with its own time: what a library was measured
+  /// to reach on links of nominal rate is true.
   void add(const CollectiveCall& call, const CollectiveCost& cost, const std::vector<int>& ranks, std::int64_t count,
            bool message = false) {
     if (!loads_links(call, cost, ranks.size())) return;
@@ -137,7 +139,8 @@ class Occupation {
     for (const auto& [link, moved] : bytes) {
       const double alone = seconds(cost.duration - cost.latency);
       const double wire = moved / static_cast<double>(links_.capacity(link).bytes_per_second);
-      seconds_[static_cast<std::size_t>(link)] += static_cast<double>(count) * std::min(alone, wire);
+      const bool of_gpu = links_.name(link).find("gpu") != std::string::npos;
+      seconds_[static_cast<std::size_t>(link)] += static_cast<double>(count) * (of_gpu ? std::min(alone, wire) : wire);
     }
   }
 
@@ -237,6 +240,31 @@ TEST_CASE("random layouts: better links never make a step much slower", "[proper
     CHECK(step_of(worse) >= before * (1 - kByOtherTransfers));
   }
   CHECK(steps > 25);
+}
+
+TEST_CASE("random layouts: shared links as SimGrid runs them, flow by flow", "[differential][forecast]") {
+  if (!simgrid_is_built_in()) {
+    WARN("skipped: this build has no SimGrid");
+    return;
+  }
+  int steps = 0;
+  for (int number = 0; number < test::cases(380); ++number) {
+    Draw draw(3000 + number);
+    std::optional<Scenario> scenario = random_layout(draw, {8, 12, 16, 20});
+    if (!scenario) continue;
+    constexpr double kFactors[] = {0.25, 0.5, 1};
+    scale(scenario->cluster.node.nic_rate, draw.one_of(kFactors));
+    if (draw.below(3) == 0) scenario->perturbation.slow_ranks = {{{1, 1}, 1.2}};
+    if (draw.below(4) == 0) scenario->parallel.rank_order = "pp-dp-cp-ep-tp";
+    const Result<ForecastRun> fluid = forecast(*scenario);
+    const Result<ForecastRun> judge = forecast(*scenario, {.network = NetworkKind::simgrid});
+    if (!fluid) continue;  // impossible in this order of ranks
+    INFO(3000 + number << ": " << scenario->name << ", ranks by " << scenario->parallel.rank_order);
+    REQUIRE(judge);
+    CHECK(fluid->forecast.step_time_s == Approx(judge->forecast.step_time_s).epsilon(0.03));
+    ++steps;
+  }
+  CHECK(steps >= test::cases(150));
 }
 
 TEST_CASE("random layouts: an H200 is never slower than an H100", "[property][forecast]") {

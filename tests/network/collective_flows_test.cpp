@@ -233,6 +233,35 @@ TEST_CASE("Rotating the GPUs of a group in their order rotates the loads of its 
   }
 }
 
+TEST_CASE("Groups with other GPUs in each node have as many channels as ports in any of them", "[network]") {
+  const ClusterLinks links(small_cluster(24), "Hopper");
+  const auto rails = [&](std::vector<int> ranks) { return make_flow_group(links, ranks).rails; };
+  CHECK(rails({0, 3, 8, 11}) == std::vector<std::int32_t>{0, 3});
+  CHECK(rails({0, 3, 6, 9, 12, 15, 18, 21}) == std::vector<std::int32_t>{-1, -2});  // ports 0 3 6, 1 4 7, 2 5
+  CHECK(rails({0, 1, 2, 9, 10, 11}) == std::vector<std::int32_t>{-1, -2, -3});      // two ports in common
+  CHECK(rails({0, 4, 8}) == std::vector<std::int32_t>{0});
+  // Two rings, each of which leaves and enters every node by ports of its own.
+  const FlowGroup group = make_flow_group(links, std::vector{0, 3, 6, 9, 12, 15, 18, 21});
+  const FlowSchedule flows = collective_flows({Collective::all_gather, Bytes{1 << 20}}, Algorithm::ring, group);
+  std::map<std::string, int> uses;
+  for (const Flow& flow : flows.rounds.front().flows) {
+    LinkPath path;
+    append_route(links, group, flow, path);
+    for (const std::int32_t link : path)
+      if (links.name(link).find("port") != std::string::npos) ++uses[links.name(link)];
+  }
+  CHECK(uses.size() == 12);  // of three nodes, two ports each way
+  for (const auto& [name, count] : uses) CHECK(count == 1);
+}
+
+TEST_CASE("A ring leaves out the ports of failed NICs", "[network]") {
+  Cluster cluster = small_cluster(16);
+  cluster.faults.lost_rails = {3};
+  const ClusterLinks links(cluster, "Hopper");
+  CHECK(make_flow_group(links, range(16)).rails == std::vector<std::int32_t>{0, 1, 2, 4, 5, 6, 7});
+  CHECK(make_flow_group(links, std::vector{3, 11}).rails == std::vector<std::int32_t>{3});
+}
+
 TEST_CASE("Groups on few GPUs of a node use the ports next to them", "[network]") {
   CHECK(group_of(4, 8).rails == std::vector<std::int32_t>{0});
   CHECK(group_of(8, 4).rails == std::vector<std::int32_t>{0, 4});

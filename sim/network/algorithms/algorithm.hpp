@@ -38,6 +38,12 @@ struct CollectiveAlgorithm {
   /// True if all data pass every rank in turn. Then the NICs of one node limit the bandwidth.
   bool is_ring = false;
 
+  /// Bytes that the busiest node of several sends or receives over its NICs, per byte of the call's size. Null: it runs
+  /// inside one node, or its costs follow from the wires.
+  double (*busiest_node)(Collective collective, const GroupPlacement& group) = nullptr;
+  /// The same for a GPU and its links in the node, on a group of several nodes. Null: the NICs are slower.
+  double (*busiest_gpu)(const GroupPlacement& group) = nullptr;
+
   /// The flows of a call on a group of two ranks or more.   Requires an algorithm that can run the collective
   FlowSchedule (*flows)(const CollectiveCall& call, const FlowGroup& group, Pipelining how) = nullptr;
 };

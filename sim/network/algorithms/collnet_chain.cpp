@@ -46,6 +46,7 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 const CollectiveAlgorithm kCollnetChain{.value = Algorithm::collnet_chain,
                                         .tune = tune,
                                         .missing_hardware = kCollnetDirect.missing_hardware,
+                                        .busiest_node = through_network,
                                         .flows = flows};
 
 }  // namespace tracecast

@@ -41,6 +41,7 @@ const char* missing_hardware(const Cluster& cluster) {
 const CollectiveAlgorithm kCollnetDirect{.value = Algorithm::collnet_direct,
                                          .tune = tune,
                                          .missing_hardware = missing_hardware,
+                                         .busiest_node = through_network,
                                          .flows = network_reduction_flows};
 
 }  // namespace tracecast

@@ -62,9 +62,13 @@ std::int64_t segments_of(Bytes buffer, Pipelining how) {
 // ---- Rails and chains --------------------------------------------------------------------------------------------------
 
 std::int32_t member_at_rail(const FlowGroup& group, const Members& node, std::int32_t rail) {
-  return *std::find_if(node.begin(), node.end(), [&](std::int32_t member) {
-    return rail < 0 || group.port[static_cast<std::size_t>(member)] == rail;
-  });
+  const auto port = [&](std::int32_t member) { return group.port[static_cast<std::size_t>(member)]; };
+  if (rail >= 0) return *std::find_if(node.begin(), node.end(), [&](auto member) { return port(member) == rail; });
+  Members at_ports;  // the first member at each port
+  for (const std::int32_t member : node)
+    if (std::none_of(at_ports.begin(), at_ports.end(), [&](auto known) { return port(known) == port(member); }))
+      at_ports.push_back(member);
+  return at(at_ports, (-1 - rail) % size32(at_ports.size()));
 }
 
 Members chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail) {
@@ -130,6 +134,14 @@ void add_switch_edges(const FlowGroup& group, std::int32_t distance, Bytes up, B
       edges.push_back({distance, {group.switch_of(node), member, -1, down}});
     }
 }
+
+double around_ring(Collective collective, const GroupPlacement& group) {
+  return bus_bandwidth(collective, group.ranks, {1}, from_seconds(1));
+}
+
+double through_trees(Collective, const GroupPlacement& group) { return std::min(2.0, 0.5 * group.nodes); }
+
+double through_network(Collective, const GroupPlacement&) { return 1; }
 
 FlowSchedule network_reduction_flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
   const bool reduces = call.collective != Collective::all_gather;

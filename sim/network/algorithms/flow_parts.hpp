@@ -27,10 +27,10 @@ FlowSchedule pipeline(const std::vector<Edge>& edges, const FlowGroup& group, st
 /// Number of segments of a buffer; 0 for Pipelining::stream.
 std::int64_t segments_of(Bytes buffer, Pipelining how);
 
-/// The member of a node that is next to the rail; the first one for rail -1.
+/// The member of a node at which a channel of FlowGroup::rails begins.
 std::int32_t member_at_rail(const FlowGroup& group, const Members& node, std::int32_t rail);
 
-/// The members of a node in order, beginning with the one next to the rail.
+/// The members of a node in order, beginning with member_at_rail().
 Members chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail);
 
 /// One channel per rail; inside a node one for all, since a switch has no order.
@@ -66,6 +66,12 @@ class NodeTree {
 
 /// Every member of every node sends `up` to its switch and receives `down` from it (NVLS).
 void add_switch_edges(const FlowGroup& group, std::int32_t distance, Bytes up, Bytes down, std::vector<Edge>& edges);
+
+/// CollectiveAlgorithm::busiest_node: what passes a node around a ring; through the double tree (double_tree.hpp), in which a
+/// node has up to four neighbours, each for half of the buffer; in reductions by the network.
+double around_ring(Collective collective, const GroupPlacement& group);
+double through_trees(Collective collective, const GroupPlacement& group);
+double through_network(Collective collective, const GroupPlacement& group);
 
 /// Flows of a reduction in the network: heads collect their slice from the members of their node, the network reduces, heads
 /// distribute.

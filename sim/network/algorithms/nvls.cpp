@@ -51,6 +51,7 @@ const CollectiveAlgorithm kNvls{.value = Algorithm::nvls,
                                 .tune = tune,
                                 .missing_hardware = missing_hardware,
                                 .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
+                                .busiest_node = through_network,
                                 .flows = flows};
 
 }  // namespace tracecast

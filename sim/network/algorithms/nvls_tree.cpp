@@ -44,7 +44,10 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 
 }  // namespace
 
-const CollectiveAlgorithm kNvlsTree{
-    .value = Algorithm::nvls_tree, .tune = tune, .missing_hardware = kNvls.missing_hardware, .flows = flows};
+const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
+                                    .tune = tune,
+                                    .missing_hardware = kNvls.missing_hardware,
+                                    .busiest_node = through_trees,
+                                    .flows = flows};
 
 }  // namespace tracecast

@@ -46,6 +46,7 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 
 }  // namespace
 
-const CollectiveAlgorithm kPat{.value = Algorithm::pat, .tune = tune, .is_automatic = is_automatic, .flows = flows};
+const CollectiveAlgorithm kPat{
+    .value = Algorithm::pat, .tune = tune, .is_automatic = is_automatic, .busiest_node = around_ring, .flows = flows};
 
 }  // namespace tracecast

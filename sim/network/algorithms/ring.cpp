@@ -85,7 +85,11 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 
 }  // namespace
 
-const CollectiveAlgorithm kRing{
-    .value = Algorithm::ring, .tune = tune, .latency_factor = latency_factor, .is_ring = true, .flows = flows};
+const CollectiveAlgorithm kRing{.value = Algorithm::ring,
+                                .tune = tune,
+                                .latency_factor = latency_factor,
+                                .is_ring = true,
+                                .busiest_node = around_ring,
+                                .flows = flows};
 
 }  // namespace tracecast

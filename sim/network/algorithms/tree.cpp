@@ -52,6 +52,9 @@ double bandwidth_factor(const NcclCost& cost, Bytes size) {
   return table[below] * (1 - share) + above * share;
 }
 
+/// Up and down the chain of the node, at a place of its own in each channel.
+double through_chains(const GroupPlacement& group) { return 2 - 2.0 / group.ranks_per_node; }
+
 FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
   const Members channels = channels_of(group);
   const Bytes buffer = call.size / (2 * std::int64_t{size32(channels.size())});
@@ -71,6 +74,8 @@ const CollectiveAlgorithm kTree{.value = Algorithm::tree,
                                 .tune = tune,
                                 .bandwidth_factor = bandwidth_factor,
                                 .fill_is_missing = false,
+                                .busiest_node = through_trees,
+                                .busiest_gpu = through_chains,
                                 .flows = flows};
 
 }  // namespace tracecast

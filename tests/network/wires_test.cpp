@@ -1,0 +1,79 @@
+/// No collective alone is faster than the wires that its flows cross.
+#include <filesystem>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "sim/io/files.hpp"
+#include "sim/network/collective_flows.hpp"
+#include "sim/network/network_model.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                       Collective::broadcast,  Collective::all_to_all, Collective::send_recv};
+
+struct Wire {
+  double seconds = 0;
+  std::string name;
+};
+
+/// The busiest link of the flows, at line rate.
+Wire busiest_wire(const Cluster& cluster, const ClusterLinks& links, const FlowGroup& group,
+                  const FlowSchedule& flows) {
+  std::map<std::int32_t, double> bytes;
+  for (const Round& round : flows.rounds)
+    for (const Flow& flow : round.flows) {
+      LinkPath path;
+      append_route(links, group, flow, path);
+      for (const std::int32_t link : path)
+        bytes[link] += static_cast<double>(flow.size.count) * static_cast<double>(round.count);
+    }
+  Wire wire;
+  for (const auto& [link, sum] : bytes) {
+    const std::string name = links.name(link);
+    const bool gpu = name.find("gpu") != std::string::npos;
+    const double rate = gpu ? static_cast<double>(cluster.node.gpu_link.bytes_per_second)
+                            : static_cast<double>(links.capacity(link).bytes_per_second) / kWireEfficiency;
+    if (sum / rate > wire.seconds) wire = {sum / rate, name};
+  }
+  return wire;
+}
+
+TEST_CASE("No collective alone is faster than its wires, on any shipped machine", "[property][network]") {
+  int compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() / "topologies")) {
+    const Result<Cluster> read = read_topology(file.path());
+    if (!read || read->backend != Backend::nccl || read->node.gpu_link.bytes_per_second == 0) continue;
+    for (const int nodes : {1, 2, 3, 4, 16})
+      for (const int per_node : {1, 2, 4, 8, 64}) {
+        Cluster cluster = *read;
+        if (per_node > cluster.node.gpus || nodes * per_node < 2 || (nodes > 1 && cluster.node.nics == 0)) continue;
+        cluster.world_size = nodes * cluster.node.gpus;
+        std::vector<int> ranks;
+        for (int node = 0; node < nodes; ++node)
+          for (int gpu = 0; gpu < per_node; ++gpu) ranks.push_back(node * cluster.node.gpus + gpu);
+        const GroupPlacement placement = place(cluster, ranks, 1);
+        const auto network = make_analytic_network(cluster, "Hopper");
+        const ClusterLinks links(cluster, "Hopper");
+        const FlowGroup group = make_flow_group(links, ranks);
+        for (const Collective collective : kCollectives)
+          for (const std::int64_t size : {std::int64_t{1} << 20, std::int64_t{1} << 24, std::int64_t{1} << 30}) {
+            const CollectiveCall call{collective, Bytes{size}};
+            const CollectiveCost cost = network->cost(call, placement);
+            const Wire wire = busiest_wire(cluster, links, group, collective_flows(call, cost.algorithm, group));
+            INFO(file.path().stem().string()
+                 << ", " << nodes << " x " << per_node << ", collective " << static_cast<int>(collective) << ", "
+                 << size << " bytes: " << wire.name);
+            CHECK(wire.seconds <= 1e-12 * static_cast<double>(cost.duration.picoseconds));
+            ++compared;
+          }
+      }
+  }
+  CHECK(compared > 5000);
+}
+
+}  // namespace
+}  // namespace tracecast
