@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/files.hpp"
+#include "sim/report/text.hpp"
 #include "tools/accuracy/fit/assemble.hpp"
 
 namespace {
