@@ -17,7 +17,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::string_view kStepRange = "ProfilerStep#";
-constexpr std::size_t kMaxStreams = 250;  // StreamId is 8 bits
+constexpr std::size_t kMaxStreams = 248;  // StreamId is 8 bits, and the compute stream has two more
 constexpr const char* kGap = "gap";
 
 Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
@@ -36,10 +36,11 @@ struct Node {
   std::int64_t issue = 0;
   std::int64_t start = 0;  ///< not before the end of the previous node on its stream
   std::int64_t end = 0;
-  std::int64_t ready = 0;   ///< issued, and the previous node has ended
-  std::int32_t order = 0;   ///< of issue, on its device
-  std::int32_t cause = -1;  ///< node on another stream that it waits for
-  bool is_cause = false;    ///< another node or a host call waits for it
+  std::int64_t ready = 0;      ///< issued, and the previous node has ended
+  std::int32_t order = 0;      ///< of issue, on its device
+  std::int32_t cause = -1;     ///< node on another stream that it waits for
+  std::int32_t previous = -1;  ///< node before it on its stream
+  bool is_cause = false;       ///< another node or a host call waits for it
   EventRef event;
 };
 
@@ -123,7 +124,9 @@ class DeviceNodes {
     });
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       nodes[i].order = static_cast<std::int32_t>(i);
-      streams[nodes[i].work.stream].push_back(static_cast<std::int32_t>(i));
+      std::vector<std::int32_t>& stream = streams[nodes[i].work.stream];
+      if (!stream.empty()) nodes[i].previous = stream.back();
+      stream.push_back(static_cast<std::int32_t>(i));
     }
   }
 
@@ -195,6 +198,9 @@ class Builder {
   /// The host continues until `host_end`.
   void add(DeviceNodes& nodes, std::int64_t host_end) {
     name_streams(nodes);
+    for (const Node& node : nodes.nodes)
+      if (node.previous >= 0 && needs_previous(nodes, node))
+        nodes.nodes[static_cast<std::size_t>(node.previous)].is_cause = true;
     for (Node& node : nodes.nodes)
       if (node.is_cause) node.event = {graph_.rank_events++, 0};
     program_.clear();
@@ -247,13 +253,49 @@ class Builder {
       most = std::max(most, busy);
     }
     stream_of_[compute] = kComputeStream;
+    compute_ = compute;
+    idle_ = extra_stream(idle_, "idle");
+    const auto& of_compute = nodes.streams.at(compute);
+    const auto transfers = [&](std::int32_t n) { return is_transfer(nodes.nodes[static_cast<std::size_t>(n)].work); };
+    if (std::any_of(of_compute.begin(), of_compute.end(), transfers))
+      transfers_ = extra_stream(transfers_, "NCCL beside compute");
     std::size_t next = 1;
     for (const auto& [number, members] : nodes.streams) {
       if (number == compute) continue;
+      while (next == idle_ || next == transfers_) ++next;
       stream_of_[number] = static_cast<StreamId>(std::min(next, kMaxStreams));
       if (next == graph_.streams.size()) graph_.streams.push_back({fmt::format("stream {}", number)});
       ++next;
     }
+  }
+
+  /// A stream of the graph for what the recorded compute stream does besides computing, made once.
+  StreamId extra_stream(StreamId known, const char* name) {
+    if (known != kComputeStream) return known;
+    graph_.streams.push_back({name});
+    return static_cast<StreamId>(graph_.streams.size() - 1);
+  }
+
+  /// Transfers of the compute stream have a stream of their own, in the recorded order: time in which the compute stream only
+  /// communicates is not computation.
+  StreamId lane_of(const Node& node) const {
+    if (node.work.stream == compute_ && is_transfer(node.work)) return transfers_;
+    return stream_of_.at(node.work.stream);
+  }
+
+  /// When it could have begun.
+  static std::int64_t ready_of(const DeviceNodes& nodes, const Node& node) {
+    if (node.cause < 0) return node.ready;
+    return std::max(node.ready, nodes.nodes[static_cast<std::size_t>(node.cause)].end);
+  }
+
+  /// Whether the node before it on the recorded stream is on another stream of the graph than what waits for it.
+  bool needs_previous(const DeviceNodes& nodes, const Node& node) const {
+    const Node& previous = nodes.nodes[static_cast<std::size_t>(node.previous)];
+    if (node.work.stream != compute_) return false;
+    const bool pauses = node.start > ready_of(nodes, node);
+    const StreamId waiting = pauses ? kComputeStream : lane_of(node);  // before a pause the compute stream waits
+    return lane_of(previous) != waiting;
   }
 
   Phase phase_of(const RecordedWork& work) const {
@@ -298,31 +340,56 @@ class Builder {
     if (!open_.ops.empty() && open_.phase != phase) close();
     open_.phase = phase;
     Op op;
-    op.stream = stream_of_.at(node.work.stream);
-    std::int64_t ready = node.ready;
-    if (node.cause >= 0) {
-      const Node& cause = nodes.nodes[static_cast<std::size_t>(node.cause)];
-      op.waits.push_back(cause.event);
-      ready = std::max(ready, cause.end);
-    }
-    if (node.start > ready) {
+    op.stream = lane_of(node);
+    const bool pauses = node.start > ready_of(nodes, node);
+    if (node.cause >= 0) op.waits.push_back(nodes.nodes[static_cast<std::size_t>(node.cause)].event);
+    if (node.previous >= 0 && needs_previous(nodes, node))
+      op.waits.push_back(nodes.nodes[static_cast<std::size_t>(node.previous)].event);
+    if (pauses && node.work.stream == compute_) {
+      pause_compute(op, host, duration_of(node.start - ready_of(nodes, node)));
+      host = {};
+    } else if (pauses) {
       Op gap = op;
       gap.host = host;
-      gap.duration = duration_of(node.start - ready);
-      gap.payload =
-          operator_index({OperatorKind::copy, Pass::forward, Precision::fp32, kGap, ElementwiseShape{}}, gap.duration);
-      open_.ops.push_back(gap);
+      gap.duration = duration_of(node.start - ready_of(nodes, node));
+      gap.payload = gap_index(gap.duration);
       op.waits.clear();
+      open_.ops.push_back(gap);
       host = {};
     }
     op.host = host;
     op.records = node.event;
     op.duration = duration_of(node.end - node.start);
-    if (is_transfer(node.work) && op.stream != kComputeStream)
+    if (is_transfer(node.work))
       fill_collective(op, node);
     else
       fill_compute(op, node, phase);
     open_.ops.push_back(op);
+  }
+
+  std::int32_t gap_index(Duration duration) {
+    return operator_index({OperatorKind::copy, Pass::forward, Precision::fp32, kGap, ElementwiseShape{}}, duration);
+  }
+
+  /// The compute stream first waits for what `op` waits for, then pauses: a pause is on a stream of its own, since it is not
+  /// computation, and the compute stream waits for its end.
+  void pause_compute(Op& op, Duration host, Duration duration) {
+    Op before;
+    before.host = host;
+    before.waits = std::move(op.waits);
+    before.records = {graph_.rank_events++, 0};
+    Op gap;
+    gap.stream = idle_;
+    gap.duration = duration;
+    gap.payload = gap_index(duration);
+    gap.waits = {before.records};
+    gap.records = {graph_.rank_events++, 0};
+    Op after;
+    after.waits = {gap.records};
+    op.waits = {gap.records};
+    open_.ops.push_back(std::move(before));
+    open_.ops.push_back(gap);
+    if (op.stream != kComputeStream) open_.ops.push_back(std::move(after));
   }
 
   void fill_compute(Op& op, const Node& node, Phase phase) {
@@ -426,6 +493,9 @@ class Builder {
   std::vector<ProgramItem> program_;
   Template open_;
   std::map<std::int64_t, StreamId> stream_of_;
+  std::int64_t compute_ = 0;             ///< recorded number of the compute stream
+  StreamId idle_ = kComputeStream;       ///< for its pauses; kComputeStream: none yet
+  StreamId transfers_ = kComputeStream;  ///< for its transfers, likewise
   std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
   std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
   std::vector<RecordedCall> calls_;
@@ -444,21 +514,96 @@ bool in_range(const Trace& trace) {
          std::all_of(trace.ranges.begin(), trace.ranges.end(), good);
 }
 
-/// Limits of the step, or of the whole trace.
+/// Errors: work or a call that ends before it begins, which no clock measures.
+Result<void> check_clocks(const Trace& trace, const std::string& file) {
+  const auto check = [&file](const auto& records, const char* kind, auto name) -> Result<void> {
+    for (const auto& r : records)
+      if (r.end_ns < r.start_ns)
+        return fail({file, 0, fmt::format("{} {}", kind, short_kernel_name(name(r))), fmt::format("{} ns", r.end_ns),
+                     fmt::format("ends before it begins (allowed: from {} ns on)", r.start_ns)});
+    return {};
+  };
+  if (auto ok = check(trace.kernels, "kernel", [](const TraceKernel& k) { return k.name; }); !ok) return ok;
+  if (auto ok = check(trace.copies, "copy", [](const TraceCopy& c) { return c.kind; }); !ok) return ok;
+  return check(trace.calls, "call", [](const TraceCall& c) { return c.name; });
+}
+
+/// Limits of the step on the host, or of the whole trace.
 struct Window {
   std::int64_t begin = INT64_MIN;
   std::int64_t end = INT64_MAX;
 };
 
-Result<Window> window_of(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
-  if (!step) return Window{};
+std::optional<Window> find_window(const Trace& trace, std::int64_t step) {
   for (const TraceRange& range : trace.ranges)
     if (step_number(range) == step && range.end_ns >= range.start_ns && range.domain != "gpu_user_annotation")
       return Window{range.start_ns, range.end_ns};
+  return std::nullopt;
+}
+
+Result<Window> window_of(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
+  if (!step) return Window{};
+  if (const auto window = find_window(trace, *step)) return *window;
   const std::vector<std::int64_t> steps = recorded_steps(trace);
   return fail({file, 0, "step", std::to_string(*step),
                steps.empty() ? "not found: the trace has no ranges ProfilerStep#N"
                              : fmt::format("not a step of the trace (allowed: {})", fmt::join(steps, " "))});
+}
+
+/// What was launched in one window.
+struct LaunchedWork {
+  std::map<std::int64_t, std::vector<RecordedWork>> devices;
+  std::int64_t launched = INT64_MAX;  ///< first launch
+  std::int64_t begin = INT64_MAX;     ///< of the first work on a GPU
+  std::int64_t end = INT64_MIN;       ///< of the last
+};
+
+LaunchedWork launched_in(const Trace& trace, const std::vector<RecordedWork>& works, const Window& window) {
+  LaunchedWork result;
+  for (const RecordedWork& work : works) {
+    const std::int64_t launch = launch_ns(trace, work);
+    if (launch < window.begin || launch >= window.end) continue;
+    result.launched = std::min(result.launched, launch);
+    result.begin = std::min(result.begin, work.start_ns);
+    result.end = std::max(result.end, work.end_ns);
+    result.devices[work.device].push_back(work);
+  }
+  return result;
+}
+
+/// A step on the GPU's clock.
+struct StepTimes {
+  std::int64_t begin = 0;     ///< of its first work on a GPU
+  std::int64_t host_end = 0;  ///< when the host has issued it; the GPU may be done earlier or later
+  std::int64_t length = 0;
+};
+
+/// The end of all work that was launched before `time`; INT64_MIN: none.
+std::int64_t end_of_earlier(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t time) {
+  std::int64_t end = INT64_MIN;
+  for (const RecordedWork& work : works)
+    if (launch_ns(trace, work) < time) end = std::max(end, work.end_ns);
+  return end;
+}
+
+/// The host may run ahead of the GPU, so a step is not as long as its range on the host, and its work begins when that of the
+/// step before has ended. Its length is the distance from its first work to the first work of the next step; of the last step,
+/// from the end of all earlier work to the end of its own. Where the GPU waited for the host, that is the range on the host.
+/// Work that goes on beside the next step counts to its end.
+StepTimes times_of(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t step, const Window& window,
+                   const LaunchedWork& work) {
+  const auto next_window = find_window(trace, step + 1);
+  const LaunchedWork next = next_window ? launched_in(trace, works, *next_window) : LaunchedWork{};
+  if (!next.devices.empty() && next.begin > work.begin) {
+    const bool host_was_late = next.launched >= work.end;  // the GPU had nothing to do meanwhile
+    const std::int64_t host_end = host_was_late ? next.begin : std::max(work.begin, std::min(next.launched, work.end));
+    return {work.begin, host_end, std::max(next.begin, work.end) - work.begin};
+  }
+  const std::int64_t earlier = end_of_earlier(trace, works, window.begin);
+  const bool host_was_ahead = earlier > work.launched;
+  const std::int64_t begin = !host_was_ahead ? window.begin : std::min(earlier, work.begin);
+  const std::int64_t host_end = std::max(begin, window.end);
+  return {begin, host_end, std::max(work.end, host_end) - begin};
 }
 
 }  // namespace
@@ -472,24 +617,21 @@ std::vector<std::int64_t> recorded_steps(const Trace& trace) {
 
 Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
   if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
+  if (auto ok = check_clocks(trace, file); !ok) return tl::unexpected(ok.error());
   const Result<Window> window = window_of(trace, step, file);
   if (!window) return tl::unexpected(window.error());
-  std::map<std::int64_t, std::vector<RecordedWork>> devices;
-  std::int64_t origin = step ? window->begin : INT64_MAX;
-  std::int64_t end = step ? window->end : INT64_MIN;
-  for (const RecordedWork& work : recorded_work(trace)) {
-    const std::int64_t launch = launch_ns(trace, work);
-    if (launch < window->begin || launch >= window->end) continue;
-    origin = std::min(origin, launch);
-    end = std::max(end, work.end_ns);
-    devices[work.device].push_back(work);
-  }
-  if (devices.empty()) return fail({file, 0, "", "", step ? "has no GPU work in that step" : "has no GPU work"});
-  if (end - origin > kLongest) return fail({file, 0, "", "", "lasts longer than 100 days"});
+  const std::vector<RecordedWork> all = recorded_work(trace);
+  LaunchedWork work = launched_in(trace, all, *window);
+  if (work.devices.empty()) return fail({file, 0, "", "", step ? "has no GPU work in that step" : "has no GPU work"});
+  const StepTimes times = step ? times_of(trace, all, *step, *window, work)
+                               : StepTimes{work.launched, work.launched, work.end - work.launched};
+  const std::int64_t origin = times.begin;
+  if (work.end - origin > kLongest || times.length > kLongest)
+    return fail({file, 0, "", "", "lasts longer than 100 days"});
   Replay replay;
   Builder builder(trace);
-  const std::int64_t host_end = step ? window->end - origin : 0;
-  for (auto& [device, works] : devices) {
+  const std::int64_t host_end = times.host_end - origin;
+  for (auto& [device, works] : work.devices) {
     DeviceNodes nodes(trace, works, origin, host_end);
     if (nodes.streams.size() > kMaxStreams)
       return fail({file, 0, "", "",
@@ -501,7 +643,7 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
   }
   replay.graph = builder.take();
   replay.calls = builder.take_calls();
-  replay.recorded = duration_of(end - origin);
+  replay.recorded = duration_of(times.length);
   return replay;
 }
 

@@ -3,14 +3,19 @@
 /// simulated.
 ///
 ///   rank          a GPU of the trace; its NCCL kernels keep their recorded durations (there are no other ranks to wait for)
-///   stream        as recorded; the one with the most computation is the compute stream
+///   stream        as recorded; the one with the most computation is the compute stream. Its NCCL kernels have a stream of
+///                 their own, in the recorded order: while it communicates it does not compute
+///   step          from its first work on a GPU to the first work of the next step, since the host may run ahead; the last step
+///                 of a recording ends with its last work or its range on the host, whichever is later
 ///   host          issues every kernel at its recorded launch time, relative to the previous launch; if a call waited for
-///                 the GPU (cudaStreamSynchronize …), the host waits for the kernel that ended during that call; in a
-///                 step ProfilerStep#N it continues until the range ends
+///                 the GPU (cudaStreamSynchronize …), the host waits for the kernel that ended during that call. What it
+///                 issued before a step's first work began counts as issued then; where the GPU waited for the host to issue the
+///                 next step, the host continues until then
 ///   event         a kernel that began more than kPause after it could have begun waits for the last work on another
 ///                 stream that ended before it
 ///   gap           the remaining time between the earliest possible begin of a kernel and its actual begin (launch
-///                 latency, dispatch) becomes an operator "gap" of that length on its stream
+///                 latency, dispatch) becomes an operator "gap" of that length; those of the compute stream are on a stream
+///                 of their own, and count as waiting
 ///
 /// A replay of the whole graph therefore reproduces the recorded time of every kernel. If kernels overlap on one stream, the
 /// later one is shortened to begin at the end of the earlier one.
@@ -41,18 +46,19 @@ struct RecordedCall {
 struct Replay {
   StepGraph graph;
   std::vector<RecordedCall> calls;  ///< [i] recorded call of graph.collectives[i]
-  Duration recorded;  ///< begin of the step on the host to its end there, or to the end of its last GPU work if later
-  std::int64_t works = 0;  ///< kernels and copies
-  std::int64_t waits = 0;  ///< inferred events between streams
-  std::int64_t syncs = 0;  ///< host calls that waited for the GPU
-  std::int64_t met = 0;    ///< collectives in which ranks of several recordings met
+  Duration recorded;                ///< length of the step on the GPU's clock
+  std::int64_t works = 0;           ///< kernels and copies
+  std::int64_t waits = 0;           ///< inferred events between streams
+  std::int64_t syncs = 0;           ///< host calls that waited for the GPU
+  std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
 };
 
 /// Numbers of the ranges "ProfilerStep#N", ascending.
 std::vector<std::int64_t> recorded_steps(const Trace& trace);
 
 /// `step`: what was launched in the range "ProfilerStep#N"; empty: everything.
-/// Errors: a step that the trace does not have or in which the GPU did nothing; more than 250 streams.
+/// Errors: a step that the trace does not have or in which the GPU did nothing; work that ends before it begins; more than 248
+/// streams.
 Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file);
 
 /// Recordings of several ranks as one step in which they wait for each other. A collective that all recorded members of its group

@@ -48,9 +48,10 @@ TEST_CASE("replay: as recorded it takes what it took, and says where the time we
   const Timeline timeline = replayed(recorded());
   CHECK(timeline.step_time == 328_us);
   REQUIRE(timeline.ranks.size() == 1);
-  // 220 us of kernels; gaps of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam. The reduction is
+  // 220 us of kernels; pauses of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam. The reduction is
   // 100 us long and begins 2 us after what it waits for.
-  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 226_us);
+  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 220_us);
+  CHECK(timeline.ranks[0].bubble == 6_us);
   CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 102_us);
 }
 
@@ -117,6 +118,50 @@ TEST_CASE("replay: a step ends with its range on the host or with its GPU work, 
   const Replay late = replay_graph(trace, 1, "t").value();
   CHECK(late.recorded == 105_us);
   CHECK(simulate(late.graph)->step_time == 105_us);
+}
+
+TEST_CASE("replay: a host that runs ahead does not lengthen the steps of the GPU", "[tracer][replay]") {
+  Trace trace;  // three steps of 200 us on the GPU, issued by the host in 30 us
+  for (int step = 0; step < 3; ++step) {
+    const std::int64_t host = 10'000 * step;
+    const std::int64_t gpu = 5'000 + 200'000 * step;
+    trace.ranges.push_back({"ProfilerStep#" + std::to_string(step), "user_annotation", 1, step, host, host + 10'000});
+    launch(trace, "gemm", 7, host + 1'000, gpu, gpu + 150'000);
+    launch(trace, "adam", 7, host + 2'000, gpu + 150'000, gpu + 198'000);
+  }
+  for (const std::int64_t step : {0, 1}) {
+    const Replay replay = replay_graph(trace, step, "t").value();
+    CHECK(replay.recorded == 200_us);  // to the first work of the next step
+    CHECK(simulate(replay.graph)->step_time == 198_us);
+  }
+  const Replay last = replay_graph(trace, 2, "t").value();
+  CHECK(last.recorded == 200_us);  // from the end of the work before
+  CHECK(simulate(last.graph)->step_time == 200_us);
+  CHECK(simulate(last.graph)->ranks[0].compute + simulate(last.graph)->ranks[0].optimizer == 198_us);
+}
+
+TEST_CASE("replay: NCCL's kernels communicate on whatever stream they ran", "[tracer][replay]") {
+  Trace trace;
+  launch(trace, "gemm", 7, 1'000, 5'000, 105'000);
+  launch(trace, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 7, 2'000, 105'000, 145'000);
+  launch(trace, "gemm", 7, 3'000, 150'000, 250'000);
+  const Timeline timeline = replayed(trace);
+  CHECK(timeline.step_time == 249_us);
+  CHECK(timeline.ranks[0].compute == 200_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 40_us);
+  CHECK(timeline.ranks[0].bubble == 9_us);  // 4 us until the first kernel, 5 us before the last
+  Replay faster = replay_graph(trace, std::nullopt, "t").value();
+  for (Template& part : faster.graph.templates)
+    for (Op& op : part.ops)
+      if (op.type == OpType::collective) op.duration = 10_us;
+  CHECK(simulate(faster.graph)->step_time == 219_us);  // the second gemm waited for it
+}
+
+TEST_CASE("replay: clocks that go backwards are refused", "[tracer][replay][error]") {
+  Trace trace;
+  launch(trace, "void gemm<128>(int)", 7, 1'000, 105'000, 5'000);
+  CHECK(to_string(replay_graph(trace, std::nullopt, "run.json").error()) ==
+        "run.json: kernel gemm = 5000 ns: ends before it begins (allowed: from 105000 ns on)");
 }
 
 TEST_CASE("replay: each GPU of a process is a rank", "[tracer][replay]") {
