@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/plausible.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
@@ -392,7 +393,7 @@ class Transfers {
 class Measurer {
  public:
   Measurer(const StepGraph& graph, const Profile& base)
-      : graph_(graph), speeds_(speeds_beside_collectives(graph, base)) {
+      : graph_(graph), base_(base), speeds_(speeds_beside_collectives(graph, base)) {
     for (const CostedOperator& each : graph.operators) names_.insert(each.op.name);
     for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
       const CollectiveCall& call = graph.collectives[i].call;
@@ -405,6 +406,12 @@ class Measurer {
     if (trace.header.ranks > 0 && trace.header.ranks != graph_.total_ranks())
       return fail({named.file, 0, "ranks", std::to_string(trace.header.ranks),
                    fmt::format("recorded, but the scenario has {}", graph_.total_ranks())});
+    if (!may_be_same_gpu(trace.header.gpu, base_.gpu))
+      return fail(
+          {named.file, 0, "gpu", trace.header.gpu,
+           fmt::format("recorded, but the scenario's profile {} is of another GPU, {} (allowed: a recording on the "
+                       "scenario's GPU)",
+                       base_.name, base_.gpu)});
     const bool sizes_known = collectives_with_sizes(trace);
     const Transfers transfers = transfers_with_sizes(trace);
     std::int32_t number = std::max(0, trace.header.rank);
@@ -435,12 +442,19 @@ class Measurer {
 
   Result<MeasuredProfile> finish(Profile base, const std::string& file) {
     if (result_.kernels == 0) return fail({file, 0, "", "", "has no compute kernels"});
+    if (sized_ >= 4 && 2 * sized_matched_ < sized_)
+      return fail(
+          {file, 0, "", "",
+           fmt::format("multiplies matrices of other sizes than the scenario: {} of {} are sizes of its operators "
+                       "(allowed: a recording of the same model and layout)",
+                       sized_matched_, sized_)});
     base.kind = "recorded";
     wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
     base.in_training = {};
     base.in_training.fit.data = "recorded inside a training step";
-    for (auto& [key, samples] : samples_) write(base, samples);
-    write_collectives(base);
+    for (auto& [key, samples] : samples_)
+      if (const auto ok = write(base, samples, file); !ok) return tl::unexpected(ok.error());
+    if (const auto ok = write_collectives(base, file); !ok) return tl::unexpected(ok.error());
     result_.profile = std::move(base);
     result_.operators = static_cast<std::int64_t>(samples_.size());
     result_.unmatched.assign(unmatched_.begin(), unmatched_.end());
@@ -510,6 +524,8 @@ class Measurer {
                                     : seconds(time_of(kernel));
         if (places[i].op < 0) unmatched_[short_kernel_name(kernel.name)] += time_of(kernel);
       }
+      if (step[i].traits.sizes) ++sized_;
+      if (step[i].traits.sizes && places[i].op >= 0) ++sized_matched_;
       const auto kernels = static_cast<std::int64_t>(step[i].kernels.size());
       result_.kernels += kernels;
       result_.time += time;
@@ -592,16 +608,19 @@ class Measurer {
     least = least == 0 ? time : std::min(least, time);
   }
 
-  static void write(Profile& profile, const Samples& samples) {
+  static Result<void> write(Profile& profile, const Samples& samples, const std::string& file) {
     const auto [median, spread] = median_and_spread(samples.seconds);
     std::erase_if(profile.measured, [&](const MeasuredOperator& m) {
       return m.op.kind == samples.op.kind && m.op.pass == samples.op.pass && m.op.precision == samples.op.precision &&
              m.op.shape == samples.op.shape;
     });
     profile.measured.push_back({samples.op, median, spread, static_cast<int>(samples.seconds.size())});
+    if (const auto fault = why_impossible(profile, profile.measured.back()))
+      return fail({file, 0, samples.op.name, "", fmt::format("{}: the kernels are not those of the scenario", *fault)});
+    return {};
   }
 
-  void write_collectives(Profile& profile) const {
+  Result<void> write_collectives(Profile& profile, const std::string& file) const {
     for (const auto& [key, calls] : calls_) {
       std::vector<double> times;
       for (const auto& [call, time] : calls) times.push_back(time);
@@ -612,10 +631,17 @@ class Measurer {
       });
       profile.measured_collectives.push_back(
           {collective, ranks, Bytes{bytes}, median, spread, static_cast<int>(times.size())});
+      if (const auto fault = why_impossible(profile, profile.measured_collectives.back()))
+        return fail({file, 0, fmt::format("{} of {} bytes over {} ranks", to_string(collective), bytes, ranks), "",
+                     fmt::format("{}: the transfers are not those of the scenario", *fault)});
     }
+    return {};
   }
 
   const StepGraph& graph_;
+  const Profile& base_;
+  std::int64_t sized_ = 0;  ///< multiplications whose sizes were recorded
+  std::int64_t sized_matched_ = 0;
   std::vector<Speeds> speeds_;  ///< [collective of the graph]
   std::map<std::pair<Collective, std::int64_t>, Speeds> speeds_of_;
   std::set<std::string> names_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "sim/cost/costs.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
@@ -99,6 +101,12 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run}, scenario, other, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   summarise(run, scenario, options);
+  constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
+  if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
+    return fail(Diagnostic{"", 0, "cluster.profile", scenario.profile.name,
+                           fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
+                                       "compute; check the measurements in the profile)",
+                                       run.forecast.step_time_s, 100 * run.forecast.mfu)});
   return run;
 }
 

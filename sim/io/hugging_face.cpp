@@ -222,6 +222,53 @@ void read_deepseek(ConfigReader& config, Model& model) {
   model.moe->router_bias = config.word("topk_method") == "noaux_tc";
 }
 
+/// GLM 4.5 to 4.7: grouped-query attention with DeepSeek's experts. The output projection has no bias.
+void read_glm4_moe(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  model.attention_output_bias = false;
+  model.qk_norm = config.flag("use_qk_norm", false);
+  read_deepseek_experts(config, model);
+  model.moe->router_bias = true;
+}
+
+/// Llama 4: experts in every n-th layer beside an expert that all tokens pass; dense layers have a width of their own. Chunks of
+/// attention are taken as a sliding window of their length, which is exact for sequences up to a chunk, and every n-th layer
+/// attends globally.
+void read_llama4(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  MixtureOfExperts& moe = model.moe.emplace();
+  moe.ffn_hidden = moe.shared_ffn_hidden = model.ffn_hidden_size;
+  config.require("ffn_hidden_size", {"intermediate_size_mlp"}, model.ffn_hidden_size);
+  config.require("moe.experts", {"num_local_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_tok"}, moe.topk);
+  config.read("moe.layer_interval", {"interleave_moe_layer_step"}, moe.layer_interval);
+  config.read("sliding_window", {"attention_chunk_size"}, model.sliding_window);
+  model.global_layer_interval = 4;
+  config.read("global_layer_interval", {"no_rope_layer_interval"}, model.global_layer_interval);
+  if (model.sliding_window == 0) model.global_layer_interval = 0;
+}
+
+void read_gemma(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  model.activation = Activation::geglu;
+  model.tied_embeddings = config.flag("tie_word_embeddings", true);
+}
+
+/// LayerNorm with bias, an MLP of two matrices with squared ReLU; no other biases.
+void read_nemotron(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  model.activation = Activation::relu;
+  model.norm = Norm::layer_norm;
+  model.norm_bias = true;
+  config.read("num_query_groups", {"num_key_value_heads"}, model.num_query_groups);
+  config.read("head_dim", {"head_dim"}, model.head_dim);
+  config.require("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
+  config.read("max_position_embeddings", {"max_position_embeddings"}, model.max_position_embeddings);
+  model.qkv_bias = model.attention_output_bias = config.flag("attention_bias", false);
+  model.mlp_bias = config.flag("mlp_bias", false);
+  model.tied_embeddings = config.flag("tie_word_embeddings", false);
+}
+
 /// Biases everywhere, LayerNorm, MLP without gate.
 void set_gpt(Model& model) {
   model.activation = Activation::gelu;
@@ -276,19 +323,56 @@ constexpr std::array kFamilies{
     Family{"bloom", read_bloom},
     Family{"deepseek_v2", read_deepseek},
     Family{"deepseek_v3", read_deepseek},
+    Family{"gemma", read_gemma},
+    Family{"glm4_moe", read_glm4_moe},
     Family{"gpt2", read_gpt2},
     Family{"gpt_neox", read_gpt_neox},
     Family{"gpt_oss", read_gpt_oss},
     Family{"kimi_k2", read_deepseek},
     Family{"llama", read_llama},
+    Family{"llama4_text", read_llama4},
+    Family{"ministral3", read_mistral},
     Family{"mistral", read_mistral},
     Family{"mixtral", read_mixtral},
+    Family{"nemotron", read_nemotron},
+    Family{"phi3", read_mistral},
     Family{"qwen2", read_qwen2},
+    Family{"qwen2_5_vl_text", read_qwen2},
     Family{"qwen2_moe", read_qwen2_moe},
     Family{"qwen3", read_qwen3},
     Family{"qwen3_moe", read_qwen3_moe},
     Family{"qwen3_vl_moe_text", read_qwen3_moe},
     Family{"qwen3_vl_text", read_qwen3},
+    Family{"smollm3", read_llama},
+};
+
+/// Families that are known, and what of them a Model cannot express. A count of parameters or operations without it is wrong.
+struct UnmodelledFamily {
+  std::string_view model_type;
+  std::string_view part;
+};
+constexpr std::string_view kSandwichNorms = "norms after attention and MLP besides those before";
+constexpr std::string_view kWideNorms = "norms over all heads of query and key together";
+constexpr std::string_view kIndexer = "indexers that choose the keys of each query";
+constexpr std::string_view kLinear = "layers of linear attention";
+constexpr std::string_view kMamba = "layers of Mamba";
+constexpr std::array kUnmodelled{
+    UnmodelledFamily{"bamba", kMamba},
+    UnmodelledFamily{"deepseek_v32", kIndexer},
+    UnmodelledFamily{"gemma2", kSandwichNorms},
+    UnmodelledFamily{"gemma3", kSandwichNorms},
+    UnmodelledFamily{"gemma3_text", kSandwichNorms},
+    UnmodelledFamily{"gemma3n_text", kSandwichNorms},
+    UnmodelledFamily{"glm4", kSandwichNorms},
+    UnmodelledFamily{"glm_moe_dsa", kIndexer},
+    UnmodelledFamily{"kimi_linear", kLinear},
+    UnmodelledFamily{"minimax", kLinear},
+    UnmodelledFamily{"minimax_m2", kWideNorms},
+    UnmodelledFamily{"nemotron_h", kMamba},
+    UnmodelledFamily{"olmo2", kWideNorms},
+    UnmodelledFamily{"olmo3", kWideNorms},
+    UnmodelledFamily{"olmoe", kWideNorms},
+    UnmodelledFamily{"qwen3_next", kLinear},
 };
 
 std::string family_names() {
@@ -311,6 +395,12 @@ std::optional<Model> read_language_model(const JsonNode& node, const std::string
   config.require("model_type", {"model_type"}, model_type);
   if (errors.size() > before) return std::nullopt;
   const Family* family = find_family(model_type);
+  const auto* part = std::find_if(kUnmodelled.begin(), kUnmodelled.end(),
+                                  [&](const UnmodelledFamily& each) { return each.model_type == model_type; });
+  if (part != kUnmodelled.end()) {
+    config.error("model_type", fmt::format("has {}, which are not modelled (allowed: {})", part->part, family_names()));
+    return std::nullopt;
+  }
   if (family == nullptr) {
     config.error("model_type", fmt::format("is unknown (allowed: {})", family_names()));
     return std::nullopt;

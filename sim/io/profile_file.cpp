@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/cost/gemm.hpp"
+#include "sim/cost/plausible.hpp"
 #include "sim/io/fields.hpp"
 #include "sim/io/files.hpp"
 /// Profiles as JSON (docs/formats/profile.md).
@@ -80,6 +81,15 @@ void check_whole(ObjectReader& object, const Profile& profile) {
   for (const auto& [precision, model] : profile.gemm) check_tiles("gemm", model);
   check_tiles("grouped_gemm", profile.grouped_gemm);
   if (object.get_node("memory") != nullptr && profile.memory.count <= 0) object.error("memory", "is not positive");
+  for (const MeasuredOperator& each : profile.measured)
+    if (const auto fault = why_impossible(profile, each))
+      return object.error("measured", fmt::format("{} ({} {}): {}", each.op.name, to_string(each.op.kind),
+                                                  to_string(each.op.pass), *fault));
+  for (const MeasuredCollective& each : profile.measured_collectives)
+    if (const auto fault = why_impossible(profile, each))
+      return object.error("measured_collectives",
+                          fmt::format("{} of {} bytes over {} ranks: {}", to_string(each.collective), each.size.count,
+                                      each.ranks, *fault));
 }
 
 /// An entry of `memory_bound`.

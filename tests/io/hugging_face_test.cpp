@@ -39,6 +39,60 @@ std::string config(const std::string& model_type, const std::string& more = "") 
 
 }  // namespace
 
+// Sizes of the published config.json; counts as the model cards and safetensors indices give them, or worked out beside them.
+TEST_CASE("hugging face: families of 2024 to 2026 have their exact parameter counts", "[io][model][oracle]") {
+  const auto count = [](const std::string& text) {
+    std::string message;
+    const auto model = read(text, &message);
+    INFO(message);
+    REQUIRE(model);
+    return parameter_count(*model).total();
+  };
+  // Phi-3-mini-4k-instruct
+  CHECK(count(R"({"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32, "num_hidden_layers": 32,
+    "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32064, "hidden_act": "silu", "sliding_window": 2047,
+    "tie_word_embeddings": false})") == 3'821'079'552);
+  // Phi-4
+  CHECK(count(R"({"model_type": "phi3", "hidden_size": 5120, "num_attention_heads": 40, "num_hidden_layers": 40,
+    "num_key_value_heads": 10, "intermediate_size": 17920, "vocab_size": 100352, "hidden_act": "silu", "sliding_window": null,
+    "tie_word_embeddings": false})") == 14'659'507'200);
+  // Gemma 7B
+  CHECK(count(R"({"model_type": "gemma", "hidden_size": 3072, "num_attention_heads": 16, "num_hidden_layers": 28,
+    "num_key_value_heads": 16, "head_dim": 256, "intermediate_size": 24576, "vocab_size": 256000, "hidden_act": "gelu"})") ==
+        8'537'680'896);
+  // Llama 4 Scout, its language model: 48 layers of 16 experts and a shared one.
+  // 2 x 202048 x 5120 + 48 (2 x 5120^2 + 2 x 5120 x 1024 + 5120 x 16 + 17 x 3 x 5120 x 8192 + 2 x 5120) + 5120
+  CHECK(count(R"({"model_type": "llama4_text", "hidden_size": 5120, "num_attention_heads": 40, "num_hidden_layers": 48,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+    "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1, "attention_chunk_size": 8192,
+    "no_rope_layer_interval": 4, "vocab_size": 202048, "hidden_act": "silu"})") == 107'769'861'120);
+  // GLM-4.5-Air without its prediction layer: 46 layers, the first dense, 128 experts and a shared one; biases of q, k and v.
+  // 2 x 151552 x 4096 + 46 (4096 (12288 + 2048) + 12288 + 2048 + 12288 x 4096 + 2 x 4096) + 3 x 4096 x 10944
+  //   + 45 (4096 x 128 + 128 + 129 x 3 x 4096 x 1408) + 4096
+  CHECK(count(R"({"model_type": "glm4_moe", "hidden_size": 4096, "num_attention_heads": 96, "num_hidden_layers": 46,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+    "n_routed_experts": 128, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 1, "n_group": 1,
+    "topk_group": 1, "attention_bias": true, "use_qk_norm": false, "vocab_size": 151552, "hidden_act": "silu"})") ==
+        2LL * 151552 * 4096 + 46LL * (4096LL * 14336 + 14336 + 12288LL * 4096 + 8192) + 3LL * 4096 * 10944 +
+            45LL * (4096 * 128 + 128 + 129LL * 3 * 4096 * 1408) + 4096);
+  // Nemotron-4 15B: LayerNorm with bias, two matrices of the MLP.
+  // 2 x 256000 x 6144 + 32 (6144 (6144 + 2048) + 6144^2 + 2 x 6144 x 24576 + 4 x 6144) + 2 x 6144
+  CHECK(count(R"({"model_type": "nemotron", "hidden_size": 6144, "num_attention_heads": 48, "num_hidden_layers": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 24576, "vocab_size": 256000, "hidden_act": "relu2"})") ==
+        2LL * 256000 * 6144 + 32LL * (6144LL * 8192 + 6144LL * 6144 + 2LL * 6144 * 24576 + 4 * 6144) + 2 * 6144);
+}
+
+TEST_CASE("hugging face: what is not modelled of a known family is named", "[io][model][error]") {
+  for (const auto& [family, part] :
+       {std::pair("gemma3_text", "norms after attention and MLP besides those before"),
+        std::pair("deepseek_v32", "indexers that choose the keys of each query"),
+        std::pair("qwen3_next", "layers of linear attention"), std::pair("nemotron_h", "layers of Mamba"),
+        std::pair("olmo2", "norms over all heads of query and key together")})
+    CHECK(complaint(config(family))
+              .starts_with("config.json:1: model_type = \"" + std::string(family) + "\": has " + part +
+                           ", which are not modelled (allowed: baichuan "));
+}
+
 TEST_CASE("hugging face: the published configs have their exact parameter counts", "[io][model][oracle]") {
   if (!fs::exists(kSamples)) {
     WARN("skipped: " << kSamples << " is absent");
@@ -122,8 +176,9 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
 
 TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][model][error]") {
   const std::string allowed =
-      "(allowed: baichuan bloom deepseek_v2 deepseek_v3 gpt2 gpt_neox gpt_oss kimi_k2 llama mistral mixtral qwen2 "
-      "qwen2_moe qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text)";
+      "(allowed: baichuan bloom deepseek_v2 deepseek_v3 gemma glm4_moe gpt2 gpt_neox gpt_oss kimi_k2 llama llama4_text "
+      "ministral3 mistral mixtral nemotron phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen3 qwen3_moe qwen3_vl_moe_text "
+      "qwen3_vl_text smollm3)";
   CHECK(complaint(config("mamba")) == "config.json:1: model_type = \"mamba\": is unknown " + allowed);
   CHECK(complaint(R"({"architectures": ["LlamaForCausalLM"]})") == "config.json:1: model_type: is missing");
   CHECK(complaint(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100})") ==

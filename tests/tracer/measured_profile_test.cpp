@@ -229,6 +229,40 @@ TEST_CASE("profile from a recording: groups across hosts are left to the network
   CHECK(measured->profile.measured_collectives.empty());
 }
 
+TEST_CASE("profile from a recording: another GPU, another model or impossible rates are refused",
+          "[error][tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const GemmShape shape = shape_of(run.graph, "fc2");
+  Profile h100;
+  h100.name = "h100";
+  h100.gpu = "H100 SXM 80 GB";
+  h100.peak_flops = {{Precision::bf16, 989e12}};
+  const auto refusal = [&](Trace trace) {
+    const std::vector<NamedTrace> named{{"t", std::move(trace)}};
+    const Result<MeasuredProfile> measured = measured_profile(named, run.graph, h100);
+    return measured ? std::string() : to_string(measured.error());
+  };
+  HandMade of_a100;
+  of_a100.range(mm(shape), [&] { of_a100.kernel("nvjet_bf16", 1'000'000'000); });
+  CHECK(refusal(of_a100.trace()).empty());
+  of_a100.trace().header.gpu = "NVIDIA A100-SXM4-80GB";
+  CHECK(refusal(of_a100.trace()) ==
+        "t: gpu = NVIDIA A100-SXM4-80GB: recorded, but the scenario's profile h100 is of another GPU, H100 SXM 80 GB "
+        "(allowed: a recording on the scenario's GPU)");
+  HandMade fast;
+  fast.range(mm(shape), [&] { fast.kernel("nvjet_bf16", 1); });
+  CHECK(refusal(fast.trace())
+            .find("TFLOP/s (allowed: up to 1088, 1.1 of the peak of bf16): the kernels are not those of "
+                  "the scenario") != std::string::npos);
+  HandMade other;
+  for (int i = 1; i <= 4; ++i)
+    other.range(mm({.m = 100 + i, .n = 77, .k = 55}), [&] { other.kernel("nvjet_bf16", 1'000'000'000); });
+  CHECK(refusal(other.trace()) ==
+        "t: multiplies matrices of other sizes than the scenario: 0 of 4 are sizes of its operators (allowed: a "
+        "recording of "
+        "the same model and layout)");
+}
+
 TEST_CASE("profile from a recording: what cannot be used is one error message", "[error][tracer][profile-from]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
   const auto sentence = [&run](const HandMade& made) {
