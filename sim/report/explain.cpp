@@ -12,7 +12,6 @@
 namespace tracecast {
 namespace {
 
-constexpr int kTimeWidth = 10;
 constexpr double kNothing = 5e-4;  ///< of the step: prints as 0.0 %
 
 double share(const Forecast& forecast, double time_s) { return time_s / forecast.step_time_s; }
