@@ -38,7 +38,7 @@ void quantise(std::int64_t rows, std::int64_t width, float factor, const Bf16* x
               std::uint8_t* transposed, cudaStream_t stream) {
   const std::int64_t tiles = ((width + kTile - 1) / kTile) * ((rows + kTile - 1) / kTile);
   const int blocks = static_cast<int>(std::min<std::int64_t>(tiles, 1 << 20));
-  if (tiles > 0) quantise_kernel<<<blocks, kThreads, 0, stream>>>(rows, width, factor, x, y, transposed);
+  if (tiles > 0) TRACECAST_LAUNCH(quantise_kernel, blocks, kThreads, 0, stream, rows, width, factor, x, y, transposed);
 }
 
 void to_bf16(std::int64_t count, const float* x, Bf16* y, cudaStream_t stream) {

@@ -6,7 +6,19 @@
 
 #include <cuda_fp8.h>
 
+#include "kernels/cuda/check.hpp"
 #include "kernels/cuda/operators.hpp"
+
+// A launch: an error (too many threads, no code for this GPU) is reported where it is made. Tests run the kernels on a CPU and define
+// both macros (tests/kernels/cuda_on_cpu).
+#ifdef __CUDACC__
+#define TRACECAST_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                               \
+  do {                                                                                                               \
+    kernel<<<blocks, threads, shared, stream>>>(__VA_ARGS__);                                                        \
+    TRACECAST_CHECKED(cudaGetLastError(), cudaSuccess, #kernel + (": " + std::string(cudaGetErrorString(status_)))); \
+  } while (false)
+#define TRACECAST_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
 
 namespace tracecast::cuda {
 
@@ -51,7 +63,8 @@ __global__ void each_kernel(std::int64_t count, int step, Work work) {
 }
 template <class Work>
 void each(std::int64_t count, int step, cudaStream_t stream, Work work) {
-  if (count > 0) each_kernel<<<blocks_for((count + step - 1) / step), kThreads, 0, stream>>>(count, step, work);
+  if (count > 0)
+    TRACECAST_LAUNCH(each_kernel, blocks_for((count + step - 1) / step), kThreads, 0, stream, count, step, work);
 }
 
 template <int N>

@@ -22,7 +22,7 @@ __global__ void hold_kernel(long long cycles) {
 
 }  // namespace
 
-void hold(long long cycles, cudaStream_t stream) { hold_kernel<<<1, 1, 0, stream>>>(cycles); }
+void hold(long long cycles, cudaStream_t stream) { TRACECAST_LAUNCH(hold_kernel, 1, 1, 0, stream, cycles); }
 
 void fill_random(std::int64_t count, std::uint64_t seed, Bf16* values, cudaStream_t stream) {
   each(count, 1, stream, [=] __device__(std::int64_t i) {

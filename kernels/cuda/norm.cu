@@ -13,17 +13,17 @@ __global__ void norm_forward_kernel(std::int64_t rows, std::int64_t width, const
     float mean = 0;
     if (kLayer) {
       float sum = 0;
-      each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
+      each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
         for (int i = 0; i < N; ++i) sum += v[i];
       });
       mean = over_block(sum, Sum{}) / static_cast<float>(width);
     }
     float squares = 0;
-    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
       for (int i = 0; i < N; ++i) squares += (v[i] - mean) * (v[i] - mean);
     });
     const float inverse = rsqrtf(over_block(squares, Sum{}) / static_cast<float>(width) + kNormEpsilon);
-    each_of_row<N>(row, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t at, const float(&v)[N]) {
       float w[N];
       float b[N] = {};
       float out[N];
@@ -43,7 +43,7 @@ __global__ void norm_forward_kernel(std::int64_t rows, std::int64_t width, const
 template <int N, bool kLayer>
 __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, const Bf16* x, const Bf16* weight,
                                      const float* statistics, const Bf16* d_y, Bf16* d_x, float* partial) {
-  extern __shared__ float sums[];  // [width], for LayerNorm [2, width]
+  TRACECAST_DYNAMIC_SHARED(float, sums);  // [width], for LayerNorm [2, width]
   const std::int64_t sum_count = kLayer ? 2 * width : width;
   for (std::int64_t i = threadIdx.x; i < sum_count; i += blockDim.x) sums[i] = 0;
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -51,7 +51,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
     const float inverse = statistics[2 * r + 1];
     float along = 0;   // sum of d_y weight x^
     float across = 0;  // sum of d_y weight
-    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
       float w[N];
       float d[N];
       load(weight + at, w);
@@ -63,7 +63,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
     });
     along = over_block(along, Sum{}) / static_cast<float>(width);
     across = kLayer ? over_block(across, Sum{}) / static_cast<float>(width) : 0;
-    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(x + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
       float w[N];
       float d[N];
       float out[N];
@@ -98,8 +98,9 @@ void launch_norm_backward(std::int64_t rows, std::int64_t width, const Bf16* x, 
   const auto shared = static_cast<std::size_t>(width) * sizeof(float) * (kLayer ? 2 : 1);
   each_row(rows, width, [=](auto wide, int, int threads) {
     const auto kernel = norm_backward_kernel<wide.value, kLayer>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-    kernel<<<blocks, threads, shared, stream>>>(rows, width, x, weight, statistics, d_y, d_x, partial);
+    TRACECAST_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                        cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+    TRACECAST_LAUNCH(kernel, blocks, threads, shared, stream, rows, width, x, weight, statistics, d_y, d_x, partial);
   });
 }
 
@@ -108,15 +109,16 @@ void launch_norm_backward(std::int64_t rows, std::int64_t width, const Bf16* x, 
 void rms_norm_forward(std::int64_t rows, std::int64_t width, const Bf16* x, const Bf16* weight, Bf16* y,
                       float* statistics, cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    norm_forward_kernel<wide.value, false>
-        <<<blocks, threads, 0, stream>>>(rows, width, x, weight, nullptr, y, statistics);
+    const auto kernel = norm_forward_kernel<wide.value, false>;
+    TRACECAST_LAUNCH(kernel, blocks, threads, 0, stream, rows, width, x, weight, nullptr, y, statistics);
   });
 }
 
 void layer_norm_forward(std::int64_t rows, std::int64_t width, const Bf16* x, const Bf16* weight, const Bf16* bias,
                         Bf16* y, float* statistics, cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    norm_forward_kernel<wide.value, true><<<blocks, threads, 0, stream>>>(rows, width, x, weight, bias, y, statistics);
+    const auto kernel = norm_forward_kernel<wide.value, true>;
+    TRACECAST_LAUNCH(kernel, blocks, threads, 0, stream, rows, width, x, weight, bias, y, statistics);
   });
 }
 
@@ -129,9 +131,11 @@ void norm_backward(std::int64_t rows, std::int64_t width, const Bf16* x, const B
   else
     launch_norm_backward<false>(rows, width, x, weight, statistics, d_y, d_x, partial, blocks, stream);
   const std::int64_t pitch = layer ? 2 * width : width;
-  sum_partials_kernel<<<blocks_for(width), kThreads, 0, stream>>>(blocks, width, pitch, partial, d_weight);
+  TRACECAST_LAUNCH(sum_partials_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial,
+                   d_weight);
   if (layer)
-    sum_partials_kernel<<<blocks_for(width), kThreads, 0, stream>>>(blocks, width, pitch, partial + width, d_bias);
+    TRACECAST_LAUNCH(sum_partials_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial + width,
+                     d_bias);
 }
 
 }  // namespace tracecast::cuda

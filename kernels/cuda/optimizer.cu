@@ -82,7 +82,7 @@ void sgd(std::int64_t count, float learning_rate, float momentum, const float* g
 
 void squared_norm(std::int64_t count, const float* x, double* sum, cudaStream_t stream) {
   cudaMemsetAsync(sum, 0, sizeof(double), stream);
-  squared_norm_kernel<<<blocks_for((count + 3) / 4), kThreads, 0, stream>>>(count, x, sum);
+  TRACECAST_LAUNCH(squared_norm_kernel, blocks_for((count + 3) / 4), kThreads, 0, stream, count, x, sum);
 }
 
 void scale(std::int64_t count, float factor, float* x, cudaStream_t stream) {

@@ -8,16 +8,16 @@ __global__ void softmax_forward_kernel(std::int64_t rows, std::int64_t width, fl
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     const Bf16* const row = x + r * width;
     float largest = Largest::kNone;
-    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
       for (int i = 0; i < N; ++i) largest = fmaxf(largest, v[i] * scale);
     });
     largest = over_block(largest, Largest{});
     float sum = 0;
-    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
       for (int i = 0; i < N; ++i) sum += __expf(v[i] * scale - largest);
     });
     const float inverse = 1 / over_block(sum, Sum{});
-    each_of_row<N>(row, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t at, const float(&v)[N]) {
       float out[N];
       for (int i = 0; i < N; ++i) out[i] = __expf(v[i] * scale - largest) * inverse;
       store(out, y + r * width + at);
@@ -30,13 +30,13 @@ __global__ void softmax_backward_kernel(std::int64_t rows, std::int64_t width, f
                                         const Bf16* d_y, Bf16* d_x) {
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     float sum = 0;
-    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
       float d[N];
       load(d_y + r * width + at, d);
       for (int i = 0; i < N; ++i) sum += v[i] * d[i];
     });
     sum = over_block(sum, Sum{});
-    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(y + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
       float d[N];
       float out[N];
       load(d_y + r * width + at, d);
@@ -53,7 +53,7 @@ __global__ void cross_entropy_forward_kernel(std::int64_t rows, std::int64_t wid
     const Bf16* const row = logits + r * width;
     float largest = Largest::kNone;
     float sum = 0;  // of exp(x - largest); both are running values of this thread, in one pass over the logits
-    each_of_row<N>(row, width, [&](std::int64_t, const float (&v)[N]) {
+    each_of_row<N>(row, width, [&](std::int64_t, const float(&v)[N]) {
       float here = largest;
       for (int i = 0; i < N; ++i) here = fmaxf(here, v[i]);
       sum *= __expf(largest - here);
@@ -79,7 +79,7 @@ __global__ void cross_entropy_backward_kernel(std::int64_t rows, std::int64_t wi
     const float largest = statistics[3 * r];
     const float inverse = 1 / statistics[3 * r + 1];
     const std::int64_t target = targets[r] - first;
-    each_of_row<N>(logits + r * width, width, [&](std::int64_t at, const float (&v)[N]) {
+    each_of_row<N>(logits + r * width, width, [&](std::int64_t at, const float(&v)[N]) {
       float out[N];
       for (int i = 0; i < N; ++i)
         out[i] = (__expf(v[i] - largest) * inverse - (at + i == target ? 1.0F : 0.0F)) * scale;
@@ -92,30 +92,30 @@ __global__ void cross_entropy_backward_kernel(std::int64_t rows, std::int64_t wi
 
 void softmax_forward(std::int64_t rows, std::int64_t width, float scale, const Bf16* x, Bf16* y, cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    softmax_forward_kernel<wide.value><<<blocks, threads, 0, stream>>>(rows, width, scale, x, y);
+    TRACECAST_LAUNCH(softmax_forward_kernel<wide.value>, blocks, threads, 0, stream, rows, width, scale, x, y);
   });
 }
 
 void softmax_backward(std::int64_t rows, std::int64_t width, float scale, const Bf16* y, const Bf16* d_y, Bf16* d_x,
                       cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    softmax_backward_kernel<wide.value><<<blocks, threads, 0, stream>>>(rows, width, scale, y, d_y, d_x);
+    TRACECAST_LAUNCH(softmax_backward_kernel<wide.value>, blocks, threads, 0, stream, rows, width, scale, y, d_y, d_x);
   });
 }
 
 void cross_entropy_forward(std::int64_t rows, std::int64_t width, std::int64_t first, const Bf16* logits,
                            const std::int32_t* targets, float* statistics, cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    cross_entropy_forward_kernel<wide.value>
-        <<<blocks, threads, 0, stream>>>(rows, width, first, logits, targets, statistics);
+    TRACECAST_LAUNCH(cross_entropy_forward_kernel<wide.value>, blocks, threads, 0, stream, rows, width, first, logits,
+                     targets, statistics);
   });
 }
 
 void cross_entropy_backward(std::int64_t rows, std::int64_t width, std::int64_t first, float scale, const Bf16* logits,
                             const std::int32_t* targets, const float* statistics, Bf16* d_logits, cudaStream_t stream) {
   each_row(rows, width, [=](auto wide, int blocks, int threads) {
-    cross_entropy_backward_kernel<wide.value>
-        <<<blocks, threads, 0, stream>>>(rows, width, first, scale, logits, targets, statistics, d_logits);
+    TRACECAST_LAUNCH(cross_entropy_backward_kernel<wide.value>, blocks, threads, 0, stream, rows, width, first, scale,
+                     logits, targets, statistics, d_logits);
   });
 }
 
