@@ -98,13 +98,12 @@ class CalculonReader {
     word = "none";
     reader_.get("tensor_par_overlap", word, {{"none", "none"}, {"ring", "ring"}, {"pipe", "pipe"}});
     set("parallel.tp_comm_overlap", word != "none");
-    for (const char* key : {"weight_offload", "activations_offload"}) {
+    for (const char* key : {"weight_offload", "activations_offload", "seq_par_ag_redo", "fused_activation"}) {
       flag = false;
       if (reader_.get(key, flag) && flag)
         out_.notes.push_back(fmt::format("{} has no counterpart and was left out", key));
     }
-    for (const char* key : {"tensor_par_net", "pipeline_par_net", "data_par_net", "fused_activation", "attention_type",
-                            "seq_par_ag_redo", "training"})
+    for (const char* key : {"tensor_par_net", "pipeline_par_net", "data_par_net", "attention_type", "training"})
       reader_.ignore(key);
     reader_.finish();
   }

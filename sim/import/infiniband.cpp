@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
@@ -408,6 +410,25 @@ class Structure {
     return up > 0 ? std::max(1.0, down / up) : 1;
   }
 
+  std::int64_t usual_rate() const {
+    std::map<std::int64_t, std::int64_t> counts;
+    for (const auto& [ends, cable] : fabric_.cables) ++counts[cable.rate.bytes_per_second];
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == counts.end() ? 0 : most->first;
+  }
+  /// Links that came up with fewer lanes or at a lower rate than most.
+  std::int64_t slower_cables() const {
+    const std::int64_t usual = usual_rate();
+    return std::count_if(fabric_.cables.begin(), fabric_.cables.end(),
+                         [usual](const auto& each) { return each.second.rate.bytes_per_second < usual; });
+  }
+  Bandwidth slowest_cable() const {
+    Bandwidth slowest{INT64_MAX};
+    for (const auto& [ends, cable] : fabric_.cables) slowest = std::min(slowest, cable.rate);
+    return slowest;
+  }
+
   /// A GPU to a NIC, behind NVSwitches: what a fabric does not tell of its hosts.
   NodeSpec node_with(int nics) const {
     NodeSpec node;
@@ -460,6 +481,11 @@ class Structure {
         fmt::format("a fabric does not tell what its hosts are: taken as {} {} behind NVSwitches, a GPU to a NIC", nics,
                     cluster.gpu),
         "latencies are usual ones: 1.5 us from NIC to NIC through a leaf, 0.5 us for a tier more"};
+    if (const std::int64_t slow = slower_cables(); slow > 0)
+      imported.notes.push_back(
+          fmt::format("{} of {} cables are slower than most of their kind, down to {}: the topology has the "
+                      "usual rate everywhere (perturbations of a scenario degrade links)",
+                      slow, fabric_.cables.size(), to_text(slowest_cable())));
     if (switches_ > listed_switches_)
       imported.notes.push_back(
           fmt::format("{} switches are named by others only: the dump is of a part", switches_ - listed_switches_));

@@ -1,5 +1,7 @@
 /// Reads topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
 #include <algorithm>
+#include <cctype>
+#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -210,14 +212,34 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
 
 }  // namespace
 
+namespace {
+
+/// A file that does not begin as JSON is often a description of another tool.
+Result<JsonDocument> read_own_json(const std::filesystem::path& path) {
+  Result<JsonDocument> document = read_json(path);
+  if (document) return document;
+  std::ifstream stream(path);
+  char first = '\0';
+  const bool text =
+      (stream >> first) && (first == '<' || first == '#' || std::isalpha(static_cast<unsigned char>(first)) != 0);
+  if (!text) return document;
+  return fail(
+      {path.string(), 0, "", "",
+       fmt::format("is not a topology of Tracecast (JSON); for a description of another tool run tracecast import "
+                   "topology {} -o machine.json first",
+                   path.string())});
+}
+
+}  // namespace
+
 Result<Cluster> read_topology(const std::filesystem::path& path) {
-  const Result<JsonDocument> document = read_json(path);
+  const Result<JsonDocument> document = read_own_json(path);
   if (!document) return tl::unexpected(document.error());
   return cluster_of(*document, path.stem().string());
 }
 
 Result<Cluster> read_topology(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  Result<JsonDocument> document = read_json(path);
+  Result<JsonDocument> document = read_own_json(path);
   if (!document) return tl::unexpected(document.error());
   std::vector<Diagnostic> errors;
   apply_overrides(document->root, overrides, errors);

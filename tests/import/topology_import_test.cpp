@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -450,6 +451,32 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
   CHECK(to_string(import_as<ImportedTopology>("", "n.txt", "visio").error()) ==
         "format = visio: unknown format (allowed: nccl-topology nccl-graph nvidia-smi ibnetdiscover iblinkinfo simgrid "
         "astra-sim simai-topology)");
+}
+
+TEST_CASE("InfiniBand: links that came up slower than the others are counted", "[io][network]") {
+  const std::string text =
+      "switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"leaf\" base\n"
+      "[1]\t\"H-11\"[1](11)\t# \"a HCA-1\" lid 1 4xNDR\n[2]\t\"H-12\"[1](12)\t# \"b HCA-1\" lid 2 4xNDR\n"
+      "[3]\t\"H-13\"[1](13)\t# \"c HCA-1\" lid 3 1xNDR\n";
+  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(read->cluster.node.nic_rate == 400_Gbps);
+  CHECK(
+      std::count(read->notes.begin(), read->notes.end(),
+                 "1 of 3 cables are slower than most of their kind, down to 12.5 GB/s: the topology has the usual rate "
+                 "everywhere (perturbations of a scenario degrade links)") == 1);
+}
+
+TEST_CASE("A scenario's topology in a format of another tool: the error says what to run", "[error][io]") {
+  const fs::path file = fs::temp_directory_path() / "tracecast-foreign-topology.xml";
+  std::ofstream(file) << "<system version=\"1\"/>\n";
+  const Result<Cluster> read = read_topology(file);
+  fs::remove(file);
+  REQUIRE_FALSE(read);
+  CHECK(to_string(read.error()) == file.string() +
+                                       ": is not a topology of Tracecast (JSON); for a description of another tool run "
+                                       "tracecast import topology " +
+                                       file.string() + " -o machine.json first");
 }
 
 TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {
