@@ -137,7 +137,7 @@ Result<ExitCode> record(const Options& options) {
   if (options.range != "all") setenv("TRACECAST_RANGE", options.range.c_str(), 1);
   if (options.delay > 0) setenv("TRACECAST_DELAY", fmt::format("{}", options.delay).c_str(), 1);
   if (options.duration > 0) setenv("TRACECAST_DURATION", fmt::format("{}", options.duration).c_str(), 1);
-  const int status = run_program(options.command, Signals::passed_on);
+  const int status = run_program(options.command);
   std::vector<Recorded> traces = recorded_files(begin);
   delete_empty(traces);
   if (!traces.empty() && !traces.front().summary.has_work() && !traces.front().summary.header.error.empty()) {

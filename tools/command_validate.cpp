@@ -195,7 +195,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   }
   fmt::print("{}", options.json ? validation_json(*table, *rows, options.by)
                                 : validation_page(*table, *rows, options.by, context.style));
-  return ExitCode::done;
+  return scored(*rows).empty() ? ExitCode::no : ExitCode::done;
 }
 
 Run add_options(CLI::App& app) {

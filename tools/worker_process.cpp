@@ -116,14 +116,14 @@ std::filesystem::path beside_this_program(const std::string& name) {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
 }
 
-int run_program(const std::vector<std::string>& command, Signals signals) {
+int run_program(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on.
   auto* const on_interrupt = std::signal(SIGINT, SIG_IGN);
-  auto* const on_end = signals == Signals::passed_on ? std::signal(SIGTERM, pass_on) : nullptr;
-  auto* const on_hang_up = signals == Signals::passed_on ? std::signal(SIGHUP, pass_on) : nullptr;
+  auto* const on_end = std::signal(SIGTERM, pass_on);
+  auto* const on_hang_up = std::signal(SIGHUP, pass_on);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -142,10 +142,8 @@ int run_program(const std::vector<std::string>& command, Signals signals) {
   }
   posix_spawnattr_destroy(&attributes);
   std::signal(SIGINT, on_interrupt);
-  if (signals == Signals::passed_on) {
-    std::signal(SIGTERM, on_end);
-    std::signal(SIGHUP, on_hang_up);
-  }
+  std::signal(SIGTERM, on_end);
+  std::signal(SIGHUP, on_hang_up);
   return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -31,12 +31,9 @@ ExitCode missing(const std::string& sentence);
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);
 
-/// What happens to SIGTERM and SIGHUP of this process while a program runs.
-enum class Signals { kept, passed_on };
-
-/// Runs a program found on the PATH, with Ctrl-C for it alone. Returns its exit status; -1 if it could not be started
-/// or was ended by a signal.
-int run_program(const std::vector<std::string>& command, Signals signals = Signals::kept);
+/// Runs a program found on the PATH, with Ctrl-C for it alone; SIGTERM and SIGHUP of this process are passed on to it. Returns its
+/// exit status; -1 if it could not be started or was ended by a signal.
+int run_program(const std::vector<std::string>& command);
 
 /// The number of cores that this process may run on.
 int usable_cores();

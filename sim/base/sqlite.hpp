@@ -37,9 +37,11 @@ class SqliteDatabase {
   bool open(const char* name) {
     sqlite3* database = nullptr;
     good_ = sqlite3_open(name, &database) == SQLITE_OK;
+    sqlite3_busy_timeout(database, kPatienceMs);
     database_.reset(database);
     return good_;
   }
+  static constexpr int kPatienceMs = 10'000;  ///< that another process may hold the database
   std::unique_ptr<sqlite3, Close> database_;
   bool good_ = false;
 };

@@ -61,6 +61,22 @@ TEST_CASE("validate: pages fit 80 columns, single runs, the documented JSON keys
   CHECK(error("--by gpus") == "--by = gpus: not a column of the table (did you mean 'gpu'?)\n");
 }
 
+TEST_CASE("validate: a table of which nothing can be forecast is answered with no; ids are unique", "[e2e][error]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "none.csv") << kHeader << csv_row("a", 1, "nan") << csv_row("b", 1, "nan");
+  const Outcome none = sandbox.run("tracecast validate none.csv");
+  CHECK(none.code == 1);
+  CHECK(none.out.find("no row could be forecast and compared") != std::string::npos);
+  CHECK(none.out.find("0.0") == std::string::npos);
+  const Outcome json = sandbox.run("tracecast validate none.csv --json");
+  CHECK(json.code == 1);
+  CHECK(Json::parse(json.out)["summary"] == Json{{"rows", 0}});
+  std::ofstream(sandbox.path() / "twice.csv") << kHeader << csv_row("a", 1, "10") << csv_row("a", 1, "10");
+  const Outcome twice = sandbox.run("tracecast validate twice.csv");
+  CHECK(twice.code == 2);
+  CHECK(twice.err == "twice.csv: id = a: occurs in two rows\n");
+}
+
 TEST_CASE("validate: tables of kernels and collectives, several or a folder of them", "[e2e]") {
   const Sandbox sandbox;
   std::filesystem::create_directory(sandbox.path() / "tables");

@@ -153,6 +153,31 @@ TEST_CASE("cpu loop: what is executed is what was forecast, piece by piece", "[k
   CHECK(pieces_of_work(actual) != pieces_of_work(record_in(sandbox, "forecast")));
 }
 
+TEST_CASE("cpu loop: mpirun and the workers end with the command", "[kernels][e2e]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(R"script(
+tracecast execute cpu-dp2 --steps 100000 --out actual &
+command=$!
+children() { for parent in "$@"; do cat /proc/$parent/task/$parent/children 2>/dev/null || true; done; }
+for i in $(seq 600); do
+  mpirun=$(children $command)
+  workers=$(children $mpirun)
+  [ "$(echo $workers | wc -w)" = 2 ] && break
+  sleep 0.1
+done
+[ "$(echo $workers | wc -w)" = 2 ]
+sleep 0.5
+kill -TERM $command
+wait $command && exit 1
+for i in $(seq 300); do
+  kill -0 $mpirun 2>/dev/null || kill -0 $workers 2>/dev/null || exit 0
+  sleep 0.1
+done
+exit 3)script");
+  INFO(outcome.err);
+  CHECK(outcome.code == 0);
+}
+
 TEST_CASE("cpu loop: what cannot be executed is said in a sentence", "[kernels][e2e][error]") {
   const Sandbox sandbox;
   const Outcome memory = sandbox.run(

@@ -1,10 +1,13 @@
 // Results in a database are read back unchanged, for their own problem only.
 #include "sim/search/search_store.hpp"
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/sqlite.hpp"
 #include "tests/io/temporary_folder.hpp"
 
 using namespace tracecast;
@@ -61,6 +64,22 @@ TEST_CASE("search store: stored results are read back exactly and not evaluated 
   CHECK(evaluated == 3);
   store.remembering("another problem", counting)(round);
   CHECK(evaluated == 3 + 7);
+  CHECK(store.failure().empty());
+}
+
+TEST_CASE("search store: waits while another process writes", "[io][search]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "store.db";
+  const auto round = layouts(7);
+  SearchStore store = SearchStore::open(file).value();
+  SqliteDatabase other(file);
+  REQUIRE(other.run("BEGIN IMMEDIATE"));
+  std::thread late([&other] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    other.run("COMMIT");
+  });
+  CHECK(store.remembering("problem", evaluations)(round) == evaluations(round));
+  late.join();
   CHECK(store.failure().empty());
 }
 

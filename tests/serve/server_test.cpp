@@ -190,6 +190,16 @@ void press(int port, int clients, double seconds, const std::string& question, L
 
 }  // namespace
 
+TEST_CASE("server: a second one on the same port is refused", "[serve][error]") {
+  const Server server;
+  const std::string command =
+      fmt::format("'{}' serve --port {} --seconds 5 >/dev/null 2>&1", tracecast_binary(), server.port());
+  const int status = std::system(command.c_str());
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 2);
+  CHECK(server.alive());
+}
+
 TEST_CASE("serve: hands out its page and answers, and nothing else", "[serve][e2e]") {
   const Server server;
   Client client(server.port());

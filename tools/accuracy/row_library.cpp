@@ -1,5 +1,7 @@
 #include "tools/accuracy/row_library.hpp"
 
+#include <set>
+
 namespace tracecast::accuracy {
 
 Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
@@ -35,7 +37,12 @@ Result<CsvTable> read_run_table(const DataPaths& data, const std::string& name) 
   std::error_code code;
   const std::filesystem::path shipped = data.scenarios / "runs" / (name + ".csv");
   const bool is_shipped = !std::filesystem::exists(name, code) && std::filesystem::exists(shipped, code);
-  return CsvTable::read(is_shipped ? shipped : std::filesystem::path(name));
+  Result<CsvTable> table = CsvTable::read(is_shipped ? shipped : std::filesystem::path(name));
+  std::set<std::string> ids;
+  for (std::size_t row = 0; table && table->has("id") && row < table->rows(); ++row)
+    if (const std::string id = table->text(row, "id"); !id.empty() && !ids.insert(id).second)
+      return fail({name, 0, "id", id, "occurs in two rows"});
+  return table;
 }
 
 }  // namespace tracecast::accuracy

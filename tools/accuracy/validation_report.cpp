@@ -72,6 +72,7 @@ std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& s
 Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
 
 Json summary_json(const std::vector<const RowForecast*>& rows) {
+  if (rows.empty()) return {{"rows", 0}};
   const ErrorSummary s = summarise(rows);
   const Measure m = measure(rows);
   return {{"rows", s.rows},
@@ -176,14 +177,19 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
     if (!r.skipped.empty())
       skipped[r.skipped].push_back(r.id.empty() ? fmt::format("line {}", table.line(r.row)) : r.id);
   }
-  text += "\n" + heading("Summary", style) + "\n" + summary_lines(table, rows, by);
-  const Measure m = measure(scored(rows));
-  text +=
-      paragraph("  ",
-                fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
-                            m.sources, percent(m.scatter)),
-                style);
-  text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
+  text += "\n" + heading("Summary", style) + "\n";
+  if (scored(rows).empty()) {
+    text += "  no row could be forecast and compared\n";
+  } else {
+    text += summary_lines(table, rows, by);
+    const Measure m = measure(scored(rows));
+    text +=
+        paragraph("  ",
+                  fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
+                              m.sources, percent(m.scatter)),
+                  style);
+    text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
+  }
   if (!assumed.empty()) text += "\n" + heading("Assumed where the source reports nothing", style) + "\n";
   for (const auto& [sentence, count] : assumed) text += paragraph(fmt::format("  {:4} rows  ", count), sentence, style);
   if (!skipped.empty()) text += "\n" + heading("Skipped", style) + "\n";

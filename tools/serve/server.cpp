@@ -175,6 +175,11 @@ int serve(const std::string& host, int port, int workers, int seconds) {
   std::signal(SIGPIPE, SIG_IGN);
   WorkerPool pool({std::filesystem::read_symlink("/proc/self/exe").string(), "--worker"}, workers, {});
   httplib::Server server;
+  // Without SO_REUSEPORT, by which a second server would get a share of the requests.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   route(server, pool, host.find(':') == std::string::npos ? host : "[" + host + "]");
   const int bound = port == 0 ? server.bind_to_any_port(host) : server.bind_to_port(host, port) ? port : -1;
   if (bound < 0) {
