@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -27,7 +28,12 @@ char* at(void* base, std::size_t elements) { return static_cast<char*>(base) + 2
 }  // namespace
 
 NcclGroup::~NcclGroup() {
-  if (communicator_ != nullptr) ncclCommDestroy(communicator_);
+  if (communicator_ == nullptr) return;
+  // ncclCommDestroy waits for the other ranks: a rank that fails would never say why.
+  if (std::uncaught_exceptions() > 0)
+    ncclCommAbort(communicator_);
+  else
+    ncclCommDestroy(communicator_);
 }
 
 NcclGroup NcclGroup::split(int colour, int key) const {

@@ -80,6 +80,7 @@ struct Gemm::Prepared {
         cublasLtMatmulDescCreate(&operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, problem.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, problem.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (problem.fast_accumulation) set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
     if (problem.first.scaling != Scaling::none) {
       set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode_of(problem.first.scaling));
       set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode_of(problem.second.scaling));

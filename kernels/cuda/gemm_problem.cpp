@@ -107,6 +107,7 @@ Result<GemmProblem> gemm_problem(const Operator& op) {
   problem.depth = shape.k;
   problem.batch = shape.batch;
   problem.accumulate = shape.accumulate_fp32;
+  problem.fast_accumulation = narrow && op.pass == Pass::forward && problem.first.scaling == Scaling::tensor;
   return problem;
 }
 

@@ -41,6 +41,8 @@ struct GemmProblem {
   std::int64_t depth = 0;  ///< k
   std::int64_t batch = 1;
   bool accumulate = false;  ///< adds to the result
+  /// Sums fp8 products with fewer bits, as Transformer Engine's forward does with one scale per tensor.
+  bool fast_accumulation = false;
   bool operator==(const GemmProblem&) const = default;
 };
 

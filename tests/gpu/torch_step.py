@@ -3,7 +3,7 @@
   torch_step.py run                     the steps (what `tracecast record` records)
   torch_step.py profile TABLE           the same under PyTorch's profiler; writes median nanoseconds by kernel name
   torch_step.py compare TRACE TABLE     Markdown: medians of a trace of tracecast beside those of the table; exit code 1 when
-                                        kernels that matter differ by more than 2 %
+                                        kernels that matter differ by more than 5 %
 """
 
 import json
@@ -11,7 +11,7 @@ import statistics
 import sys
 
 STEPS = 30
-ALLOWED = 0.02
+ALLOWED = 0.05  # two runs without fixed clocks
 MANY = 20  # launches below which a median says little
 LONG_NS = 20_000  # shorter kernels vary by more between two runs
 

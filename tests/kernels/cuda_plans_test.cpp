@@ -206,6 +206,11 @@ TEST_CASE("cuda gemm: types, scales and what is rejected", "[kernels][cuda]") {
   const Result<GemmProblem> blocks = of(Precision::fp8_block, Pass::forward, shape);
   REQUIRE(blocks);
   CHECK(blocks->first.scaling == Scaling::block128);
+  // Transformer Engine: fast accumulation in the forward with one scale per tensor only.
+  CHECK(of(Precision::fp8, Pass::forward, shape)->fast_accumulation);
+  CHECK_FALSE(fp8->fast_accumulation);
+  CHECK_FALSE(blocks->fast_accumulation);
+  CHECK_FALSE(of(Precision::bf16, Pass::forward, shape)->fast_accumulation);
   CHECK(blocks->first.scales() == 4 * 3);     // 512 x 384 in blocks of 128
   CHECK(blocks->second.scales() == 4 * 256);  // 512 / 128 for each of 256 rows
   const Result<GemmProblem> narrow = of(Precision::mxfp8, Pass::forward, shape);

@@ -43,6 +43,9 @@ Result<bool> done(const Result<void>& result) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Loading a kernel at its first launch, or streams that share a queue, can wait for a collective that waits for this rank.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   CLI::App app("One rank of tracecast profile and tracecast execute on a GPU");
   app.require_subcommand(1);
   std::string folder = ".";
