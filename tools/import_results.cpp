@@ -190,9 +190,14 @@ class ImportWriter {
   }
 
   Result<ExitCode> write(const NcclLog& log) const {
-    return deliver(table_of(log), summary_of(options_.file, "log of NCCL",
-                                             {{"collectives begun", log.calls},
-                                              {"sizes with a choice", static_cast<std::int64_t>(log.choices.size())}}));
+    const std::string table =
+        table_of(log) +
+        (log.left_out > 0
+             ? fmt::format("\nnote: {} lines that were cut or are of other calls were left out\n", log.left_out)
+             : "");
+    return deliver(table, summary_of(options_.file, "log of NCCL",
+                                     {{"collectives begun", log.calls},
+                                      {"sizes with a choice", static_cast<std::int64_t>(log.choices.size())}}));
   }
 
   const Importer& importer_;

@@ -75,7 +75,7 @@ class NcclLogReader {
 
   void read_call(std::string_view sender, std::string_view said) {
     const auto collective = named(kLogCollectives, said.substr(0, said.find(':')));
-    if (!collective) return;
+    if (!collective) return void(++log_.left_out);
     ++log_.calls;
     last_[std::string(sender)] = *collective;
     constexpr std::string_view kRanks = "[nranks=";
@@ -96,8 +96,10 @@ class NcclLogReader {
     } else if (const auto last = last_.find(std::string(sender)); last != last_.end()) {
       collective = last->second;
     }
-    if (words.size() < 7 || words[1] != "Bytes" || words[5] != "proto") return {};  // cut in two by another rank
-    if (!collective) return {};
+    if (words.size() < 7 || words[1] != "Bytes" || words[5] != "proto" || !collective) {
+      ++log_.left_out;  // cut in two by another rank, or not of a collective that is known
+      return {};
+    }
     NcclChoice choice;
     choice.collective = *collective;
     const auto bytes = parse_number<std::int64_t>(words[0]);

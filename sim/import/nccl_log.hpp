@@ -47,6 +47,7 @@ struct NcclLog {
   int ranks = 0;                    ///< of the largest communicator; 0: not said
   std::vector<NcclChoice> choices;  ///< by collective and size
   std::vector<NcclTableCell> table;
+  std::int64_t left_out = 0;  ///< lines of a call or choice that are cut in two, or of a collective without a name here
 };
 
 /// Errors: no line of a collective, a choice or the table; a choice whose algorithm, protocol or size is none.

@@ -39,6 +39,17 @@ TEST_CASE("NCCL's log: choices by name, channels counted", "[io][network]") {
                                 {Collective::broadcast, 85711360, Algorithm::tree, Protocol::ll128, 4, 0, 1}});
 }
 
+TEST_CASE("NCCL's log: lines that say nothing of a collective are counted", "[io][network]") {
+  const Result<NcclLog> log = read_nccl_log(
+      "h:1:1 [0] NCCL INFO Mystery: opCount 0 count 1 [nranks=16] stream 0x4\n"
+      "h:1:1 [0] NCCL INFO AllReduce: 4 Bytes -> Algo RING\n"
+      "h:1:1 [0] NCCL INFO AllReduce: 4 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..0}\n",
+      "log");
+  REQUIRE(log);
+  CHECK(log->choices.size() == 1);
+  CHECK(log->left_out == 2);
+}
+
 TEST_CASE("NCCL's log: older ones have numbers, and the collective in the line before", "[io][network]") {
   const Result<NcclLog> log = read_nccl_log(
       "a:1:1 [0] NCCL INFO ReduceScatter: opCount 0 count 16 [nranks=32] stream 0x4\n"
