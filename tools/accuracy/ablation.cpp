@@ -98,9 +98,14 @@ void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.wei
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
 void no_sharding(RowScenario& row) { row.guess_sharding = false; }
+/// A schedule that is reported to be interleaved keeps two virtual stages, the fewest.
 void no_chunks(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
   if (!row.guessed_layout || p.pp_schedule != "interleaved-1f1b") return;
+  if (!row.guessed_schedule) {
+    if (p.vpp % 2 == 0) p.vpp = 2;
+    return;
+  }
   p.vpp = 1;
   p.pp_schedule = "1f1b";
 }
@@ -180,7 +185,7 @@ const std::vector<LeftOut>& rules() {
        no_stack_change,
        "measured kernels beside collectives"},
       {"contention",
-       "each transfer takes what it takes alone",
+       "no transfer slows another",
        keep_all,
        {.network = NetworkKind::isolated},
        no_stack_change,
@@ -222,7 +227,7 @@ const std::vector<LeftOut>& rules() {
       {"board-power", "H100 of 500 and 350 W take what those of 700 W take", no_board_power},
       {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
       {"micro-batch", "1 where no micro-batch is reported, not the fastest", no_best_micro_batch},
-      {"virtual-stages", "none where they are not reported, not one layer each", no_chunks},
+      {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
       {"sharding", "no ZeRO 3 where whole parameters do not fit", no_sharding},
   };
   return kRules;

@@ -244,7 +244,8 @@ class RowReader {
         std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
     if (word != kSchedules.end()) p.pp_schedule = word->name;
     // Megatron-Core overlaps pipeline messages only where it interleaves.
-    if (schedule.empty() && !reported("vp") && stack_ != nullptr && p.overlap_p2p) p.pp_schedule = "interleaved-1f1b";
+    result_.guessed_schedule = schedule.empty() && !reported("vp") && stack_ != nullptr && p.overlap_p2p;
+    if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
     for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
