@@ -113,7 +113,12 @@ BENCHMARK(folded_step)->Args({128, 16})->Args({128, 256})->Args({512, 16})->Unit
 BENCHMARK(folded_build)->Args({128, 16})->Unit(benchmark::kMillisecond);
 BENCHMARK(folded_simulation)->Args({128, 16})->Args({128, 256})->Unit(benchmark::kMillisecond);
 BENCHMARK(one_slow_rank)->Args({128, 16})->Unit(benchmark::kMillisecond);
-BENCHMARK(folded_fluid_step)->Args({8, 16})->Args({128, 16})->Args({512, 16})->Unit(benchmark::kMillisecond);
+BENCHMARK(folded_fluid_step)
+    ->Args({8, 16})
+    ->Args({128, 16})
+    ->Args({128, 256})
+    ->Args({512, 16})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(folded_fluid_slow_rank)->Args({128, 16})->Unit(benchmark::kMillisecond);
 BENCHMARK(unfolded_simulation)
     ->Args({8, 16, 1})
