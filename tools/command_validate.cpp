@@ -143,7 +143,7 @@ Result<CsvTable> narrowed(CsvTable table, const Options& options) {
   return table;
 }
 
-/// Scores on runs that no choice has seen.
+/// Scores on runs left out of the fits.
 Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, const CsvTable& table,
                                  const RowLibrary& library, const ValidateOptions& how) {
   const std::string stem = fs::path(options.table).replace_extension().string();
@@ -215,7 +215,7 @@ Run add_options(CLI::App& app) {
       app.add_flag("--ablation", options->ablation,
                    "errors with one effect at a time left out of all forecasts, as a Markdown table");
   app.add_flag("--nested", options->nested,
-               "scores on runs that no choice has seen: by source, stack, GPU generation and forward in time; rules, "
+               "scores on runs left out of the fits: by source, stack, GPU generation and forward in time; rules, "
                "factors and levers")
       ->excludes(kernels)
       ->excludes(collectives)

@@ -202,7 +202,7 @@ std::string nested_page(const NestedReport& report, bool markdown) {
   const Nested& nested = report.nested;
   std::string text = fmt::format("Worst of the four ways: dense {} %, with experts {} %.\n",
                                  percent(worst(nested.ways, false)), percent(worst(nested.ways, true)));
-  text += title("Runs that no choice has seen", markdown) + score_table(nested.ways, markdown);
+  text += title("Runs left out of the fits", markdown) + score_table(nested.ways, markdown);
   text += title("Everything published after a date", markdown) + score_table(nested.dates, markdown);
   for (const Way& way : nested.ways)
     if (way.name != "source") text += title(("By " + way.name).c_str(), markdown) + fold_table(way, markdown);
