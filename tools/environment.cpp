@@ -90,12 +90,25 @@ std::string program_fingerprint() {
   return fmt::format("{:016x}", hash);
 }
 
+namespace {
+
+long peak_of_children_kib() {
+  rusage children{};
+  getrusage(RUSAGE_CHILDREN, &children);
+  return children.ru_maxrss;
+}
+
+/// Of the processes that the shell script waited for before it became this program: the compilers of a first run.
+const long peak_before_start_kib = peak_of_children_kib();
+
+}  // namespace
+
 double peak_rss_mib() {
   rusage own{};
-  rusage children{};
   getrusage(RUSAGE_SELF, &own);
-  getrusage(RUSAGE_CHILDREN, &children);
-  return static_cast<double>(std::max(own.ru_maxrss, children.ru_maxrss)) / 1024;  // Linux counts KiB
+  const long children = peak_of_children_kib();
+  const long peak = children > peak_before_start_kib ? std::max(own.ru_maxrss, children) : own.ru_maxrss;
+  return static_cast<double>(peak) / 1024;  // Linux counts KiB
 }
 
 }  // namespace tracecast::cli

@@ -26,7 +26,7 @@ Result<DataPaths> data_paths();
 /// A hash of this program's file: another build of the program has another one. Empty if it cannot be read.
 std::string program_fingerprint();
 
-/// Peak resident set of this process or of a finished child process (SimGrid's), in MiB.
+/// Peak resident set of this process or of a child process that it waited for (SimGrid's), in MiB.
 double peak_rss_mib();
 
 }  // namespace tracecast::cli

@@ -40,6 +40,16 @@ json without_clock(json result) {
 
 }  // namespace
 
+TEST_CASE("predict: the peak memory leaves out what the shell ran before", "[e2e]") {
+  const Sandbox sandbox;
+  // The script's own command needs 600 MB; then the script becomes the program, as tools/tracecast does after a build.
+  const Outcome outcome = sandbox.run(
+      "head -c 600000000 /dev/zero | tail -c 599999999 >/dev/null\n"
+      "exec tracecast predict zero-1-7.5b --json");
+  REQUIRE(outcome.code == 0);
+  CHECK(nlohmann::json::parse(outcome.out)["engine"]["peak_rss_mib"] < 400);
+}
+
 TEST_CASE("predict: a file, a name, and a name below the folder are the same scenario", "[e2e]") {
   const Sandbox sandbox;
   const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");
