@@ -1,6 +1,6 @@
 /// \file
-/// Errors on runs that no choice has seen: everything that is fitted or chosen is fitted or chosen in a training part,
-/// and only the runs left out of it are scored.
+/// Errors on runs left out of the fits: factors, and which rules are used, are fitted and chosen in a training part, and only the
+/// runs left out of it are scored. The settings of rules were chosen with all runs in view.
 ///
 /// Four ways of leaving out:
 ///
