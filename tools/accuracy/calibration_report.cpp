@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <boost/math/distributions/binomial.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/base/binomial.hpp"
 #include "tools/accuracy/decisions.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/percent.hpp"
@@ -205,7 +205,7 @@ std::string band_table(const std::vector<RowForecast>& rows) {
   for (const auto& [name, group] : sources) {
     const ErrorSummary s = summarise(group);
     const int inside = static_cast<int>(std::lround(s.coverage * s.rows));
-    const double chance = at_most(inside, s.rows, kAsked);
+    const double chance = boost::math::cdf(boost::math::binomial(s.rows, kAsked), inside);
     below += s.coverage < kAsked ? 1 : 0;
     if (chance < kSignificant) significant.push_back(name);
     text += fmt::format("| {} | {} | {} | {} | {:.2f} |\n", name, s.rows, percent(s.coverage), percent(s.half_width),
