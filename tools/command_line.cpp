@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -143,6 +145,39 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   return text + hint;
 }
 
+/// Options that name a file or folder to write.
+bool is_written(const CLI::Option& option) {
+  return option.check_lname("out") || option.check_lname("output") || option.check_lname("csv") ||
+         option.check_lname("svg") || option.check_lname("html");
+}
+
+/// "NAME = VALUE: what is wrong with it" for an empty value, and for a file to write that the command also reads or writes
+/// elsewhere; or nothing.
+std::string misused_value(const CLI::App& app) {
+  namespace fs = std::filesystem;
+  const std::vector<const CLI::Option*> given = app.get_options([](const CLI::Option* each) { return !each->empty(); });
+  for (const CLI::Option* option : given)
+    if (!option->get_positional() && std::ranges::count(option->results(), "") > 0)
+      return option->get_name() + ": is empty";
+  for (const CLI::Option* written : given) {
+    if (!is_written(*written)) continue;
+    const std::string& name = written->results().front();
+    std::error_code ignored;
+    if (const fs::file_status status = fs::status(name, ignored); fs::exists(status) && fs::is_other(status)) continue;
+    const fs::path file = fs::weakly_canonical(name, ignored);
+    for (const CLI::Option* other : given) {
+      const auto same = [&](const std::string& text) { return fs::weakly_canonical(text, ignored) == file; };
+      // Another option's word, such as a scenario's name, is a file only if there is one.
+      const auto clashes = [&](const std::string& text) {
+        return same(text) && (is_written(*other) || fs::is_regular_file(text, ignored));
+      };
+      if (other != written && std::ranges::any_of(other->results(), clashes))
+        return fmt::format("{} = {}: is the file of {} as well", written->get_name(), name, other->get_name());
+    }
+  }
+  return "";
+}
+
 /// One word, quoted for a POSIX shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
@@ -170,6 +205,10 @@ int run(const Command& command, const std::vector<std::string>& arguments, const
     return code(ExitCode::done);
   } catch (const CLI::ParseError& error) {
     report(sentence(app, error));
+    return code(ExitCode::bad_input);
+  }
+  if (const std::string misused = misused_value(app); !misused.empty()) {
+    report(misused);
     return code(ExitCode::bad_input);
   }
   try {

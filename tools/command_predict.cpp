@@ -78,7 +78,8 @@ Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenari
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
 Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run) {
   const fs::path folder = options.out;
-  return make_folder(folder)
+  return traced_ranks(run, options.trace_ranks)  // a wrong rank is refused before anything is written
+      .and_then([&](const std::vector<TracedRank>&) { return make_folder(folder); })
       .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast)); })
       .and_then([&] { return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {})); })
       .and_then([&] { return write_file(folder / "scenario.json", to_json(scenario)); })

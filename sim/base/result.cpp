@@ -7,15 +7,29 @@
 #include <utility>
 
 namespace tracecast {
+namespace {
+
+/// Longer parts of a message, and errors after this many, are cut: they may come from a file of any size.
+constexpr std::size_t kLongestPart = 2'000;
+constexpr std::size_t kMostErrors = 100;
+
+std::string bounded(const std::string& part) {
+  if (part.size() <= kLongestPart) return part;
+  std::size_t end = kLongestPart;
+  while (end > 0 && (static_cast<unsigned char>(part[end]) & 0xC0U) == 0x80U) --end;  // not inside a UTF-8 character
+  return part.substr(0, end) + "... (" + std::to_string(part.size()) + " bytes)";
+}
+
+}  // namespace
 
 std::string to_string(const Diagnostic& d) {
-  std::string text = d.file;
+  std::string text = bounded(d.file);
   if (d.line > 0) text += (text.empty() ? "line " : ":") + std::to_string(d.line);
   const auto append = [&text](const std::string& part) {
     if (!text.empty()) text += ": ";
-    text += part;
+    text += bounded(part);
   };
-  if (!d.key.empty()) append(d.value.empty() ? d.key : d.key + " = " + d.value);
+  if (!d.key.empty()) append(d.value.empty() ? d.key : bounded(d.key) + " = " + d.value);
   append(d.message);
   // Parts of it may be repeated from a file; whatever that holds, the sentence stays one line.
   for (char& c : text)
@@ -24,11 +38,14 @@ std::string to_string(const Diagnostic& d) {
 }
 
 std::string to_string(const Error& error) {
+  const std::size_t shown = std::min(error.diagnostics.size(), kMostErrors);
   std::string text;
-  for (const Diagnostic& d : error.diagnostics) {
-    if (!text.empty()) text += '\n';
-    text += to_string(d);
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (i > 0) text += '\n';
+    text += to_string(error.diagnostics[i]);
   }
+  if (shown < error.diagnostics.size())
+    text += "\nand " + std::to_string(error.diagnostics.size() - shown) + " more errors";
   return text;
 }
 

@@ -37,9 +37,9 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-/// One line: control characters, which a value may have brought from a file, become '?'.
+/// One line: control characters, which a value may have brought from a file, become '?', and long parts are cut.
 std::string to_string(const Diagnostic& diagnostic);
-/// One line per diagnostic, no newline at the end.
+/// One line per diagnostic, a hundred at most; no newline at the end.
 std::string to_string(const Error& error);
 
 /// An error of one diagnostic, ready to return from a function that returns a Result.

@@ -27,10 +27,17 @@ Result<XmlFile> XmlFile::parse(std::string_view text, std::string file, std::str
   XmlFile xml;
   xml.text_ = text;
   xml.file_ = std::move(file);
-  const pugi::xml_parse_result read = xml.document_.load_buffer(text.data(), text.size());
+  // parse_fragment keeps text outside the root element, so that it can be refused.
+  const pugi::xml_parse_result read =
+      xml.document_.load_buffer(text.data(), text.size(), pugi::parse_default | pugi::parse_fragment);
   if (!read)
     return fail({xml.file_, line_at(text, read.offset), "", "",
                  fmt::format("is not well-formed XML: {}", lower_first(read.description()))});
+  if (!xml.root()) return fail({xml.file_, 0, "", "", "is not well-formed XML: no document element found"});
+  for (const pugi::xml_node& node : xml.document_)
+    if (node != xml.root())
+      return fail({xml.file_, xml.line_of(node), "", "",
+                   fmt::format("is not well-formed XML: something else beside the element <{}>", xml.root().name())});
   if (xml.root().name() != root)
     return fail({xml.file_, xml.line_of(xml.root()), "", "",
                  fmt::format("has the root element <{}>, not <{}>", xml.root().name(), root)});

@@ -10,12 +10,16 @@ namespace tracecast {
 namespace {
 namespace fs = std::filesystem;
 
-/// The target of `path` after following symlinks; `path` itself if it is not a link or its target does not exist yet.
+/// The target of `path` after following symlinks, which need not exist; `path` itself if it is not a link, or a circle of them.
 fs::path behind_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // Linux's own limit
   std::error_code code;
-  if (!fs::is_symlink(path, code)) return path;
-  const fs::path target = fs::canonical(path, code);
-  return code ? path : target;
+  fs::path target = path;
+  for (int links = 0; fs::is_symlink(target, code); ++links) {
+    if (links == kMostLinks) return path;
+    target = target.parent_path() / fs::read_symlink(target, code);
+  }
+  return target;
 }
 
 bool is_special(const fs::path& path) {
@@ -31,8 +35,11 @@ AtomicFile::AtomicFile(fs::path path)
       partial_(is_special(path_) ? path_ : fs::path(target_.string() + fmt::format(".{}.partial", ::getpid()))) {
   std::error_code ignored;
   if (!path_.has_filename() || fs::is_directory(path_, ignored)) return;
+  const fs::file_status before = fs::status(target_, ignored);
+  if (fs::exists(before) && ::access(target_.c_str(), W_OK) != 0) return;
   stream_.open(partial_, std::ios::binary | std::ios::trunc);
   opened_ = stream_.is_open();
+  if (opened_ && partial_ != target_ && fs::exists(before)) fs::permissions(partial_, before.permissions(), ignored);
 }
 
 AtomicFile::~AtomicFile() {

@@ -1,6 +1,7 @@
 /// \file
-/// Atomic file replacement: writes a temporary file in the same folder and renames it at the end. Symlinks are
-/// followed. Non-regular files (/dev/stdout, /dev/null, a pipe) are written directly.
+/// Atomic file replacement: writes a temporary file in the same folder and renames it at the end. Symlinks are followed, the
+/// permissions of an existing file are kept, and one without permission to write is not replaced. Non-regular files
+/// (/dev/stdout, /dev/null, a pipe) are written directly.
 #pragma once
 
 #include <filesystem>

@@ -13,6 +13,20 @@ TEST_CASE("errors print as file:line: key = value: message", "[base]") {
   CHECK(to_string(Error{{{"", 0, "", "", "one"}, {"", 0, "", "", "two"}}}) == "one\ntwo");
 }
 
+TEST_CASE("a message stays short, whatever a file or an option brought into it", "[base]") {
+  const std::string megabyte(1'000'000, 'x');
+  const std::string text = to_string(Diagnostic{"a.csv", 1, megabyte, megabyte, megabyte});
+  CHECK(text.size() < 10'000);
+  CHECK(text.find("... (1000000 bytes)") != std::string::npos);
+  std::string umlauts;  // cut between characters, not inside one
+  for (int i = 0; i < 2'000; ++i) umlauts += i == 0 ? "x" : "\u00e4";
+  const std::string cut = to_string(Diagnostic{"", 0, "", "", umlauts});
+  CHECK(cut.substr(cut.find("...") - 2, 2) == "\u00e4");
+  Error many;
+  many.diagnostics.assign(10'000, Diagnostic{"", 0, "", "", "bad"});
+  CHECK(to_string(many).ends_with("bad\nand 9900 more errors"));
+}
+
 TEST_CASE("the nearest word is found when it looks like a typing mistake", "[base]") {
   const std::vector<std::string> words{"bandwidth", "latency", "tp"};
   CHECK(nearest_match("bandwith", words) == "bandwidth");

@@ -149,7 +149,14 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");
-  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new" / "trace.json"));
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new"));
+  // A file that is read or written twice.
+  std::filesystem::copy_file(source_dir() / "scenarios/published/llama3-405b-16k.json", sandbox.path() / "own.json");
+  const std::string own = content_of(sandbox.path() / "own.json");
+  check("own.json --html ./own.json", 2, "--html = ./own.json: is the file of SCENARIO as well\n");
+  check("zero-1-7.5b --sweep parallel.zero_stage=1,2 --csv a --svg a", 2, "--csv = a: is the file of --svg as well\n");
+  check("own.json --html ''", 2, "--html: is empty\n");
+  CHECK(content_of(sandbox.path() / "own.json") == own);
   // All weights, gradients and optimizer states on each of 8 tensor ranks: far more than a GPU holds.
   check("llama3-405b-16k --set parallel.pp=1 --set parallel.vpp=1 --set parallel.dp=2048 --set parallel.zero_stage=0",
         1, "");

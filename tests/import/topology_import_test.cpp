@@ -430,6 +430,10 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
   CHECK(error_of(nccl + "<gpu sm=\"ninety\"/></pci></cpu></system>") ==
         "f.xml:4: gpu.sm = ninety: must be a whole number from 0 to 1048576");
   CHECK(error_of("<system version=\"1\"/>") == "f.xml:1: has no GPU");
+  CHECK(error_of("<system version=\"1\">\n</system>rest") ==
+        "f.xml:2: is not well-formed XML: something else beside the element <system>");
+  CHECK(error_of("<system version=\"1\"/>\n<system version=\"1\"/>") ==
+        "f.xml:2: is not well-formed XML: something else beside the element <system>");
   CHECK(error_of("<platform version=\"3\"/>") == "f.xml:1: platform.version = 3: is not read (allowed: 4, 4.1)");
   CHECK(error_of("<platform version=\"4\">\n<cluster radical=\"0-11\" bw=\"1MBps\" topology=\"TORUS\" "
                  "topo_parameters=\"3,2\"/></platform>") ==

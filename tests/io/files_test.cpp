@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "tests/io/temporary_folder.hpp"
 
@@ -105,4 +106,29 @@ TEST_CASE("files: many shipped names are not listed, their folder is; a folder i
   fs::create_directories(folder.path() / "x.json");
   const std::string path = (folder.path() / "x.json").string();
   CHECK(complaint(find_file(path, folder.path(), "topology")) == path + ": is a folder, not a file");
+}
+
+TEST_CASE("files: a rewritten file keeps its permissions, and a link keeps pointing", "[io]") {
+  const TemporaryFolder folder;
+  const fs::path secret = folder.path() / "secret.json";
+  REQUIRE(write_file(secret, "old"));
+  fs::permissions(secret, fs::perms::owner_read | fs::perms::owner_write);
+  REQUIRE(write_file(secret, "new"));
+  CHECK(content(secret) == "new");
+  CHECK(fs::status(secret).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+
+  const fs::path link = folder.path() / "link.json";
+  fs::create_symlink("not-there-yet.json", link);
+  REQUIRE(write_file(link, "text"));
+  CHECK(fs::is_symlink(link));
+  CHECK(content(folder.path() / "not-there-yet.json") == "text");
+  const fs::path circle = folder.path() / "circle.json";
+  fs::create_symlink("circle.json", circle);
+  REQUIRE(write_file(circle, "text"));  // replaced: it points nowhere
+  CHECK(content(circle) == "text");
+
+  if (::geteuid() == 0) return;  // root may write everywhere
+  fs::permissions(secret, fs::perms::owner_read);
+  CHECK_FALSE(write_file(secret, "newer"));
+  CHECK(content(secret) == "new");
 }
