@@ -14,10 +14,12 @@
 #include "sim/base/words.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/launcher_rules.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/read_file.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -63,6 +65,8 @@ struct Options {
   std::string html;
   std::string out;
   std::string emit;
+  std::string launcher;
+  int pick = 1;
   bool json = false;
 };
 
@@ -172,7 +176,7 @@ bool is_too_large(const Error& error) {
 }
 
 /// The scenario's machine. Of racks, the two largest parts that divide the job, unless the scenario gives the part.
-void add_choices(Scenario scenario, std::vector<MachineChoice>& choices) {
+void add_choices(Scenario scenario, const std::vector<std::string>& overrides, std::vector<MachineChoice>& choices) {
   std::vector<int> parts =
       scenario.gpus_per_rack > 0
           ? std::vector<int>{}
@@ -181,6 +185,8 @@ void add_choices(Scenario scenario, std::vector<MachineChoice>& choices) {
   parts.resize(std::min<std::size_t>(parts.size(), 2));
   for (const int part : parts) {
     MachineChoice choice{scenario.topology, scenario.cluster.world_size, scenario};
+    choice.overrides = overrides;
+    if (part != scenario.gpus_per_rack) choice.overrides.push_back(fmt::format("cluster.gpus_per_rack={}", part));
     choice.scenario.gpus_per_rack = part;
     use_racks(choice.scenario.cluster, choice.scenario.parallel, part);
     choices.push_back(std::move(choice));
@@ -213,7 +219,7 @@ Result<Machines> find_machines(const Options& options, const DataPaths& data) {
           continue;
         }
         if (!scenario) return tl::unexpected(scenario.error());
-        add_choices(std::move(*scenario), result.choices);
+        add_choices(std::move(*scenario), overrides, result.choices);
       }
   if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
   return result;
@@ -286,6 +292,9 @@ Result<Request> load(const Options& options) {
   for (const MachineChoice& machine : request.machines) {
     SearchSpace space = default_space(machine.scenario, machine.gpus);
     if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
+    // Their tensor parallelism has no sequence parallelism.
+    if (options.sequence_parallel.empty() && (options.launcher == "deepspeed" || options.launcher == "accelerate"))
+      space.sequence_parallel = {0};
     request.spaces.push_back(std::move(space));
   }
   Result<Economics> economics = load_economics(options, *data, request.machines);
@@ -360,6 +369,8 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
     return fail_key("--out", options.out, failure);
   PlanReport report;
   report.scenario = request.machines.front().scenario.name;
+  report.file = options.scenario;
+  report.launcher = options.launcher;
   report.economics = request.economics.name;
   report.left_out = std::move(request.left_out);
   report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics);
@@ -377,6 +388,13 @@ Result<PlanReport> make_report(Request request, ProcessGroup* group, const Conte
 }
 
 Result<ExitCode> plan(Options options, const Context& context) {
+  if (options.launcher.empty() && options.emit != "scenario") options.launcher = options.emit;
+  if (!options.launcher.empty())
+    options.search.allowed = [format = options.launcher](const Scenario& scenario) {
+      const Result<Plan> possible =
+          make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+      return !possible || launcher_refusals(format, scenario).empty();  // the search counts impossible ones
+    };
   const Result<std::unique_ptr<ProcessGroup>> group = launched_processes();
   if (!group) return tl::unexpected(group.error());
   if (*group && options.search.threads == 0) options.search.threads = 1;
@@ -396,10 +414,13 @@ Result<ExitCode> plan(Options options, const Context& context) {
     if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
   if (!options.emit.empty() && !report->plan.candidates.empty()) {
-    const Candidate& best = report->plan.candidates.front();
-    const MachineChoice& machine = report->plan.machines[static_cast<std::size_t>(best.machine)].choice;
-    print_for_launcher(options.emit, with_layout(machine.scenario, best.evaluation.layout));
-    return answer;
+    const std::vector<Candidate>& found = report->plan.candidates;
+    if (options.pick > static_cast<int>(found.size()))
+      return fail_key("--pick", std::to_string(options.pick), fmt::format("{} layouts were found", found.size()));
+    const Candidate& picked = found[static_cast<std::size_t>(options.pick - 1)];
+    const MachineChoice& machine = report->plan.machines[static_cast<std::size_t>(picked.machine)].choice;
+    return print_for_launcher(options.emit, with_layout(machine.scenario, picked.evaluation.layout)) ? answer
+                                                                                                     : ExitCode::no;
   }
   fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
   return answer;
@@ -461,8 +482,15 @@ Run add_options(CLI::App& app) {
   app.add_option("--set", options->overrides, "replace a value of the scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--emit", options->emit, "print the best layout as settings of this launcher instead of a page")
+  app.add_option("--emit", options->emit,
+                 "print the best layout as settings of this launcher, or as a scenario file, instead of a page; of a "
+                 "launcher it implies --launcher")
       ->check(one_of(emitted_formats()));
+  app.add_option("--launcher", options->launcher, "only layouts that this launcher can express and does not refuse")
+      ->check(one_of(emitted_launchers()));
+  app.add_option("--pick", options->pick, "the layout for --emit, by its number on the page")
+      ->check(in_range(1, 10'000))
+      ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return plan(*options, context); };
 }

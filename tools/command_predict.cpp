@@ -144,8 +144,8 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
       return tl::unexpected(written.error());
   }
   if (!options.emit.empty()) {
-    print_for_launcher(options.emit, *scenario);
-    return run->forecast.fits ? ExitCode::done : ExitCode::no;
+    const bool obeys = print_for_launcher(options.emit, *scenario);
+    return run->forecast.fits && obeys ? ExitCode::done : ExitCode::no;
   }
   fmt::print("{}", options.json ? result_json(*scenario, run->forecast)
                                 : terminal_page(*scenario, run->plan, run->forecast, context.style));
@@ -202,7 +202,8 @@ Run add_options(CLI::App& app) {
   app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
       ->check(in_range(1, 1024))
       ->default_str("those of this machine");
-  app.add_option("--emit", options->emit, "print the layout as settings of this launcher instead of a page")
+  app.add_option("--emit", options->emit,
+                 "print the layout as settings of this launcher, or as a scenario file, instead of a page")
       ->check(one_of(emitted_formats()));
   CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
                                       "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "

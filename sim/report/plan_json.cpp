@@ -31,11 +31,8 @@ Json layout_json(const Layout& l, int gpus) {
 Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
 
 Json counts_json(const SearchCounts& counts) {
-  return {{"layouts", counts.layouts},
-          {"impossible", counts.impossible},
-          {"out_of_memory", counts.out_of_memory},
-          {"pruned", counts.pruned},
-          {"simulated", counts.simulated}};
+  return {{"layouts", counts.layouts}, {"impossible", counts.impossible}, {"out_of_memory", counts.out_of_memory},
+          {"refused", counts.refused}, {"pruned", counts.pruned},         {"simulated", counts.simulated}};
 }
 
 /// Adds the GPUs of each rack that the job uses, if the machine has racks.
@@ -53,6 +50,7 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"gpus", machine.gpus},
               {"global_batch_size", machine.scenario.training.global_batch_size},
               {"layout", layout_json(e.layout, machine.gpus)},
+              {"settings", settings_of(plan, candidate)},
               {"step_time_s", e.step_time_s},
               {"bound_s", seconds(e.bound.step_time)},
               {"mfu", e.mfu},

@@ -28,12 +28,15 @@ std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
     sum.layouts += own.layouts;
     sum.impossible += own.impossible;
     sum.out_of_memory += own.out_of_memory;
+    sum.refused += own.refused;
     sum.pruned += own.pruned;
     sum.simulated += own.simulated;
   }
   const auto count = [](std::int64_t value) { return number(static_cast<double>(value), 1); };
-  return fmt::format("{} layouts{}{} impossible{}{} do not fit{}{} cannot win{}{} simulated", count(sum.layouts),
-                     separator(style), count(sum.impossible), separator(style), count(sum.out_of_memory),
+  const std::string refused =
+      sum.refused > 0 ? fmt::format("{}{} refused by the launcher", separator(style), count(sum.refused)) : "";
+  return fmt::format("{} layouts{}{} impossible{}{} do not fit{}{}{} cannot win{}{} simulated", count(sum.layouts),
+                     separator(style), count(sum.impossible), separator(style), count(sum.out_of_memory), refused,
                      separator(style), count(sum.pruned), separator(style), count(sum.simulated));
 }
 
@@ -67,11 +70,12 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   const MachineOutcome& machine = machine_of(plan, candidate);
   const Evaluation& e = candidate.evaluation;
   const std::string rank = fmt::format("{:2} ", index + 1);
-  const std::string what =
-      paragraph("   ",
-                fmt::format("{} {} {}{}{}", number(machine.choice.gpus, 1), times(style), machine_text(machine.choice),
-                            separator(style), describe(e.layout, machine.choice.gpus)),
-                style);
+  const std::string cut = describe_cut(machine.choice.scenario, e.layout);
+  const std::string what = paragraph(
+      "   ",
+      fmt::format("{} {} {}{}{}{}{}", number(machine.choice.gpus, 1), times(style), machine_text(machine.choice),
+                  separator(style), describe(e.layout, machine.choice.gpus), cut.empty() ? "" : ", ", cut),
+      style);
   std::string text =
       paint(rank, index == 0 ? Colour::green : Colour::grey, style) + paint(what.substr(3), Colour::bold, style);
   const std::string batch =
@@ -180,7 +184,23 @@ std::string_view last_by(Objective objective) {
   return objective == Objective::cost ? ", which come last, by time" : "";
 }
 
+/// The command that forecasts the best layout again, with a setting a line.
+std::string again_lines(const PlanReport& report) {
+  std::string text = "  tracecast predict " + report.file;
+  for (const std::string& setting : settings_of(report.plan, report.plan.candidates.front()))
+    text += fmt::format(" \\\n    --set '{}'", setting);
+  return text + "\n";
+}
+
 }  // namespace
+
+std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& candidate) {
+  const MachineChoice& machine = machine_of(plan, candidate).choice;
+  std::vector<std::string> settings = machine.overrides;
+  const std::vector<std::string> of_layout = layout_settings(machine.scenario, candidate.evaluation.layout);
+  settings.insert(settings.end(), of_layout.begin(), of_layout.end());
+  return settings;
+}
 
 std::vector<std::string> unpriced(const CapacityPlan& plan) {
   std::vector<std::string> names;
@@ -211,7 +231,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
                          style);
   if (plan.pareto.size() > 1)
     text += "\n" + heading("Best trade-offs of time and cost", style) + "\n" + front_lines(plan, style);
+  if (!report.file.empty()) text += "\n" + heading("The best layout again", style) + "\n" + again_lines(report);
   std::string basis;
+  if (!report.launcher.empty()) basis += fmt::format("All layouts suit {}. ", report.launcher);
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.empty()) {
     const std::vector<std::string> without = unpriced(plan);

@@ -14,6 +14,8 @@ namespace tracecast {
 
 struct PlanReport {
   std::string scenario;
+  std::string file = {};              ///< the scenario as the command line names it
+  std::string launcher = {};          ///< that all layouts suit; empty: any
   std::string failures;               ///< failure model of the goodput; empty: no failures
   std::string economics;              ///< assumption set behind money and energy
   std::vector<std::string> left_out;  ///< requested machines that are too small, a sentence each
@@ -23,6 +25,9 @@ struct PlanReport {
   std::vector<Upgrade> upgrades;      ///< of the best candidate's machine, most helpful first
   std::optional<RecipeTrace> recipe;  ///< on the same machine, if requested
 };
+
+/// The settings that make the scenario a candidate's run, as `predict --set` takes them.
+std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& candidate);
 
 /// GPUs of the candidates that have no price in the assumption set, without duplicates.
 std::vector<std::string> unpriced(const CapacityPlan& plan);

@@ -44,7 +44,8 @@ struct MachineChoice {
   std::string topology;
   int gpus = 0;
   Scenario scenario;
-  double goodput = 1;  ///< share of the wall time with productive training
+  double goodput = 1;                       ///< share of the wall time with productive training
+  std::vector<std::string> overrides = {};  ///< "cluster.world_size=512": what was set to read the scenario
 };
 
 /// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack".

@@ -145,8 +145,14 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
   };
   std::size_t at = 0;
   while (at < layouts.size() && !enough(layouts[at].bound)) {
-    const std::size_t size = std::min(kRound, layouts.size() - at);
-    for (Evaluation& each : evaluate_round(as_round(space, std::span(layouts).subspan(at, size)))) {
+    std::vector<std::pair<Layout, LayoutBound>> round;
+    for (; at < layouts.size() && round.size() < kRound; ++at) {
+      round.emplace_back(space.at(layouts[at].id), layouts[at].bound);
+      if (!options.allowed || options.allowed(with_layout(scenario, round.back().first))) continue;
+      ++result.counts.refused;
+      round.pop_back();
+    }
+    for (Evaluation& each : evaluate_round(round)) {
       if (!each.valid) ++result.counts.impossible;
       if (each.valid && !each.fits) ++result.counts.out_of_memory;
       if (!each.valid || !each.fits) continue;
@@ -154,7 +160,6 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
       keep_best(result.best, each, options.best);
       result.simulated.push_back(std::move(each));
     }
-    at += size;
   }
   result.counts.pruned = static_cast<std::int64_t>(layouts.size() - at);
   std::sort(result.simulated.begin(), result.simulated.end(),

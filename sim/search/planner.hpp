@@ -51,12 +51,15 @@ struct SearchOptions {
   double memory_headroom = 0;  ///< share of the GPU memory that stays free
   int threads = 0;             ///< 0: as many as the machine has
   bool exhaustive = false;     ///< simulate everything that fits (for tests and exports)
+  /// Whether a scenario with its layout may be offered; empty: every one. Asked once for each layout of a round.
+  std::function<bool(const Scenario&)> allowed = {};
 };
 
 struct SearchCounts {
   std::int64_t layouts = 0;        ///< of the space
   std::int64_t impossible = 0;     ///< degrees or batches that do not divide, or an error of plan or schedule
   std::int64_t out_of_memory = 0;  ///< by bound or exactly
+  std::int64_t refused = 0;        ///< by SearchOptions::allowed
   std::int64_t pruned = 0;         ///< bound above the slowest of the best
   std::int64_t simulated = 0;
   bool operator==(const SearchCounts&) const = default;

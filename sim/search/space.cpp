@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/result.hpp"
+#include "sim/io/scenario_fields.hpp"
+#include "sim/plan/stages.hpp"
 
 namespace tracecast {
 namespace {
@@ -41,6 +43,14 @@ Value next(const std::vector<Value>& values, std::int64_t& id) {
   const auto index = static_cast<std::size_t>(id % count);
   id /= count;
   return values[index];
+}
+
+/// As --set takes it.
+std::string setting_text(const JsonNode& node) {
+  if (node.kind != JsonNode::Kind::array) return node.text();
+  std::string text = "[";
+  for (const JsonNode& item : node.items) text += (text.size() > 1 ? "," : "") + item.text();
+  return text + "]";
 }
 
 std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
@@ -159,6 +169,34 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   Scenario result = scenario;
   apply_layout(layout, result.model, result.parallel, result.training);
   return result;
+}
+
+std::vector<std::string> layout_settings(const Scenario& scenario, const Layout& layout) {
+  const Scenario other = with_layout(scenario, layout);
+  std::vector<std::string> settings;
+  const auto collect = [&](const char* group, const JsonNode& from, const JsonNode& to) {
+    for (const auto& [key, value] : to.members)
+      if (const std::string text = setting_text(value); text != setting_text(*from.find(key)))
+        settings.push_back(fmt::format("{}.{}={}", group, key, text));
+  };
+  collect("parallel", write_fields(scenario.parallel, true), write_fields(other.parallel, true));
+  collect("training", write_fields(scenario.training, true), write_fields(other.training, true));
+  return settings;
+}
+
+std::string describe_cut(const Scenario& scenario, const Layout& layout) {
+  const Scenario other = with_layout(scenario, layout);
+  const Result<std::vector<Stage>> stages = cut_stages(other.model, other.parallel);
+  TRACECAST_ASSERT(stages.has_value(), "the layout is possible");
+  std::string text;
+  bool even = true;
+  for (std::size_t i = 0, next = 0; i < stages->size(); i = next) {
+    const int layers = (*stages)[i].num_layers;
+    for (next = i; next < stages->size() && (*stages)[next].num_layers == layers;) ++next;
+    even = even && next - i == stages->size();
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", layers, next - i > 1 ? fmt::format(" x {}", next - i) : "");
+  }
+  return even ? "" : fmt::format("stages of {} layers", text);
 }
 
 Layout layout_of(const Scenario& scenario) {

@@ -94,6 +94,12 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, 
 /// The scenario with this layout.
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
+/// The settings, as --set takes them ("parallel.tp=8"), that turn the scenario into the one with this layout.
+std::vector<std::string> layout_settings(const Scenario& scenario, const Layout& layout);
+
+/// "stages of 7, 8 x 14, 7 layers"; empty: all virtual stages have as many layers. Requires a possible layout.
+std::string describe_cut(const Scenario& scenario, const Layout& layout);
+
 /// The layout of a scenario. Its number is -1, since it may be in no space.
 Layout layout_of(const Scenario& scenario);
 

@@ -56,7 +56,8 @@ TEST_CASE("plan: finds the layout that Meta trained with, and says what it would
   for (const json& machine : plan["machines"]) {
     const json& counts = machine["counts"];
     CHECK(counts["layouts"] == counts["impossible"].get<int>() + counts["out_of_memory"].get<int>() +
-                                   counts["pruned"].get<int>() + counts["simulated"].get<int>());
+                                   counts["refused"].get<int>() + counts["pruned"].get<int>() +
+                                   counts["simulated"].get<int>());
   }
 }
 

@@ -51,6 +51,7 @@ TEST_CASE("models: the shipped files have the published parameter counts", "[io]
   CHECK(parameters("mixtral-8x7b") == 46'702'792'704);
   CHECK(parameters("qwen3-8b") == 8'190'735'360);
   CHECK(parameters("qwen3-30b-a3b") == 30'532'122'624);
+  CHECK(parameters("qwen3-235b-a22b") == 235'093'634'560);
   CHECK(parameters("gpt-oss-20b") == 20'914'757'184);
   CHECK(parameters("deepseek-v3") == 671'026'419'200);
   // 2 V h + L (4h^2 + 3hf + 2h) + h, V = 125,696: 7.51 and 13.90 billion as published.

@@ -92,14 +92,14 @@ std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text) {
   return layers;
 }
 
-std::string pipeline_layout_text(const std::vector<int>& layers) {
+std::string pipeline_layout_text(const std::vector<int>& layers, int prediction_layers) {
   std::string text = "E";
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     if (stage > 0) text += "|";
     if (layers[stage] == 1) text += "t";
     if (layers[stage] > 1) text += fmt::format("t*{}", layers[stage]);
   }
-  return text + "L";
+  return text + std::string(static_cast<std::size_t>(prediction_layers), 'm') + "L";
 }
 
 std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers) {

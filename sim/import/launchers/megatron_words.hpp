@@ -16,8 +16,8 @@ namespace tracecast {
 /// Nothing: not in that language, or more than 100,000 stages and layers.   Source: docs/references.md#format-megatron
 std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text);
 
-/// The same with E before the first and L after the last layer.
-std::string pipeline_layout_text(const std::vector<int>& layers);
+/// The same with E before the first layer, and after the last one the prediction layers (m) and L.
+std::string pipeline_layout_text(const std::vector<int>& layers, int prediction_layers = 0);
 
 /// Which layers have experts, by --moe-layer-freq: "([0]*3+[1]*11)" (a list, as Python has it), or n: every n-th, the first
 /// of them layer 0. Nothing: not in that language, or not `layers` long.

@@ -22,7 +22,6 @@ constexpr std::array kTorchtitanRows{
     SettingRow{"parallel.pp", "parallelism.pipeline_parallel_degree", Kind::size},
     SettingRow{"parallel.cp", "parallelism.context_parallel_degree", Kind::size},
     SettingRow{"parallel.ep", "parallelism.expert_parallel_degree", Kind::count},
-    SettingRow{"parallel.etp", "parallelism.expert_tensor_parallel_degree", Kind::count},
     SettingRow{"parallel.tp_comm_overlap", "parallelism.enable_async_tensor_parallel", Kind::flag},
     SettingRow{"training.seq_length", "training.seq_len", Kind::size},
 };
@@ -117,6 +116,14 @@ void import_pipeline(RunImport& run) {
   run.put_flag("parallel.account_for_loss", last == 1, kLast);
 }
 
+/// The experts' tensor degree is 1 unless given; 0 stands for tp.
+void import_expert_tensor(RunImport& run) {
+  constexpr Name kDegree = "parallelism.expert_tensor_parallel_degree";
+  const std::int64_t tp = run.given_count("parallel.tp", 1);
+  const std::int64_t etp = run.count(kDegree).value_or(1);
+  if (run.given_count("parallel.ep", 1) > 1 && etp != tp) run.put("parallel.etp", etp, kDegree);
+}
+
 /// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
 void import_batch(RunImport& run) {
   constexpr Name kLocal = "training.local_batch_size";
@@ -191,6 +198,7 @@ void import_torchtitan(RunImport& run) {
   run.put("stack", std::string("torchtitan"));
   import_model(run);
   import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
+  import_expert_tensor(run);
   import_sharding(run);
   import_pipeline(run);
   import_batch(run);
@@ -239,10 +247,9 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   settings.take("training.micro_batch_size");
   const bool fp32 = t.dtype == Precision::fp32;
   toml.set("mixed_precision_param", fp32 ? "float32" : "bfloat16");
-  if (t.grad_reduce_dtype != Precision::fp16) {
-    settings.take("training.grad_reduce_dtype");
-    toml.set("mixed_precision_reduce", t.grad_reduce_dtype == Precision::fp32 ? "float32" : "bfloat16");
-  }
+  settings.list("training.grad_reduce_dtype");
+  if (t.grad_reduce_dtype == Precision::fp32) settings.take("training.grad_reduce_dtype");
+  toml.set("mixed_precision_reduce", "float32");  // the only type that torchtitan reduces in
   const bool fp8 = t.dtype == Precision::fp8;
   if (fp8 || t.dtype == Precision::mxfp8 || t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
   if (fp8 || t.dtype == Precision::mxfp8) {
@@ -266,13 +273,17 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     toml.set("fsdp_reshard_after_forward", p.reshard_after_forward ? "always" : "never");
   }
   constexpr std::string_view kPrefix = "parallelism.";
-  constexpr auto kDegrees = std::span(kTorchtitanRows).first(6);
+  constexpr auto kDegrees = std::span(kTorchtitanRows).first(5);
   for (const auto& [key, value] : emit_rows(settings, kDegrees)) {
     const std::string name = key.substr(kPrefix.size());
     if (value.kind == JsonNode::Kind::boolean)
       toml.set_flag(name, value.boolean);
     else
       toml.set(name, value.integer);
+  }
+  if (p.ep > 1) {
+    settings.take("parallel.etp");
+    toml.set("expert_tensor_parallel_degree", std::int64_t{p.etp > 0 ? p.etp : p.tp});
   }
   if (p.cp > 1 && p.cp_comm_type != ContextExchange::a2a) {
     settings.take("parallel.cp_comm_type");
@@ -292,11 +303,13 @@ void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   if (!schedule.empty()) {
     settings.take("parallel.pp_schedule");
     toml.set("pipeline_parallel_schedule", schedule);
-    settings.take("parallel.vpp");
     const int items = scenario.model.layers() + (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
     const int stages = p.pp * p.vpp;
-    if (p.vpp != find_schedule(std::string(schedule))->default_chunks)
-      toml.set("pipeline_parallel_layers_per_stage", std::int64_t{(items + stages - 1) / stages});
+    const int per_stage = (items + stages - 1) / stages;
+    const bool usual = p.vpp == find_schedule(std::string(schedule))->default_chunks;
+    // torchtitan derives the stages from this number: some numbers of stages follow from none.
+    if (usual || (items + per_stage - 1) / per_stage == stages) settings.take("parallel.vpp");
+    if (!usual) toml.set("pipeline_parallel_layers_per_stage", std::int64_t{per_stage});
   }
   toml.set("pipeline_parallel_microbatch_size", scenario.training.micro_batch_size);
   toml.set("pipeline_parallel_first_stage_less_layers",

@@ -1,0 +1,359 @@
+#include "sim/import/launchers/launcher_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/import/importers.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+namespace {
+
+using File = const EmittedFile&;
+using Name = std::string_view;
+
+constexpr Name kArguments = "megatron/training/arguments.py";
+constexpr Name kConfig = "megatron/core/transformer/transformer_config.py";
+constexpr Name kSchedules = "megatron/core/pipeline_parallel/schedules.py";
+constexpr Name kBridge = "megatron/bridge/training/config.py";
+constexpr Name kDims = "torchtitan/distributed/parallel_dims.py";
+constexpr Name kPipeline = "torchtitan/distributed/pipeline_parallel.py";
+constexpr Name kJob = "torchtitan/config/job_config.py";
+constexpr Name kPipeEngine = "deepspeed/runtime/pipe/engine.py";
+constexpr Name kDeepspeedConfig = "deepspeed/runtime/config.py";
+constexpr Name kParallelism = "accelerate/parallelism_config.py";
+
+std::int64_t count(File file, Name key, std::int64_t otherwise = 1) {
+  return file.settings.count(key).value_or(otherwise);
+}
+bool flag(File file, Name key) { return file.settings.flag(key).value_or(false); }
+bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
+
+// ---- Megatron-LM and Megatron-Bridge, whose settings have the same names
+
+std::int64_t tp(File f) { return count(f, "tensor-model-parallel-size"); }
+std::int64_t pp(File f) { return count(f, "pipeline-model-parallel-size"); }
+std::int64_t cp(File f) { return count(f, "context-parallel-size"); }
+std::int64_t ep(File f) { return count(f, "expert-model-parallel-size"); }
+bool fsdp(File f) { return flag(f, "use-megatron-fsdp"); }
+bool distributed(File f) { return fsdp(f) || flag(f, "use-distributed-optimizer"); }
+bool has_experts(File f) { return f.scenario.model.moe.has_value(); }
+bool before_blackwell(File f) { return !f.scenario.profile.architecture.starts_with("Blackwell"); }
+bool one_connection(File f) { return f.text.find("export CUDA_DEVICE_MAX_CONNECTIONS=1\n") != Name::npos; }
+
+std::vector<int> layout(File f) {
+  const std::string text = f.settings.word("pipeline-model-parallel-layout");
+  return text.empty() ? std::vector<int>{} : parse_pipeline_layout(text).value_or(std::vector<int>{});
+}
+bool has_layout(File f) { return f.settings.has("pipeline-model-parallel-layout"); }
+std::int64_t chunks(File f) {
+  const auto stages = static_cast<std::int64_t>(layout(f).size());
+  if (stages > 0) return stages / std::max<std::int64_t>(pp(f), 1);
+  return std::max(count(f, "num-virtual-stages-per-pipeline-rank"), count(f, "virtual-pipeline-model-parallel-size"));
+}
+std::int64_t microbatches(File f) {
+  const std::int64_t dp = f.scenario.cluster.world_size / (tp(f) * pp(f) * cp(f));
+  return count(f, "global-batch-size") / (count(f, "micro-batch-size") * std::max<std::int64_t>(dp, 1));
+}
+/// Layers to divide over the ranks of a pipeline.
+std::int64_t items(File f) {
+  return f.scenario.model.layers() + (flag(f, "account-for-embedding-in-pipeline-split") ? 1 : 0) +
+         (flag(f, "account-for-loss-in-pipeline-split") ? 1 : 0);
+}
+
+bool fsdp_has_its_checkpoint(File f) { return !fsdp(f) || f.settings.word("ckpt-format") == "fsdp_dtensor"; }
+bool checkpoint_has_its_fsdp(File f) { return f.settings.word("ckpt-format") != "fsdp_dtensor" || fsdp(f); }
+bool fsdp_has_connections(File f) { return !fsdp(f) || !one_connection(f); }
+bool groups_have_one_connection(File f) {
+  return fsdp(f) || (tp(f) == 1 && cp(f) == 1) || !before_blackwell(f) || one_connection(f);
+}
+bool fsdp_has_usual_ranks(File f) { return !fsdp(f) || !flag(f, "use-tp-pp-dp-mapping"); }
+bool stages_once(File f) {
+  return (f.settings.has("num-layers-per-virtual-pipeline-stage") ? 1 : 0) +
+             (f.settings.has("num-virtual-stages-per-pipeline-rank") ? 1 : 0) + (has_layout(f) ? 1 : 0) <=
+         1;
+}
+bool layout_alone(File f) {
+  return !has_layout(f) ||
+         (!flag(f, "account-for-embedding-in-pipeline-split") && !flag(f, "account-for-loss-in-pipeline-split"));
+}
+bool layout_divides(File f) { return !has_layout(f) || divides(pp(f), static_cast<std::int64_t>(layout(f).size())); }
+bool layout_is_complete(File f) {
+  if (!has_layout(f)) return true;
+  const std::vector<int> stages = layout(f);
+  std::int64_t sum = 0;
+  for (const int each : stages) sum += each;
+  const std::string text = f.settings.word("pipeline-model-parallel-layout");
+  return sum == f.scenario.model.layers() && std::count(text.begin(), text.end(), 'm') == f.scenario.model.mtp_layers &&
+         text.front() == 'E' && text.back() == 'L';
+}
+bool layers_divide(File f) { return has_layout(f) || divides(pp(f), items(f)); }
+bool chunks_divide(File f) { return has_layout(f) || chunks(f) == 1 || divides(pp(f) * chunks(f), items(f)); }
+bool chunks_have_a_pipeline(File f) {
+  const bool overlap = !flag(f, "no-overlap-p2p-communication");
+  return chunks(f) <= 1 || pp(f) > (overlap ? 1 : 2);
+}
+bool interleaved_batches(File f) {
+  return chunks(f) <= 1 || (microbatches(f) >= pp(f) && microbatches(f) % pp(f) == 0);
+}
+bool gather_has_shards(File f) {
+  return !flag(f, "overlap-param-gather") || (distributed(f) && flag(f, "overlap-grad-reduce"));
+}
+bool fp8_gather_has_shards(File f) { return !flag(f, "fp8-param-gather") || distributed(f); }
+bool experts_divide(File f) {
+  return ep(f) == 1 || (has_experts(f) && divides(ep(f), f.scenario.model.moe->experts) && !flag(f, "fp16"));
+}
+bool experts_with_sequences(File f) { return !has_experts(f) || tp(f) == 1 || flag(f, "sequence-parallel"); }
+bool shared_overlap_by_alltoall(File f) {
+  return !flag(f, "moe-shared-expert-overlap") || f.settings.word("moe-token-dispatcher-type") == "alltoall";
+}
+bool sequences_divide(File f) {
+  return cp(f) == 1 || count(f, "seq-length", f.scenario.training.seq_length) % (2 * cp(f)) == 0;
+}
+bool tp_overlap_with_sequences(File f) { return !flag(f, "tp-comm-overlap") || flag(f, "sequence-parallel"); }
+bool heads_divide(File f) {
+  const Model& model = f.scenario.model;
+  return divides(tp(f), model.num_attention_heads) &&
+         (model.latent_attention.has_value() || divides(tp(f), model.num_query_groups));
+}
+bool recompute_has_its_method(File f) {
+  const std::string granularity = f.settings.word("recompute-granularity");
+  const bool method = f.settings.has("recompute-method") && f.settings.has("recompute-num-layers");
+  const bool any = f.settings.has("recompute-method") || f.settings.has("recompute-num-layers");
+  return granularity == "full" ? method : !any;
+}
+
+// ---- torchtitan
+
+std::int64_t degree(File f, Name name) { return count(f, fmt::format("parallelism.{}_degree", name)); }
+std::int64_t copies(File f) { return degree(f, "data_parallel_replicate"); }
+std::int64_t model_ranks(File f) {
+  return degree(f, "context_parallel") * degree(f, "tensor_parallel") * degree(f, "pipeline_parallel");
+}
+std::int64_t shards(File f) {
+  const std::int64_t given = count(f, "parallelism.data_parallel_shard_degree", -1);
+  return given >= 0 ? given : f.scenario.cluster.world_size / (copies(f) * model_ranks(f));
+}
+bool degrees_make_the_job(File f) {
+  return shards(f) >= 1 && copies(f) * shards(f) * model_ranks(f) == f.scenario.cluster.world_size;
+}
+bool experts_over_shards(File f) {
+  const std::int64_t experts = degree(f, "expert_parallel");
+  const std::int64_t tensor = degree(f, "tensor_parallel");
+  const std::int64_t context = degree(f, "context_parallel");
+  const std::int64_t of_experts = degree(f, "expert_tensor_parallel");
+  if (experts == 1) return true;
+  if (of_experts == tensor) return experts % context == 0 && divides(experts, shards(f) * context);
+  return of_experts == 1 && experts % (context * tensor) == 0 && divides(experts, shards(f) * context * tensor);
+}
+bool reduces_in_float32(File f) {
+  const std::string type = f.settings.word("training.mixed_precision_reduce");
+  return type.empty() || type == "float32";
+}
+const ScheduleVariant* titan_schedule(File f) {
+  const std::string name = f.settings.word("parallelism.pipeline_parallel_schedule");
+  return find_schedule(name.empty() ? "1F1B" : name);
+}
+std::int64_t ends(File f) {
+  return count(f, "parallelism.pipeline_parallel_first_stage_less_layers") +
+         count(f, "parallelism.pipeline_parallel_last_stage_less_layers");
+}
+std::int64_t titan_stages(File f) {
+  const std::int64_t pipeline = degree(f, "pipeline_parallel");
+  const ScheduleVariant* schedule = titan_schedule(f);
+  const auto layers = f.settings.count("parallelism.pipeline_parallel_layers_per_stage");
+  if (layers && *layers > 0) return (f.scenario.model.layers() + ends(f) + *layers - 1) / *layers;
+  return pipeline * (schedule != nullptr && schedule->default_chunks == 1 ? 1 : 2);
+}
+bool titan_stages_divide(File f) {
+  return degree(f, "pipeline_parallel") == 1 || divides(degree(f, "pipeline_parallel"), titan_stages(f));
+}
+bool titan_stages_suit_schedule(File f) {
+  const std::int64_t pipeline = degree(f, "pipeline_parallel");
+  const ScheduleVariant* schedule = titan_schedule(f);
+  if (pipeline == 1) return true;
+  if (schedule == nullptr) return false;
+  const std::int64_t of_rank = titan_stages(f) / pipeline;
+  const bool in_v = schedule->name == "zb-v" || schedule->name == "dualpipev";
+  return schedule->default_chunks == 1 ? of_rank == 1 : in_v ? of_rank == 2 : of_rank >= 2;
+}
+bool titan_ends_fit(File f) {
+  if (degree(f, "pipeline_parallel") == 1) return true;
+  const std::int64_t least = (f.scenario.model.layers() + ends(f)) / titan_stages(f);
+  return least >= 1 && count(f, "parallelism.pipeline_parallel_first_stage_less_layers") <= least &&
+         count(f, "parallelism.pipeline_parallel_last_stage_less_layers") <= least;
+}
+bool titan_batch_divides(File f) {
+  const std::int64_t local = count(f, "training.local_batch_size", 8);
+  const std::int64_t global = count(f, "training.global_batch_size", -1);
+  const std::int64_t micro = count(f, "parallelism.pipeline_parallel_microbatch_size");
+  return (degree(f, "pipeline_parallel") == 1 || divides(micro, local)) &&
+         (global < 0 || divides(local * copies(f) * shards(f), global));
+}
+bool titan_sequences_divide(File f) {
+  return count(f, "training.seq_len", 2048) % (degree(f, "tensor_parallel") * 2 * degree(f, "context_parallel")) == 0;
+}
+
+// ---- DeepSpeed
+
+std::int64_t zero(File f) { return count(f, "zero_optimization.stage", 0); }
+bool pipeline_without_zero_2(File f) { return count(f, "pipeline.stages") == 1 || zero(f) < 2; }
+bool deepspeed_batch(File f) {
+  const Scenario& s = f.scenario;
+  const std::int64_t ranks = std::int64_t{s.parallel.tp} * s.parallel.pp * s.parallel.cp;
+  return count(f, "train_batch_size") == count(f, "train_micro_batch_size_per_gpu") *
+                                             count(f, "gradient_accumulation_steps") * (s.cluster.world_size / ranks);
+}
+bool one_narrow_type(File f) { return !flag(f, "bf16.enabled") || !flag(f, "fp16.enabled"); }
+bool mics_is_stage_3(File f) { return count(f, "zero_optimization.mics_shard_size", -1) <= 0 || zero(f) == 3; }
+
+// ---- Accelerate
+
+std::int64_t size(File f, Name name) { return count(f, fmt::format("parallelism_config.parallelism_config_{}", name)); }
+bool mesh_is_the_job(File f) {
+  return size(f, "dp_replicate_size") * size(f, "dp_shard_size") * size(f, "tp_size") * size(f, "cp_size") *
+             size(f, "sp_size") ==
+         count(f, "num_processes");
+}
+bool groups_with_shards(File f) {
+  const bool groups = size(f, "tp_size") > 1 || size(f, "cp_size") > 1;
+  return !groups || size(f, "dp_replicate_size") == 1 || size(f, "dp_shard_size") > 1;
+}
+bool fsdp_is_version_2(File f) {
+  return f.settings.word("distributed_type") != "FSDP" || count(f, "fsdp_config.fsdp_version") == 2;
+}
+
+constexpr std::array kRules{
+    LauncherRule{"megatron", "--use-megatron-fsdp needs --ckpt-format fsdp_dtensor", kArguments,
+                 fsdp_has_its_checkpoint},
+    LauncherRule{"megatron", "--ckpt-format fsdp_dtensor needs --use-megatron-fsdp", kArguments,
+                 checkpoint_has_its_fsdp},
+    LauncherRule{"megatron", "--use-megatron-fsdp forbids CUDA_DEVICE_MAX_CONNECTIONS=1", kArguments,
+                 fsdp_has_connections},
+    LauncherRule{"megatron",
+                 "before Blackwell, tensor or context parallelism without FSDP needs CUDA_DEVICE_MAX_CONNECTIONS=1",
+                 kArguments, groups_have_one_connection},
+    LauncherRule{"megatron", "virtual stages are given in one way only", kArguments, stages_once},
+    LauncherRule{"megatron", "a pipeline layout has a multiple of pp stages", kArguments, layout_divides},
+    LauncherRule{"megatron", "a pipeline layout excludes --account-for-embedding… and --account-for-loss…", kConfig,
+                 layout_alone},
+    LauncherRule{"megatron", "a pipeline layout has E first, L last, every layer, and m for a prediction layer",
+                 kConfig, layout_is_complete},
+    LauncherRule{"megatron", "without a layout, pp divides the layers, embedding and loss counted as asked", kArguments,
+                 layers_divide},
+    LauncherRule{"megatron", "without a layout, the virtual stages divide the layers of a pipeline rank", kConfig,
+                 chunks_divide},
+    LauncherRule{"megatron", "virtual stages need pp above 1, and above 2 without overlapped sends", kArguments,
+                 chunks_have_a_pipeline},
+    LauncherRule{"megatron", "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
+    LauncherRule{"megatron", "--overlap-param-gather needs --overlap-grad-reduce and the distributed optimizer or FSDP",
+                 kArguments, gather_has_shards},
+    LauncherRule{"megatron", "--fp8-param-gather needs the distributed optimizer or FSDP", kArguments,
+                 fp8_gather_has_shards},
+    LauncherRule{"megatron", "ep divides the experts, and fp16 excludes it", kArguments, experts_divide},
+    LauncherRule{"megatron", "experts with tp above 1 need --sequence-parallel", kArguments, experts_with_sequences},
+    LauncherRule{"megatron", "--moe-shared-expert-overlap needs the alltoall dispatcher", kConfig,
+                 shared_overlap_by_alltoall},
+    LauncherRule{"megatron", "2 cp divides the sequence", kArguments, sequences_divide},
+    LauncherRule{"megatron", "--tp-comm-overlap needs --sequence-parallel", kArguments, tp_overlap_with_sequences},
+    LauncherRule{"megatron", "tp divides the heads and the key-value heads", kConfig, heads_divide},
+    LauncherRule{"megatron", "full recomputation needs a method and a number of layers, no other has them", kConfig,
+                 recompute_has_its_method},
+    LauncherRule{"megatron-bridge", "use_megatron_fsdp needs ckpt_format: fsdp_dtensor", kBridge,
+                 fsdp_has_its_checkpoint},
+    LauncherRule{"megatron-bridge", "use_megatron_fsdp excludes use_tp_pp_dp_mapping", kBridge, fsdp_has_usual_ranks},
+    LauncherRule{"megatron-bridge", "a pipeline layout has a multiple of pp stages", kConfig, layout_divides},
+    LauncherRule{"megatron-bridge", "a pipeline layout excludes account_for_embedding… and account_for_loss…", kConfig,
+                 layout_alone},
+    LauncherRule{"megatron-bridge", "a pipeline layout has E first, L last, every layer, and m for a prediction layer",
+                 kConfig, layout_is_complete},
+    LauncherRule{"megatron-bridge", "without a layout, pp and the virtual stages divide the layers", kConfig,
+                 [](File f) { return layers_divide(f) && chunks_divide(f); }},
+    LauncherRule{"megatron-bridge", "with virtual stages, pp divides the micro-batches", kSchedules,
+                 interleaved_batches},
+    LauncherRule{"megatron-bridge", "ep divides the experts, and fp16 excludes it", kConfig, experts_divide},
+    LauncherRule{"megatron-bridge", "tp divides the heads and the key-value heads", kConfig, heads_divide},
+    LauncherRule{"torchtitan", "replicate × shard × cp × tp × pp is the number of GPUs", kDims, degrees_make_the_job},
+    LauncherRule{"torchtitan",
+                 "ep is divided by cp (× tp if the experts' tensor degree is 1) and divides shard × cp (× tp)", kDims,
+                 experts_over_shards},
+    LauncherRule{"torchtitan", "2 × cp × tp divides the sequence", kDims, titan_sequences_divide},
+    LauncherRule{"torchtitan", "mixed_precision_reduce is float32", kJob, reduces_in_float32},
+    LauncherRule{"torchtitan", "pp divides the virtual stages that layers_per_stage makes", kPipeline,
+                 titan_stages_divide},
+    LauncherRule{"torchtitan", "GPipe and 1F1B have one stage per rank, V schedules two, others at least two",
+                 kPipeline, titan_stages_suit_schedule},
+    LauncherRule{"torchtitan", "no stage is smaller than what its embedding or loss counts", kPipeline, titan_ends_fit},
+    LauncherRule{"torchtitan", "the micro-batch divides the local batch, local batches the global one", kPipeline,
+                 titan_batch_divides},
+    LauncherRule{"deepspeed", "a pipeline excludes ZeRO-2 and ZeRO-3", kPipeEngine, pipeline_without_zero_2},
+    LauncherRule{"deepspeed", "train_batch_size is micro-batch × accumulation × data-parallel ranks", kDeepspeedConfig,
+                 deepspeed_batch},
+    LauncherRule{"deepspeed", "bf16 and fp16 exclude each other", kDeepspeedConfig, one_narrow_type},
+    LauncherRule{"deepspeed", "mics_shard_size needs stage 3", kDeepspeedConfig, mics_is_stage_3},
+    LauncherRule{"accelerate", "the sizes of parallelism_config multiply to num_processes", kParallelism,
+                 mesh_is_the_job},
+    LauncherRule{"accelerate", "tp and cp exclude copies that are not sharded", kParallelism, groups_with_shards},
+    LauncherRule{"accelerate", "parallelism_config needs FSDP of version 2", kParallelism, fsdp_is_version_2},
+};
+
+const Launcher& launcher_of(Name format) {
+  const auto found = std::ranges::find(importers(), format, &Importer::name);
+  TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
+                   "the format is a launcher's");
+  return std::get<Launcher>((*found)->read);
+}
+
+/// Whether a setting, "parallel.tp=8", belongs to a layout.
+bool is_of_layout(Name setting) {
+  constexpr std::array<Name, 18> kKeys{"parallel.tp=",
+                                       "parallel.cp=",
+                                       "parallel.ep=",
+                                       "parallel.etp=",
+                                       "parallel.pp=",
+                                       "parallel.vpp=",
+                                       "parallel.pp_layout=",
+                                       "parallel.pp_schedule=",
+                                       "parallel.account_for_embedding=",
+                                       "parallel.account_for_loss=",
+                                       "parallel.sequence_parallel=",
+                                       "parallel.zero_stage=",
+                                       "parallel.shard_group=",
+                                       "training.micro_batch_size=",
+                                       "training.recompute=",
+                                       "training.offload_optimizer=",
+                                       "training.offload_parameters=",
+                                       "training.offload_activations="};
+  return std::ranges::any_of(kKeys, [&](Name key) { return setting.starts_with(key); });
+}
+
+}  // namespace
+
+std::span<const LauncherRule> launcher_rules() { return kRules; }
+
+std::vector<const LauncherRule*> broken_rules(std::string_view format, const std::string& text,
+                                              const Scenario& scenario) {
+  const Launcher& launcher = launcher_of(format);
+  const Result<JsonDocument> parsed = launcher.parse(text, format == "megatron" ? "run.sh" : "run.yaml");
+  std::vector<const LauncherRule*> broken;
+  std::optional<RunImport> settings;
+  if (parsed) settings.emplace(*parsed, launcher.names);
+  for (const LauncherRule& rule : kRules)
+    if (rule.format == format && (!settings || !rule.obeyed({text, *settings, scenario}))) broken.push_back(&rule);
+  return broken;
+}
+
+std::vector<std::string> launcher_refusals(std::string_view format, const Scenario& scenario) {
+  const EmittedRun run = emit_run(format, scenario);
+  std::vector<std::string> refusals;
+  for (const std::string& setting : run.unmapped)
+    if (is_of_layout(setting)) refusals.push_back(fmt::format("{} has no word for {}", format, setting));
+  for (const LauncherRule* rule : broken_rules(format, run.text, scenario))
+    refusals.push_back(fmt::format("{}: {} ({})", format, rule->says, rule->source));
+  return refusals;
+}
+
+}  // namespace tracecast
