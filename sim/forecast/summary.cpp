@@ -11,12 +11,25 @@
 namespace tracecast {
 namespace {
 
+/// A sum over all ranks in whole units, so that it is the same whether the ranks are folded or not.
+class SumOverRanks {
+ public:
+  /// `count` ranks with this value.
+  void add(std::int64_t value, std::int64_t count) { sum_ += static_cast<Integer>(value) * count; }
+  double mean(std::int64_t ranks) const { return static_cast<double>(sum_) / static_cast<double>(ranks); }
+  double mean_seconds(std::int64_t ranks) const { return mean(ranks) * 1e-12; }  ///< of a sum of picoseconds
+
+ private:
+  __extension__ using Integer = __int128;
+  Integer sum_ = 0;
+};
+
 /// Compute time of one template by operator kind and by provenance, and its recomputed FLOPs.
 struct TemplateWork {
   std::array<std::int64_t, kOperatorKinds> by_kind{};  // ps
   std::array<std::int64_t, 3> by_provenance{};         // ps
-  std::array<double, kOperatorKinds> spread{};         // ps x relative standard deviation
-  double recomputed_flops = 0;
+  std::array<std::int64_t, kOperatorKinds> spread{};   // ps x relative standard deviation
+  std::int64_t recomputed_flops = 0;
 };
 
 double convention_factor(const Operator& op, FlopsConvention convention) {
@@ -34,8 +47,9 @@ TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConventio
     const auto kind = static_cast<std::size_t>(costed.op.kind);
     work.by_kind[kind] += op.duration.picoseconds;
     work.by_provenance[static_cast<std::size_t>(costed.cost.provenance)] += op.duration.picoseconds;
-    work.spread[kind] += costed.cost.spread * static_cast<double>(op.duration.picoseconds);
-    if (costed.recomputed) work.recomputed_flops += flops(costed.op).count * convention_factor(costed.op, convention);
+    work.spread[kind] += std::llround(costed.cost.spread * static_cast<double>(op.duration.picoseconds));
+    if (costed.recomputed)
+      work.recomputed_flops += std::llround(flops(costed.op).count * convention_factor(costed.op, convention));
   }
   return work;
 }
@@ -51,26 +65,35 @@ struct MeanWork {
 MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
   std::vector<TemplateWork> templates;
   for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
-  const auto total = static_cast<double>(graph.total_ranks());
-  std::vector<double> program_share(graph.programs.size());   // of the ranks
-  std::vector<double> program_weight(graph.programs.size());  // times the slowdown of each
+  std::vector<std::int64_t> ranks(graph.programs.size());   // of each program
+  std::vector<std::int64_t> weight(graph.programs.size());  // ranks times their slowdown
   for (const Rank& rank : graph.ranks) {
-    const double share = static_cast<double>(rank.multiplicity) / total;
-    program_share[static_cast<std::size_t>(rank.program)] += share;
-    program_weight[static_cast<std::size_t>(rank.program)] += share * rank.slowdown / kNoSlowdown;
+    ranks[static_cast<std::size_t>(rank.program)] += rank.multiplicity;
+    weight[static_cast<std::size_t>(rank.program)] += std::int64_t{rank.multiplicity} * rank.slowdown;
   }
-  MeanWork mean;
+  std::array<SumOverRanks, kOperatorKinds> by_kind;
+  std::array<SumOverRanks, kOperatorKinds> spread;
+  std::array<SumOverRanks, 3> by_provenance;
+  SumOverRanks recomputed_flops;
   for (std::size_t p = 0; p < graph.programs.size(); ++p)
     for (const ProgramItem& item : graph.programs[p]) {
       const TemplateWork& work = templates[static_cast<std::size_t>(item.template_index)];
       for (std::size_t k = 0; k < work.by_kind.size(); ++k) {
-        mean.by_kind_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_kind[k]);
-        mean.spread_s[k] += program_weight[p] * 1e-12 * work.spread[k];
+        by_kind[k].add(work.by_kind[k], weight[p]);
+        spread[k].add(work.spread[k], weight[p]);
       }
       for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
-        mean.by_provenance_s[k] += program_weight[p] * 1e-12 * static_cast<double>(work.by_provenance[k]);
-      mean.recomputed_flops += program_share[p] * work.recomputed_flops;
+        by_provenance[k].add(work.by_provenance[k], weight[p]);
+      recomputed_flops.add(work.recomputed_flops, ranks[p]);
     }
+  const std::int64_t total = graph.total_ranks() * kNoSlowdown;
+  MeanWork mean;
+  for (std::size_t k = 0; k < by_kind.size(); ++k) {
+    mean.by_kind_s[k] = by_kind[k].mean_seconds(total);
+    mean.spread_s[k] = spread[k].mean_seconds(total);
+  }
+  for (std::size_t k = 0; k < by_provenance.size(); ++k) mean.by_provenance_s[k] = by_provenance[k].mean_seconds(total);
+  mean.recomputed_flops = recomputed_flops.mean(graph.total_ranks());
   return mean;
 }
 
@@ -107,16 +130,21 @@ Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& m
 }
 
 void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
-  const double total = static_cast<double>(graph.total_ranks());
-  double bubble_s = 0;
+  std::array<SumOverRanks, kTrafficKinds> exposed;
+  SumOverRanks bubble, host, optimizer;
   for (std::size_t r = 0; r < graph.ranks.size(); ++r) {
-    const double weight = static_cast<double>(graph.ranks[r].multiplicity) / total;
+    const std::int64_t count = graph.ranks[r].multiplicity;
     const RankTime& time = timeline.ranks[r];
-    for (std::size_t k = 0; k < time.exposed.size(); ++k) forecast.exposed_s[k] += weight * seconds(time.exposed[k]);
-    bubble_s += weight * seconds(time.bubble);
-    forecast.host_s += weight * seconds(time.host);
-    forecast.optimizer_s += weight * seconds(time.optimizer);
+    for (std::size_t k = 0; k < exposed.size(); ++k) exposed[k].add(time.exposed[k].picoseconds, count);
+    bubble.add(time.bubble.picoseconds, count);
+    host.add(time.host.picoseconds, count);
+    optimizer.add(time.optimizer.picoseconds, count);
   }
+  const std::int64_t ranks = graph.total_ranks();
+  for (std::size_t k = 0; k < exposed.size(); ++k) forecast.exposed_s[k] = exposed[k].mean_seconds(ranks);
+  forecast.host_s = host.mean_seconds(ranks);
+  forecast.optimizer_s = optimizer.mean_seconds(ranks);
+  const double bubble_s = bubble.mean_seconds(ranks);
   forecast.bubble_fraction = forecast.step_time_s > 0 ? bubble_s / forecast.step_time_s : 0;
 }
 
@@ -124,10 +152,10 @@ void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timel
 /// are rounded one by one; below a millionth of the step nothing was slowed.
 void add_contention(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
   constexpr double kRounding = 1e-6;
-  const double total = static_cast<double>(graph.total_ranks());
-  double extra = 0;
+  SumOverRanks compute;
   for (std::size_t r = 0; r < graph.ranks.size(); ++r)
-    extra += static_cast<double>(graph.ranks[r].multiplicity) / total * seconds(timeline.ranks[r].compute);
+    compute.add(timeline.ranks[r].compute.picoseconds, graph.ranks[r].multiplicity);
+  double extra = compute.mean_seconds(graph.total_ranks());
   for (const auto& [kind, alone] : forecast.compute_s) extra -= alone;
   if (extra > kRounding * forecast.step_time_s) forecast.compute_s["contention"] = extra;
 }

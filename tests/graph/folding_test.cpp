@@ -12,6 +12,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/io/files.hpp"
+#include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/paths.hpp"
@@ -56,6 +57,13 @@ void check_same(const ForecastRun& folded, const ForecastRun& unfolded) {
   CHECK(accounts(folded) == accounts(unfolded));
 }
 
+/// The forecast as it is printed, but for what tells the two runs apart.
+std::string printed(const Scenario& scenario, Forecast forecast) {
+  forecast.classes = 0;
+  forecast.events = 0;
+  return result_json(scenario, forecast);
+}
+
 /// Classes of the folded run.
 std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::isolated,
                        bool slows_compute = false) {
@@ -63,6 +71,7 @@ std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKi
   const ForecastRun unfolded = run(scenario, true, 1, network, slows_compute);
   REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
   check_same(folded, unfolded);
+  CHECK(printed(scenario, folded.forecast) == printed(scenario, unfolded.forecast));  // to the last digit
   return folded.graph.ranks.size();
 }
 
