@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <sys/wait.h>
 
 namespace tracecast::serve {
 namespace {
@@ -43,6 +44,32 @@ TEST_CASE("workers: one that ends is replaced", "[serve]") {
     CHECK(reply.outcome == Outcome::answered);
     CHECK(reply.line == "again");
   }
+}
+
+TEST_CASE("workers: one that was ended from outside is replaced before the next request, and collected", "[serve]") {
+  WorkerPool pool({"/bin/sh", "-c", "while read -r line; do echo $$; done"}, 1, {});
+  const pid_t first = std::stoi(pool.ask("who").line);
+  kill(first, SIGKILL);
+  siginfo_t ended;
+  REQUIRE(waitid(P_PID, static_cast<id_t>(first), &ended, WEXITED | WNOWAIT) == 0);
+  const Reply reply = pool.ask("who");
+  CHECK(reply.outcome == Outcome::answered);
+  CHECK(std::stoi(reply.line) != first);
+  CHECK(kill(first, 0) != 0);  // not even a zombie
+}
+
+TEST_CASE("workers: one that replaced another outlives the thread whose request did it", "[serve]") {
+  std::signal(SIGPIPE, SIG_IGN);
+  WorkerPool pool({"/usr/bin/setpriv", "--pdeathsig", "KILL", "/bin/sh", "-c",
+                   "while read -r line; do case $line in crash) exit 3;; esac; echo $$; done"},
+                  1, {});
+  std::string replaced;
+  std::thread([&] {
+    pool.ask("crash");
+    replaced = pool.ask("who").line;
+  }).join();
+  std::this_thread::sleep_for(100ms);  // for the signal, if there is one
+  CHECK(pool.ask("who").line == replaced);
 }
 
 TEST_CASE("workers: waiting too long for a free one is an error", "[serve]") {

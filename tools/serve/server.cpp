@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
 #include <thread>
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +45,19 @@ void limit_memory() {
 #endif
 }
 
+/// Makes a folder that is gone already the current one, so that no name of a request matches a file beside it.
+bool enter_no_folder() {
+  std::string folder = (std::filesystem::temp_directory_path() / "tracecast-XXXXXX").string();
+  return mkdtemp(folder.data()) != nullptr && chdir(folder.c_str()) == 0 && rmdir(folder.c_str()) == 0;
+}
+
+/// The answer without the absolute path of the shipped data, which is nobody's business but the owner's.
+std::string without_path(std::string answer, const std::filesystem::path& shipped) {
+  const std::string path = shipped.parent_path().string() + "/";
+  for (std::size_t at = 0; (at = answer.find(path, at)) != std::string::npos;) answer.erase(at, path.size());
+  return answer;
+}
+
 int work() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit_memory();
@@ -51,9 +66,9 @@ int work() {
     std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
     return 2;
   }
-  if (chdir("/") != 0) return 2;  // so that a name never matches a file in the folder where the server was started
+  if (!enter_no_folder()) return 2;
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << cli::answer_what_if(line, *data) << "\n" << std::flush;
+    std::cout << without_path(cli::answer_what_if(line, *data), data->scenarios) << "\n" << std::flush;
   }
   return 0;
 }
@@ -67,14 +82,26 @@ void respond_error(httplib::Response& response, int status, const std::string& s
   response.set_content(error_json(sentence), kJson);
 }
 
-/// DNS-rebinding check: the Host header must name this server.
+bool is_address(std::string host) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  in6_addr unused;
+  return inet_pton(AF_INET, host.c_str(), &unused) == 1 || inet_pton(AF_INET6, host.c_str(), &unused) == 1;
+}
+
+bool is_this_machine(const std::string& host) {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 && (host == name || host.starts_with(name + std::string(".")));
+}
+
+/// DNS-rebinding check: the Host header must name this server. If it listens on all addresses, by any of them or by the name of
+/// the machine.
 bool own_name(const std::string& host_and_port, const std::string& own) {
   const std::size_t bracket = host_and_port.find(']');
   const std::size_t colon = host_and_port.rfind(':');
   const bool has_port = colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
   const std::string host = has_port ? host_and_port.substr(0, colon) : host_and_port;
-  return host == own || host == "localhost" || host == "127.0.0.1" || host == "[::1]" || own == "0.0.0.0" ||
-         own == "::";
+  if (host == own || host == "localhost" || host == "127.0.0.1" || host == "[::1]") return true;
+  return (own == "0.0.0.0" || own == "[::]") && (is_address(host) || is_this_machine(host));
 }
 
 /// Rejects requests by their header, before the body is read. True: rejected.

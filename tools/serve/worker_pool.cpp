@@ -30,12 +30,35 @@ bool write_all(int file, const std::string& text) {
 }  // namespace
 
 WorkerPool::WorkerPool(std::vector<std::string> command, int count, Limits limits)
-    : command_(std::move(command)), limits_(limits) {
-  for (int i = 0; i < count; ++i) idle_.push_back(start());
+    : command_(std::move(command)), limits_(limits), broken_(static_cast<std::size_t>(count)) {
+  keeper_ = std::thread([this] { replace_broken(); });
 }
 
 WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  broke_.notify_all();
+  keeper_.join();
   for (Worker& worker : idle_) end(worker);
+}
+
+void WorkerPool::replace_broken() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    broke_.wait(lock, [&] { return closing_ || !broken_.empty(); });
+    if (closing_) break;
+    Worker worker = broken_.back();
+    broken_.pop_back();
+    lock.unlock();
+    end(worker);
+    worker = start();
+    lock.lock();
+    idle_.push_back(worker);
+    freed_.notify_all();
+  }
+  for (Worker& worker : broken_) end(worker);
 }
 
 WorkerPool::Worker WorkerPool::start() const {
@@ -66,12 +89,22 @@ WorkerPool::Worker WorkerPool::start() const {
   return worker;
 }
 
+/// Does nothing to one that was not started yet, and collects one that has ended by itself.
 void WorkerPool::end(Worker& worker) {
-  kill(worker.process, SIGKILL);
+  if (worker.to < 0) return;
   close(worker.to);
   close(worker.from);
+  if (worker.process < 0) return;
+  kill(worker.process, SIGKILL);
   while (waitpid(worker.process, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+/// False if it has ended by itself, for example by a signal from outside.
+bool WorkerPool::lives(Worker& worker) {
+  if (waitpid(worker.process, nullptr, WNOHANG) == 0) return true;
+  worker.process = -1;  // collected: the number may be another process's now
+  return false;
 }
 
 Reply WorkerPool::talk(const Worker& worker, const std::string& line) const {
@@ -99,25 +132,31 @@ Reply WorkerPool::ask(const std::string& line) {
   std::unique_lock lock(mutex_);
   const std::uint64_t ticket = next_ticket_++;
   waiting_.push_back(ticket);
-  const bool mine = freed_.wait_for(lock, limits_.queue, [&] { return !idle_.empty() && waiting_.front() == ticket; });
+  const auto takes_one = [&] {
+    while (waiting_.front() == ticket && !idle_.empty()) {
+      if (lives(idle_.back())) return true;
+      broken_.push_back(idle_.back());
+      idle_.pop_back();
+      broke_.notify_all();
+    }
+    return false;
+  };
+  const bool mine = freed_.wait_for(lock, limits_.queue, takes_one);
   std::erase(waiting_, ticket);
   if (!mine) {
     freed_.notify_all();  // another waiting request may be first now
     return {Outcome::busy, ""};
   }
-  Worker worker = idle_.back();
+  const Worker worker = idle_.back();
   idle_.pop_back();
   lock.unlock();
   freed_.notify_all();
   Reply reply = talk(worker, line);
-  if (reply.outcome != Outcome::answered) {
-    end(worker);
-    worker = start();
-  }
+  const bool good = reply.outcome == Outcome::answered;
   lock.lock();
-  idle_.push_back(worker);
+  (good ? idle_ : broken_).push_back(worker);
   lock.unlock();
-  freed_.notify_all();
+  (good ? freed_ : broke_).notify_all();
   return reply;
 }
 

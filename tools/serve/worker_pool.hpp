@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/types.h>
@@ -51,15 +52,23 @@ class WorkerPool {
   };
   Worker start() const;
   static void end(Worker& worker);
+  static bool lives(Worker& worker);
+  void replace_broken();
   Reply talk(const Worker& worker, const std::string& line) const;
 
   const std::vector<std::string> command_;
   const Limits limits_;
   std::mutex mutex_;
   std::condition_variable freed_;
+  std::condition_variable broke_;
   std::vector<Worker> idle_;
+  std::vector<Worker> broken_;  ///< to be ended and replaced
+  bool closing_ = false;
   std::deque<std::uint64_t> waiting_;  ///< tickets in order of arrival: first come, first served
   std::uint64_t next_ticket_ = 0;
+  /// Starts all workers: Linux can end them with their parent (PR_SET_PDEATHSIG), but by that it means the thread that started
+  /// them, and a thread that answers a request may end while other workers are busy.
+  std::thread keeper_;
 };
 
 }  // namespace tracecast::serve
