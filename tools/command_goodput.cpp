@@ -45,6 +45,7 @@ struct Options {
   std::string sweep;
   GoodputOptions simulation;
   bool no_best = false;
+  bool history = false;
   bool json = false;
   std::string out;
   std::string html;
@@ -228,13 +229,13 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
     const Result<void> written =
         make_folder(folder)
             .and_then([&] { return write_file(folder / "goodput.json", goodput_json(*report)); })
-            .and_then([&] { return write_file(folder / "goodput.txt", goodput_page(*report, {})); })
+            .and_then([&] { return write_file(folder / "goodput.txt", goodput_page(*report, {}, true)); })
             .and_then([&] { return write_file(folder / "waterfall.svg", waterfall_svg(*report)); })
             .and_then([&] { return write_file(folder / "timeline.svg", timeline_svg(*report)); })
             .and_then([&] { return write_file(folder / "distribution.svg", distribution_svg(*report)); });
     if (!written) return tl::unexpected(written.error());
   }
-  fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style));
+  fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style, options.history));
   return ExitCode::done;
 }
 
@@ -288,6 +289,7 @@ Run add_options(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--threads", options->simulation.threads, "same result for any number")->check(in_range(1, 1024));
   app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
+  app.add_flag("--history", options->history, "also print all kinds of failure, and one history day by day");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
       ->type_name("FILE");

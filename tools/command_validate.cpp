@@ -15,6 +15,7 @@
 #include "tools/accuracy/ablation.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/failure_figures.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
 #include "tools/accuracy/memory_page.hpp"
 #include "tools/accuracy/nested_report.hpp"
@@ -162,6 +163,14 @@ Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, 
   return ExitCode::done;
 }
 
+/// Failures, restarts, checkpoints and goodput.
+Result<ExitCode> validate_failures(const Options& options, const DataPaths& data, const CsvTable& table) {
+  const Result<FailureFigures> figures = forecast_failure_figures(table, data, options.threads);
+  if (!figures) return tl::unexpected(figures.error());
+  fmt::print("{}", options.json ? failure_figures_json(*figures) : failure_figures_page(*figures));
+  return ExitCode::done;
+}
+
 Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
@@ -172,6 +181,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
     return fail(Diagnostic{"", 0, "RUNS", "", "is required: a table of runs (or --kernels or --collectives)"});
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
+  if (is_failure_table(*table)) return validate_failures(options, *data, *table);
   table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());

@@ -48,6 +48,8 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
     if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate));
   }
   spec.recovery = request.failures.recovery;
+  if (!request.failures.spares_given)
+    spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery.repair);
   spec.checkpoint.tiers = make_tiers(checkpoint, shape);
   spec.course = request.failures.course;
   spec.horizon = job_time(request.days * kDay);
@@ -57,10 +59,8 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
 /// Time of a crash with an idle spare, without the lost work.
 double crash_to_work_s(const JobSpec& spec) {
   const RecoveryPolicy& r = spec.recovery;
-  const JobTime bootstrap{r.communicators_per_1k_ranks.nanoseconds * spec.machine.gpus / 1000};
   const JobTime load = spec.checkpoint.tiers.empty() ? JobTime{} : spec.checkpoint.tiers.back().load;
-  return seconds(r.crash_detection + r.diagnosis + r.spare_swap + r.scheduler + r.container + r.communicators +
-                 bootstrap + r.warm_up + load);
+  return seconds(r.crash_detection + r.diagnosis + r.spare_swap + restart_time(r, spec.machine, r.spare_state) + load);
 }
 
 void add_closed_forms(GoodputForecast& result) {
@@ -120,6 +120,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   result.scenario = request.scenario.name;
   result.failures = request.failures.model.name;
   result.checkpoint = request.failures.checkpoint;
+  result.spares_given = request.failures.spares_given;
   const JobSpec bare = spec_of(request, {.mode = CheckpointMode::off}, {});
   result.machine = bare.machine;
   set_storage(result, request.scenario.cluster);

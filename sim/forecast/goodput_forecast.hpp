@@ -63,9 +63,10 @@ struct GoodputForecast {
   CheckpointShape shape;
   CheckpointSettings checkpoint;  ///< with the storage that was used
   StorageFrom storage_from = StorageFrom::failures;
-  double interval_s = 0;  ///< of work between checkpoints, 0: none
-  double mtbf_s = 0;      ///< of the job; infinity without failures
-  double restart_s = 0;   ///< crash with an idle spare: from the failure to the first step
+  double interval_s = 0;     ///< of work between checkpoints, 0: none
+  double mtbf_s = 0;         ///< of the job; infinity without failures
+  double restart_s = 0;      ///< crash with an idle spare: from the failure to the first step
+  bool spares_given = true;  ///< else enough_spares()
   Goodput goodput;
   History sample;      ///< history 0, with its spans
   double young_s = 0;  ///< closed forms for the mean stall; 0 without checkpoints or failures

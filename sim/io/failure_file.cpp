@@ -104,6 +104,8 @@ class FailureFileReader {
     ObjectReader root(document.root, document.file, "", errors);
     file_.model.name = std::filesystem::path(document.file).stem().string();
     read_fields(root, file_);
+    const JsonNode* recovery = document.root.find("recovery");
+    file_.spares_given = recovery != nullptr && recovery->find("spares") != nullptr;
     for (ObjectReader& kind : root.get_objects("kinds")) read_kind(kind);
     if (std::optional<ObjectReader> course = root.get_object("run")) read_course(*course);
     root.finish();
@@ -117,6 +119,9 @@ class FailureFileReader {
     if (reader.get_node("scope") == nullptr && kind.effect != Effect::crash && kind.effect != Effect::hang)
       kind.scope = RateUnit::job;
     set_rate(reader, kind);
+    if (kind.growth > 0 && kind.per != RateUnit::job) reader.error("growth", "is only for kinds per job");
+    if (kind.growth > 0 && file_.observed.duration_s <= 0) reader.error("growth", "needs the file's 'observed'");
+    kind.growth_from_gpus = file_.observed.machine.gpus;
     reader.finish();
     file_.model.kinds.push_back(std::move(kind));
   }

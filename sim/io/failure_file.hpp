@@ -26,6 +26,7 @@ struct FailureFile {
   FailureModel model;
   Observed observed;
   RecoveryPolicy recovery;
+  bool spares_given = false;      ///< else as many as the job needs: enough_spares()
   CheckpointSettings checkpoint;  ///< without storage: the topology's is used
   TrainingCourse course;
   bool operator==(const FailureFile&) const = default;

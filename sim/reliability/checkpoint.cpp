@@ -42,6 +42,7 @@ std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const
   const JobTime copy = job_time(copy_time(settings, shape));
   CheckpointTier storage;
   storage.load = job_time(load_time(settings, shape));
+  storage.keep = settings.keep;
   switch (settings.mode) {
     case CheckpointMode::off:
       return {};
@@ -58,8 +59,8 @@ std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const
   }
   storage.persist = write;
   storage.every = settings.storage_every;
-  CheckpointTier memory{.name = "memory", .stall = copy, .load = copy, .survives = Survives::restart};
-  CheckpointTier peer{.name = "peer", .survives = Survives::one_node};
+  CheckpointTier memory{.name = "memory", .keep = 2, .stall = copy, .load = copy, .survives = Survives::restart};
+  CheckpointTier peer{.name = "peer", .keep = 2, .survives = Survives::one_node};
   peer.persist = peer.load = job_time(seconds_for(share_of(settings, shape), settings.peer_copy));
   return {memory, peer, storage};
 }

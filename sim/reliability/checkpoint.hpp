@@ -41,7 +41,8 @@ struct CheckpointSettings {
   Bandwidth peer_copy{};          ///< of one rank to another host
   Duration metadata{};            ///< opening, closing, committing
   double read_amplification = 1;  ///< bytes read / size: 1 when one replica reads and broadcasts, D when all read
-  int storage_every = 1;          ///< tiered: storage takes part in every n-th checkpoint
+  int keep = 32;  ///< newest copies in storage, and of older ones every 2nd, 4th …; memory: 2, one perhaps incomplete
+  int storage_every = 1;  ///< tiered: storage takes part in every n-th checkpoint
   bool operator==(const CheckpointSettings&) const = default;
 };
 

@@ -32,6 +32,16 @@ std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Mac
   return std::llround(units(kind.per, model, machine) * kind.parts_per_unit);
 }
 
+Law law_on(const FailureKind& kind, const Machine& machine) {
+  Law law = kind.law;
+  if (kind.growth > 0) law.mean_s *= std::pow(static_cast<double>(kind.growth_from_gpus) / machine.gpus, kind.growth);
+  return law;
+}
+
+double rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
+  return static_cast<double>(parts(kind, model, machine)) / law_on(kind, machine).mean_s;
+}
+
 int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machine) {
   switch (scope) {
     case RateUnit::job:
@@ -55,7 +65,7 @@ bool interrupts(Effect effect) {
 double interruption_rate_s(const FailureModel& model, const Machine& machine) {
   double rate = 0;
   for (const FailureKind& kind : model.kinds)
-    if (interrupts(kind.effect)) rate += static_cast<double>(parts(kind, model, machine)) / kind.law.mean_s;
+    if (interrupts(kind.effect)) rate += rate_s(kind, model, machine);
   return rate;
 }
 

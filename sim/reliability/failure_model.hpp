@@ -70,7 +70,10 @@ struct FailureKind {
   Component component = Component::unknown;
   RateUnit per = RateUnit::job;
   double parts_per_unit = 1;  ///< e.g. NICs of a node
-  Law law;                    ///< of one part, mean as observed
+  /// Per job: the rate grows with the GPUs of the job to this power. 0: the same for a job of any size.
+  double growth = 0;
+  int growth_from_gpus = 1;  ///< GPUs of the job that `law` was observed on
+  Law law;                   ///< of one part, mean as observed; law_on() is that of another machine
   FleetAge age = FleetAge::stationary;
   Effect effect = Effect::crash;
   /// What leaves service with it: nothing (job: a restart is enough), the node (gpu, node), all nodes of the rack or
@@ -103,6 +106,12 @@ struct Machine {
   int nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
   bool operator==(const Machine&) const = default;
 };
+
+/// The law of one part in this machine: with `growth`, its mean is law.mean_s x (growth_from_gpus / gpus)^growth.
+Law law_on(const FailureKind& kind, const Machine& machine);
+
+/// Expected events of this kind per second in the whole machine.
+double rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 
 /// Parts of `kind` in the machine, rounded to the nearest.
 std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine);

@@ -20,7 +20,8 @@ Result<void> check(const JobSpec& spec) {
   if (spec.checkpoint.interval_steps > 0 && spec.checkpoint.tiers.empty())
     return fail("checkpoints need at least one level that keeps them");
   for (const CheckpointTier& tier : spec.checkpoint.tiers)
-    if (tier.every < 1) return fail("a checkpoint level must take part in every n-th checkpoint with n >= 1");
+    if (tier.every < 1 || tier.keep < 1)
+      return fail("a checkpoint level must take part in every n-th checkpoint with n >= 1, and keep a copy");
   for (const FailureKind& kind : spec.failures.kinds) {
     if (!(kind.law.mean_s > 0)) return fail("'" + kind.name + "' needs a mean time between failures");
     if (!(kind.magnitude > 0 && kind.magnitude <= 1)) return fail("'" + kind.name + "' must leave a speed in (0, 1]");

@@ -50,6 +50,7 @@ struct EnumNames<Survives> {
 struct CheckpointTier {
   std::string name = "storage";
   int every = 1;      ///< takes part in every n-th checkpoint
+  int keep = 32;      ///< newest copies that are kept; of older ones storage keeps as many of every 2nd, 4th, 8th …
   JobTime stall{};    ///< the job waits
   JobTime persist{};  ///< in the background, after the stall; the next one waits for it
   JobTime load{};     ///< to read it back
@@ -74,6 +75,18 @@ struct EnumNames<Elastic> {
       {Elastic::off, "off"}, {Elastic::shrink_batch, "shrink-batch"}, {Elastic::keep_batch, "keep-batch"}};
 };
 
+/// What an idle node has done already when it replaces a failed one.
+enum class SpareState {
+  cold,  ///< nothing: the whole job starts as for the first time
+  warm,  ///< it is allocated and has the image: no scheduler and no container
+  hot,   ///< its processes wait for the job, and those of the other nodes live on: only communicators and warm-up
+};
+template <>
+struct EnumNames<SpareState> {
+  static constexpr NamedValue<SpareState> table[] = {
+      {SpareState::cold, "cold"}, {SpareState::warm, "warm"}, {SpareState::hot, "hot"}};
+};
+
 struct RecoveryPolicy {
   JobTime crash_detection{};             ///< a process that died is noticed after this
   JobTime collective_timeout{};          ///< the communication library notices a hang after this
@@ -82,11 +95,13 @@ struct RecoveryPolicy {
   JobTime diagnosis{};                   ///< finding and removing what failed
   JobTime scheduler{};                   ///< until processes start
   JobTime container{};                   ///< image, imports, compilation
+  JobTime start_per_1k_ranks{};          ///< images, imports and checks: added for every 1000 GPUs of the job
   JobTime communicators{};               ///< bootstrap of the communication library
-  JobTime communicators_per_1k_ranks{};  ///< added for every 1000 GPUs of the job
-  JobTime warm_up{};                     ///< first steps that are slower
-  int spares = 0;                        ///< idle nodes that can replace failed ones
-  bool hot_spares = false;               ///< their processes are started: a swap skips scheduler and container
+  JobTime communicators_per_1k_ranks{};  ///< added: this x (GPUs / 1000)^communicators_exponent
+  double communicators_exponent = 1;
+  JobTime warm_up{};  ///< first steps that are slower
+  int spares = 0;     ///< idle nodes that can replace failed ones (recovery.spares; enough_spares())
+  SpareState spare_state = SpareState::cold;
   JobTime spare_swap{};
   JobTime spare_mtbf{};  ///< of one idle spare, exponential, noticed at once; 0: spares do not fail
   Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
@@ -97,6 +112,15 @@ struct RecoveryPolicy {
   bool failures_in_restart = true;       ///< false: parts do not age during an outage
   bool operator==(const RecoveryPolicy&) const = default;
 };
+
+/// Bootstrap of the communication library on this machine.
+JobTime communicator_time(const RecoveryPolicy& recovery, const Machine& machine);
+/// From the decision to restart to the load of the checkpoint. `spare`: what the nodes that replace others have done
+/// before; cold without such nodes.
+JobTime restart_time(const RecoveryPolicy& recovery, const Machine& machine, SpareState spare);
+/// Spares with which more nodes are in repair in at most 0.1 % of the time (docs/references.md#spares): for each number
+/// of nodes that fail together, the number of such groups in repair is Poisson distributed (M/G/infinity).
+int enough_spares(const FailureModel& failures, const Machine& machine, const Law& repair);
 
 /// From `from_tokens` on, steps have `global_batch` sequences.
 struct BatchRamp {

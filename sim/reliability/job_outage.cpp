@@ -156,7 +156,8 @@ void JobSimulation::replace_nodes() {
   Outage& outage = this->outage();
   if (outage.missing == 0) {
     outage.failed_nodes.clear();
-    return enter(OutagePhase::restart, restart_time());
+    const SpareState spare = outage.swapped ? spec_.recovery.spare_state : SpareState::cold;
+    return enter(OutagePhase::restart, restart_time(spec_.recovery, spec_.machine, spare));
   }
   const int taken = std::min(spares_, outage.missing);
   spares_ -= taken;
@@ -188,13 +189,6 @@ void JobSimulation::roll_back() {
     corrupted_at_ = kNever;
     std::erase_if(timers_, [](const Timer& t) { return t.what == Timer::What::corruption_noticed; });
   }
-}
-
-JobTime JobSimulation::restart_time() const {
-  const RecoveryPolicy& r = spec_.recovery;
-  const bool processes_run = r.hot_spares && std::get<Outage>(state_).swapped;
-  const JobTime bootstrap{r.communicators_per_1k_ranks.nanoseconds * spec_.machine.gpus / 1000};
-  return (processes_run ? JobTime{} : r.scheduler + r.container) + r.communicators + bootstrap + r.warm_up;
 }
 
 JobTime JobSimulation::next_repair() const {

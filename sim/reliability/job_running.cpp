@@ -94,8 +94,11 @@ void JobSimulation::advance(LinkDown link) {
 Result<void> JobSimulation::run_steps(JobTime until) {
   const Result<StepRate> rate = current_rate();
   if (!rate) return tl::unexpected(rate.error());
+  if (run_cycles(until, *rate)) return {};
   const std::int64_t fitting = (until - now_).nanoseconds / rate->step.nanoseconds;
-  if (const std::int64_t n = std::min(fitting, steps_to_next_change(*rate)); n > 0) {
+  std::int64_t n = std::min(fitting, steps_to_next_change(*rate));
+  if (spec_.checkpoint.interval_steps > 0) n = std::min(n, spec_.checkpoint.interval_steps - since_checkpoint_);
+  if (n > 0) {
     run_to(now_ + n * rate->step);
     count_steps(n, *rate);
     return {};
@@ -104,6 +107,31 @@ Result<void> JobSimulation::run_steps(JobTime until) {
   run_to(until);
   reach_event();
   return {};
+}
+
+/// Runs whole cycles of steps and checkpoints in one go, with the same result as one by one. False if none fits before
+/// `until`. Spans are recorded one by one.
+bool JobSimulation::run_cycles(JobTime until, const StepRate& rate) {
+  const std::int64_t interval = spec_.checkpoint.interval_steps;
+  if (record_ || interval == 0 || since_checkpoint_ > 0) return false;
+  const JobTime work = interval * rate.step;
+  if (now_ + work > until || storage_speed() < 1) return false;
+  const std::optional<CheckpointStore::Cycle> cycle = checkpoints_.cycle(now_, work);
+  if (!cycle) return false;
+  const JobTime duration = cycle->checkpoints * work + cycle->stall;
+  const std::int64_t steps = cycle->checkpoints * interval;
+  // A change after the last step of a cycle comes before its checkpoint, so that cycle is not run here.
+  const std::int64_t cycles =
+      std::min((until - now_).nanoseconds / duration.nanoseconds, (steps_to_next_change(rate) - 1) / steps);
+  if (cycles <= 0) return false;
+  const Progress each{interval * rate.tokens, interval, interval * rate.healthy, interval * (rate.step - rate.healthy)};
+  checkpoints_.take_cycles(cycles, progress(), each, now_, work);
+  now_ += cycles * duration;
+  spent(TimeCategory::checkpoint) += cycles * cycle->stall;
+  history_.checkpoints += static_cast<int>(cycles * cycle->checkpoints);
+  count_steps(cycles * steps, rate);
+  since_checkpoint_ = 0;
+  return true;
 }
 
 void JobSimulation::continue_step(Running running) {
@@ -176,13 +204,12 @@ void JobSimulation::count_steps(std::int64_t n, const StepRate& rate) {
   }
 }
 
-/// Steps that certainly take the same time: up to the next checkpoint, target, spike or step of the batch ramp.
+/// Steps that certainly take the same time, checkpoints aside: up to the next target, spike or step of the batch ramp.
 std::int64_t JobSimulation::steps_to_next_change(const StepRate& rate) const {
   std::int64_t n = INT64_MAX;
   const auto until = [&](std::int64_t tokens) {
     n = std::min(n, std::max<std::int64_t>(1, steps_until(history_.tokens, tokens, rate.tokens)));
   };
-  if (spec_.checkpoint.interval_steps > 0) n = spec_.checkpoint.interval_steps - since_checkpoint_;
   if (spec_.course.target_tokens > 0) until(spec_.course.target_tokens);
   if (next_spike_ < spec_.course.spikes_at_tokens.size()) until(spec_.course.spikes_at_tokens[next_spike_]);
   if (spike_) n = std::min(n, spike_->noticed_at_step - history_.steps);

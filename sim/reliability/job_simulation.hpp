@@ -97,6 +97,7 @@ class JobSimulation {
 
   // Running.
   Result<void> run_steps(JobTime until);
+  bool run_cycles(JobTime until, const StepRate& rate);
   void continue_step(Running running);
   void count_steps(std::int64_t n, const StepRate& rate);
   void reach_event();
@@ -145,7 +146,6 @@ class JobSimulation {
   bool can_shrink() const;
   void roll_back();
   JobTime next_repair() const;
-  JobTime restart_time() const;
 
   JobTime& spent(TimeCategory category) { return history_.waterfall[static_cast<std::size_t>(category)]; }
   JobTime spent(TimeCategory category) const { return history_.waterfall[static_cast<std::size_t>(category)]; }

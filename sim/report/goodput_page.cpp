@@ -91,6 +91,13 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
                            duration_in_words(seconds(r.spec.horizon)), span_text(r.mtbf_s)),
                style);
+  if (std::isfinite(r.mtbf_s))
+    text += fact("restart",
+                 fmt::format("{} after a crash, of which communicators {}; {} spare nodes, {}{}",
+                             span_text(r.restart_s), span_text(seconds(communicator_time(r.spec.recovery, r.machine))),
+                             number(r.spec.recovery.spares, 1), to_string(r.spec.recovery.spare_state),
+                             r.spares_given ? "" : " (for 99.9 % of the time)"),
+                 style);
   if (r.spec.course.target_tokens > 0)
     text += fact("trained",
                  fmt::format("{:.4g} T tokens on average, after {}", r.goodput.tokens.mean / 1e12,
@@ -168,13 +175,22 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   return text;
 }
 
-std::string causes(const GoodputForecast& r, const TextStyle& style) {
+/// All kinds, or those that happen most.
+std::string causes(const GoodputForecast& r, bool all, const TextStyle& style) {
   std::string text = "\n" + heading("What happens, per history", style) + "\n";
   std::vector<std::pair<double, std::string>> rows;
   for (std::size_t k = 0; k < r.goodput.events.size(); ++k)
     rows.emplace_back(r.goodput.events[k], r.spec.failures.kinds[k].name);
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   const double most = rows.empty() ? 1 : std::max(rows.front().first, 1e-9);
+  constexpr std::size_t kShown = 5;
+  if (!all && rows.size() > kShown + 1) {
+    double others = 0;
+    for (std::size_t k = kShown; k < rows.size(); ++k) others += rows[k].first;
+    const std::string name = fmt::format("{} other kinds", rows.size() - kShown);
+    rows.resize(kShown);
+    rows.emplace_back(others, name);
+  }
   for (const auto& [count, name] : rows)
     text += fmt::format("  {} {} {}\n", pad_right(name, 28), pad_left(fmt::format("{:.1f}", count), 8),
                         bar(count / most, std::clamp(style.width - 44, 8, 40), style));
@@ -263,13 +279,13 @@ std::string states(const GoodputForecast& r, const TextStyle& style) {
 
 }  // namespace
 
-std::string goodput_page(const GoodputForecast& r, const TextStyle& style) {
+std::string goodput_page(const GoodputForecast& r, const TextStyle& style, bool history) {
   std::string text =
       paint(fmt::format("{}, {} GPUs, failures as {}", r.scenario, number(r.machine.gpus, 1), r.failures), Colour::bold,
             style) +
       "\n\n";
-  return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + resume(r, style) + causes(r, style) +
-         fits(r, style) + states(r, style) + timeline(r, style);
+  return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + resume(r, style) +
+         causes(r, history, style) + fits(r, style) + states(r, style) + (history ? timeline(r, style) : "");
 }
 
 std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {

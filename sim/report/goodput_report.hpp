@@ -10,8 +10,8 @@
 
 namespace tracecast {
 
-/// Plain text for a terminal.
-std::string goodput_page(const GoodputForecast& report, const TextStyle& style);
+/// Plain text for a terminal: one screen, or with `history` all kinds of failure and one history day by day.
+std::string goodput_page(const GoodputForecast& report, const TextStyle& style, bool history = false);
 /// One JSON object, newline at the end; docs/formats/goodput.md.
 std::string goodput_json(const GoodputForecast& report);
 

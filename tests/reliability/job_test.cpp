@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/random.hpp"
+#include "sim/reliability/checkpoint_store.hpp"
 #include "tests/reliability/job_fixtures.hpp"
 
 using namespace tracecast;
@@ -149,7 +151,7 @@ TEST_CASE("without a spare the job waits for the repair, with one for the swap",
   CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(37));
   spec.recovery.spares = 1;
   CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(7));
-  spec.recovery.hot_spares = true;
+  spec.recovery.spare_state = SpareState::hot;
   spec.recovery.scheduler = s(20);
   spec.recovery.communicators = s(3);
   CHECK(of(run(spec, one_second_steps(2)), TimeCategory::restart) == s(3));
@@ -222,7 +224,7 @@ TEST_CASE("a loss spike at a token count costs (q + z) steps and a restart", "[o
   const int q = 100, z = 300;
   JobSpec spec = quiet_job();
   spec.course.target_tokens = 2'000'000;
-  spec.checkpoint = every_steps(1);  // free, after every step: the cost is the spike's alone
+  spec.checkpoint = every_steps(1, {.keep = 1000});  // free, after every step: the cost is the spike's alone
   spec.course.spikes_at_tokens = {720'000};
   spec.course.spike_notice_steps = z;
   spec.course.spike_rollback_steps = q;
@@ -359,11 +361,130 @@ TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   spec.checkpoint.interval_steps = 1;
   CHECK(to_string(check(spec).error()) == "checkpoints need at least one level that keeps them");
   spec.checkpoint.tiers = {{.every = 0}};
-  CHECK(to_string(check(spec).error()) == "a checkpoint level must take part in every n-th checkpoint with n >= 1");
+  CHECK(to_string(check(spec).error()) ==
+        "a checkpoint level must take part in every n-th checkpoint with n >= 1, and keep a copy");
   spec.checkpoint = {};
   spec.failures.kinds = {every(0)};
   CHECK(to_string(check(spec).error()) == "'crash' needs a mean time between failures");
   spec.failures.kinds = {every(1)};
   spec.failures.kinds[0].magnitude = 0;
   CHECK(to_string(check(spec).error()) == "'crash' must leave a speed in (0, 1]");
+}
+
+TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it", "[oracle][reliability]") {
+  RecoveryPolicy r;
+  r.scheduler = s(30);
+  r.container = s(60);
+  r.start_per_1k_ranks = s(6);
+  r.communicators = s(1);
+  r.communicators_per_1k_ranks = s(0.5);
+  r.communicators_exponent = 1.5;
+  r.warm_up = s(10);
+  const Machine machine{16'000, 8};
+  const double communicators = 1 + 0.5 * 64;  // 16^1.5
+  CHECK(communicator_time(r, machine) == s(communicators));
+  CHECK(restart_time(r, machine, SpareState::cold) == s(30 + 60 + 16 * 6 + communicators + 10));
+  CHECK(restart_time(r, machine, SpareState::warm) == s(16 * 6 + communicators + 10));
+  CHECK(restart_time(r, machine, SpareState::hot) == s(communicators + 10));
+}
+
+TEST_CASE("causes per job with a power of size: none at 64 GPUs, many at 100,000", "[oracle][reliability]") {
+  FailureKind bug = every(86'400);
+  bug.growth_from_gpus = 16'384;
+  FailureModel model;
+  const auto per_day = [&](int gpus) {
+    model.kinds = {bug};
+    return interruption_rate_s(model, {gpus, 8}) * 86'400;
+  };
+  CHECK(per_day(64) == Approx(1));  // growth 0: the same for a job of any size
+  bug.growth = 1;
+  CHECK(per_day(64) == Approx(1.0 / 256));
+  CHECK(per_day(16'384) == Approx(1));
+  CHECK(per_day(98'304) == Approx(6));
+  bug.growth = 0.5;
+  CHECK(per_day(65'536) == Approx(2));
+}
+
+TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time", "[oracle][reliability]") {
+  FailureKind node = every(1000 * 86'400.0);
+  node.per = node.scope = RateUnit::node;
+  FailureModel model;
+  model.nodes_per_rack = 18;
+  model.kinds = {node};
+  const Law day{LawKind::fixed, 86'400, 1};
+  // Poisson with mean 2: P(N > 7) = 0.0011, P(N > 8) = 0.0002. With mean 0.008: P(N > 0) = 0.008, P(N > 1) = 3e-5.
+  CHECK(enough_spares(model, {16'000, 8}, day) == 8);
+  CHECK(enough_spares(model, {64, 8}, day) == 1);
+  // A rack that fails takes 18 nodes: mean 2000/18 racks / 1000 = 0.112, P(N > 2) = 0.0002, so 36 spares more.
+  FailureKind rack = node;
+  rack.per = rack.scope = RateUnit::rack;
+  model.kinds = {node, rack};
+  CHECK(enough_spares(model, {16'000, 8}, day) == 8 + 2 * 18);
+  model.kinds.front().replace_probability = 0;
+  CHECK(enough_spares(model, {16'000, 8}, day) == 2 * 18);
+}
+
+TEST_CASE("checkpoints run in cycles as they run one by one", "[property][reliability]") {
+  // With recorded spans every step is simulated; without, whole cycles of checkpoints at once.
+  RandomStream random(7, 0, 0);
+  for (int trial = 0; trial < 200; ++trial) {
+    JobSpec spec = quiet_job(16);
+    FailureKind node = every(3000 + 20'000 * random.uniform());
+    node.scope = RateUnit::node;
+    spec.failures.kinds = {node,
+                           every(20'000, Effect::hang),
+                           every(30'000, Effect::corruption),
+                           every(15'000, Effect::slow_storage),
+                           every(25'000, Effect::planned),
+                           every(40'000, Effect::loss_spike)};
+    spec.failures.kinds[2].latency = {LawKind::exponential, 600, 1};
+    spec.failures.kinds[3].lasts = {LawKind::exponential, 900, 1};
+    spec.failures.kinds[3].magnitude = 0.3;
+    spec.failures.kinds[5].rollback_steps = 40;
+    spec.failures.kinds[5].notice_steps = 25;
+    spec.recovery.spares = 2;
+    spec.recovery.scheduler = s(20);
+    const auto tier = [&](int every, double stall, double persist, Survives survives, int keep) {
+      return CheckpointTier{.name = "level",
+                            .every = every,
+                            .keep = keep,
+                            .stall = s(stall * random.uniform()),
+                            .persist = s(persist * random.uniform()),
+                            .load = s(5),
+                            .survives = survives};
+    };
+    spec.checkpoint.interval_steps = 1 + static_cast<int>(random.below(40));
+    spec.checkpoint.tiers = {tier(1, 0.5, 0, Survives::restart, 2), tier(2, 0, 3, Survives::one_node, 2),
+                             tier(3, 1, 40, Survives::anything, 50)};
+    spec.course.target_tokens = 80'000'000;
+    spec.course.ramp = {{0, 8}, {20'000'000, 16}};
+    spec.horizon = s(200'000);
+    FixedStepTimes steps = one_second_steps(16);
+    steps.table[{.global_batch = 8}] = {from_seconds(0.5), 400};
+    steps.table[{.global_batch = 16}] = {from_seconds(0.9), 1000};
+    const History single = simulate_history(spec, steps, 1, static_cast<std::uint32_t>(trial), true).value();
+    const History cycles = simulate_history(spec, steps, 1, static_cast<std::uint32_t>(trial)).value();
+    CAPTURE(trial, spec.checkpoint.interval_steps);
+    REQUIRE(cycles.wall == single.wall);
+    CHECK(cycles.waterfall == single.waterfall);
+    CHECK(cycles.tokens == single.tokens);
+    CHECK(cycles.checkpoints == single.checkpoints);
+    CHECK(cycles.events == single.events);
+  }
+}
+
+TEST_CASE("storage keeps the newest copies, and ever fewer older ones", "[oracle][reliability]") {
+  const auto newest_up_to = [](Survives survives, std::int64_t steps) {
+    CheckpointStore store({1, {{.keep = 3, .survives = survives}}});
+    for (int step = 1; step <= 10; ++step) store.take({0, step, {}, {}}, s(step), 1);
+    return store.best({.failed_at = s(20), .steps_at_most = steps}).progress.steps;
+  };
+  // Copies 0 to 9 have steps 1 to 10. Three newest: 8, 9, 10. Then every second of three: 7, 5. Then every fourth: 1.
+  CHECK(newest_up_to(Survives::anything, 10) == 10);
+  CHECK(newest_up_to(Survives::anything, 8) == 8);
+  CHECK(newest_up_to(Survives::anything, 7) == 7);
+  CHECK(newest_up_to(Survives::anything, 6) == 5);
+  CHECK(newest_up_to(Survives::anything, 4) == 1);
+  CHECK(newest_up_to(Survives::restart, 8) == 8);
+  CHECK(newest_up_to(Survives::restart, 7) == 0);
 }

@@ -163,7 +163,11 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
   CHECK(json["to_finish"]["price"].get<double>() == Approx(2 * json["to_finish"]["gpu_hours"].get<double>()));
   CHECK(json["checkpoint"]["best"]["trials"].size() >= 9);
 
-  const std::string page = goodput_page(report, {.width = 100, .unicode = true});
+  const std::string screen = goodput_page(report, {.width = 100, .unicode = true});
+  CHECK(std::count(screen.begin(), screen.end(), '\n') <= 45);
+  CHECK(screen.find("14 other kinds") != std::string::npos);
+  CHECK(screen.find("day  54") == std::string::npos);
+  const std::string page = goodput_page(report, {.width = 100, .unicode = true}, true);
   for (const char* words :
        {"goodput", "Where the time goes", "best in closed form", "faulty GPU", "day  54", "to finish"})
     CHECK(page.find(words) != std::string::npos);
@@ -217,4 +221,35 @@ TEST_CASE("the course of the training reaches the engine: each batch of the ramp
   std::vector<std::int64_t> batches;
   for (const auto& [state, step] : report.states) batches.push_back(step.tokens / 8192);
   CHECK(std::count(batches.begin(), batches.end(), 1024) == 1);
+}
+
+TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {
+  const GoodputRequest request =
+      llama("llama3-54-days", {"recovery.crash_detection=11 s", "recovery.diagnosis=13 s", "recovery.scheduler=17 s",
+                               "recovery.container=19 s", "recovery.spare_swap=23 s", "recovery.warm_up=29 s",
+                               "recovery.start_per_1k_ranks=1 s", "recovery.communicators_per_1k_ranks=2 s",
+                               "recovery.communicators_exponent=1"});
+  const GoodputForecast report = forecast_goodput(request).value();
+  const double load = seconds(report.spec.checkpoint.tiers.back().load);
+  CHECK(report.restart_s == Approx(11 + 13 + 17 + 19 + 23 + 29 + 3 * 16.384 + load));
+}
+
+TEST_CASE("shards read whole take as much longer as more bytes are read", "[oracle][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.metadata=0 s"});
+  request.resume_from = ShardLayout{8, 8, 256};
+  const Resume resume = forecast_goodput(request).value().resume.value();
+  CHECK(resume.read.amplification() > 1.3);
+  CHECK(resume.slices_s == resume.same_layout_s);
+  CHECK(resume.whole_shards_s == Approx(resume.slices_s * resume.read.amplification()));
+}
+
+TEST_CASE("without ZeRO one replica writes the checkpoint, with it every rank", "[oracle][reliability]") {
+  const auto writers = [](int zero_stage) {
+    GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off"});
+    request.scenario = shipped_scenario("zero-1-7.5b", {"parallel.zero_stage=" + std::to_string(zero_stage)});
+    const GoodputForecast report = forecast_goodput(request).value();
+    return std::pair(report.shape.writers, report.shape.ranks / report.spec.replicas);
+  };
+  CHECK(writers(0).first == writers(0).second);
+  CHECK(writers(1).first > writers(1).second);
 }

@@ -1,0 +1,42 @@
+#include <cmath>
+#include <map>
+
+#include <boost/math/distributions/poisson.hpp>
+
+#include "sim/reliability/job.hpp"
+
+namespace tracecast {
+namespace {
+
+JobTime per_1k(JobTime time, const Machine& machine, double exponent) {
+  return exponent == 1 ? JobTime{time.nanoseconds * machine.gpus / 1000}
+                       : job_time(seconds(time) * std::pow(machine.gpus / 1000.0, exponent));
+}
+
+}  // namespace
+
+JobTime communicator_time(const RecoveryPolicy& r, const Machine& machine) {
+  return r.communicators + per_1k(r.communicators_per_1k_ranks, machine, r.communicators_exponent);
+}
+
+JobTime restart_time(const RecoveryPolicy& r, const Machine& machine, SpareState spare) {
+  JobTime time = communicator_time(r, machine) + r.warm_up;
+  if (spare != SpareState::hot) time += per_1k(r.start_per_1k_ranks, machine, 1);
+  if (spare == SpareState::cold) time += r.scheduler + r.container;
+  return time;
+}
+
+int enough_spares(const FailureModel& failures, const Machine& machine, const Law& repair) {
+  constexpr double kShortage = 1e-3;
+  std::map<int, double> in_repair;  // nodes that fail together: mean number of such groups
+  for (const FailureKind& kind : failures.kinds) {
+    const int nodes = interrupts(kind.effect) ? nodes_taken(kind.scope, failures, machine) : 0;
+    if (nodes > 0) in_repair[nodes] += rate_s(kind, failures, machine) * kind.replace_probability * repair.mean_s;
+  }
+  double spares = 0;
+  for (const auto& [nodes, mean] : in_repair)
+    if (mean > 0) spares += nodes * quantile(boost::math::poisson(mean), 1 - kShortage);
+  return static_cast<int>(std::min(spares, 1e6));
+}
+
+}  // namespace tracecast
