@@ -7,9 +7,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/io/files.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/model/loss.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/report/text.hpp"
 #include "tools/command_list.hpp"
+#include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
@@ -26,6 +30,8 @@ struct Options {
   int gpus = 0;
   double days = 0;
   double utilisation = 0;
+  std::string model;
+  std::string loss;
   bool tables = false;
   bool json = false;
 };
@@ -35,6 +41,7 @@ struct Question {
   double compute = 0;
   std::string how;
   ModelBudget asked;  ///< zero when compute was given
+  std::optional<LossLaw> law;
   ModelBudget optimal;
   std::vector<DeviceGroup> devices;
 };
@@ -52,14 +59,54 @@ Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
   return std::vector<DeviceGroup>{{profile->name, static_cast<double>(options.gpus), peak->second}};
 }
 
-Result<Question> read_question(const Options& options) {
+/// A published law, or a JSON file with its coefficients: {"form": "additive", "irreducible": 1.7, …}.
+Result<LossLaw> read_law(const std::string& name) {
+  if (name == "chinchilla") return chinchilla_law();
+  if (name == "kaplan") return kaplan_law();
+  if (!name.ends_with(".json")) return fail_key("--loss", name, "is neither chinchilla nor kaplan nor a .json file");
+  const Result<JsonDocument> document = read_json(name);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  ObjectReader reader(document->root, document->file, "", errors);
+  LossLaw law{.name = name};
+  reader.get("form", law.form, {{"additive", LossForm::additive}, {"nested", LossForm::nested}});
+  if (law.form == LossForm::additive) reader.get("irreducible", law.irreducible);
+  for (const auto& [key, value] : {std::pair{"parameters", &law.parameters}, std::pair{"tokens", &law.tokens},
+                                   std::pair{"alpha", &law.alpha}, std::pair{"beta", &law.beta}}) {
+    reader.get(key, *value);
+    if (*value <= 0) reader.error(key, "must be above 0");
+  }
+  reader.finish();
+  if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
+  return law;
+}
+
+Result<Question> read_question(Options options) {
   Question question;
-  const bool sizes = options.parameters > 0 && options.tokens > 0;
-  if (sizes == (options.flops > 0)) return fail("give --parameters and --tokens, or --flops");
+  if (!options.model.empty()) {
+    if (options.parameters > 0)
+      return fail_key("--model", options.model, "has parameters; --parameters is one too many");
+    const Result<Model> model = data_paths().and_then([&](const DataPaths& data) {
+      return find_file(options.model, data.scenarios / "models", "model").and_then([](const auto& path) {
+        return read_model(path);
+      });
+    });
+    if (!model) return tl::unexpected(model.error());
+    options.parameters = static_cast<double>(parameter_count(*model).total());
+  }
+  if (!options.loss.empty()) {
+    Result<LossLaw> law = read_law(options.loss);
+    if (!law) return tl::unexpected(law.error());
+    question.law = std::move(*law);
+  }
+  const bool sizes = options.parameters > 0;
+  if (sizes == (options.flops > 0) || (!sizes && options.tokens > 0))
+    return fail("give --parameters (and --tokens), or --flops");
   if (sizes) {
     const ComputeRule rule = options.rule == "5.7nd" ? ComputeRule::fitted_5_7_nd : ComputeRule::six_nd;
-    question.asked = {options.parameters, options.tokens};
-    question.compute = compute_of(options.parameters, options.tokens, rule);
+    question.asked = {options.parameters,
+                      options.tokens > 0 ? options.tokens : kChinchillaTokensPerParameter * options.parameters};
+    question.compute = compute_of(question.asked.parameters, question.asked.tokens, rule);
     question.how = to_string(rule);
   } else {
     question.compute = options.flops;
@@ -88,10 +135,21 @@ std::string warning(double utilisation) {
 std::string page(const Question& question, const Options& options) {
   std::string text = fmt::format("  compute      {:.4g} FLOPs ({})\n", question.compute, question.how);
   if (question.asked.parameters > 0)
+    text += fmt::format("  sizes        {:.4g} B parameters, {:.4g} B tokens{}\n", question.asked.parameters * 1e-9,
+                        question.asked.tokens * 1e-9, options.tokens > 0 ? "" : " (20 per parameter)");
+  if (question.asked.parameters > 0)
     text += fmt::format("  ratio        {:.4g} tokens per parameter (compute-optimal: {:g})\n",
                         question.asked.tokens / question.asked.parameters, kChinchillaTokensPerParameter);
   text += fmt::format("  optimal      {:.4g} B parameters and {:.4g} B tokens take the same compute\n",
                       question.optimal.parameters * 1e-9, question.optimal.tokens * 1e-9);
+  if (question.law) {
+    const ModelBudget least = least_loss(*question.law, question.compute);
+    if (question.asked.parameters > 0)
+      text += fmt::format("  loss         {:.4f} by {}\n", loss_of(*question.law, question.asked), question.law->name);
+    text +=
+        fmt::format("  least loss   {:.4f} by {}: {:.4g} B parameters, {:.4g} B tokens\n",
+                    loss_of(*question.law, least), question.law->name, least.parameters * 1e-9, least.tokens * 1e-9);
+  }
   if (question.devices.empty()) return text;
   const double days = days_of(question, options);
   const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
@@ -106,6 +164,16 @@ std::string json_answer(const Question& question, const Options& options) {
   std::string text =
       fmt::format("{{\n  \"flops\": {},\n  \"rule\": \"{}\",\n  \"optimal\": {{\"parameters\": {}, \"tokens\": {}}}",
                   question.compute, question.how, question.optimal.parameters, question.optimal.tokens);
+  if (question.asked.parameters > 0)
+    text += fmt::format(",\n  \"asked\": {{\"parameters\": {}, \"tokens\": {}}}", question.asked.parameters,
+                        question.asked.tokens);
+  if (question.law) {
+    const ModelBudget least = least_loss(*question.law, question.compute);
+    text += fmt::format(
+        ",\n  \"loss\": {{\"law\": \"{}\", {}\"least\": {}, \"parameters\": {}, \"tokens\": {}}}", question.law->name,
+        question.asked.parameters > 0 ? fmt::format("\"asked\": {}, ", loss_of(*question.law, question.asked)) : "",
+        loss_of(*question.law, least), least.parameters, least.tokens);
+  }
   if (!question.devices.empty()) {
     const double days = days_of(question, options);
     const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
@@ -189,7 +257,9 @@ Run add_options(CLI::App& app) {
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model, e.g. 175e9")
       ->check(in_range(1.0, kMaxBudget));
-  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9")->check(in_range(1.0, kMaxBudget));
+  app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters");
+  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9; default: 20 per parameter")
+      ->check(in_range(1.0, kMaxBudget));
   app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(in_range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
       ->check(one_of({"6nd", "5.7nd"}))
@@ -199,6 +269,9 @@ Run add_options(CLI::App& app) {
   app.add_option("--days", options->days, "days of training; prints the required rate")->check(in_range(1e-6, 1e9));
   app.add_option("--utilisation", options->utilisation, "share of the peak; prints the number of days")
       ->check(in_range(1e-6, 1.0));
+  app.add_option("--loss", options->loss,
+                 "also the loss by a scaling law: chinchilla, kaplan, or a JSON file with coefficients of your own")
+      ->type_name("LAW");
   app.add_flag("--tables", options->tables, "tables of published models and machines, with derived numbers");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return scaling(*options, context); };

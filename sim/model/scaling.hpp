@@ -2,7 +2,7 @@
 /// Scaling-law arithmetic: how much compute a model and its tokens take, which sizes suit a budget, how long a machine
 /// needs, and what a claimed time says about the rate that it was reached with.
 ///
-/// No claim is made about the loss. Parameters N and tokens D are counts, compute C is in FLOPs.
+/// Loss is in loss.hpp. Parameters N and tokens D are counts, compute C is in FLOPs.
 /// Source: Kaplan et al. 2020 and Hoffmann et al. 2022 (20 tokens per parameter); 5.7 N D as the lecture fits it;
 /// docs/references.md#kaplan-2020, docs/references.md#hoffmann-2022, docs/references.md#scaling-laws
 #pragma once

@@ -85,6 +85,21 @@ Json own_json(const Evaluation& own, const Evaluation& best, int gpus) {
   return out;
 }
 
+Json guideline_json(const Guideline& g) {
+  return {{"memory_gb", g.memory_gb},
+          {"weights_gb", g.weights_gb},
+          {"gradients_gb", g.gradients_gb},
+          {"optimizer_gb", g.optimizer_gb},
+          {"activations_gb", g.activations_gb},
+          {"reserved_gb", g.reserved_gb},
+          {"tp", g.tp},
+          {"pp", g.pp},
+          {"dp", g.dp},
+          {"most_stages", g.most_stages},
+          {"least_microbatches", g.least_microbatches},
+          {"notes", g.notes}};
+}
+
 Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
   Json steps = Json::array();
   for (const RecipeStep& step : recipe.steps)
@@ -96,7 +111,10 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
                      {"memory_gib", gib(step.evaluation.memory)},
                      {"faster_by", step.faster_by},
                      {"memory_change_gib", gib(step.memory_change)}});
-  Json out = {{"rule_of_thumb", to_string(recipe.rule)}, {"found", recipe.found}, {"steps", steps}};
+  Json out = {{"rule_of_thumb", to_string(recipe.guideline.rule)},
+              {"guideline", guideline_json(recipe.guideline)},
+              {"found", recipe.found},
+              {"steps", steps}};
   if (!recipe.found) return out;
   out["step_time_s"] = recipe.last.step_time_s;
   out["layout"] = layout_json(recipe.last.layout, gpus);

@@ -159,8 +159,32 @@ std::string limits(const std::vector<Upgrade>& upgrades) {
   return text.empty() ? "No upgrade saves half a percent." : "Bottlenecks, by the time that an upgrade saves: " + text;
 }
 
+std::string guideline_lines(const Guideline& g, const TextStyle& style) {
+  std::string text =
+      paragraph("  ",
+                fmt::format("1 Memory: weights {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f} GB (16 "
+                            "bytes per token, hidden element and layer) are {:.1f} GB; a GPU has {:.1f}.",
+                            g.weights_gb, g.gradients_gb, g.optimizer_gb, g.activations_gb, g.total_gb(), g.memory_gb),
+                style);
+  text += fmt::format("  2 Kinds: {}\n", to_string(g.rule));
+  text += paragraph(
+      "  ",
+      fmt::format(
+          "3 Degrees: TP {}, PP {}, DP {}. {:.1f} GB of weights and gradients over {:.1f} - {:.1f} GB are {:.2f}, "
+          "in nodes of {}; DP = {} / ({} x {}).{}",
+          g.tp, g.pp, g.dp, g.weights_gb + g.gradients_gb, g.memory_gb, g.reserved_gb,
+          (g.weights_gb + g.gradients_gb) / (g.memory_gb - g.reserved_gb), g.node_gpus, g.gpus, g.tp, g.pp,
+          g.pp > 1 ? fmt::format(" At least {} micro-batches. One GPU would hold {} of these stages.",
+                                 g.least_microbatches, g.most_stages)
+                   : ""),
+      style);
+  text += "  4 Network: the axes and their links are in the page of `predict`.\n";
+  for (const std::string& note : g.notes) text += paragraph("    ", note, style);
+  return text;
+}
+
 std::string recipe_lines(const RecipeTrace& recipe, const Candidate& first, int gpus, const TextStyle& style) {
-  std::string text = fmt::format("  A rule of thumb says: {}\n", to_string(recipe.rule));
+  std::string text;
   for (const RecipeStep& step : recipe.steps) {
     const Evaluation& e = step.evaluation;
     std::string result = fmt::format("{:6.1f} GiB", gib(e.memory));
@@ -226,7 +250,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
     text += "\n" + heading("Upgrades, each with a new search", style) + "\n" + upgrade_lines(report.upgrades, style) +
             paragraph("  ", limits(report.upgrades), style);
   if (report.recipe)
-    text += "\n" + heading("By hand: most data parallelism that fits, then one change at a time", style) + "\n" +
+    text += "\n" + heading("What a guide would choose", style) + "\n" +
+            guideline_lines(report.recipe->guideline, style) + "\n" +
+            heading("By hand: most data parallelism that fits, then one change at a time", style) + "\n" +
             recipe_lines(*report.recipe, plan.candidates.front(), machine_of(plan, plan.candidates.front()).choice.gpus,
                          style);
   if (plan.pareto.size() > 1)

@@ -148,32 +148,9 @@ class Recipe {
 
 }  // namespace
 
-int least_tensor_parallel(double states_gb, double memory_gb, double activations_gb, int gpus_per_node) {
-  for (int tp = 1; tp <= gpus_per_node; ++tp)
-    if (gpus_per_node % tp == 0 && states_gb <= tp * (memory_gb - activations_gb)) return tp;
-  return 0;
-}
-
-RuleOfThumb rule_of_thumb(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node) {
-  const double weights_and_gradients_gb = parameters * (2 + 2) * 1e-9;
-  const int tp = least_tensor_parallel(weights_and_gradients_gb, memory_gb, activations_gb, gpus_per_node);
-  if (tp == 0) return RuleOfThumb::tp_pp_fsdp;
-  if (tp == 1) return RuleOfThumb::fsdp;
-  return gpus <= gpus_per_node ? RuleOfThumb::tp : RuleOfThumb::tp_fsdp;
-}
-
-RuleOfThumb rule_of_thumb(const Scenario& scenario) {
-  const Model& model = scenario.model;
-  const double activations =
-      2.0 * static_cast<double>(scenario.training.seq_length * model.hidden_size) * static_cast<double>(model.layers());
-  return rule_of_thumb(static_cast<double>(parameter_count(model).total()),
-                       static_cast<double>(scenario.profile.memory.count) * 1e-9, activations * 1e-9,
-                       scenario.cluster.world_size, scenario.cluster.node.gpus_per_host);
-}
-
 RecipeTrace follow_recipe(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options) {
   RecipeTrace trace = Recipe(scenario, space, options).run();
-  trace.rule = rule_of_thumb(scenario);
+  trace.guideline = guideline(scenario);
   return trace;
 }
 

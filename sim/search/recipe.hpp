@@ -15,37 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/enum_names.hpp"
+#include "sim/search/guideline.hpp"
 #include "sim/search/planner.hpp"
 
 namespace tracecast {
-
-/// Which kinds of parallelism to use, before any trial: it depends on the tensor degree that the memory of weights and
-/// gradients (2 + 2 bytes per parameter) requires.
-///
-///   1                                            FSDP alone
-///   2 or more, all GPUs in one node              TP alone
-///   2 or more, several nodes                     TP in the node, FSDP across nodes
-///   more than the GPUs of a node                 TP, PP and FSDP
-///
-/// It reproduces the table of its publication: FSDP for 7B and 13B, TP + FSDP for 70B, all three for 405B. Reports show
-/// it next to simulated numbers.   Source: docs/references.md#case-studies
-enum class RuleOfThumb { fsdp, tp, tp_fsdp, tp_pp_fsdp };
-template <>
-struct EnumNames<RuleOfThumb> {
-  static constexpr NamedValue<RuleOfThumb> table[] = {{RuleOfThumb::fsdp, "FSDP"},
-                                                      {RuleOfThumb::tp, "TP"},
-                                                      {RuleOfThumb::tp_fsdp, "TP + FSDP"},
-                                                      {RuleOfThumb::tp_pp_fsdp, "TP + PP + FSDP"}};
-};
-RuleOfThumb rule_of_thumb(double parameters, double memory_gb, double activations_gb, int gpus, int gpus_per_node);
-/// For this job. Activations: full recomputation with one sequence on one GPU, 2 s h L bytes (s sequence length, h
-/// hidden size, L layers).
-RuleOfThumb rule_of_thumb(const Scenario& scenario);
-
-/// Its tensor degree: the smallest divisor of the GPUs of a node that is at least states / (memory - activations), with
-/// `states` = weights + gradients of the whole model and the others of one GPU; 0 if a node is not enough.
-int least_tensor_parallel(double states_gb, double memory_gb, double activations_gb, int gpus_per_node);
 
 struct RecipeStep {
   std::string move;  ///< "tp 8 x pp 2, recomputation none", "pp 4 -> 8"
@@ -56,7 +29,7 @@ struct RecipeStep {
 };
 
 struct RecipeTrace {
-  RuleOfThumb rule = RuleOfThumb::fsdp;
+  Guideline guideline;            ///< what a guide would choose without trials
   std::vector<RecipeStep> steps;  ///< in the order in which they were tried
   bool found = false;             ///< a layout fits
   Evaluation last;                ///< the final layout

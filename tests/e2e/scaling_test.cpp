@@ -43,8 +43,37 @@ TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scalin
     CHECK(outcome.out.empty());
     return outcome.err;
   };
-  CHECK(error("--parameters 7e9").find("give --parameters and --tokens, or --flops") != std::string::npos);
+  CHECK(error("--tokens 7e9").find("give --parameters (and --tokens), or --flops") != std::string::npos);
+  CHECK(error("--parameters 7e9 --loss gpt").find("--loss = gpt: is neither chinchilla nor kaplan nor a .json file") !=
+        std::string::npos);
   CHECK(error("--flops 1e24 --topology dgx-a100").find("--topology = dgx-a100: needs --gpus") != std::string::npos);
   CHECK(error("--flops 1e24 --topology dgx-a100 --gpus 8").find("a machine needs --days or --utilisation") !=
         std::string::npos);
+}
+
+TEST_CASE("scaling: the tokens of a size, and the loss by published coefficients and by one's own",
+          "[row-1-1][row-1-3][requirements][e2e][scaling]") {
+  const Sandbox sandbox;
+  const Outcome seventy = sandbox.run("tracecast scaling --parameters 70e9 --loss chinchilla");
+  REQUIRE(seventy.code == 0);
+  CHECK(seventy.out.find("70 B parameters, 1400 B tokens (20 per parameter)") != std::string::npos);
+  CHECK(seventy.out.find("loss         1.9366 by chinchilla") != std::string::npos);
+  const Outcome model = sandbox.run("tracecast scaling --model gpt3-175b --tokens 300e9 --json");
+  CHECK(nlohmann::json::parse(model.out)["asked"]["parameters"].get<double>() == Approx(174.6e9).epsilon(2e-3));
+  const Outcome own = sandbox.run(
+      R"(echo '{"irreducible": 2, "parameters": 100, "tokens": 1000, "alpha": 0.5, "beta": 0.5}' > law.json
+tracecast scaling --parameters 1e10 --tokens 1e12 --loss law.json --json)");
+  REQUIRE(own.code == 0);
+  CHECK(nlohmann::json::parse(own.out)["loss"]["asked"].get<double>() == Approx(2 + 0.001 + 0.001));
+}
+
+TEST_CASE("scaling: 25,000 A100 for 90 days sustain half of their peak", "[row-1-8][requirements][e2e][scaling]") {
+  const Sandbox sandbox;
+  const Outcome outcome =
+      sandbox.run("tracecast scaling --flops 3e25 --topology dgx-a100 --gpus 25000 --days 90 --json");
+  REQUIRE(outcome.code == 0);
+  const auto machine = nlohmann::json::parse(outcome.out)["machine"];
+  CHECK(machine["gpus"] == 25'000);
+  CHECK(machine["flops_per_s_per_gpu"].get<double>() == Approx(154.3e12).epsilon(1e-3));
+  CHECK(machine["utilisation"].get<double>() == Approx(0.495).margin(0.001));
 }

@@ -128,7 +128,8 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
 }
 
 // Defaults of ParallelismConfig, TorchContextParallelConfig and set_mixed_precision (docs/references.md#format-accelerate).
-TEST_CASE("launchers: Accelerate's defaults", "[io][launch]") {
+TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked",
+          "[row-2-10][requirements][io][launch]") {
   const auto training = [](const std::string& type, const std::string& precision, const std::string& more = "") {
     return imported("accelerate",
                     "distributed_type: " + type + "\nmixed_precision: '" + precision + "'\nnum_processes: 16\n" + more,
@@ -139,6 +140,9 @@ TEST_CASE("launchers: Accelerate's defaults", "[io][launch]") {
                      .overrides = {"training.seq_length=4096", "training.micro_batch_size=1"}})
         .scenario;
   };
+  CHECK(training("MULTI_GPU", "bf16").parallel.data_parallel == DataParallelKind::ddp);
+  CHECK(training("MULTI_GPU", "bf16").parallel.zero_stage == 0);
+  CHECK(training("FSDP", "bf16").parallel.zero_stage == 3);
   CHECK(training("FSDP", "no").training.grad_reduce_dtype == Precision::fp32);
   CHECK(training("FSDP", "bf16").training.grad_reduce_dtype == Precision::bf16);
   CHECK(training("FSDP", "fp16").training.grad_reduce_dtype == Precision::fp16);

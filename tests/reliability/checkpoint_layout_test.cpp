@@ -19,7 +19,8 @@ Model model(const std::string& name) { return read_model(kModels / (name + ".jso
 
 }  // namespace
 
-TEST_CASE("shards of any (t, P, D) hold every parameter exactly once", "[oracle][reliability]") {
+TEST_CASE("shards of any (t, P, D) hold every parameter exactly once",
+          "[row-0-26][requirements][oracle][reliability]") {
   const std::string name = GENERATE("llama-3.1-8b", "gpt2-1.5b", "mixtral-8x7b", "bloom-7b1");
   const Model m = model(name);
   const ShardLayout layout =

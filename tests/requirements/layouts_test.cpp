@@ -204,19 +204,6 @@ TEST_CASE("Megatron's order, buckets and distributed optimizer", "[row-2-8][requ
   CHECK(reduced.size == Bytes{4 * n});
 }
 
-TEST_CASE("what Accelerate runs is DDP or FSDP", "[row-2-10][requirements][graph]") {
-  // It wraps PyTorch's classes: the same buckets or units, so the same numbers.
-  Scenario ddp = small_scenario(1, 1, 8);
-  ddp.parallel.data_parallel = DataParallelKind::ddp;
-  CHECK(calls(run(ddp), Traffic::parameters) == 0);
-  Scenario fsdp = small_scenario(1, 1, 8);
-  fsdp.parallel.sharding_strategy = ShardingStrategy::full_shard;
-  Scenario zero = small_scenario(1, 1, 8);
-  zero.parallel.zero_stage = 3;
-  CHECK(run(fsdp).forecast.step_time_s == run(zero).forecast.step_time_s);
-  CHECK(run(fsdp).forecast.memory == run(zero).forecast.memory);
-}
-
 TEST_CASE("128 samples are four steps of 32 or two of 64", "[row-4-4][requirements][plan][oracle]") {
   const auto steps = [](std::int64_t batch) {
     Scenario scenario = small_scenario(1, 1, 4);

@@ -10,7 +10,7 @@
 #include "sim/plan/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "sim/search/recipe.hpp"
+#include "sim/search/guideline.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -34,15 +34,6 @@ double states_gb(std::int64_t parameters, int zero_stage, int ranks) {
   return gb(model_states(parameters, sixteen_bytes(), zero_stage, ranks).total());
 }
 
-/// the guide's "activations = batch x sequence x hidden x layers x 16", bytes. Korthikanti's count without
-/// recomputation and with fused attention is 34 in place of 16.   Source: docs/references.md#activation-bytes
-double activation_rule_gb(double batch, double seq_length, double hidden, double layers) {
-  return 16 * batch * seq_length * hidden * layers * 1e-9;
-}
-
-/// the guide's "P <= memory / (parameters + activations of a stage)", rounded down.
-int most_stages(double memory_gb, double stage_gb) { return static_cast<int>(memory_gb / stage_gb); }
-
 }  // namespace
 
 TEST_CASE("DeepSpeed's own estimate of model states counts the gradients twice", "[requirements][memory][oracle]") {
@@ -56,6 +47,8 @@ TEST_CASE("the AWS P5 guide's activation rule gives 343.6 GB where 34 bytes give
           "[row-3-9][requirements][memory]") {
   CHECK(activation_rule_gb(8, 4096, 8192, 80) == Approx(343.6).epsilon(1e-3));
   CHECK(34.0 / 16 * activation_rule_gb(8, 4096, 8192, 80) == Approx(730.1).epsilon(1e-3));
+  // In the product: one sequence of 8,192 tokens.
+  CHECK(guideline(shipped_scenario("p5-llama3-70b-32")).activations_gb == Approx(16 * 8192.0 * 8192 * 80 * 1e-9));
   // Our own count of Llama-3 70B: 274,432 bytes per token and layer, close to 34 h.
   const Model model = llama3_70b();
   Training training = sixteen_bytes();
@@ -95,7 +88,7 @@ TEST_CASE("the AWS P5 guide's second step: TP, FSDP, TP + FSDP or TP + PP + FSDP
 
 TEST_CASE("the rule says of the P5 table's runs what the table has", "[row-3-45][requirements][plan]") {
   const auto rule = [&](const std::string& name, const std::vector<std::string>& overrides = {}) {
-    return rule_of_thumb(shipped_scenario(name, overrides));
+    return guideline(shipped_scenario(name, overrides)).rule;
   };
   CHECK(rule("p5-llama2-7b-8") == RuleOfThumb::fsdp);
   CHECK(rule("p5-llama2-13b-16") == RuleOfThumb::fsdp);
@@ -104,33 +97,57 @@ TEST_CASE("the rule says of the P5 table's runs what the table has", "[row-3-45]
   CHECK(rule("p5-llama3-405b-256") == RuleOfThumb::tp_pp_fsdp);
 }
 
-TEST_CASE("the AWS P5 guide's rules for stages and micro-batches",
-          "[row-3-36][row-3-37][row-3-46][requirements][plan]") {
+TEST_CASE("the AWS P5 guide's four micro-batches per stage", "[row-3-37][requirements][plan]") {
   // M >= 4 P: with two to eight stages the bubble is (P-1)/(5P-1), 15.8 % at four.
   const int p = GENERATE(2, 4, 8);
   const Schedule schedule = make_schedule("1f1b", {.ranks = p, .microbatches = 4 * p}).value();
   const double bubble = run_schedule(schedule, uniform_times(schedule, {})).value().bubble_fraction;
   CHECK(bubble == Approx((p - 1.0) / (5 * p - 1)));
   if (p == 4) CHECK(bubble == Approx(0.158).epsilon(1e-2));
-  // PP = ceil(G / (TP DP)) and DP = G / (TP PP) are each other's circle: one has to be given, and gives the other.
-  Training training = sixteen_bytes();
-  training.global_batch_size = 1024;
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.pp = 16;
-  const Plan plan = make_plan(llama3_70b(), parallel, training, 1024).value();
-  CHECK(plan.parallel.dp == 8);
-  CHECK((1024 + 8 * plan.parallel.dp - 1) / (8 * plan.parallel.dp) == 16);
+}
+
+TEST_CASE("planner notes: stages outside of 2 to 8, tensor parallelism beyond a node, few micro-batches",
+          "[row-3-36][row-3-37][requirements][plan]") {
+  using Notes = std::vector<std::string>;
+  CHECK(against_rules(8, 8, 32, 8).empty());
+  CHECK(against_rules(8, 1, 1, 8).empty());
+  CHECK(against_rules(1, 9, 36, 8) == Notes{"9 stages: guides advise 2 to 8."});
+  CHECK(against_rules(16, 1, 8, 8) ==
+        Notes{"TP 16 is more than the 8 GPUs of a node: its all-reduces leave the node."});
+  CHECK(against_rules(8, 4, 16, 8).empty());
+  CHECK(against_rules(8, 4, 15, 8) ==
+        Notes{"15 micro-batches for 4 stages: guides advise 16 or more, or the bubble is more than 15.8 %."});
+}
+
+TEST_CASE("the guide's degrees: 70B on 32 GPUs takes TP 8, PP 1, DP 4", "[row-3-44][row-3-46][requirements][plan]") {
+  const auto degrees = [](const std::string& name) {
+    const Guideline g = guideline(shipped_scenario(name));
+    CHECK(g.tp * g.pp * g.dp == g.gpus);
+    return std::vector<int>{g.tp, g.pp, g.dp};
+  };
+  // The rows of the P5 table.
+  CHECK(degrees("p5-llama2-7b-8") == std::vector<int>{1, 1, 8});
+  CHECK(degrees("p5-llama2-13b-16") == std::vector<int>{1, 1, 16});
+  CHECK(degrees("p5-llama3-70b-32") == std::vector<int>{8, 1, 4});
+  CHECK(degrees("p5-llama3-70b-64") == std::vector<int>{8, 1, 8});
+  CHECK(degrees("p5-llama3-405b-256") == std::vector<int>{8, 4, 8});
+  CHECK(degrees("p5-llama3-405b-512") == std::vector<int>{8, 4, 16});
+  // Step 1 in GB: 2 + 2 + 4 bytes for each of 70.55 billion parameters.
+  const Guideline g = guideline(shipped_scenario("p5-llama3-70b-32"));
+  CHECK(g.weights_gb == Approx(141.1).epsilon(1e-3));
+  CHECK(g.gradients_gb == Approx(141.1).epsilon(1e-3));
+  CHECK(g.optimizer_gb == Approx(282.2).epsilon(1e-3));
+  CHECK(g.total_gb() == Approx(564.4 + 85.9).epsilon(1e-3));
 }
 
 TEST_CASE("the AWS P5 guide's most stages say how often a stage fits on a GPU, not how many stages a model may have",
           "[row-3-35][requirements][memory]") {
   // 70B with 16 bytes over TP 8 and four stages: 35 GB of states on each GPU, 5 GB of activations: the rule allows two
-  // stages.
-  const double four_stages = 70.0 * 16 / 8 / 4 + 5;
-  CHECK(four_stages == 40);
-  CHECK(most_stages(80, four_stages) == 2);
-  // More stages make a stage smaller, and the rule then allows more: it is a circle.
-  CHECK(most_stages(80, 70.0 * 16 / 8 / 16 + 5) == 5);
-  CHECK(most_stages(80, 70.0 * 16 / 8 / 2 + 5) == 1);  // two stages: fits, by the rule one stage would have to do
+  // stages. More stages make a stage smaller, and the rule then allows more: it is a circle.
+  const auto stages = [](int pp) { return most_stages(80, 70.0 * 16 / 8 / pp + 5); };
+  CHECK(stages(2) == 1);
+  CHECK(stages(4) == 2);
+  CHECK(stages(16) == 5);
+  // 405B over TP 8 and PP 4 with 8 bytes: 101.4 GB of states and 33.8 GB: not one.
+  CHECK(guideline(shipped_scenario("p5-llama3-405b-256")).most_stages == 0);
 }
