@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/shipped.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -161,4 +163,32 @@ TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
   CHECK(price.high == Approx(3.0 / 1 + 1));
   economics.gpus["h100"].price = Range3{7, 8, 9};  // a rental price counts first
   CHECK(economics.price_per_gpu_hour("h100") == Range3{7, 8, 9});
+}
+
+TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle][search]") {
+  MachineChoice machine;
+  machine.scenario = shipped_scenario("zero-1-7.5b");
+  machine.gpus = machine.scenario.cluster.world_size;
+  const Scenario& before = machine.scenario;
+  std::vector<Scenario> tried;
+  const EvaluatorOf evaluator = [&](const Scenario& scenario) {
+    tried.push_back(scenario);
+    return [](SearchRound round) { return std::vector<Evaluation>(round.size()); };
+  };
+  try_upgrades(machine, SearchSpace{}, evaluation(10, 1, 0.1), {}, evaluator);
+  REQUIRE(tried.size() == 7);
+  const auto rates = [](const Scenario& s) {
+    return std::pair(s.cluster.node.nic_rate.bytes_per_second, s.cluster.node.gpu_link.bytes_per_second);
+  };
+  CHECK(rates(tried[0]) == std::pair(2 * rates(before).first, rates(before).second));
+  CHECK(rates(tried[1]) == std::pair(rates(before).first, 2 * rates(before).second));
+  CHECK(tried[2].profile.memory.count * 2 == before.profile.memory.count * 3);
+  CHECK(tried[3].profile.memory_bandwidth == Approx(1.5 * before.profile.memory_bandwidth));
+  CHECK(tried[4].profile.peak_flops.at(Precision::bf16) == Approx(1.5 * before.profile.peak_flops.at(Precision::bf16)));
+  CHECK(tried[5].training.global_batch_size == 2 * before.training.global_batch_size);
+  CHECK(tried[6].profile.host.launch == 0);
+  CHECK(tried[6].profile.host.step_overhead == 0);
+  for (const std::size_t i : {2U, 3U, 4U, 5U, 6U}) CHECK(rates(tried[i]) == rates(before));
+  for (const std::size_t i : {0U, 1U, 2U, 3U, 4U, 6U})
+    CHECK(tried[i].training.global_batch_size == before.training.global_batch_size);
 }

@@ -63,3 +63,25 @@ TEST_CASE("recipe: reports that no layout fits", "[search]") {
   CHECK_FALSE(trace.found);
   CHECK_FALSE(trace.steps.empty());
 }
+
+TEST_CASE("recipe: of the moves that it looks at, it takes the fastest", "[oracle][search]") {
+  const RecipeTrace trace = follow_recipe(shipped_scenario("llm-jp-13b-mdx"), choices(), {});
+  REQUIRE(trace.found);
+  int rounds = 0;
+  for (const RecipeStep& taken : trace.steps) {
+    if (!taken.taken || taken.faster_by == 0) continue;
+    ++rounds;
+    const double before = taken.evaluation.step_time_s / (1 - taken.faster_by);
+    for (const RecipeStep& other : trace.steps)
+      if (other.evaluation.fits && other.evaluation.step_time_s / (1 - other.faster_by) == Approx(before).epsilon(1e-9))
+        CHECK(other.faster_by <= taken.faster_by);
+  }
+  CHECK(rounds >= 1);
+}
+
+TEST_CASE("the rule of thumb counts one activation of two bytes per layer", "[oracle][search]") {
+  // 7 B: weights and gradients of 27.0 GB. Activations of a sequence are 2 x s x 4096 x 32 = 0.262 MB x s, in 42.9 GB.
+  const auto rule = [](const char* length) { return guideline(shipped_scenario("llama2-7b-abci", {length})).rule; };
+  CHECK(rule("training.seq_length=57344") == RuleOfThumb::fsdp);     // 27.0 + 15.0 = 42.0
+  CHECK(rule("training.seq_length=65536") == RuleOfThumb::tp_fsdp);  // 27.0 + 17.2 = 44.2
+}
