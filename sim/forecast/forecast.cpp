@@ -13,6 +13,7 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/graph/folded_step.hpp"
+#include "sim/graph/perturbation.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
@@ -49,12 +50,28 @@ class GraphMaker {
 
   /// Folded over shared links: by the plan's coordinates if they determine the classes, else by refinement.
   StepGraph build_folded(const ClusterLinks& links) const {
+    if (!perturbs_stages_alike()) return fold(build(true), links);
     StepGraph graph = build(false);
     graph.loads = loads_by_stage(graph, run_.plan, groups_of(scenario_.model, run_.plan, run_.schedule), links);
     return graph.loads ? graph : fold(build(true), links);
   }
 
  private:
+  /// True if the ranks of each pipeline rank are perturbed alike: only then can they be of one class.
+  bool perturbs_stages_alike() const {
+    const Perturbation& perturbation = scenario_.perturbation;
+    if (perturbation.none()) return true;
+    const auto state_of = [&](int rank) {
+      return std::pair(slowdown_of(perturbation, rank), gpu_of(perturbation, rank));
+    };
+    for (int rank = 0; rank < run_.plan.world_size; ++rank) {
+      Coordinates first{};
+      first[Axis::pp] = run_.plan.grid.coordinates(rank)[Axis::pp];
+      if (state_of(rank) != state_of(run_.plan.grid.rank(first))) return false;
+    }
+    return true;
+  }
+
   const Scenario& scenario_;
   const Costs& costs_;
   const NetworkModel& network_;

@@ -40,6 +40,7 @@ class Linker {
  public:
   Linker(const StepGraph& graph, const ClusterLinks& links)
       : links_(links),
+        orbits_(links.orbits(links.gpus()).value()),
         shapes_(links),
         called_(called_collectives(graph)),
         slots_(slots_of(graph)),
@@ -50,9 +51,13 @@ class Linker {
       step_.capacities.push_back(links.capacity(link).bytes_per_second);
     std::vector<std::int32_t> together;  // transfers of each user that can be in flight at one time
     for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
-      const std::vector<TransferShape> shapes = shapes_of_communicator(static_cast<std::int32_t>(i));
-      if (links.hashed()) step_.labels[i] = label_of(step_.labels[i], shapes);
-      step_.users.add(loads_of(shapes, step_.users));
+      if (links.hashed()) {
+        const std::vector<TransferShape> shapes = shapes_of_communicator(static_cast<std::int32_t>(i));
+        step_.labels[i] = label_of(step_.labels[i], shapes);
+        step_.users.add(loads_of(shapes, step_.users));
+      } else {
+        step_.users.add(loads_of_communicator(static_cast<std::int32_t>(i)));
+      }
       together.push_back(1);
     }
     for (std::size_t r = 0; r < graph.ranks.size(); ++r) add_senders(static_cast<std::int32_t>(r), together);
@@ -129,6 +134,36 @@ class Linker {
         .first->second;
   }
 
+  /// The loads of a group, for all groups that are translations of it (ClusterLinks::is_translation).
+  struct Pattern {
+    int first = 0;  ///< rank
+    int last = 0;
+    std::vector<LinkUsers::Load> loads;
+  };
+
+  /// The loads of its collectives.   Requires even routing
+  const std::vector<LinkUsers::Load>& loads_of_communicator(std::int32_t communicator) {
+    const std::vector<std::int32_t>& members = step_.graph.communicators[index(communicator)].members;
+    loads_.clear();
+    if (members.size() < 2) return loads_;
+    const int first = representative(members.front());
+    const int last = representative(members.back());
+    std::vector<std::int32_t> key = collectives_of(communicator);
+    key.push_back(-1);
+    key.push_back(first % links_.gpus());
+    for (const std::int32_t member : members) key.push_back(representative(member) - first);
+    std::vector<Pattern>& patterns = patterns_[std::move(key)];
+    for (const Pattern& pattern : patterns) {
+      const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
+      if (!links_.is_translation(pattern.first, pattern.last, domains)) continue;
+      for (const LinkUsers::Load& load : pattern.loads)
+        loads_.push_back({orbits_.translated(load.link, domains), load.weights});
+      return loads_;
+    }
+    patterns.push_back({first, last, loads_of(shapes_of_communicator(communicator), step_.users)});
+    return patterns.back().loads;
+  }
+
   void add_senders(std::int32_t r, std::vector<std::int32_t>& together) {
     const Rank& rank = step_.graph.ranks[index(r)];
     std::vector<Sender> own;
@@ -178,11 +213,13 @@ class Linker {
   }
 
   const ClusterLinks& links_;
+  const LinkOrbits orbits_;  ///< each link by itself
   TransferShapes shapes_;
   std::vector<CalledCollectives> called_;                   ///< [program]
   std::vector<std::int32_t> slots_;                         ///< [communicator]
   std::vector<std::map<std::int32_t, std::int32_t>> sent_;  ///< [program]
   std::map<std::pair<std::int32_t, std::vector<Duration>>, std::int32_t> known_labels_;
+  std::map<std::vector<std::int32_t>, std::vector<Pattern>> patterns_;   ///< by collectives, place and relative ranks
   std::map<std::vector<std::int32_t>, MessageWeights> message_weights_;  ///< by the messages from one rank to another
   std::vector<std::int32_t> messages_;
   std::vector<LinkUsers::Load> loads_;

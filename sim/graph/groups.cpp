@@ -44,6 +44,12 @@ bool Groups::alone(Slot slot) const {
   return true;
 }
 
+std::vector<int> Groups::block_begins(Slot slot) const {
+  std::vector<Axis> outside{Axis::pp, Axis::dp, Axis::cp, Axis::tp};
+  for (const Axis axis : block_axes(slot)) std::erase(outside, axis);
+  return plan_.grid.group(0, outside);
+}
+
 int Groups::block_begin(int rank, Slot slot) const {
   const Coordinates at = plan_.grid.coordinates(rank);
   for (const Axis axis : block_axes(slot)) rank -= at[axis] * plan_.grid.stride(axis);

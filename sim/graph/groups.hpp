@@ -46,6 +46,9 @@ class Groups {
   static std::vector<Axis> block_axes(Slot slot);
   /// The ranks of the block of `rank`, ascending.
   std::vector<int> block(int rank, Slot slot) const { return plan_.grid.group(rank, block_axes(slot)); }
+  /// First ranks of all blocks of this slot, ascending. The ranks of each are as far from its first as those of the block of
+  /// rank 0.
+  std::vector<int> block_begins(Slot slot) const;
   /// First rank of the block of `rank`.
   int block_begin(int rank, Slot slot) const;
   /// Part of its block that the rank at `position` belongs to: a number from 0 to the block's size - 1.

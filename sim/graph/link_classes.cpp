@@ -44,7 +44,7 @@ void each_load(const LinkUsers& users, const OnLoad& f) {
       f(user, load->link, static_cast<std::uint32_t>(load->weights));
 }
 
-/// The communicators by slot, the ranks at the channels, and itself as a sender.
+/// The communicators by slot, and the ranks at the channels.
 template <class See>
 void each_edge_of_ranks(const LinkedStep& step, const See& see) {
   constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
@@ -57,29 +57,54 @@ void each_edge_of_ranks(const LinkedStep& step, const See& see) {
       if (const ChannelEnd end = rank.channels[channel]; end.rank >= 0)
         see(r, end.rank, static_cast<std::uint32_t>(channel + 1) * kChannels + static_cast<std::uint32_t>(end.channel));
   }
-  for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, ranks + step.user_of(i), 0);
+}
+
+template <class See>
+void each_member(const StepGraph& graph, const See& see) {
+  const auto ranks = static_cast<std::int32_t>(graph.ranks.size());
+  for (std::size_t i = 0; i < graph.communicators.size(); ++i)
+    for (const std::int32_t member : graph.communicators[i].members)
+      see(ranks + static_cast<std::int32_t>(i), member, 0);
 }
 
 /// A rank sees its users and the ranks at its channels, a user sees its ranks and its links, a link sees its users.
 template <class See>
 void each_edge(const LinkedStep& step, std::size_t kind, const See& see) {
-  if (kind == kRanks) return each_edge_of_ranks(step, see);
   const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
+  if (kind == kRanks) {
+    each_edge_of_ranks(step, see);
+    for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, ranks + step.user_of(i), 0);
+    return;
+  }
   const std::int32_t links = ranks + step.users.count();
   each_load(step.users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
     kind == kUsers ? see(ranks + user, links + link, weights) : see(links + link, ranks + user, weights);
   });
   if (kind == kLinks) return;
-  for (std::size_t i = 0; i < step.graph.communicators.size(); ++i)
-    for (const std::int32_t member : step.graph.communicators[i].members)
-      see(ranks + static_cast<std::int32_t>(i), member, 0);
+  each_member(step.graph, see);
   for (std::size_t i = 0; i < step.senders.size(); ++i) see(ranks + step.user_of(i), step.senders[i].rank, 0);
+}
+
+/// Refines ranks and communicators without links, and makes the classes their labels. The classes with links are finer, so the
+/// answer stays the same. But what differs in one rank passes along the pipeline by a stage in a round, and these rounds are
+/// short.
+void refine_without_links(const LinkedStep& step, Nodes& nodes) {
+  const std::size_t ranks = step.graph.ranks.size();
+  Nodes some;
+  some.labels.assign(nodes.labels.begin(),
+                     nodes.labels.begin() + static_cast<std::ptrdiff_t>(ranks + step.graph.communicators.size()));
+  some.begins = {0, ranks, some.labels.size()};
+  const NodeClasses classes = refine(some, [&](std::size_t kind, const auto& see) {
+    kind == kRanks ? each_edge_of_ranks(step, see) : each_member(step.graph, see);
+  });
+  for (std::size_t i = 0; i < classes.of.size(); ++i) nodes.labels[i] = static_cast<std::uint32_t>(classes.of[i]);
 }
 
 }  // namespace
 
 LinkClasses refine(const LinkedStep& step) {
-  const Nodes nodes = nodes_of(step);
+  Nodes nodes = nodes_of(step);
+  refine_without_links(step, nodes);
   const NodeClasses classes = refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, kind, see); });
   return {classes.of_kind(nodes, kRanks), classes.of_kind(nodes, kUsers), classes.of_kind(nodes, kLinks),
           classes.count(kRanks),          classes.count(kUsers),          classes.count(kLinks)};

@@ -124,12 +124,12 @@ RankRelations::Family RankConnections::family(Slot slot, const std::vector<RankK
   const int world = context_.plan.world_size;
   RankRelations::Family family;
   family.group_of.resize(static_cast<std::size_t>(world));
-  for (int begin = 0; begin < world; ++begin) {
-    if (context_.groups.block_begin(begin, slot) != begin) continue;
-    const std::vector<int> block = context_.groups.block(begin, slot);
-    std::vector<std::int32_t> group_of_part(block.size(), -1);
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const auto rank = static_cast<std::size_t>(block[i]);
+  const std::vector<int> offsets = context_.groups.block(0, slot);
+  std::vector<std::int32_t> group_of_part;
+  for (const int begin : context_.groups.block_begins(slot)) {
+    group_of_part.assign(offsets.size(), -1);
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(begin + offsets[i]);
       std::int32_t& group = group_of_part[static_cast<std::size_t>(context_.groups.part(slot, static_cast<int>(i)))];
       if (group < 0) {
         group = static_cast<std::int32_t>(family.label.size());

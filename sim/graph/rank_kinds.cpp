@@ -110,12 +110,11 @@ std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
   }
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto which = static_cast<Slot>(slot);
-    for (int begin = 0; begin < plan_.world_size; ++begin) {
-      if (groups_.block_begin(begin, which) != begin) continue;
+    const std::vector<int> offsets = groups_.block(0, which);
+    for (const int begin : groups_.block_begins(which)) {
       const std::vector<std::int32_t>& parts = placements_.block(which, begin);
-      const std::vector<int> block = groups_.block(begin, which);
-      for (std::size_t i = 0; i < block.size(); ++i)
-        own[static_cast<std::size_t>(block[i])].slots[static_cast<std::size_t>(slot)] =
+      for (std::size_t i = 0; i < offsets.size(); ++i)
+        own[static_cast<std::size_t>(begin + offsets[i])].slots[static_cast<std::size_t>(slot)] =
             parts[static_cast<std::size_t>(groups_.part(which, static_cast<int>(i)))];
     }
   }

@@ -82,17 +82,17 @@ struct NodeClasses {
 std::vector<std::int32_t> number_colours(const std::vector<NodeColour>& colours, std::int32_t& count);
 std::vector<NodeColour> first_colours(const Nodes& nodes, NodeColour salt);
 
-/// The colours after one more round.
+/// One more round. A kind sees the new colours of the kinds before it: news travels through all kinds in one round. A round
+/// that splits no class leaves each kind stable against all others, as one does in which all see old colours.
 template <class EachEdge>
-std::vector<NodeColour> next_colours(const Nodes& nodes, const std::vector<NodeColour>& now,
-                                     const EachEdge& each_edge) {
-  std::vector<NodeColour> next(now.size());
-  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind)
-    each_edge(kind, [&](std::int32_t node, std::int32_t seen, std::uint32_t label) {
-      next[static_cast<std::size_t>(node)] += combine(now[static_cast<std::size_t>(seen)], label);
+void next_round(const Nodes& nodes, std::vector<NodeColour>& colours, const EachEdge& each_edge) {
+  std::vector<NodeColour> seen(colours.size());
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
+    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+      seen[static_cast<std::size_t>(node)] += combine(colours[static_cast<std::size_t>(other)], label);
     });
-  for (std::size_t i = 0; i < now.size(); ++i) next[i] = combine(now[i], next[i]);
-  return next;
+    for (std::size_t i = nodes.begins[kind]; i < nodes.begins[kind + 1]; ++i) colours[i] = combine(colours[i], seen[i]);
+  }
 }
 
 /// True if the partition satisfies what is said above. `class_of`: [node]
@@ -115,7 +115,7 @@ std::optional<NodeClasses> refine_with_salt(const Nodes& nodes, const EachEdge& 
   classes.of = number_colours(colours, count);
   for (std::int32_t before = -1; before != count;) {
     before = count;
-    colours = next_colours(nodes, colours, each_edge);
+    next_round(nodes, colours, each_edge);
     classes.of = number_colours(colours, count);
   }
   for (const std::size_t begin : nodes.begins)
