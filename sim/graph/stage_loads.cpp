@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "sim/graph/link_classes.hpp"
@@ -82,13 +81,6 @@ class StageLoads {
 
   // ---- Communicators -----------------------------------------------------------------------------------------------
 
-  /// First ranks of the slot's blocks.
-  std::vector<int> blocks(Slot slot) const {
-    std::vector<Axis> outside{Axis::pp, Axis::dp, Axis::cp, Axis::tp};
-    for (const Axis axis : Groups::block_axes(slot)) std::erase(outside, axis);
-    return plan_.grid.group(0, outside);
-  }
-
   /// A slot's groups: part `part` of the block that begins at rank `begin`.
   struct Group {
     int begin = 0;
@@ -114,7 +106,7 @@ class StageLoads {
     for (std::size_t i = 0; i < offsets_.size(); ++i)
       parts_[as_index(groups_.part(slot, static_cast<int>(i)))].push_back(offsets_[i]);
     patterns_.clear();
-    const std::vector<int> begins = blocks(slot);
+    const std::vector<int> begins = groups_.block_begins(slot);
     std::int64_t found = 0;    // groups that call collectives
     std::int64_t covered = 0;  // by the users that were added and their rotations
     for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -222,17 +214,13 @@ class StageLoads {
     return {begin, groups_.part(slot_, static_cast<int>(position))};
   }
 
-  /// True if a rotation maps the loads of one group to those of the other, which take as long alone.
+  /// True if a rotation maps the loads of one group to those of the other. Groups of one stage call the same collectives, and
+  /// with equal loads these are as fast alone.
   bool is_rotation(const Pattern& from, const Pattern& to, int times) const {
     std::vector<LinkUsers::Load> loads = from.loads;
     for (LinkUsers::Load& load : loads) load.link = orbits_.rotated(load.link, times);
     std::sort(loads.begin(), loads.end());
-    return loads == to.loads &&
-           std::equal(from.shapes.begin(), from.shapes.end(), to.shapes.begin(), to.shapes.end(),
-                      [](const FoldedTransfer& a, const FoldedTransfer& b) {
-                        return std::tie(a.number, a.shape.latency, a.shape.moving, a.shape.limit) ==
-                               std::tie(b.number, b.shape.latency, b.shape.moving, b.shape.limit);
-                      });
+    return loads == to.loads;
   }
 
   Pattern pattern_of(const Group& group) {
