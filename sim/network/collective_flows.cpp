@@ -74,16 +74,16 @@ FlowGroup make_flow_group(const ClusterLinks& links, std::span<const int> ranks)
 std::int64_t FlowSchedule::round_count() const {
   std::int64_t sum = 0;
   for (const Round& round : rounds) sum += round.count;
-  return sum;
+  return sum + made_rounds;
 }
 
 Bytes FlowSchedule::critical() const {
   Bytes sum;
-  for (const Round& round : rounds) {
+  each_round([&](const Round& round) {
     Bytes max;
     for (const Flow& flow : round.flows) max = std::max(max, flow.size);
     sum += max * round.count;
-  }
+  });
   return sum;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -58,7 +59,15 @@ struct Round {
 
 struct FlowSchedule {
   std::vector<Round> rounds;
+  /// Further rounds, made when they are needed: an all-to-all has as many flows as pairs of ranks. They refer to the group.
+  std::int64_t made_rounds = 0;
+  std::function<Round(std::int64_t number)> make_round{};
 
+  template <class Visit>
+  void each_round(const Visit& visit) const {
+    for (const Round& round : rounds) visit(round);
+    for (std::int64_t i = 0; i < made_rounds; ++i) visit(make_round(i));
+  }
   std::int64_t round_count() const;
   /// Bytes of the largest flow of each round, summed: the duration if every flow has rate one.
   Bytes critical() const;
@@ -78,7 +87,8 @@ FlowSchedule message_flows(Bytes size);
 
 /// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none. With send_recv every
 /// member sends to the next, the last to the first, as nccl-tests' sendrecv and the ring of context parallelism do.
-/// Requires an algorithm that can run the collective (network_model.hpp: unsupported_reason)
+/// Requires an algorithm that can run the collective (network_model.hpp: unsupported_reason), and a group that lives as long
+/// as the schedule
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
                               Pipelining how = Pipelining::stream);
 

@@ -29,7 +29,7 @@ Duration last_end(FlowNetwork& network, std::int32_t kinds) {
 
 std::int64_t flow_count(const FlowSchedule& schedule) {
   std::int64_t sum = 0;
-  for (const Round& round : schedule.rounds) sum += round.count * static_cast<std::int64_t>(round.flows.size());
+  schedule.each_round([&](const Round& round) { sum += round.count * static_cast<std::int64_t>(round.flows.size()); });
   return sum;
 }
 

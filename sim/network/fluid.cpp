@@ -87,7 +87,7 @@ std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
   TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
   cable_delay_ = {};
-  for (const Round& round : schedule.rounds) add(round, group, shape.limit);
+  schedule.each_round([&](const Round& round) { add(round, group, shape.limit); });
   if (shape.moving.picoseconds > 0 && cable_delay_.picoseconds > 0) {
     shape.collides = true;
     shape.moving += cable_delay_;

@@ -29,7 +29,7 @@ std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSche
   Kind kind;
   const std::int64_t rate = rate_alone(cost, schedule).bytes_per_second;
   kind.round_latency_s = seconds(cost.latency) / static_cast<double>(std::max<std::int64_t>(1, schedule.round_count()));
-  for (const tracecast::Round& round : schedule.rounds) {
+  schedule.each_round([&](const tracecast::Round& round) {
     Round own{{}, round.count};
     for (const tracecast::Flow& flow : round.flows) {
       if (flow.size.count == 0) continue;
@@ -47,7 +47,7 @@ std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSche
       }
     }
     kind.rounds.push_back(std::move(own));
-  }
+  });
   kinds_.push_back(std::move(kind));
   return static_cast<std::int32_t>(kinds_.size()) - 1;
 }

@@ -129,13 +129,14 @@ class Occupation {
     const FlowGroup group = make_flow_group(links_, ranks);
     std::map<std::int32_t, double> bytes;
     const FlowSchedule flows = message ? message_flows(call.size) : collective_flows(call, cost.algorithm, group);
-    for (const Round& round : flows.rounds)
+    flows.each_round([&](const Round& round) {
       for (const Flow& flow : round.flows) {
         LinkPath path;
         append_route(links_, group, flow, path);
         for (const std::int32_t link : path)
           bytes[link] += static_cast<double>(flow.size.count) * static_cast<double>(round.count);
       }
+    });
     for (const auto& [link, moved] : bytes) {
       const double alone = seconds(cost.duration - cost.latency);
       const double wire = moved / static_cast<double>(links_.capacity(link).bytes_per_second);

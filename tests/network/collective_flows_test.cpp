@@ -29,11 +29,12 @@ Traffic traffic(const FlowSchedule& schedule, const FlowGroup& group) {
   Traffic sum;
   sum.sent.resize(static_cast<std::size_t>(group.network()) + 1);
   sum.received.resize(sum.sent.size());
-  for (const Round& round : schedule.rounds)
+  schedule.each_round([&](const Round& round) {
     for (const Flow& flow : round.flows) {
       sum.sent[static_cast<std::size_t>(flow.from)] += flow.size.count * round.count;
       sum.received[static_cast<std::size_t>(flow.to)] += flow.size.count * round.count;
     }
+  });
   return sum;
 }
 
@@ -41,13 +42,14 @@ Traffic traffic(const FlowSchedule& schedule, const FlowGroup& group) {
 std::vector<std::set<std::int32_t>> knowledge(const FlowSchedule& schedule, const FlowGroup& group) {
   std::vector<std::set<std::int32_t>> knows(static_cast<std::size_t>(group.network()) + 1);
   for (std::int32_t rank = 0; rank < group.ranks(); ++rank) knows[static_cast<std::size_t>(rank)] = {rank};
-  for (const Round& round : schedule.rounds)
+  schedule.each_round([&](const Round& round) {
     for (std::int64_t repeat = 0; repeat < round.count; ++repeat) {
       const auto before = knows;
       for (const Flow& flow : round.flows)
         knows[static_cast<std::size_t>(flow.to)].insert(before[static_cast<std::size_t>(flow.from)].begin(),
                                                         before[static_cast<std::size_t>(flow.from)].end());
     }
+  });
   return knows;
 }
 
@@ -196,12 +198,14 @@ TEST_CASE("Rings enter and leave each node by their rail, all NICs alike", "[pro
 std::map<std::int32_t, std::int64_t> loads(const ClusterLinks& links, const std::vector<int>& ranks, const Case& call) {
   const FlowGroup group = make_flow_group(links, ranks);
   std::map<std::int32_t, std::int64_t> bytes;
-  for (const Round& round : collective_flows({call.collective, Bytes{1 << 20}}, call.algorithm, group).rounds)
+  const FlowSchedule flows = collective_flows({call.collective, Bytes{1 << 20}}, call.algorithm, group);
+  flows.each_round([&](const Round& round) {
     for (const Flow& flow : round.flows) {
       LinkPath path;
       append_route(links, group, flow, path);
       for (const std::int32_t link : path) bytes[link] += flow.size.count * round.count;
     }
+  });
   return bytes;
 }
 
@@ -230,6 +234,23 @@ TEST_CASE("Rotating the GPUs of a group in their order rotates the loads of its 
           }
         }
       }
+  }
+}
+
+TEST_CASE("The rounds of an all-to-all are made one at a time", "[network]") {
+  // Stored, those of 16,384 ranks would be 268 million flows. With even nodes each rank sends to one of each node at a time,
+  // and to one of its own node; without, to the rank that is as far behind as the round's number.
+  for (const auto& [ranks, rounds] : {std::pair(64, 56), std::pair(60, 59)}) {
+    const FlowGroup group = group_of(ranks);
+    const FlowSchedule flows = collective_flows({Collective::all_to_all, Bytes{1 << 20}}, Algorithm::direct, group);
+    CHECK(flows.rounds.empty());
+    CHECK(flows.round_count() == rounds);
+    std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+    flows.each_round([&](const Round& round) {
+      CHECK(round.flows.size() <= 2 * static_cast<std::size_t>(ranks));
+      for (const Flow& flow : round.flows) CHECK(pairs.insert({flow.from, flow.to}).second);
+    });
+    CHECK(pairs.size() == static_cast<std::size_t>(ranks * (ranks - 1)));
   }
 }
 

@@ -24,13 +24,14 @@ struct Wire {
 Wire busiest_wire(const Cluster& cluster, const ClusterLinks& links, const FlowGroup& group,
                   const FlowSchedule& flows) {
   std::map<std::int32_t, double> bytes;
-  for (const Round& round : flows.rounds)
+  flows.each_round([&](const Round& round) {
     for (const Flow& flow : round.flows) {
       LinkPath path;
       append_route(links, group, flow, path);
       for (const std::int32_t link : path)
         bytes[link] += static_cast<double>(flow.size.count) * static_cast<double>(round.count);
     }
+  });
   Wire wire;
   for (const auto& [link, sum] : bytes) {
     const std::string name = links.name(link);

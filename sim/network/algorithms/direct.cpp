@@ -34,21 +34,19 @@ void add_shifted(const FlowGroup& group, std::int32_t nodes, std::int32_t places
 /// To every other rank in turn. Rounds inside nodes are concurrent with rounds between nodes, which use other links.
 FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining) {
   const Bytes share = call.size / group.ranks();
-  FlowSchedule schedule;
-  if (!group.even()) {
-    for (std::int32_t shift = 1; shift < group.ranks(); ++shift)
-      schedule.rounds.push_back(shifted(group, shift, share));
-    return schedule;
-  }
+  if (!group.even())
+    return {{}, group.ranks() - 1, [&group, share](std::int64_t i) {
+              return shifted(group, static_cast<std::int32_t>(i) + 1, share);
+            }};
   const std::int32_t local = size32(group.nodes.front().size());
   const std::int32_t outside = (group.node_count() - 1) * local;
-  for (std::int32_t i = 0; i < std::max(outside, local - 1); ++i) {
-    Round round;
-    if (i < outside) add_shifted(group, 1 + i / local, i % local, share, round);
-    if (i < local - 1) add_shifted(group, 0, 1 + i, share, round);
-    schedule.rounds.push_back(std::move(round));
-  }
-  return schedule;
+  return {{}, std::max(outside, local - 1), [&group, share, local, outside](std::int64_t number) {
+            const auto i = static_cast<std::int32_t>(number);
+            Round round;
+            if (i < outside) add_shifted(group, 1 + i / local, i % local, share, round);
+            if (i < local - 1) add_shifted(group, 0, 1 + i, share, round);
+            return round;
+          }};
 }
 
 }  // namespace
