@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "sim/engine/deadlock_report.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/worker_compute.hpp"
@@ -75,6 +77,11 @@ Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options
   const CompiledGraph compiled =
       engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared),
                       options.slowing_gpu != nullptr);
+  if (const double bytes = State::bytes(graph, compiled); bytes > kMostMemory)
+    return fail(
+        fmt::format("simulating {} ranks one by one takes {:.3g} GB (allowed: {:.3g} GB; equal ranks are simulated "
+                    "once, without --unfold and perturb.speed_spread)",
+                    graph.ranks.size(), bytes / 1e9, kMostMemory / 1e9));
   State state(graph, compiled);
   const int threads = std::min(options.threads, static_cast<int>(graph.ranks.size() / kRanksPerThread));
   std::int64_t executed = 0;

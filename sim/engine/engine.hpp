@@ -29,9 +29,12 @@ struct EngineOptions {
   const Profile* slowing_gpu = nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not
 };
 
+/// A state of more bytes is refused: a million ranks that are simulated one by one take about 35 GB.
+inline constexpr double kMostMemory = 16e9;
+
 /// Simulates one step on all ranks of the graph. Called by simulate() (simulate.hpp), which chooses the network.
 /// `sharing`: null: each transfer lasts as in the graph.
-/// Errors: a deadlock, described as a cycle of ranks and operations
+/// Errors: a deadlock, described as a cycle of ranks and operations; a state above kMostMemory
 Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options, const LinkSharing* sharing = nullptr);
 
 }  // namespace tracecast

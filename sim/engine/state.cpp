@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tracecast::engine {
@@ -13,7 +14,26 @@ std::size_t max_issue_blocks(const CompiledGraph& compiled) {
   return max + 1;
 }
 
+std::size_t receiving_channels(const CompiledGraph& compiled) {
+  std::set<std::int32_t> channels;
+  for (const StreamOp& op : compiled.stream_ops)
+    if (op.type == OpType::receive) channels.insert(op.slot_or_channel);
+  return channels.size();
+}
+
 }  // namespace
+
+double State::bytes(const StepGraph& graph, const CompiledGraph& compiled) {
+  const auto rank_events =
+      static_cast<double>(graph.rank_events) + static_cast<double>(graph.local_events) * kLocalRing;
+  const auto rank_messages = static_cast<double>(receiving_channels(compiled)) * graph.microbatches;
+  const auto rank_blocks = static_cast<double>(max_issue_blocks(compiled));
+  const double rank_bytes = rank_events * sizeof(Event) + rank_messages * sizeof(PendingMessage) +
+                            static_cast<double>(graph.streams.size()) * sizeof(StreamState) +
+                            rank_blocks * sizeof(std::int64_t) + sizeof(RankState) + sizeof(TimeBreakdown);
+  return static_cast<double>(graph.ranks.size()) * rank_bytes +
+         static_cast<double>(graph.communicators.size()) * sizeof(Rendezvous);
+}
 
 State::State(const StepGraph& step_graph, const CompiledGraph& compiled_graph)
     : graph(step_graph),

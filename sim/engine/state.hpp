@@ -116,6 +116,9 @@ struct OpContext {
 };
 
 struct State {
+  /// Memory of the arrays of a state, in bytes.
+  static double bytes(const StepGraph& graph, const CompiledGraph& compiled);
+
   State(const StepGraph& graph, const CompiledGraph& compiled);
 
   const StepGraph& graph;

@@ -1,6 +1,9 @@
 #include "sim/forecast/perturbation_effects.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,9 +14,12 @@
 namespace tracecast {
 namespace {
 
+constexpr double kLargest = std::numeric_limits<double>::infinity();
+
 struct Part {
   std::string what;
-  std::function<void(Scenario&)> undo;
+  std::function<void(Scenario&)> undo;  ///< of parts of one kind, the last must be undone first
+  double size = kLargest;               ///< by how much the time of what it concerns grows, relative to its time
 };
 
 template <class List>
@@ -30,7 +36,7 @@ void add_rank_parts(const Perturbation& ranks, std::vector<Part>& parts) {
     const bool one = slow.ranks.first == slow.ranks.last;
     parts.push_back({fmt::format("rank{} {} compute{} {:g} times as long", one ? "" : "s", to_string(slow.ranks),
                                  one ? "s" : "", slow.factor),
-                     erase_at(&Perturbation::slow_ranks, i)});
+                     erase_at(&Perturbation::slow_ranks, i), slow.factor - 1});
   }
   for (std::size_t i = 0; i < ranks.gpus.size(); ++i)
     parts.push_back({fmt::format("ranks {} have {}", to_string(ranks.gpus[i].ranks), ranks.gpus[i].name),
@@ -44,10 +50,12 @@ void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
   for (std::size_t i = 0; i < faults.slow_nics.size(); ++i) {
     const NetworkFaults::SlowNic& slow = faults.slow_nics[i];
     const std::string state = slow.speed == 0 ? "is gone" : fmt::format("runs at {:g} %", 100 * slow.speed);
-    parts.push_back({fmt::format("NIC {} of node {} {}", slow.nic, slow.node, state), [i](Scenario& s) {
+    parts.push_back({fmt::format("NIC {} of node {} {}", slow.nic, slow.node, state),
+                     [i](Scenario& s) {
                        auto& nics = s.cluster.faults.slow_nics;
                        nics.erase(nics.begin() + static_cast<std::ptrdiff_t>(i));
-                     }});
+                     },
+                     slow.speed == 0 ? kLargest : 1 / slow.speed - 1});
   }
   for (const int rail : faults.lost_rails)
     parts.push_back(
@@ -58,6 +66,20 @@ void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
   for (const auto& [node, missing] : faults.missing_gpus)
     parts.push_back({fmt::format("node {} does without {} of its GPUs", node, missing),
                      [number = node](Scenario& s) { s.cluster.faults.missing_gpus.erase(number); }});
+}
+
+/// The indices of the parts whose effects are forecast alone, and those of the others, which are forecast together.
+std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<Part>& parts) {
+  std::vector<std::size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (parts.size() <= kMostEffects) return {order, {}};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return parts[a].size > parts[b].size; });
+  std::vector<std::size_t> others(order.begin() + kMostEffects, order.end());
+  order.resize(kMostEffects);
+  std::sort(order.begin(), order.end());
+  std::sort(others.begin(), others.end());
+  return {std::move(order), std::move(others)};
 }
 
 }  // namespace
@@ -78,18 +100,23 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   const Result<ForecastRun> healthy = forecast(undisturbed, plain);
   if (!healthy) return tl::unexpected(healthy.error());
   result.undisturbed_step_s = healthy->forecast.step_time_s;
-  for (Part& part : parts) {
+  const auto add = [&](std::string what, const std::vector<std::size_t>& undone) -> Result<void> {
     double step = result.undisturbed_step_s;
-    if (parts.size() > 1) {
+    if (undone.size() < parts.size()) {
       Scenario without = scenario;
-      part.undo(without);
+      for (auto part = undone.rbegin(); part != undone.rend(); ++part) parts[*part].undo(without);
       const Result<ForecastRun> run = forecast(without, plain);
       if (!run) return tl::unexpected(run.error());
       step = run->forecast.step_time_s;
     }
-    result.perturbations.push_back({std::move(part.what), step});
-  }
-  return {};
+    result.perturbations.push_back({std::move(what), step});
+    return {};
+  };
+  const auto [largest, others] = largest_and_others(parts);
+  for (const std::size_t part : largest)
+    if (Result<void> added = add(parts[part].what, {part}); !added) return added;
+  if (others.empty()) return {};
+  return add(fmt::format("{} more, not larger than these", others.size()), others);
 }
 
 }  // namespace tracecast

@@ -6,8 +6,11 @@
 
 namespace tracecast {
 
+/// So many perturbations are undone one by one, the others together: each of these forecasts takes as long as the step's.
+inline constexpr std::size_t kMostEffects = 4;
+
 /// Forecasts the scenario without each of its perturbations and without all of them, folded, with the network of
-/// `options`, and adds the results to `result`.
+/// `options`, and adds the results to `result`. Of more than kMostEffects perturbations, the largest are undone one by one.
 /// Errors: those of forecast().
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result);
 

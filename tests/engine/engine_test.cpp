@@ -72,6 +72,17 @@ Duration exposed_tp(const RankTime& time) { return time.exposed[static_cast<std:
 
 }  // namespace
 
+TEST_CASE("engine: ranks that take too much memory are refused before they take it", "[engine]") {
+  StepGraph graph = graph_of({{compute(1_ms)}, {compute(1_ms)}});
+  graph.rank_events = 500'000'000;  // of 32 bytes
+  const Result<Timeline> result = simulate(graph);
+  REQUIRE(!result);
+  CHECK(
+      to_string(result.error()) ==
+      "simulating 2 ranks one by one takes 32 GB (allowed: 16 GB; equal ranks are simulated once, without --unfold and "
+      "perturb.speed_spread)");
+}
+
 TEST_CASE("engine: 1f1b of a uniform step lasts (m+p-1)(f+b)", "[oracle][engine]") {
   const int p = GENERATE(1, 2, 4, 8);
   const int m = GENERATE(8, 16, 64);

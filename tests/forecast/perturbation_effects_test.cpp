@@ -1,5 +1,6 @@
 /// What a slow GPU, a halved rail and a lost spine do to the step of a published run: docs/folding.md explains each.
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
@@ -60,6 +61,24 @@ TEST_CASE("perturb: the report names every part with the step without it", "[per
   CHECK(both.perturbations[0].step_without_s == step({"perturb.lost_rails=[3]"}));
   CHECK(both.perturbations[1].what == "rail 3 is gone");
   CHECK(both.perturbations[1].step_without_s == step({"perturb.slow_rank.37=1.3"}));
+}
+
+TEST_CASE("perturb: of many parts the report names the largest alone and the others together", "[perturb]") {
+  const auto slow = [](int rank) { return fmt::format("perturb.slow_rank.{}={}", rank, 1.1 + 0.001 * rank); };
+  std::vector<std::string> all;
+  for (const int rank : {0, 100, 5, 200, 300}) all.push_back(slow(rank));
+  all.emplace_back("perturb.slow_nic.0.3=0.95");  // the smallest: its traffic takes 1.05 times as long
+  all.emplace_back("perturb.lost_rails=[3]");     // nothing is larger than what is lost
+  const Forecast forecast = forecast_of(all, true);
+  REQUIRE(forecast.perturbations.size() == 5);
+  CHECK(forecast.perturbations[0].what == "rank 100 computes 1.2 times as long");
+  CHECK(forecast.perturbations[1].what == "rank 200 computes 1.3 times as long");
+  CHECK(forecast.perturbations[2].what == "rank 300 computes 1.4 times as long");
+  CHECK(forecast.perturbations[3].what == "rail 3 is gone");
+  CHECK(forecast.perturbations[4].what == "3 more, not larger than these");
+  CHECK(forecast.perturbations[4].step_without_s == step({slow(100), slow(200), slow(300), "perturb.lost_rails=[3]"}));
+  CHECK(forecast.perturbations[2].step_without_s ==
+        step({slow(0), slow(5), slow(100), slow(200), "perturb.slow_nic.0.3=0.95", "perturb.lost_rails=[3]"}));
 }
 
 TEST_CASE("perturb: with shared links the step without a perturbation has shared links too", "[perturb]") {
