@@ -38,10 +38,7 @@ class RadixHeap {
   /// The smallest key, without the promise that no smaller key follows. Requires that the heap is not empty.
   std::int64_t peek() const {
     const std::size_t first = first_bucket();
-    if (first == 0) return last_;
-    std::int64_t smallest = buckets_[first].front().key;
-    for (const Entry& entry : buckets_[first]) smallest = std::min(smallest, entry.key);
-    return smallest;
+    return first == 0 ? last_ : smallest_[first];
   }
 
   /// Whether more entries have the key that `front` gave last: looks no further.
@@ -71,16 +68,17 @@ class RadixHeap {
 
   void put(const Entry& entry) {
     const std::size_t bucket = bucket_of(entry.key);
+    const std::uint64_t bit = std::uint64_t{1} << bucket;
+    if ((filled_ & bit) == 0 || entry.key < smallest_[bucket]) smallest_[bucket] = entry.key;
     buckets_[bucket].push_back(entry);
-    filled_ |= std::uint64_t{1} << bucket;
+    filled_ |= bit;
   }
 
   /// Brings the entries of the smallest key into bucket 0.
   void deal_out() {
     const std::size_t first = first_bucket();
     if (first == 0) return;
-    last_ = buckets_[first].front().key;
-    for (const Entry& entry : buckets_[first]) last_ = entry.key < last_ ? entry.key : last_;
+    last_ = smallest_[first];
     moving_.swap(buckets_[first]);
     filled_ &= ~(std::uint64_t{1} << first);
     for (const Entry& entry : moving_) put(entry);
@@ -88,7 +86,8 @@ class RadixHeap {
   }
 
   std::array<std::vector<Entry>, 64> buckets_;
-  std::uint64_t filled_ = 0;  ///< one bit for each bucket with entries
+  std::array<std::int64_t, 64> smallest_{};  ///< key of each bucket with entries
+  std::uint64_t filled_ = 0;                 ///< one bit for each bucket with entries
   std::vector<Entry> moving_;
   std::int64_t last_ = 0;
   std::size_t size_ = 0;
