@@ -178,7 +178,7 @@ Result<PytorchSchedule> parse_pytorch_schedule(std::string_view text, std::strin
 }
 
 Result<PytorchSchedule> read_pytorch_schedule(const std::filesystem::path& path, ScheduleDialect dialect) {
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = read_file(path, kMaxOwnFile);
   if (!text) return tl::unexpected(text.error());
   return parse_pytorch_schedule(*text, path.string(), dialect);
 }

@@ -52,17 +52,44 @@ class Inflater {
   bool ended_ = false;
 };
 
+/// The size of larger content is found before memory is taken for it.
+constexpr std::size_t kLarge = std::size_t{32} << 20;
+
+/// Passes the pieces of unpacked content to `take` until it returns false. Errors: damaged.
+template <class Take>
+Result<void> each_piece(const std::string& content, const std::string& file, const Take& take) {
+  Inflater inflater(content);
+  std::string piece;
+  while (!inflater.ended()) {
+    piece.clear();
+    if (!inflater.next(piece)) return fail({file, 0, "", "", "is a gzip file that is damaged or cut"});
+    if (!take(piece)) break;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most) {
   if (!content.starts_with("\x1F\x8B")) return content;
-  Inflater inflater(content);
   std::string out;
-  while (!inflater.ended()) {
-    if (!inflater.next(out)) return fail({file, 0, "", "", "is a gzip file that is damaged or cut"});
-    if (out.size() > most)
-      return fail({file, 0, "", "", fmt::format("unpacks to more than {} bytes, the limit", most)});
-  }
+  std::size_t size = 0;
+  const Result<void> counted = each_piece(content, file, [&](const std::string& piece) {
+    size += piece.size();
+    if (size <= kLarge) out += piece;
+    return size <= most;
+  });
+  if (!counted) return tl::unexpected(counted.error());
+  if (size > most) return fail({file, 0, "", "", fmt::format("unpacks to more than {} bytes, the limit", most)});
+  if (size <= kLarge) return out;
+  out.clear();
+  out.shrink_to_fit();  // else reserve() takes twice what it had
+  out.reserve(size);
+  const Result<void> copied = each_piece(content, file, [&](const std::string& piece) {
+    out += piece;
+    return true;
+  });
+  TRACECAST_ASSERT(copied.has_value(), "content that was counted can be unpacked");
   return out;
 }
 
@@ -116,9 +143,9 @@ Result<void> pack(const std::filesystem::path& from, const std::filesystem::path
   return {};
 }
 
-Result<std::string> read_packed(const std::filesystem::path& path) {
-  Result<std::string> content = read_file(path);
-  return content ? unpacked(std::move(*content), path.string()) : content;
+Result<std::string> read_packed(const std::filesystem::path& path, std::size_t most) {
+  Result<std::string> content = read_file(path, most);
+  return content ? unpacked(std::move(*content), path.string(), most) : content;
 }
 
 }  // namespace tracecast

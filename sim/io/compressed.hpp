@@ -14,12 +14,12 @@ namespace tracecast {
 inline constexpr std::size_t kMaxUnpacked = std::size_t{4} << 30;
 
 /// Returns `content` unchanged unless it starts with gzip's magic bytes; else all gzip members, unpacked and
-/// concatenated.
+/// concatenated. Large content is unpacked twice, so that it takes no more memory than it has bytes, and none if it is refused.
 /// Errors: a gzip file that is damaged or cut; more than `most` bytes in it.
 Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most = kMaxUnpacked);
 
-/// The whole file, unpacked. Errors: those of read_file() and unpacked().
-Result<std::string> read_packed(const std::filesystem::path& path);
+/// The whole file, unpacked: at most `most` bytes. Errors: those of read_file() and unpacked().
+Result<std::string> read_packed(const std::filesystem::path& path, std::size_t most = kMaxUnpacked);
 
 /// The lines of a file that is plain or packed with gzip, one after the other: uses memory for one line.
 class PackedLines {

@@ -7,6 +7,7 @@
 #include "sim/base/words.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/io/read_file.hpp"
 
 namespace tracecast {
 namespace {
@@ -89,7 +90,7 @@ Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
 }
 
 Result<CsvTable> CsvTable::read(const std::filesystem::path& path) {
-  const Result<std::string> text = read_packed(path);
+  const Result<std::string> text = read_packed(path, kMaxOwnFile);
   if (!text) return tl::unexpected(text.error());
   return parse(*text, path.string());
 }

@@ -219,7 +219,7 @@ Result<IncidentLog> parse_incident_log(const std::string& text, const std::strin
 }
 
 Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence) {
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = read_file(path, kMaxOwnFile);
   if (!text) return tl::unexpected(text.error());
   return parse_incident_log(*text, path.string(), confidence);
 }

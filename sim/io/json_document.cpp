@@ -268,7 +268,7 @@ Result<JsonDocument> parse_json(std::string text, std::string file_name) {
 }
 
 Result<JsonDocument> read_json(const std::filesystem::path& path) {
-  const Result<std::string> content = read_file(path);
+  const Result<std::string> content = read_file(path, kMaxOwnFile);
   if (!content) return tl::unexpected(content.error());
   return parse_json(*content, path.string());
 }

@@ -5,6 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/compressed.hpp"
+#include "sim/io/csv_table.hpp"
+#include "sim/io/incident_log.hpp"
+#include "sim/io/json_document.hpp"
 #include "tests/io/temporary_folder.hpp"
 
 using namespace tracecast;
@@ -26,4 +30,31 @@ TEST_CASE("read file: what is not a file is refused, word for word", "[io][error
   CHECK(error(folder.path()) == folder.path().string() + ": is a folder, not a file");
   CHECK(error("/dev/zero") == "/dev/zero: is a device, not a file");
   CHECK(error("/proc/self/mem") == "/proc/self/mem: cannot be read: Input/output error");
+}
+
+TEST_CASE("read file: large packed content takes its own size in memory, and none if it is refused", "[io]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path plain = folder.path() / "zeros";
+  const std::filesystem::path packed = folder.path() / "zeros.gz";
+  const std::size_t size = (std::size_t{40} << 20) + 1;
+  std::ofstream(plain).close();
+  std::filesystem::resize_file(plain, size);
+  REQUIRE(pack(plain, packed));
+  REQUIRE(std::filesystem::file_size(packed) < 100'000);
+  const std::string content = read_packed(packed).value();
+  CHECK(content == std::string(size, '\0'));
+  CHECK(content.capacity() < size + (std::size_t{1} << 20));
+  CHECK(to_string(read_packed(packed, size - 1).error()) ==
+        packed.string() + ": unpacks to more than 41943040 bytes, the limit");
+}
+
+TEST_CASE("read file: files of our own formats are smaller than 256 MiB", "[io][error]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "big";
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, (std::uintmax_t{256} << 20) + 1);
+  const std::string refused = file.string() + ": has more than 268435456 bytes, the limit";
+  CHECK(to_string(read_json(file).error()) == refused);
+  CHECK(to_string(read_incident_log(file).error()) == refused);
+  CHECK(to_string(CsvTable::read(file).error()) == refused);
 }
