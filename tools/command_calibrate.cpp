@@ -15,7 +15,7 @@
 #include "tools/accuracy/calibration_report.hpp"
 #include "tools/accuracy/decisions.hpp"
 #include "tools/accuracy/errors.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"

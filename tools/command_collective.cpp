@@ -16,7 +16,7 @@
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/report/bandwidth_svg.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"

@@ -9,7 +9,7 @@
 #include "sim/report/compare_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/import_results.hpp"
 #include "tools/option_checks.hpp"
 

@@ -11,7 +11,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/progress.hpp"

@@ -15,7 +15,7 @@
 #include "sim/report/goodput_svg.hpp"
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/compressed.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/import_results.hpp"
 #include "tools/option_checks.hpp"
 

@@ -25,7 +25,7 @@
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/search_store.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"

@@ -13,7 +13,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
+#include "sim/forecast/change.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/json.hpp"
@@ -21,7 +23,7 @@
 #include "sim/report/report_page.hpp"
 #include "sim/report/terminal.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/emit_launcher.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_values.hpp"
@@ -76,12 +78,15 @@ Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenari
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
-Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run) {
+Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run,
+                           const Unchanged* unchanged) {
   const fs::path folder = options.out;
   return traced_ranks(run, options.trace_ranks)  // a wrong rank is refused before anything is written
       .and_then([&](const std::vector<TracedRank>&) { return make_folder(folder); })
-      .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast)); })
-      .and_then([&] { return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {})); })
+      .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast, unchanged)); })
+      .and_then([&] {
+        return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {}, unchanged));
+      })
       .and_then([&] { return write_file(folder / "scenario.json", to_json(scenario)); })
       .and_then([&] { return write_trace_file(folder / "trace.json", run, options.trace_ranks); })
       .and_then([&] {
@@ -91,11 +96,50 @@ Result<void> write_results(const Options& options, const Scenario& scenario, con
 }
 
 /// The overrides of --set and of the options that are short for one.
-std::vector<std::string> overrides_of(const Options& options) {
-  std::vector<std::string> all = options.overrides;
+std::vector<std::string> overrides_of(const Options& options, std::vector<std::string> set) {
+  std::vector<std::string> all = std::move(set);
   if (!options.routing.empty()) all.push_back("cluster.routing=" + options.routing);
   if (options.seed) all.push_back(fmt::format("cluster.routing_seed={}", *options.seed));
   return all;
+}
+
+std::optional<Range3> price_of_tokens(const Scenario& scenario, const Forecast& f) {
+  const Result<DataPaths> data = data_paths();
+  if (!data) return std::nullopt;
+  const Result<Economics> economics = read_economics(data->scenarios / "economics" / "rental-2026.json");
+  const auto price = economics ? economics->price_per_gpu_hour(scenario.profile.name) : std::nullopt;
+  return price ? std::optional(usd_per_million_tokens(*price, f)) : std::nullopt;
+}
+
+/// The forecast without --set; empty if there is none, if the file alone cannot be forecast, or if it would be slow.
+std::optional<Unchanged> forecast_unchanged(const Options& options, const Scenario& changed, const Forecast& after) {
+  // Flow by flow, or with hashed paths that leave no ranks alike, the larger of the two runs may take minutes.
+  const bool slow = options.network == "simgrid" || changed.cluster.routing == RoutingPolicy::ecmp;
+  if (options.overrides.empty() || !options.emit.empty() || slow) return std::nullopt;
+  Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options, {}));
+  if (!scenario) return std::nullopt;
+  Options plain = options;
+  plain.explain = plain.unfold = false;
+  plain.out.clear();
+  plain.html.clear();
+  Result<ForecastRun> run = run_forecast(plain, *scenario);
+  if (!run) return std::nullopt;
+  Unchanged unchanged{std::move(run->forecast), scenario->measured, options.overrides, std::nullopt, std::nullopt};
+  unchanged.usd_per_million_tokens = price_of_tokens(*scenario, unchanged.forecast);
+  unchanged.usd_per_million_tokens_after = price_of_tokens(changed, after);
+  return unchanged;
+}
+
+/// --sweep writes tables; what belongs to one forecast is refused.
+Result<void> check_sweep(const Options& options) {
+  const std::pair<const char*, bool> kOfOneForecast[] = {{"--html", !options.html.empty()},
+                                                         {"--out", !options.out.empty()},
+                                                         {"--explain", options.explain},
+                                                         {"--emit", !options.emit.empty()},
+                                                         {"--co-located", !options.co_located.empty()}};
+  for (const auto& [name, given] : kOfOneForecast)
+    if (given) return fail({"", 0, name, "", "is for one forecast (allowed with --sweep: --csv --svg --json)"});
+  return {};
 }
 
 Result<ExitCode> predict(const Options& options, const Context& context) {
@@ -120,12 +164,14 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
                      "co-located jobs share links, which the isolated network does not model (allowed: --network "
                      "fluid, --network simgrid)"});
   if (!options.sweep.axes.empty()) {
+    if (const Result<void> good = check_sweep(options); !good) return tl::unexpected(good.error());
     ForecastOptions one = forecast_options(options);
     one.perturbation_effects = one.record_spans = one.explain = false;
-    return sweep_predict(options.sweep, options.scenario, overrides_of(options), one, options.json, context);
+    return sweep_predict(options.sweep, options.scenario, overrides_of(options, options.overrides), one, options.json,
+                         context);
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options));
+  const Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options, options.overrides));
   if (!scenario) return tl::unexpected(scenario.error());
   Result<ForecastRun> run = [&] {
     const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
@@ -134,21 +180,24 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   run->forecast.peak_rss_mib = peak_rss_mib();
+  const std::optional<Unchanged> without_set = forecast_unchanged(options, *scenario, run->forecast);
+  const Unchanged* unchanged = without_set ? &*without_set : nullptr;
   if (!options.out.empty()) {
-    if (const Result<void> written = write_results(options, *scenario, *run); !written)
+    if (const Result<void> written = write_results(options, *scenario, *run, unchanged); !written)
       return tl::unexpected(written.error());
   }
   if (!options.html.empty()) {
     const PageMetadata metadata{context.command, "tracecast " + version()};
-    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, metadata)); !written)
+    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, metadata, unchanged));
+        !written)
       return tl::unexpected(written.error());
   }
   if (!options.emit.empty()) {
     const bool obeys = print_for_launcher(options.emit, *scenario);
     return run->forecast.fits && obeys ? ExitCode::done : ExitCode::no;
   }
-  fmt::print("{}", options.json ? result_json(*scenario, run->forecast)
-                                : terminal_page(*scenario, run->plan, run->forecast, context.style));
+  fmt::print("{}", options.json ? result_json(*scenario, run->forecast, unchanged)
+                                : terminal_page(*scenario, run->plan, run->forecast, context.style, unchanged));
   return run->forecast.fits ? ExitCode::done : ExitCode::no;
 }
 

@@ -16,7 +16,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/worker_process.hpp"

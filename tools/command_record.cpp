@@ -16,7 +16,7 @@
 
 #include "sim/io/compressed.hpp"
 #include "sim/io/trace_summary.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/worker_process.hpp"
 
 namespace tracecast::cli {

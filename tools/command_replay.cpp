@@ -19,7 +19,7 @@
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/option_checks.hpp"
 #include "tracer/replay.hpp"
 

@@ -12,7 +12,7 @@
 #include "sim/model/loss.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/report/text.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"

@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/option_checks.hpp"
 
 namespace tracecast::cli {

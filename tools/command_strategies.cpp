@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/report/strategies_text.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 

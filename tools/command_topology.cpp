@@ -13,7 +13,7 @@
 #include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/topology_report.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"

@@ -22,7 +22,7 @@
 #include "tools/accuracy/samples_report.hpp"
 #include "tools/accuracy/validation_report.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"

@@ -1,6 +1,6 @@
 #include "tools/commands.hpp"
 
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 
 namespace tracecast::cli {
 

@@ -58,8 +58,9 @@ std::optional<DataPaths> data_below(const fs::path& root) {
 }  // namespace
 
 TextStyle style_of_stdout() {
+  const bool forced = !variable("FORCE_COLOR").empty() && variable("FORCE_COLOR") != "0";
   const bool terminal = isatty(STDOUT_FILENO) != 0 && variable("TERM") != "dumb";
-  if (!terminal) return {};
+  if (!terminal) return {.colour = forced && variable("NO_COLOR").empty()};
   return {.width = terminal_width(), .unicode = locale_allows_unicode(), .colour = variable("NO_COLOR").empty()};
 }
 

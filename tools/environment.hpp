@@ -13,7 +13,7 @@ namespace tracecast::cli {
 
 /// Style of standard output. A terminal gets Unicode (unless its locale says otherwise) and colour (unless
 /// NO_COLOR is set or TERM is dumb) at its own width, at least 72 columns; a pipe or file gets plain text of
-/// 80 columns.
+/// 80 columns, in colour if FORCE_COLOR is set.
 TextStyle style_of_stdout();
 
 bool stderr_is_terminal();

@@ -24,7 +24,19 @@ std::string rack_error(const Scenario& scenario) {
   return gpus_per_rack_error(cluster.node, cluster.max_nodes, cluster.world_size, scenario.gpus_per_rack);
 }
 
-/// The scenario's machine with values of its topology file replaced.
+}  // namespace
+
+DividedOverrides divided(const std::vector<std::string>& overrides) {
+  DividedOverrides parts;
+  for (const std::string& each : overrides) {
+    if (each.starts_with(kTopology))
+      parts.of_topology.push_back(each.substr(kTopology.size()));
+    else
+      parts.of_scenario.push_back(each);
+  }
+  return parts;
+}
+
 Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data) {
   const Result<std::filesystem::path> file = find_file(scenario.topology, data.topologies, "topology");
   if (!file) return tl::unexpected(file.error());
@@ -47,24 +59,16 @@ Result<void> change_topology(Scenario& scenario, const std::vector<std::string>&
   if (const auto faults = impossible_values(scenario.cluster); !faults.empty())
     return fail({"--set", 0, "topology." + faults.front().key, "", faults.front().message});
   use_racks(scenario.cluster, scenario.parallel, scenario.gpus_per_rack);
+  scenario.measured.reset();
   return {};
 }
-
-}  // namespace
 
 Result<Scenario> read_with_topology(const std::string& name, const std::vector<std::string>& overrides) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   const Result<std::filesystem::path> path = find_file(name, data->scenarios, "scenario");
   if (!path) return tl::unexpected(path.error());
-  std::vector<std::string> of_scenario;
-  std::vector<std::string> of_topology;
-  for (const std::string& each : overrides) {
-    if (each.starts_with(kTopology))
-      of_topology.push_back(each.substr(kTopology.size()));
-    else
-      of_scenario.push_back(each);
-  }
+  const auto [of_topology, of_scenario] = divided(overrides);
   Result<Scenario> scenario = read_any_scenario(*path, *data, of_scenario);
   if (!scenario || of_topology.empty()) return scenario;
   if (const Result<void> changed = change_topology(*scenario, of_topology, *data); !changed)

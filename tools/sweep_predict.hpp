@@ -18,6 +18,17 @@ struct SweepOptions {
   std::string svg;
 };
 
+/// The overrides that begin with "topology.", without that, and the others.
+struct DividedOverrides {
+  std::vector<std::string> of_topology;
+  std::vector<std::string> of_scenario;
+};
+DividedOverrides divided(const std::vector<std::string>& overrides);
+
+/// The scenario's machine with values of its topology file replaced; a measurement of the file's machine is dropped.
+/// Errors: those of read_topology; values that no machine has; another GPU.
+Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data);
+
 /// `scenario` and `overrides` as for predict. Overrides that begin with "topology." change the machine.
 Result<Scenario> read_with_topology(const std::string& scenario, const std::vector<std::string>& overrides);
 

@@ -43,14 +43,29 @@ constexpr std::array<Unit, 13> kRates{{{"B/s", 1},
 constexpr std::array<Unit, 8> kTimes{
     {{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}, {"min", 60e12}, {"h", 3600e12}, {"d", 86400e12}}};
 
+/// Rates as ports of switches and NICs are named, "400G" and "400Gbps". The letters alone are bits, as there.
+constexpr std::array<Unit, 12> kPortRates{{{"K", 1e3 / 8},
+                                           {"M", 1e6 / 8},
+                                           {"G", 1e9 / 8},
+                                           {"T", 1e12 / 8},
+                                           {"kbps", 1e3 / 8},
+                                           {"Mbps", 1e6 / 8},
+                                           {"Gbps", 1e9 / 8},
+                                           {"Tbps", 1e12 / 8},
+                                           {"kbit/s", 1e3 / 8},
+                                           {"Mbit/s", 1e6 / 8},
+                                           {"Gbit/s", 1e9 / 8},
+                                           {"Tbit/s", 1e12 / 8}}};
+
 std::string names(std::span<const Unit> units) {
   std::string text;
   for (const Unit& unit : units) text += (text.empty() ? "" : " ") + std::string(unit.name);
   return text;
 }
 
-/// The quantity in the base unit of the table, rounded to an integer.
-Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units, std::string_view example) {
+/// The quantity in the base unit of the table, rounded to an integer. `also`: units that messages do not list.
+Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units, std::string_view example,
+                           std::span<const Unit> also = {}) {
   const std::string_view trimmed = trim(text, " ");
   double number = 0;
   const auto [rest, error] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
@@ -59,11 +74,13 @@ Result<std::int64_t> parse(std::string_view text, std::span<const Unit> units, s
   if (number < 0) return fail("is negative");
   const std::string_view unit_name =
       trim({rest, static_cast<std::size_t>(trimmed.data() + trimmed.size() - rest)}, " ");
-  for (const Unit& unit : units) {
-    if (unit.name != unit_name) continue;
-    const double value = number * unit.factor;
-    if (!(value < 9.2e18)) return fail("is too large");
-    return std::llround(value);
+  for (const std::span<const Unit> table : {units, also}) {
+    for (const Unit& unit : table) {
+      if (unit.name != unit_name) continue;
+      const double value = number * unit.factor;
+      if (!(value < 9.2e18)) return fail("is too large");
+      return std::llround(value);
+    }
   }
   if (unit_name.empty())
     return fail(fmt::format("has no unit (for example \"{}\"; allowed: {})", example, names(units)));
@@ -85,7 +102,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
   return parse(text, kSizes, "80 GiB").map([](std::int64_t n) { return Bytes{n}; });
 }
 Result<Bandwidth> parse_bandwidth(std::string_view text) {
-  return parse(text, kRates, "400 Gb/s").map([](std::int64_t n) { return Bandwidth{n}; });
+  return parse(text, kRates, "400 Gb/s", kPortRates).map([](std::int64_t n) { return Bandwidth{n}; });
 }
 Result<Duration> parse_duration(std::string_view text) {
   return parse(text, kTimes, "5 us").map([](std::int64_t n) { return Duration{n}; });

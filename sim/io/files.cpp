@@ -1,43 +1,40 @@
 #include "sim/io/files.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/atomic_file.hpp"
+#include "sim/io/data_files.hpp"
 
 namespace tracecast {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// All *.json below `folder`, sorted. Skips the folder models/, which holds models and not scenarios.
-std::vector<fs::path> data_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code code;
-  for (fs::recursive_directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    if (it->is_directory(code) && it->path().filename() == "models") it.disable_recursion_pending();
-    if (it->is_regular_file(code) && it->path().extension() == ".json") files.push_back(it->path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
+bool is_other_kind(const fs::path& folder) {
+  constexpr std::array kFolders{"models", "stacks", "failures", "economics"};
+  return std::ranges::find(kFolders, folder.filename().string()) != kFolders.end();
 }
 
-/// " (did you mean 'a'?)": the nearest name, else the names that contain the word, else all names if they are few, else
-/// the folder.
-std::string hint(const std::string& name, const std::vector<std::string>& names, const fs::path& folder) {
+/// " (did you mean 'a'?)": the nearest name, else the names that contain the words, else all names if they are few, else
+/// the command that lists them.
+std::string hint(const std::string& name, const std::vector<std::string>& names) {
   constexpr std::size_t kFew = 12;
+  std::vector<std::string> containing = names_with(name, names);
+  containing.erase(std::unique(containing.begin(), containing.end()), containing.end());
+  if (containing.size() == 1) return fmt::format(" (did you mean '{}'?)", containing.front());
+  if (!containing.empty()) return fmt::format(" (with it in their names: {})", fmt::join(containing, " "));
   const std::string nearest = nearest_match(name, names);
   if (!nearest.empty()) return fmt::format(" (did you mean '{}'?)", nearest);
-  std::vector<std::string> containing;
-  for (const std::string& candidate : names)
-    if (!name.empty() && candidate.find(name) != std::string::npos) containing.push_back(candidate);
-  if (!containing.empty() && containing.size() <= kFew)
-    return fmt::format(" (did you mean '{}'?)", fmt::join(containing, "' or '"));
   if (names.empty()) return "";
   if (names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
-  return fmt::format(" (shipped ones are in {})", folder.string());
+  return fmt::format(" (a path, or one of the {} that tracecast list shows)", names.size());
 }
 
 Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what) {
@@ -48,7 +45,7 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
     if (names.back() == name) found.push_back(file);
   }
   if (found.size() == 1) return found.front();
-  if (found.empty()) return fail(fmt::format("unknown {} '{}'{}", what, name, hint(name, names, folder)));
+  if (found.empty()) return fail(fmt::format("unknown {} '{}'{}", what, name, hint(name, names)));
   std::string paths;
   for (const fs::path& file : found) paths += (paths.empty() ? "" : ", ") + file.string();
   return fail(fmt::format("more than one {} has the name '{}' (give the path: {})", what, name, paths));
@@ -57,6 +54,29 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
 Diagnostic about(const fs::path& path, std::string message) { return {path.string(), 0, "", "", std::move(message)}; }
 
 }  // namespace
+
+std::vector<fs::path> data_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (fs::recursive_directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    if (it->is_directory(code) && is_other_kind(it->path())) it.disable_recursion_pending();
+    if (it->is_regular_file(code) && it->path().extension() == ".json") files.push_back(it->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> names_with(const std::string& words, const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  const std::string wanted = lower_case(words);
+  const std::vector<std::string_view> parts = split_words(wanted);
+  const auto has_all = [&](const std::string& name) {
+    const std::string lower = lower_case(name);
+    return std::ranges::all_of(parts, [&](std::string_view part) { return lower.find(part) != std::string::npos; });
+  };
+  if (!parts.empty()) std::ranges::copy_if(names, std::back_inserter(found), has_all);
+  return found;
+}
 
 Result<fs::path> find_file(const std::string& name, const fs::path& folder, std::string_view what) {
   std::error_code code;

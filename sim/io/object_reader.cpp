@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/count_text.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -20,12 +21,13 @@ std::string allowed_range(std::int64_t minimum, std::int64_t maximum, std::int64
   return fmt::format("allowed: {} to {}", minimum, maximum);
 }
 
-/// Integers may be written as 5e8 when that is one exactly.
+/// Integers may be written as 5e8 when that is one exactly, and as 500M in --set.
 std::optional<std::int64_t> integer_of(const JsonNode& node) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
   if (node.kind == JsonNode::Kind::integer) return node.integer;
   if (node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact && std::trunc(node.number) == node.number)
     return static_cast<std::int64_t>(node.number);
+  if (node.kind == JsonNode::Kind::string && node.line == kOverrideLine) return parse_count(node.string);
   return std::nullopt;
 }
 

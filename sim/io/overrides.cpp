@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/words.hpp"
 
 namespace tracecast {
 
@@ -41,6 +44,29 @@ Diagnostic error_at(std::string key, std::string value, std::string message) {
   return {"--set", 0, std::move(key), std::move(value), std::move(message)};
 }
 
+std::string name_of(const JsonNode& item) {
+  const JsonNode* name = item.find("name");
+  return name != nullptr && name->kind == JsonNode::Kind::string ? name->string : "";
+}
+
+/// The item of a list by its index, or by its member "name".
+JsonNode* item_of(JsonNode& list, const std::string& part) {
+  if (const std::optional<std::size_t> index = parse_number<std::size_t>(part))
+    return *index < list.items.size() ? &list.items[*index] : nullptr;
+  const auto found = std::ranges::find(list.items, part, name_of);
+  return found == list.items.end() ? nullptr : &*found;
+}
+
+/// "0 leaf", "1 spine": what item_of takes.
+std::string items_of(const JsonNode& list) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const std::string name = name_of(list.items[i]);
+    names.push_back(name.empty() ? fmt::to_string(i) : fmt::format("{} or {}", i, name));
+  }
+  return names.empty() ? "none, it is empty" : fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Empty when the override was applied.
 std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -52,11 +78,20 @@ std::optional<Diagnostic> apply(JsonNode& root, const std::string& text) {
   for (std::size_t begin = 0; begin <= key.size();) {
     const std::size_t end = std::min(key.find('.', begin), key.size());
     if (end == begin) return error_at(shortened(key), shortened(value), "has an empty part in its key");
+    const std::string part = key.substr(begin, end - begin);
+    begin = end + 1;
+    if (node->kind == JsonNode::Kind::array) {
+      JsonNode* item = item_of(*node, part);
+      if (item == nullptr)
+        return error_at(shortened(key), shortened(value),
+                        fmt::format("'{}' is not an item of the list (allowed: {})", shortened(part), items_of(*node)));
+      node = item;
+      continue;
+    }
     if (node->kind != JsonNode::Kind::object)
       return error_at(shortened(key), shortened(value),
-                      fmt::format("{} = {} is not an object", key.substr(0, begin - 1), node->text()));
-    node = &member_of(*node, key.substr(begin, end - begin));
-    begin = end + 1;
+                      fmt::format("{} = {} is not an object", key.substr(0, begin - part.size() - 2), node->text()));
+    node = &member_of(*node, part);
   }
   *node = value_of(value);
   return std::nullopt;

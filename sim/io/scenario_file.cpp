@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -15,11 +16,15 @@
 #include "sim/io/scenario_fields.hpp"
 #include "sim/io/stack.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Where values of the command line are.
+constexpr const char* kOverrides = "--set";
 
 /// Reads one scenario: the document's groups, and the files that it refers to.
 class ScenarioReader {
@@ -46,12 +51,75 @@ class ScenarioReader {
     }
     if (std::optional<ObjectReader> training = root.get_object("training")) read_training(*training);
     if (std::optional<ObjectReader> cluster = root.get_object("cluster")) read_cluster(*cluster);
+    derive_degrees();
     fill_shard_group();
     choose_racks(root);
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     root.finish();
     if (errors_->empty()) prepare_profiles();
     check_attention_kernel();
+    drop_measurement(root);
+  }
+
+  bool is_overridden(const std::string& key) const {
+    const auto place = scenario_.locations.find(key);
+    return place != scenario_.locations.end() && place->second.file == kOverrides;
+  }
+
+  /// A degree of the file that no longer fits those of --set follows from them. Without an override the file is checked
+  /// as it is.
+  void derive_degrees() {
+    Parallel& p = scenario_.parallel;
+    const int world_size = scenario_.cluster.world_size;
+    const auto any = [this](std::initializer_list<const char*> keys) {
+      return std::ranges::any_of(keys, [this](const char* key) { return is_overridden(key); });
+    };
+    const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
+    if (p.dp != 0 && model_ranks * p.dp != world_size && !is_overridden("parallel.dp") &&
+        any({"cluster.world_size", "parallel.tp", "parallel.pp", "parallel.cp"})) {
+      if (model_ranks > 0 && world_size % model_ranks == 0)
+        derive("dp", p.dp, static_cast<int>(world_size / model_ranks));
+      scenario_.locations.erase("parallel.dp");
+      p.dp = 0;
+    }
+    derive_chunks();
+    if (p.vpp > 1 && p.pp == 1 && is_overridden("parallel.pp") && !is_overridden("parallel.vpp"))
+      derive("vpp", std::exchange(p.vpp, 1), 1);
+    if (p.sequence_parallel && p.tp == 1 && is_overridden("parallel.tp") &&
+        !is_overridden("parallel.sequence_parallel")) {
+      p.sequence_parallel = false;
+      scenario_.notes.emplace_back("parallel.sequence_parallel is false, which follows from tp 1");
+    }
+  }
+
+  /// A schedule of --set brings its number of chunks.
+  void derive_chunks() {
+    Parallel& p = scenario_.parallel;
+    if (!is_overridden("parallel.pp_schedule") || is_overridden("parallel.vpp")) return;
+    const ScheduleVariant* variant = find_schedule(p.pp_schedule);
+    if (variant == nullptr ||
+        (variant->any_chunks ? p.vpp >= variant->default_chunks : p.vpp == variant->default_chunks))
+      return;
+    derive("vpp", std::exchange(p.vpp, variant->default_chunks), variant->default_chunks);
+    scenario_.locations.erase("parallel.vpp");
+  }
+
+  void derive(const char* degree, int written, int follows) {
+    scenario_.notes.push_back(
+        fmt::format("parallel.{} is {}, which follows from --set (the file has {})", degree, follows, written));
+  }
+
+  /// A measurement is of the run in the file. It still holds if --set changes only what a real run does not know.
+  void drop_measurement(ObjectReader& root) {
+    constexpr std::array kBesideTheRun{"cluster.gpu_spread", "cluster.routing", "cluster.routing_seed",
+                                       "training.train_tokens", "training.critical_batch_tokens"};
+    const auto changes_run = [&](const auto& place) {
+      return place.second.file == kOverrides && place.first != "measured" && !place.first.starts_with("measured.") &&
+             std::ranges::find(kBesideTheRun, place.first) == kBesideTheRun.end();
+    };
+    const JsonNode* measured = root.get_node("measured");
+    if (measured == nullptr || measured->line == kOverrideLine) return;
+    if (std::ranges::any_of(scenario_.locations, changes_run)) scenario_.measured.reset();
   }
 
   /// The profile lists the available kernels. A run moved to another machine with --set falls back to that GPU's first
@@ -235,7 +303,7 @@ class ScenarioReader {
     for (const auto& [name, value] : node.members) {
       const std::string key = path.empty() ? name : path + "." + name;
       const bool overridden = value.line == kOverrideLine;
-      scenario_.locations[key] = {overridden ? "--set" : file, overridden ? 0 : value.line, value.text()};
+      scenario_.locations[key] = {overridden ? kOverrides : file, overridden ? 0 : value.line, value.text()};
       remember_places(value, file, key);
     }
   }
@@ -247,6 +315,28 @@ class ScenarioReader {
   bool has_gpu_spread_ = false;
   Scenario scenario_;
 };
+
+void set_lines(JsonNode& node, int line) {
+  node.line = line;
+  for (JsonNode& item : node.items) set_lines(item, line);
+  for (JsonMember& member : node.members) set_lines(member.value, line);
+}
+
+/// Replaces the name of a shipped model by its keys if overrides change some of them: "model.num_layers=100".
+void write_out_model(JsonNode& root, const DataPaths& data, const std::vector<std::string>& overrides) {
+  const auto below_model = [](const std::string& text) { return text.starts_with("model."); };
+  const JsonNode* model = root.find("model");
+  if (model == nullptr || model->kind != JsonNode::Kind::string || std::ranges::none_of(overrides, below_model)) return;
+  const Result<fs::path> file = find_file(model->string, data.scenarios / "models", "model");
+  if (!file) return;  // the reader of the scenario reports this
+  Result<JsonDocument> document = read_json(*file);
+  if (!document || document->root.kind != JsonNode::Kind::object) return;
+  JsonNode name = *model;
+  JsonNode& written = member_of(root, "model");
+  written = std::move(document->root);
+  if (written.find("name") == nullptr) written.members.push_back({"name", name});
+  set_lines(written, name.line);
+}
 
 }  // namespace
 
@@ -261,6 +351,7 @@ Result<Scenario> read_scenario(const fs::path& path, const DataPaths& data, cons
   Result<JsonDocument> document = read_json(path);
   if (!document) return tl::unexpected(document.error());
   std::vector<Diagnostic> errors;
+  write_out_model(document->root, data, overrides);
   apply_overrides(document->root, overrides, errors);
   ScenarioReader reader(*document, data, errors);
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));

@@ -91,6 +91,30 @@ Json measured(const Measured& measured, const Forecast& f) {
           {"source", measured.source}};
 }
 
+Json range(const Range3& r) { return {{"low", r.low}, {"typical", r.typical}, {"high", r.high}}; }
+
+Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
+  const Forecast& before = unchanged.forecast;
+  Json parts = Json::array();
+  for (const MovedPart& part : moved_parts(before, after))
+    parts.push_back({{"name", part.name}, {"without_s", part.before_s}, {"with_s", part.after_s}});
+  Json out = {{"set", unchanged.settings},
+              {"step_time_s", before.step_time_s},
+              {"band", {{"p5_s", before.band.p5_s}, {"p50_s", before.band.p50_s}, {"p95_s", before.band.p95_s}}},
+              {"relative_change", after.step_time_s / before.step_time_s - 1},
+              {"tokens_per_s", before.tokens_per_s},
+              {"tokens_per_s_per_gpu", before.tokens_per_s / before.ranks},
+              {"mfu", before.mfu},
+              {"peak_gib", gib(before.memory[static_cast<std::size_t>(before.tightest_pp_rank)].total())},
+              {"fits", before.fits},
+              {"parts", parts}};
+  if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after)
+    out["usd_per_million_tokens"] = {{"without", range(*unchanged.usd_per_million_tokens)},
+                                     {"with", range(*unchanged.usd_per_million_tokens_after)}};
+  if (unchanged.measured) out["measured"] = measured(*unchanged.measured, before);
+  return out;
+}
+
 Json training(const Training& training, const Forecast& f) {
   constexpr double kSecondsPerDay = 86400;
   const double needed = tokens_to_train(training);
@@ -107,7 +131,7 @@ Json notes(const Scenario& scenario, const Forecast& f) {
 
 }  // namespace
 
-std::string result_json(const Scenario& scenario, const Forecast& f) {
+std::string result_json(const Scenario& scenario, const Forecast& f, const Unchanged* unchanged) {
   Json out = {{"scenario", f.scenario},
               {"ranks", f.ranks},
               {"step_time_s", f.step_time_s},
@@ -135,6 +159,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f) {
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
+  if (unchanged != nullptr) out["unchanged"] = unchanged_json(*unchanged, f);
   out["engine"] = {
       {"classes", f.classes}, {"events", f.events}, {"wall_s", f.wall_s}, {"peak_rss_mib", f.peak_rss_mib}};
   return json_file(out);

@@ -88,7 +88,8 @@ std::string sentences(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageMetadata& metadata) {
+std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageMetadata& metadata,
+                         const Unchanged* unchanged) {
   const StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated);
   const std::vector<TracedRank> traced = *traced_ranks(run, {});
   std::vector<std::string> names;
@@ -96,7 +97,7 @@ std::string predict_html(const Scenario& scenario, const ForecastRun& run, const
   const std::vector<std::size_t> chosen = ranks_to_draw(record);
   std::string members = fmt::format(
       R"("result":{},"scenario":{},"gpu":{},"model":{},"assumptions":{},"memory_kinds":{},"network":{},"durations":{})",
-      result_json(scenario, run.forecast), json_text(to_json(scenario)), json_text(scenario.profile.gpu),
+      result_json(scenario, run.forecast, unchanged), json_text(to_json(scenario)), json_text(scenario.profile.gpu),
       json_text(scenario.model.name), sentences(assumptions(scenario, run.forecast)), memory_kinds_json(run.forecast),
       network_json(scenario.cluster), durations_json(run.graph));
   members += fmt::format(R"(,"timelines":[{}],"memory_over_time":{},"traffic":{})",

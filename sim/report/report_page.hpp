@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "sim/forecast/change.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/report/compare_report.hpp"
@@ -17,8 +18,9 @@
 namespace tracecast {
 
 /// Summary, time, timeline, memory, network, provenance, scenario.   Requires run.timeline.spans.
-/// Draws at most kMaxSpans spans: first one class of ranks per pipeline rank, then the others in order.
-std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageMetadata& metadata);
+/// With `unchanged`, also what moved. Draws at most kMaxSpans spans: first one class of ranks per pipeline rank, then the others in order.
+std::string predict_html(const Scenario& scenario, const ForecastRun& run, const PageMetadata& metadata,
+                         const Unchanged* unchanged = nullptr);
 inline constexpr std::size_t kMaxSpans = 400'000;
 
 /// `scenario_json`: the resolved scenario of the first machine.

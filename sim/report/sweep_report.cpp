@@ -1,6 +1,7 @@
 #include "sim/report/sweep_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,6 +26,17 @@ std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
   return same_name == 1 ? last(axis.key) : std::string_view(axis.key);
 }
 
+/// Of tokens per second and GPU, which compares batches and numbers of GPUs as well.
+double relative_change(const Sweep& sweep, const GridPoint& point) {
+  return point.tokens_per_s_per_gpu / sweep.unchanged.tokens_per_s_per_gpu - 1;
+}
+
+std::string change_of(const Sweep& sweep, const GridPoint& point) {
+  if (!sweep.unchanged.error.empty()) return "";
+  const double change = relative_change(sweep, point);
+  return std::abs(change) < 5e-4 ? "same" : signed_percent(change);
+}
+
 void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const TextStyle& style) {
   std::vector<int> widths;
   for (const SweepAxis& axis : sweep.axes) {
@@ -33,8 +45,10 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoin
     widths.push_back(width);
     text += "  " + pad_left(column_head(sweep, axis), width);
   }
-  const TextTable table({10, 12, 9, 6, 7}, 0);
-  text += table.line("step s", "tokens/s", "per GPU", "MFU %", "GiB") + (sweep.weak.empty() ? "\n" : "  efficiency\n");
+  const bool scaling = !sweep.weak.empty();
+  const TextTable table({8, 11, 10, 8, 6, 7}, 0);
+  text += table.line("step s", "90 %", "tokens/s", "per GPU", "MFU %", "GiB") +
+          (scaling ? "  efficiency\n" : "     change\n");
   bool all_fit = true;
   for (const GridPoint& point : points) {
     std::string line;
@@ -43,10 +57,11 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoin
       text += paragraph(line + "  ", point.error, style);
       continue;
     }
-    line += table.line(number(point.step_time_s), number(point.tokens_per_s), number(point.tokens_per_s_per_gpu),
+    line += table.line(number(point.step_time_s), fmt::format("{}-{}", number(point.p5_s, 3), number(point.p95_s, 3)),
+                       number(point.tokens_per_s), number(point.tokens_per_s_per_gpu),
                        fmt::format("{:.1f}", 100 * point.mfu), fmt::format("{:.1f}", point.memory_gib));
     line += point.fits ? "  " : paint(" !", Colour::red, style);
-    if (!sweep.weak.empty()) line += pad_left(percent(efficiency(points, point)), 10);
+    line += pad_left(scaling ? percent(efficiency(points, point)) : change_of(sweep, point), scaling ? 10 : 9);
     text += without_trailing_blanks(line) + "\n";
     all_fit = all_fit && point.fits;
   }
@@ -68,14 +83,16 @@ std::string field(const std::string& text) {
   return quoted + "\"";
 }
 
-void add_lines(std::string& text, const std::vector<GridPoint>& points, const char* scaling) {
+void add_lines(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const char* scaling) {
+  const bool unchanged = sweep.unchanged.error.empty();
   for (const GridPoint& p : points) {
     for (const std::string& value : p.values) text += field(value) + ",";
     if (p.error.empty())
-      text += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{},\n", scaling, p.gpus, p.step_time_s,
-                          p.tokens_per_s, p.tokens_per_s_per_gpu, p.mfu, p.memory_gib, p.fits);
+      text += fmt::format("{},{},{:.9g},{:.9g},{:.9g},{:.6g},{:.6g},{},{:.9g},{:.9g},{},\n", scaling, p.gpus,
+                          p.step_time_s, p.tokens_per_s, p.tokens_per_s_per_gpu, p.mfu, p.memory_gib, p.fits, p.p5_s,
+                          p.p95_s, unchanged ? fmt::format("{:.6g}", relative_change(sweep, p)) : "");
     else
-      text += fmt::format("{},,,,,,,,{}\n", scaling, field(p.error));
+      text += fmt::format("{},,,,,,,,,,,{}\n", scaling, field(p.error));
   }
 }
 
@@ -87,11 +104,14 @@ nlohmann::ordered_json objects(const Sweep& sweep, const std::vector<GridPoint>&
     if (p.error.empty()) {
       object["gpus"] = p.gpus;
       object["step_time_s"] = p.step_time_s;
+      object["p5_s"] = p.p5_s;
+      object["p95_s"] = p.p95_s;
       object["tokens_per_s"] = p.tokens_per_s;
       object["tokens_per_s_per_gpu"] = p.tokens_per_s_per_gpu;
       object["mfu"] = p.mfu;
       object["memory_gib"] = p.memory_gib;
       object["fits"] = p.fits;
+      if (sweep.unchanged.error.empty()) object["change"] = relative_change(sweep, p);
     } else {
       object["refused"] = p.error;
     }
@@ -109,6 +129,11 @@ std::string sweep_page(const Sweep& sweep, const TextStyle& style) {
                              style) +
                      "\n";
   add_table(text, sweep, sweep.points, style);
+  if (!scaling && sweep.unchanged.error.empty())
+    text += paragraph("  ",
+                      fmt::format("change: tokens per second per GPU against the scenario as it is, {} in {} s",
+                                  number(sweep.unchanged.tokens_per_s_per_gpu), number(sweep.unchanged.step_time_s)),
+                      style);
   if (!scaling) return text;
   text += "\n" + heading("Weak scaling, the global batch grows with the GPUs", style) + "\n";
   add_table(text, sweep, sweep.weak, style);
@@ -118,9 +143,9 @@ std::string sweep_page(const Sweep& sweep, const TextStyle& style) {
 std::string sweep_csv(const Sweep& sweep) {
   std::string text;
   for (const SweepAxis& axis : sweep.axes) text += field(axis.key) + ",";
-  text += "scaling,gpus,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,memory_gib,fits,refused\n";
-  add_lines(text, sweep.points, sweep.weak.empty() ? "" : "strong");
-  add_lines(text, sweep.weak, "weak");
+  text += "scaling,gpus,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,memory_gib,fits,p5_s,p95_s,change,refused\n";
+  add_lines(text, sweep, sweep.points, sweep.weak.empty() ? "" : "strong");
+  add_lines(text, sweep, sweep.weak, "weak");
   return text;
 }
 

@@ -96,6 +96,12 @@ std::string perturbation_text(const PerturbationEffect& effect, double step_s) {
                      100 * std::abs(change), change > 0 ? "more" : "less");
 }
 
+/// "+1.2 s", "-8.05 s", "none".
+std::string change_text(double seconds) {
+  if (seconds == 0) return "none";
+  return (seconds < 0 ? "-" : "+") + time_text(std::abs(seconds));
+}
+
 /// "54 days for 15.6 T tokens, without interruptions".
 std::string training_text(const Training& training, double tokens_per_s) {
   const auto tokens = static_cast<double>(training.train_tokens);
@@ -105,15 +111,31 @@ std::string training_text(const Training& training, double tokens_per_s) {
   return text + ", without interruptions";
 }
 
-std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle& style) {
+/// "37.2 s; with it 22.6 % less, mostly exposed parameters (-8.05 s)".
+std::string unchanged_text(const Unchanged& unchanged, const Forecast& f) {
+  const double change = f.step_time_s / unchanged.forecast.step_time_s - 1;
+  std::string text = time_text(unchanged.forecast.step_time_s);
+  if (change == 0) return text + ", the same";
+  text += fmt::format("; with it {} {}", percent(std::abs(change)), change < 0 ? "less" : "more");
+  const MovedPart most = moved_parts(unchanged.forecast, f).front();
+  if ((most.by_s() < 0) == (change < 0)) text += fmt::format(", mostly {} ({})", most.name, change_text(most.by_s()));
+  return text;
+}
+
+std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle& style, const Unchanged* unchanged) {
   std::string text =
       fact("step time",
            fmt::format("{}   90 % between {} and {}", paint(time_text(f.step_time_s), Colour::bold, style),
                        time_text(f.band.p5_s), time_text(f.band.p95_s)),
            style);
+  if (unchanged != nullptr) text += fact("without --set", unchanged_text(*unchanged, f), style);
   for (const PerturbationEffect& each : f.perturbations)
     text += fact("perturbed", perturbation_text(each, f.step_time_s), style);
-  if (scenario.measured) text += fact("measured", measured_text(*scenario.measured, f.step_time_s), style);
+  if (scenario.measured)
+    text += fact("measured", measured_text(*scenario.measured, f.step_time_s), style);
+  else if (unchanged != nullptr && unchanged->measured)
+    text += fact("measured", "without --set " + measured_text(*unchanged->measured, unchanged->forecast.step_time_s),
+                 style);
   text +=
       fact("throughput",
            fmt::format("{} tokens/s   {} tokens/s per GPU", number(f.tokens_per_s), number(f.tokens_per_s / f.ranks)),
@@ -127,6 +149,66 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   }
   for (const std::string& line : note_texts(scenario, f))
     text += paint(paragraph("  ", line, style), Colour::yellow, style);
+  return text;
+}
+
+// ---- What --set changes ------------------------------------------------------------------------------------------
+
+/// The parts that move by at least half a percent of the step, and the sum of the others.
+std::vector<MovedPart> large_moves(const Forecast& before, const Forecast& after) {
+  constexpr double kSmall = 0.005;
+  std::vector<MovedPart> rows;
+  MovedPart other{"other", 0, 0};
+  for (const MovedPart& part : moved_parts(before, after)) {
+    if (std::abs(part.by_s()) >= kSmall * before.step_time_s) {
+      rows.push_back(part);
+    } else {
+      other.before_s += part.before_s;
+      other.after_s += part.after_s;
+    }
+  }
+  rows.push_back(other);
+  return rows;
+}
+
+double peak_gib(const Forecast& f) { return gib(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total()); }
+
+std::string fits_text(const Forecast& before, const Forecast& after) {
+  if (before.fits == after.fits) return after.fits ? "" : "does not fit either";
+  return after.fits ? "now fits" : "no longer fits";
+}
+
+std::string what_changes(const Scenario& scenario, const Unchanged& unchanged, const Forecast& after,
+                         const TextStyle& style) {
+  const Forecast& before = unchanged.forecast;
+  const TextTable table({-26, 11, 11, 10, 9});
+  const auto relative = [](double a, double b) { return a == 0 ? "" : signed_percent(b / a - 1); };
+  std::string text = heading("What --set changes", style) + table.row("", "without", "with", "change");
+  text +=
+      table.row("step time", time_text(before.step_time_s), time_text(after.step_time_s),
+                change_text(after.step_time_s - before.step_time_s), relative(before.step_time_s, after.step_time_s));
+  for (const MovedPart& part : large_moves(before, after))
+    text += table.row("  " + part.name, time_text(part.before_s), time_text(part.after_s), change_text(part.by_s()));
+  text += table.row("tokens/s per GPU", number(before.tokens_per_s / before.ranks),
+                    number(after.tokens_per_s / after.ranks), "",
+                    relative(before.tokens_per_s / before.ranks, after.tokens_per_s / after.ranks));
+  if (before.ranks != after.ranks)
+    text += table.row("tokens/s", number(before.tokens_per_s), number(after.tokens_per_s), "",
+                      relative(before.tokens_per_s, after.tokens_per_s));
+  text += table.row("MFU", percent(before.mfu), percent(after.mfu));
+  const double memory = peak_gib(after) - peak_gib(before);
+  text += table.row("memory of the fullest GPU", fmt::format("{:.1f} GiB", peak_gib(before)),
+                    fmt::format("{:.1f} GiB", peak_gib(after)),
+                    std::abs(memory) < 0.05 ? "none" : fmt::format("{:+.1f} GiB", memory));
+  if (const std::string fits = fits_text(before, after); !fits.empty())
+    text += paint(fmt::format("    {}\n", fits), after.fits ? Colour::green : Colour::red, style);
+  if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after) {
+    const double was = unchanged.usd_per_million_tokens->typical;
+    const double is = unchanged.usd_per_million_tokens_after->typical;
+    text += table.row("USD per million tokens", number(was), number(is), "", relative(was, is));
+  }
+  for (const std::string& note : scenario.notes)
+    if (note.find("follows from") != std::string::npos) text += paragraph("  ", note, style);
   return text;
 }
 
@@ -396,11 +478,12 @@ std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& f
   return lines;
 }
 
-std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast,
-                          const TextStyle& wanted) {
+std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& wanted,
+                          const Unchanged* unchanged) {
   TextStyle style = wanted;
   style.width = std::min(style.width, kWidest);
-  std::string page = head(scenario, plan, style) + "\n" + answer(scenario, forecast, style);
+  std::string page = head(scenario, plan, style) + "\n" + answer(scenario, forecast, style, unchanged);
+  if (unchanged != nullptr) page += "\n" + what_changes(scenario, *unchanged, forecast, style);
   page += "\n" + where_the_time_goes(forecast, style);
   if (!forecast.causes.empty()) page += "\n" + explain_page(forecast, style);
   page += "\n" + memory(forecast, style);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/forecast/change.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/plan/plan.hpp"
@@ -13,8 +14,9 @@
 namespace tracecast {
 
 /// Lines of at most style.width columns, and of at most 110: longer ones are hard to read. Requires the forecast's
-/// memory.
-std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style);
+/// memory. With `unchanged`, the page has what moved.
+std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style,
+                          const Unchanged* unchanged = nullptr);
 
 /// The assumptions of the forecast, a sentence each: provenance, fits, precision, conventions.
 std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast);

@@ -1,7 +1,6 @@
 #include "sim/search/sweep.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -22,6 +21,8 @@ Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions
   point.fits = f.fits;
   point.gpus = f.ranks;
   point.step_time_s = f.step_time_s;
+  point.p5_s = f.band.p5_s;
+  point.p95_s = f.band.p95_s;
   point.tokens_per_s = f.tokens_per_s;
   point.tokens_per_s_per_gpu = f.tokens_per_s / f.ranks;
   point.mfu = f.mfu;
@@ -42,30 +43,12 @@ GridPoint point_at(const ReadScenario& read, const std::vector<std::string>& ove
   return point;
 }
 
-/// dp follows from the number of GPUs, unless it is an axis itself.
-std::vector<std::string> general_overrides(const std::vector<SweepAxis>& axes) {
-  constexpr std::array kKeys{kWorldSize, "parallel.tp", "parallel.pp", "parallel.cp"};
-  const auto has = [&](const char* key) {
-    return std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
-  };
-  const bool changes = std::any_of(kKeys.begin(), kKeys.end(), has);
-  if (changes && !has("parallel.dp")) return {"parallel.dp=0"};
-  return {};
-}
-
-/// True if the overrides turn off tensor parallelism, which sequence parallelism requires.
-bool one_tensor_rank(const std::vector<std::string>& overrides) {
-  return std::find(overrides.begin(), overrides.end(), "parallel.tp=1") != overrides.end();
-}
-
-std::vector<GridPoint> weak_scaling(const SweepAxis& axis, const std::vector<std::string>& general,
-                                    const ReadScenario& read, const ForecastOptions& options) {
+std::vector<GridPoint> weak_scaling(const SweepAxis& axis, const ReadScenario& read, const ForecastOptions& options) {
   std::vector<GridPoint> points;
   std::int64_t first_batch = 0;
   std::int64_t first_gpus = 0;
   for (const std::string& value : axis.values) {
-    std::vector<std::string> overrides = general;
-    overrides.push_back(axis.key + "=" + value);
+    std::vector<std::string> overrides{axis.key + "=" + value};
     if (const Result<Scenario> scenario = read(overrides)) {
       const std::int64_t gpus = scenario->cluster.world_size;
       if (first_gpus == 0) {
@@ -112,25 +95,22 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
     count *= axis.values.size();
     if (count > kMaxSweepPoints) return fail_key(axis.key, "makes more than 10,000 points");
   }
-  const std::vector<std::string> general = general_overrides(axes);
-  Sweep sweep{"", axes, {}, {}};
+  Sweep sweep{"", axes, point_at(read, {}, options), {}, {}};
   for (std::size_t i = 0; i < count; ++i) {
     progress(i, count);
     std::vector<std::string> values(axes.size());
-    std::vector<std::string> overrides = general;
+    std::vector<std::string> overrides;
     for (std::size_t a = axes.size(), rest = i; a-- > 0; rest /= axes[a].values.size()) {
       values[a] = axes[a].values[rest % axes[a].values.size()];
       overrides.push_back(axes[a].key + "=" + values[a]);
     }
-    if (one_tensor_rank(overrides)) overrides.emplace_back("parallel.sequence_parallel=false");
     sweep.points.push_back(point_at(read, overrides, options));
     sweep.points.back().values = std::move(values);
   }
   const auto failed = [](const GridPoint& point) { return !point.error.empty(); };
   if (std::all_of(sweep.points.begin(), sweep.points.end(), failed))
     return fail_key("", "has no point that can be forecast; the first: " + sweep.points.front().error);
-  if (axes.size() == 1 && axes.front().key == kWorldSize)
-    sweep.weak = weak_scaling(axes.front(), general, read, options);
+  if (axes.size() == 1 && axes.front().key == kWorldSize) sweep.weak = weak_scaling(axes.front(), read, options);
   return sweep;
 }
 

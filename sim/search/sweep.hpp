@@ -32,6 +32,8 @@ struct GridPoint {
   bool fits = false;                ///< in the memory of the GPU; times are forecast in any case
   int gpus = 0;
   double step_time_s = 0;
+  double p5_s = 0;  ///< the 90 % interval of the step time
+  double p95_s = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
   double mfu = 0;
@@ -41,6 +43,7 @@ struct GridPoint {
 struct Sweep {
   std::string scenario;
   std::vector<SweepAxis> axes;
+  GridPoint unchanged;            ///< without the axes; with `error` if that cannot be forecast
   std::vector<GridPoint> points;  ///< the last axis fastest
   std::vector<GridPoint> weak;    ///< of a scaling study, [value]
 };
@@ -50,8 +53,7 @@ using ReadScenario = std::function<Result<Scenario>(const std::vector<std::strin
 
 inline constexpr std::size_t kMaxSweepPoints = 10'000;
 
-/// If an axis sets tp to 1, sequence parallelism is off. If the axes change the number of data-parallel ranks,
-/// parallel.dp follows from the other degrees. `progress` gets the number of points done and of all points.
+/// Degrees that follow from others are derived as for --set (sim/io/scenario_file.cpp). `progress` gets the number of points done and of all points.
 /// Errors: a key twice; more than kMaxSweepPoints points; no point with a forecast (with the reason of the first).
 Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& read, const ForecastOptions& options,
                         const std::function<void(std::size_t, std::size_t)>& progress);

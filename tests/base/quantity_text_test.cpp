@@ -12,6 +12,8 @@ TEST_CASE("quantities: sizes, rates and times with their units", "[base]") {
   CHECK(parse_bytes("7B").value() == 7_B);
   CHECK(parse_bandwidth("400 Gb/s").value() == 50_GBps);
   CHECK(parse_bandwidth("450 GB/s").value() == 450_GBps);
+  // As ports are named: bits, also with the letter alone.
+  for (const char* port : {"400G", "400Gbps", "400 Gbit/s", "0.4T"}) CHECK(parse_bandwidth(port).value() == 50_GBps);
   CHECK(parse_duration("1.5 us").value() == 1'500_ns);
   CHECK(parse_duration("54 d").value() == 54 * 86400 * 1_s);
 }

@@ -51,6 +51,21 @@ TEST_CASE("overrides: what cannot be applied is an error, word for word", "[io][
   CHECK(complaint("parallel.tp.x=2") == "--set: parallel.tp.x = 2: parallel.tp = 8 is not an object");
 }
 
+TEST_CASE("overrides: items of a list by index or by name", "[io]") {
+  const std::string text = R"({"fabric": {"tiers": [{"name": "leaf", "nodes": 4}, {"name": "spine", "nodes": 64}]}})";
+  const Applied applied = apply(text, {"fabric.tiers.leaf.oversubscription=2", "fabric.tiers.1.nodes=32"});
+  CHECK(applied.errors.empty());
+  const JsonNode& tiers = *applied.document.root.find("fabric")->find("tiers");
+  CHECK(tiers.items.at(0).find("oversubscription")->integer == 2);
+  CHECK(tiers.items.at(0).find("nodes")->integer == 4);
+  CHECK(tiers.items.at(1).find("nodes")->integer == 32);
+  const auto complaint = [&](const std::string& override) { return to_string(Error{apply(text, {override}).errors}); };
+  CHECK(complaint("fabric.tiers.pod.nodes=8") ==
+        "--set: fabric.tiers.pod.nodes = 8: 'pod' is not an item of the list (allowed: 0 or leaf, 1 or spine)");
+  CHECK(complaint("fabric.tiers.2.nodes=8") ==
+        "--set: fabric.tiers.2.nodes = 8: '2' is not an item of the list (allowed: 0 or leaf, 1 or spine)");
+}
+
 TEST_CASE("overrides: an error in a value names --set", "[io][error]") {
   const Applied applied = apply("{\"parallel\": {\n\"tp\": 8}}", {"parallel.tp=0", "parallel.ttp=1"});
   std::vector<Diagnostic> errors;

@@ -58,7 +58,7 @@ TEST_CASE("sweep: an impossible layout is a point with an error", "[search][swee
         "parallel: tp 3 x cp 1 x pp 2 = 6 ranks do not divide the 32 of the cluster (allowed: a multiple of 6)");
   const std::string csv = sweep_csv(sweep);
   CHECK(csv.starts_with("parallel.tp,scaling,gpus,step_time_s,"));
-  CHECK(csv.find("\n3,,,,,,,,") != std::string::npos);
+  CHECK(csv.find("\n3,,,,,,,,,,,") != std::string::npos);
   const auto nothing = run_sweep({{"parallel.tp", {"3"}}}, llama_7b, {}, [](std::size_t, std::size_t) {});
   REQUIRE_FALSE(nothing.has_value());
   CHECK(
@@ -94,4 +94,20 @@ TEST_CASE("sweep: pictures have a cell or a mark for every point", "[search][swe
   CHECK(count(map, "class=\"best\"") == 1);
   const std::string curve = sweep_svg(sweep_of({"training.micro_batch_size=1,2"}));
   CHECK(count(curve, "<circle") == 2);
+}
+
+TEST_CASE("sweep: points have a band and a change against the scenario as it is", "[search][sweep]") {
+  const Sweep sweep = sweep_of({"parallel.zero_stage=0,1"});
+  const ForecastRun as_it_is = forecast(llama_7b({}).value()).value();
+  CHECK(sweep.unchanged.step_time_s == as_it_is.forecast.step_time_s);
+  for (const GridPoint& point : sweep.points) {
+    CHECK(point.p5_s < point.step_time_s);
+    CHECK(point.step_time_s < point.p95_s);
+  }
+  const auto own = static_cast<std::size_t>(llama_7b({}).value().parallel.zero_stage == 0 ? 0 : 1);
+  const std::string page = sweep_page(sweep, {});
+  CHECK(page.find("same") != std::string::npos);  // the scenario's own value is one of the points
+  CHECK(sweep.points[own].step_time_s == sweep.unchanged.step_time_s);
+  CHECK(page.find("change: tokens per second per GPU against the scenario as it is") != std::string::npos);
+  CHECK(sweep_csv(sweep).find(",fits,p5_s,p95_s,change,refused\n") != std::string::npos);
 }
