@@ -16,7 +16,7 @@
 #include "sim/schedule/program.hpp"
 #include "sim/schedule/schedule_run.hpp"
 #include "tools/build_info.hpp"
-#include "tools/command_list.hpp"
+#include "tools/command_rows.hpp"
 #include "tools/exact_times.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
@@ -41,6 +41,7 @@ struct Options {
   std::string streams;
   bool json = false;
   std::string svg, html, csv, csv_communication = "none";
+  int width = 0;  ///< of the SVG
   bool csv_crlf = false;
 };
 
@@ -236,18 +237,20 @@ Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
   return to_pytorch_csv(with_early_receives(schedule, program), options.csv_crlf);
 }
 
+/// Pictures first: some schedules have no CSV.
 Result<void> write_files(const Options& options, const std::vector<ScheduleView>& views, const Context& context) {
-  if (!options.csv.empty()) {
-    const Result<std::string> csv = csv_of(options, views.front().schedule);
-    if (!csv) return tl::unexpected(csv.error());
-    if (Result<void> ok = write_file(options.csv, *csv); !ok) return ok;
-  }
   if (!options.svg.empty()) {
-    if (Result<void> ok = write_file(options.svg, schedule_svg(views)); !ok) return ok;
+    if (Result<void> ok = write_file(options.svg, schedule_svg(views, options.width)); !ok) return ok;
   }
-  if (!options.html.empty())
-    return write_file(options.html, schedule_page(views, {context.command, "tracecast " + version()}));
-  return {};
+  if (!options.html.empty()) {
+    if (Result<void> ok = write_file(options.html, schedule_page(views, {context.command, "tracecast " + version()}));
+        !ok)
+      return ok;
+  }
+  if (options.csv.empty()) return {};
+  const Result<std::string> csv = csv_of(options, views.front().schedule);
+  if (!csv) return tl::unexpected(csv.error());
+  return write_file(options.csv, *csv);
 }
 
 Result<ExitCode> run_schedule(const Options& options, const Context& context) {
@@ -333,6 +336,10 @@ void add_rules(CLI::App& app, Options& o) {
 void add_output(CLI::App& app, Options& o) {
   app.add_flag("--json", o.json, "the numbers as JSON");
   app.add_option("--svg", o.svg, "write the picture to a file");
+  app.add_option("--width", o.width, "with --svg: pixels; 0: as wide as the labels need, at most 1600")
+      ->check(in_range(0, 20000))
+      ->capture_default_str()
+      ->needs(app.get_option("--svg"));
   app.add_option("--html", o.html, "write an interactive page; it needs no network");
   app.add_option("--csv", o.csv, "write the (first) schedule as PyTorch's CSV");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")

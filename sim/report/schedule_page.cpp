@@ -3,6 +3,7 @@
 #include "sim/report/page_parts.hpp"
 #include "sim/report/page_sources.hpp"
 #include "sim/report/schedule_colours.hpp"
+#include "sim/report/schedule_orders.hpp"
 #include "sim/report/schedule_view.hpp"
 
 namespace tracecast {
@@ -53,6 +54,28 @@ Json data_of(const ScheduleView& view) {
   return json;
 }
 
+/// True if the page's own runs give this view: a schedule of the table that flushes, with latencies only.
+bool is_plain(const ScheduleView& view) {
+  const ScheduleVariant* variant = find_schedule(view.schedule.name);
+  return variant != nullptr && view.rules.empty() && view.times_from.empty() && view.schedule.flush &&
+         view.overlapped.empty();
+}
+
+/// What the page's sliders choose from; null if some view is not plain.
+Json lab_of(std::span<const ScheduleView> views) {
+  std::vector<ScheduleSize> sizes;
+  for (const ScheduleView& view : views) {
+    const Schedule& s = view.schedule;
+    if (!is_plain(view) || s.microbatches > 64 || s.chunks > 16) return nullptr;
+    sizes.push_back({s.ranks, s.microbatches, s.chunks});
+  }
+  Json lab = Json::parse(schedule_orders(sizes));
+  const ScheduleView& first = views.front();
+  lab["times"] = {
+      {"f", first.forward}, {"i", first.backward_input}, {"w", first.backward_weight}, {"latency", first.latency}};
+  return lab;
+}
+
 }  // namespace
 
 std::string schedule_page(std::span<const ScheduleView> views, const PageMetadata& metadata) {
@@ -62,6 +85,7 @@ std::string schedule_page(std::span<const ScheduleView> views, const PageMetadat
   data["colours"] = {kForwardColour, kBackwardColour, kInputColour, kWeightColour};
   data["views"] = Json::array();
   for (const ScheduleView& view : views) data["views"].push_back(data_of(view));
+  data["lab"] = lab_of(views);
   return page_with_data(kSchedulePage, data.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

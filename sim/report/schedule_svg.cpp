@@ -1,6 +1,8 @@
 /// A schedule as SVG: a row of boxes per rank, and below it the rank's live activations. All views share one time axis.
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -17,8 +19,8 @@ constexpr double kRight = 20;
 constexpr double kRow = 24;     // height of a box
 constexpr double kMemory = 12;  // height of the strip of activations below it
 constexpr double kGap = 6;
-constexpr double kTitle = 44;  // title and ruler above each view
-constexpr double kMaximumWidth = 12000;
+constexpr double kTitle = 44;         // title and ruler above each view
+constexpr double kUsualWidth = 1600;  ///< at most, unless a width is asked for: fits a page
 
 const char* colour_of(ActionKind kind) {
   switch (kind) {
@@ -48,7 +50,7 @@ std::string shade(const Schedule& s, int chunk) {
 
 class Drawing {
  public:
-  explicit Drawing(std::span<const ScheduleView> views) : views_(views) {
+  Drawing(std::span<const ScheduleView> views, int width) : views_(views) {
     double shortest = 1e300;
     for (const ScheduleView& view : views) {
       longest_ = std::max(longest_, units(view.run.makespan, view.run));
@@ -58,7 +60,8 @@ class Drawing {
         }
       }
     }
-    per_unit_ = std::clamp(widest_label() / shortest * longest_, 760.0, kMaximumWidth) / longest_;
+    const double needed = std::clamp(widest_label() / shortest * longest_, 760.0, kUsualWidth - kLeft - kRight);
+    per_unit_ = (width > 0 ? width - kLeft - kRight : needed) / longest_;
   }
 
   std::string draw() {
@@ -137,9 +140,14 @@ class Drawing {
                               std::to_string(action.microbatch2)));
       }
     } else {
-      const std::string label = label_of(action);
-      if (width >= 6.5 * static_cast<double>(label.size())) {
-        picture_.add(svg_text(left + width / 2, y_ + 16, "text-anchor=\"middle\"", label));
+      // In a narrow box the number alone, in smaller letters.
+      const std::string whole = label_of(action);
+      const std::string label =
+          width >= 6.5 * static_cast<double>(whole.size()) ? whole : std::to_string(action.microbatch);
+      const double letters = std::min(11.0, width / (0.6 * static_cast<double>(label.size())));
+      if (letters >= 5) {
+        const std::string small = letters < 11 ? fmt::format(" font-size=\"{:.3g}\"", letters) : "";
+        picture_.add(svg_text(left + width / 2, y_ + 16, "text-anchor=\"middle\"" + small, label));
       }
     }
     picture_.add("</g>");
@@ -169,15 +177,30 @@ class Drawing {
     struct Entry {
       const char* colour;
       const char* name;
+      std::optional<ActionKind> kind;  ///< only if a picture has it
     };
+    std::set<ActionKind> kinds;
+    for (const ScheduleView& view : views_)
+      for (const auto& list : view.run.actions)
+        for (const ActionSpan& span : list) kinds.insert(span.action.kind);
+    if (kinds.contains(ActionKind::forward_backward)) kinds.insert({ActionKind::forward, ActionKind::backward});
     double at = 8;
-    for (const Entry& entry : {Entry{kForwardColour, "F forward"}, Entry{kBackwardColour, "B backward"},
-                               Entry{kInputColour, "I input gradient"}, Entry{kWeightColour, "W weight gradient"},
-                               Entry{"#888888", "activations kept"}}) {
+    for (const Entry& entry : {Entry{kForwardColour, "F forward", ActionKind::forward},
+                               Entry{kBackwardColour, "B backward", ActionKind::backward},
+                               Entry{kInputColour, "I input gradient", ActionKind::backward_input},
+                               Entry{kWeightColour, "W weight gradient", ActionKind::backward_weight},
+                               Entry{"#888888", "activations kept", std::nullopt}}) {
+      if (entry.kind && !kinds.contains(*entry.kind)) continue;
       rectangle(at, y_, 12, 12, entry.colour, "");
       picture_.add(svg_text(at + 17, y_ + 10, "", entry.name));
       at += 128;
     }
+    if (std::ranges::any_of(views_, [](const ScheduleView& view) { return view.schedule.chunks > 1; })) {
+      picture_.add(svg_text(at, y_ + 10, "", "darker: later chunks of the rank"));
+      at += 190;
+    }
+    picture_.add(svg_text(at, y_ + 10, "",
+                          views_.front().times_from.empty() ? "time in the units of --tf" : "time in milliseconds"));
     y_ += 20;
   }
 
@@ -190,6 +213,6 @@ class Drawing {
 
 }  // namespace
 
-std::string schedule_svg(std::span<const ScheduleView> views) { return Drawing(views).draw(); }
+std::string schedule_svg(std::span<const ScheduleView> views, int width) { return Drawing(views, width).draw(); }
 
 }  // namespace tracecast

@@ -5,7 +5,7 @@
 ///   schedule_terminal   for a terminal: a row per rank, time to the right
 ///   schedule_svg        the same as a picture
 ///   schedule_page       a page that needs no network: hover, step through time, activations per rank, two schedules
-///                       one below the other
+///                       one below the other, sliders for sizes and times (schedule_orders.hpp), exercises
 ///
 /// Times are drawn in the user's unit: ticks of a run divided by its scale.
 #pragma once
@@ -47,8 +47,8 @@ std::string schedule_json(std::span<const ScheduleView> views);
 /// step that does not fit continues in another block of rows.
 std::string schedule_terminal(std::span<const ScheduleView> views, const TextStyle& style);
 
-/// A standalone SVG document, light background.
-std::string schedule_svg(std::span<const ScheduleView> views);
+/// A standalone SVG document, light background. `width`: of the picture in pixels; 0: as wide as its labels need, up to 1600.
+std::string schedule_svg(std::span<const ScheduleView> views, int width = 0);
 
 /// A standalone HTML document.
 std::string schedule_page(std::span<const ScheduleView> views, const PageMetadata& metadata);

@@ -1,6 +1,7 @@
 // Clicks through the page of `tracecast schedule --html` in Chromium, with the network off.
 //   node schedule_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
@@ -43,7 +44,7 @@ async function small() {
   await page.keyboard.press("ArrowDown");
   assert.match(await page.about(), /rank 1: forward of micro-batch 1.*from 2 to 3/);
   await page.keyboard.press("End");
-  assert.match(await page.about(), /rank 1: backward of micro-batch 7, stage 1, from 29 to 31; the rank then keeps 0/);
+  assert.match(await page.about(), /rank 1: backward of micro-batch 7, stage 1, from 29 to 31, after it waited 1 for rank 2; the rank then keeps 0/);
   await page.keyboard.press("Home");
   assert.equal((await page.at()).time, 1);
   await page.keyboard.press(".");
@@ -71,24 +72,104 @@ async function small() {
   await page.click("#play");
   assert.equal((await page.at()).playing, false);
 
-  // Another schedule below, then none.
-  await page.selectOption("#second", "2");
-  assert.deepEqual((await page.at()).shown, [0, 2]);
-  await page.selectOption("#second", "");
-  assert.deepEqual((await page.at()).shown, [0]);
+  await lab(page);
 
   // Everything that can be used can be reached with Tab.
-  const reached = await reachedByTab(page, 20);
-  for (const id of ["first", "second", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture", "command"]) {
+  const reached = await reachedByTab(page, 40);
+  for (const id of ["lab-first", "lab-second", "lab-stages", "lab-microbatches", "lab-f", "lab-i", "lab-w", "lab-latency", "lab-slow", "lab-limit", "undo", "save", "svg-width", "exercise", "guess", "check", "reveal", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture", "command"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await paper();
   await page.click("#theme");
   assert.notEqual(await paper(), light);
-  assert.match(await page.textContent("#command"), /^tracecast schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1,dualpipe --html /);
   assert.deepEqual(page.complaints, []);
   await looksOf("schedule", options => open(["--schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--compare", "zb-h1,dualpipe"], options));
+}
+
+/// Sliders, reasons, undo, a link, the picture for a slide, exercises. Numbers are those of the command line.
+async function lab(page) {
+  const numbers = () => page.locator("#numbers tr").first().locator("td").allTextContents();
+  const slide = async (id, wanted) => {
+    await page.focus(id);
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 60 && (await page.textContent(`label:has(${id}) output`)) !== wanted; ++i) await page.keyboard.press("ArrowRight");
+    assert.equal(await page.textContent(`label:has(${id}) output`), wanted);
+  };
+  // The page's own run of every schedule shown is the program's.
+  assert.deepEqual(await page.evaluate(() => data.views.map(v => JSON.stringify(labView(v.name, labState).rows.map(l => l.map(b => [b.kind, b.stage, b.m, b.start, b.end]))) ===
+    JSON.stringify(v.rows.map(l => l.map(b => [b.kind, b.stage, b.m, b.start, b.end]))))), [true, true, true]);
+  await page.selectOption("#lab-second", "");
+  assert.equal(await page.locator("#numbers tr").count(), 1);
+  await slide("#lab-microbatches", "16");
+  // 3 of 19 slots are filling and draining: (P - 1) / (M + P - 1).
+  assert.deepEqual((await numbers()).slice(0, 4), ["1f1b", "57", "48", "15.79 %"]);
+  await slide("#lab-f", "1.5");
+  assert.equal((await numbers())[1], "66.5");  // 19 x (1.5 + 2)
+  await slide("#lab-latency", "0.5");
+  const said = JSON.parse(execFileSync("bash", ["-c", `${tracecast} ${(await page.textContent("#command")).replace(/^tracecast /, "")} --json`], { encoding: "utf8" }));
+  assert.equal(said.makespan, Number((await numbers())[1]));
+  await page.click("#undo");
+  assert.equal((await numbers())[1], "66.5");
+
+  // What a schedule cannot do is said, with what it can.
+  await page.selectOption("#lab-first", "dualpipe");
+  await slide("#lab-microbatches", "6");
+  assert.match(await page.textContent("#refused"), /^dualpipe needs an even number of at least 2 x stages = 8\. With 4 ranks M may be 8, 10, 12/);
+  await slide("#lab-microbatches", "10");
+  assert.equal(await page.isVisible("#refused"), false);
+
+  // A slow rank, a limit, and for whom an idle rank waits.
+  await page.selectOption("#lab-first", "gpipe");
+  await slide("#lab-microbatches", "8");
+  await page.selectOption("#lab-slow", "2");
+  assert(await page.isVisible("#lab-factor"));
+  await slide("#lab-limit", "4 micro-batches");
+  assert.equal(await page.locator("#numbers td.bad").count(), 1);
+  const box = await page.locator("#picture").boundingBox();
+  await page.mouse.move(box.x + 66 + 3, box.y + 46 + 44 + 10);
+  assert.match(await page.about(), /^gpipe, rank 1: idle for 1\.5 until 1\.5; it waits for rank 0: the forward of micro-batch 0, stage 0, made at 1\.5/);
+
+  // A picture for a slide has the width asked for.
+  await page.selectOption("#svg-width", "960");
+  const [saved] = await Promise.all([page.waitForEvent("download"), page.click("#save")]);
+  const file = join(folder, "slide.svg");
+  await saved.saveAs(file);
+  assert.match(readFileSync(file, "utf8"), /^<svg [^>]*width="960"/);
+
+  // The link restores what is shown.
+  const other = await newPage(browser, {});
+  await other.goto(page.url());
+  assert.equal(await other.inputValue("#lab-first"), "gpipe");
+  assert.equal(await other.inputValue("#lab-slow"), "2");
+  assert.deepEqual(other.complaints, []);
+  await other.goto("about:blank");
+  await other.goto(page.url().replace(/#.*/, "#%7B%22stages%22%3A%22x%22%2C%22first%22%3A%22y%22%7D"));
+  assert.equal(await other.inputValue("#lab-first"), "1f1b");  // values that no control has are left out
+
+  // Exercises: closed forms of docs/tutorial/schedules.md.
+  const answers = ["27.3", "4", "15.8", "11.1", "7"];
+  for (let i = 0; i < answers.length; ++i) {
+    await page.selectOption("#exercise", String(i));
+    await page.fill("#guess", "1");
+    await page.click("#check");
+    assert.match(await page.textContent("#revealed"), /^Not quite\. /);
+    await page.fill("#guess", answers[i]);
+    await page.keyboard.press("Enter");
+    assert.match(await page.textContent("#revealed"), /^Right\. /, `exercise ${i + 1}`);
+  }
+  await page.selectOption("#exercise", "5");
+  await page.click("#reveal");
+  assert.match(await page.textContent("#revealed"), /^ZB-H1 needs 35\.8, 1F1B 33/);
+  await page.selectOption("#exercise", "6");
+  await page.selectOption("#guess-choice", "1");
+  await page.click("#check");
+  const cycle = await page.textContent("#revealed");
+  assert.match(cycle, /^Right\. It stops, in a cycle: rank 2 sends the activations of micro-batch 1 to rank 3.*rank 3 sends the gradient of micro-batch 0 to rank 2/);
+  await page.selectOption("#exercise", "0");
+  // The program finds the same cycle.
+  const refused = execFileSync("bash", ["-c", `${tracecast} schedule --schedule 1f1b --sends rendezvous --comm-streams compute 2>&1 || true`], { encoding: "utf8" });
+  assert.match(refused, /rank 2 \(compute 0, 2SEND_F, micro-batch 1\) waits for rank 3.*rank 3 \(compute 0, 3SEND_B, micro-batch 0\) waits for rank 2/);
 }
 
 async function large() {

@@ -78,6 +78,27 @@ TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule
   CHECK(svg.find("inf") == std::string::npos);
 }
 
+TEST_CASE("an SVG has the width that is asked for, and at most 1600 by itself", "[report][schedule]") {
+  const std::vector<ScheduleView> views{view_of("1f1b", {.ranks = 8, .microbatches = 64})};
+  const auto width = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" width=\"") + 8)); };
+  CHECK(width(schedule_svg(views)) == 1600);
+  CHECK(width(schedule_svg(views, 960)) == 960);
+  CHECK(width(schedule_svg(views, 3000)) == 3000);
+  // The legend has what is drawn: whole backwards only.
+  CHECK(schedule_svg(views).find("W weight gradient") == std::string::npos);
+}
+
+TEST_CASE("the page has orders of every schedule that flushes", "[report][schedule]") {
+  const std::vector<ScheduleView> plain{view_of("1f1b", {.ranks = 4, .microbatches = 8})};
+  const std::string page = schedule_page(plain, {"tracecast schedule", "tracecast 1"});
+  CHECK(page.find("\"lab\":{\"stages\":[2,3,4,5,6,8]") != std::string::npos);
+  CHECK(page.find("\"name\":\"dualpipe\"") != std::string::npos);
+  CHECK(page.find("\"name\":\"pipedream\",\"summary\"") == std::string::npos);
+  std::vector<ScheduleView> blocking = plain;
+  blocking[0].rules = "rendezvous sends";  // which the page does not simulate
+  CHECK(schedule_page(blocking, {"tracecast schedule", "tracecast 1"}).find("\"lab\":null") != std::string::npos);
+}
+
 TEST_CASE("nothing can end the page's script early", "[report][schedule]") {
   std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
   views[0].rules = "<!-- </script><b>";
