@@ -1,6 +1,7 @@
 #include "tools/what_if.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
@@ -13,10 +14,15 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
+#include "sim/io/data_files.hpp"
 #include "sim/io/economics_file.hpp"
+#include "sim/io/overrides.hpp"
+#include "sim/io/scenario_document.hpp"
 #include "sim/report/json.hpp"
+#include "sim/report/template_runs.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"
+#include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -33,29 +39,42 @@ tl::unexpected<Error> fail_key(const std::string& key, const std::string& value,
   return fail(Diagnostic{"", 0, key, value, message});
 }
 
-std::vector<std::string> names_below(const fs::path& folder, const std::set<std::string>& folders) {
+std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;
-  for (fs::recursive_directory_iterator it(folder, ignored), end; it != end; it.increment(ignored)) {
-    if (it->path().extension() != ".json") continue;
-    if (!folders.empty() && folders.count(it->path().parent_path().filename().string()) == 0) continue;
-    names.push_back(it->path().stem().string());
-  }
+  for (const fs::path& file : data_files(folder)) names.push_back(file.stem().string());
   std::ranges::sort(names);
+  return names;
+}
+
+/// GPUs of each machine, by its name; 0: as many as wanted.
+Json machine_sizes(const fs::path& folder) {
+  Json sizes = Json::object();
+  for (const fs::path& file : data_files(folder))
+    if (const Result<Cluster> cluster = read_topology(file))
+      sizes[file.stem().string()] = std::int64_t{cluster->max_nodes} * cluster->node.gpus;
+  return sizes;
+}
+
+template <class E>
+Json names_of_values() {
+  Json names = Json::array();
+  for (const auto& each : EnumNames<E>::table) names.push_back(each.name);
   return names;
 }
 
 Json catalog(const DataPaths& data) {
   Json schedules = Json::array();
   for (const ScheduleVariant& each : schedule_variants()) schedules.push_back(each.name);
-  Json recompute = Json::array();
-  for (const auto& each : EnumNames<Recompute>::table) recompute.push_back(each.name);
   return {{"ok", true},
-          {"scenarios", names_below(data.scenarios, {"case_studies", "published", "runs", "teaching"})},
-          {"topologies", names_below(data.topologies, {})},
-          {"failures", names_below(data.scenarios / "failures", {})},
+          {"scenarios", names_in(data.scenarios)},
+          {"topologies", names_in(data.topologies)},
+          {"machine_gpus", machine_sizes(data.topologies)},
+          {"models", names_in(data.scenarios / "models")},
+          {"profiles", names_in(data.profiles)},
+          {"failures", names_in(data.scenarios / "failures")},
           {"schedules", schedules},
-          {"recompute", recompute}};
+          {"dtypes", names_of_values<Precision>()},
+          {"recompute", names_of_values<Recompute>()}};
 }
 
 /// A name of a shipped file.
@@ -83,7 +102,7 @@ bool has_path(const Json& value) {
 
 Result<std::vector<std::string>> overrides_of(const Json& request) {
   std::vector<std::string> overrides;
-  if (!request.contains("set")) return overrides;
+  if (!request.contains("set") || request["set"].is_null()) return overrides;
   const Json& set = request["set"];
   if (!set.is_object()) return fail_key("set", set.dump(), "must be an object of keys and values");
   if (set.size() > kMaxOverrides)
@@ -167,10 +186,123 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput
   return out;
 }
 
+/// A control of the page: values that it offers, and how one is set.
+struct Choice {
+  const char* name;
+  std::vector<int> values;
+  void (*set)(Scenario&, int);
+};
+
+std::vector<int> powers(int most) {
+  std::vector<int> list;
+  for (int value = 1; value <= most; value *= 2) list.push_back(value);
+  return list;
+}
+
+/// The degrees that follow, as the reader of scenarios derives them from --set.
+void set_degree(Scenario& s, int Parallel::*degree, int value) {
+  s.parallel.*degree = value;
+  s.parallel.dp = 0;
+  if (s.parallel.tp == 1) s.parallel.sequence_parallel = false;
+  if (s.parallel.pp == 1) s.parallel.vpp = 1;
+}
+
+void set_schedule(Scenario& s, const ScheduleVariant& variant) {
+  Parallel& p = s.parallel;
+  p.pp_schedule = variant.name;
+  if (variant.any_chunks ? p.vpp < variant.default_chunks : p.vpp != variant.default_chunks)
+    p.vpp = variant.default_chunks;
+}
+
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> kChoices = {
+      {"tp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::tp, v); }},
+      {"pp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::pp, v); }},
+      {"cp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::cp, v); }},
+      {"ep", powers(256), [](Scenario& s, int v) { s.parallel.ep = v; }},
+      {"vpp", {1, 2, 3, 4, 6, 8}, [](Scenario& s, int v) { s.parallel.vpp = v; }},
+      {"zero_stage", {0, 1, 2, 3}, [](Scenario& s, int v) { s.parallel.zero_stage = v; }},
+      {"micro_batch_size", powers(16), [](Scenario& s, int v) { s.training.micro_batch_size = v; }}};
+  return kChoices;
+}
+
+/// Why a layout is impossible; null: it is possible, in memory or not.
+Json why_not(const Scenario& s) {
+  const Result<Plan> plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size);
+  if (!plan) return plan.error().diagnostics.front().key + ": " + plan.error().diagnostics.front().message;
+  const Parallel& p = plan->parallel;
+  if (p.pp == 1) return nullptr;
+  const Result<Schedule> schedule = make_schedule(
+      p.pp_schedule,
+      {.ranks = p.pp, .microbatches = static_cast<int>(plan->num_microbatches), .chunks = p.vpp, .group_size = 0});
+  if (schedule) return nullptr;
+  return "parallel.pp_schedule: " + schedule.error().diagnostics.front().message;
+}
+
+/// Numbers of GPUs to offer: 1, 2, 3, 4, 6, 8, 12 … times what one replica needs, up to the whole machine.
+std::vector<int> sizes_of(const Scenario& s) {
+  constexpr std::int64_t kMost = 131072;
+  const std::int64_t machine = std::int64_t{s.cluster.max_nodes} * s.cluster.node.gpus;
+  const std::int64_t most = machine > 0 ? std::min(machine, kMost) : kMost;
+  const std::int64_t replica = std::int64_t{s.parallel.tp} * s.parallel.pp * s.parallel.cp;
+  std::set<int> sizes{s.cluster.world_size};
+  for (std::int64_t k = 1; replica * k <= most; k *= 2) {
+    sizes.insert(static_cast<int>(replica * k));
+    if (k > 1 && replica * k * 3 / 2 <= most) sizes.insert(static_cast<int>(replica * k * 3 / 2));
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+/// {"tp": [[1, null], [2, "why not"], …], …}: what each control can be set to now.
+Json possible_values(const Scenario& scenario) {
+  Json out = Json::object();
+  Scenario trial;  // only what a plan is made from
+  trial.model = scenario.model;
+  trial.training = scenario.training;
+  trial.cluster.world_size = scenario.cluster.world_size;
+  const auto reset = [&] {
+    trial.parallel = scenario.parallel;
+    trial.training.micro_batch_size = scenario.training.micro_batch_size;
+  };
+  for (const Choice& choice : choices()) {
+    Json list = Json::array();
+    for (const int value : choice.values) {
+      reset();
+      choice.set(trial, value);
+      list.push_back({value, why_not(trial)});
+    }
+    out[choice.name] = std::move(list);
+  }
+  Json sizes = Json::array();
+  for (const int gpus : sizes_of(scenario)) {
+    reset();
+    trial.parallel.dp = 0;
+    trial.cluster.world_size = gpus;
+    sizes.push_back({gpus, why_not(trial)});
+  }
+  out["gpus"] = std::move(sizes);
+  trial.cluster.world_size = scenario.cluster.world_size;
+  Json schedules = Json::array();
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    reset();
+    set_schedule(trial, variant);
+    schedules.push_back({variant.name, why_not(trial)});
+  }
+  out["pp_schedule"] = std::move(schedules);
+  return out;
+}
+
+Json recompute_modules(const Scenario& s) {
+  Json names = Json::array();
+  for (const auto& each : s.training.recompute_modules) names.push_back(fmt::format("{}", each));
+  return names;
+}
+
 Json settings_json(const Scenario& s, const Plan& plan) {
   const Parallel& p = plan.parallel;
   Json tiers = Json::array();
-  for (const FabricTier& tier : s.cluster.tiers) tiers.push_back(tier.name);
+  for (const FabricTier& tier : s.cluster.tiers)
+    tiers.push_back({{"name", tier.name}, {"oversubscription", tier.oversubscription}, {"uplinks", tier.nodes > 0}});
   return {{"gpus", s.cluster.world_size},
           {"topology", s.topology},
           {"tp", p.tp},
@@ -185,22 +317,91 @@ Json settings_json(const Scenario& s, const Plan& plan) {
           {"global_batch_size", s.training.global_batch_size},
           {"seq_length", s.training.seq_length},
           {"recompute", to_string(s.training.recompute)},
+          {"recompute_modules", recompute_modules(s)},
+          {"dtype", to_string(s.training.dtype)},
+          {"model", s.model.name},
+          {"profile", s.profile.name},
+          {"experts", s.model.moe ? s.model.moe->experts : 0},
+          {"imbalance", s.model.moe ? s.training.expert_imbalance : 0},
+          {"nic_rate", to_text(s.cluster.node.nic_rate)},
+          {"notes", s.notes},
           {"nics", s.cluster.node.nics},
           {"max_gpus", s.cluster.max_nodes * s.cluster.node.gpus},
           {"tiers", tiers}};
 }
 
-Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
+/// Keys of texts, which name no files to read.
+constexpr std::array kTexts{"description", "source", "$schema"};
+bool is_text(const std::string& key) { return std::ranges::find(kTexts, key) != kTexts.end(); }
+
+/// A scenario that was dropped onto the page: its own values and names of shipped files, no paths.
+Result<JsonDocument> dropped_document(const Json& file, const std::string& name) {
+  if (!file.is_object()) return fail_key("file", file.dump().substr(0, 40), "must be a scenario: a JSON object");
+  for (const auto& [key, value] : file.items()) {
+    if (is_text(key)) continue;
+    Json checked = value;
+    if (checked.is_object())
+      for (const char* text : kTexts) checked.erase(text);
+    if (has_path(checked))
+      return fail_key(key, "", "names a file by its path (allowed on the page: names of shipped files and values)");
+  }
+  return parse_json(file.dump(2), name + ".json");
+}
+
+Result<Scenario> dropped_scenario(const Json& file, const std::string& name, const std::vector<std::string>& overrides,
+                                  const DataPaths& data) {
+  Result<JsonDocument> document = dropped_document(file, name);
+  if (!document) return tl::unexpected(document.error());
+  std::vector<Diagnostic> errors;
+  apply_overrides(document->root, overrides, errors);
+  if (!errors.empty()) return tl::unexpected(Error{std::move(errors)});
+  return read_scenario(*document, data);
+}
+
+Result<Scenario> scenario_of(const Json& request, const DataPaths& data) {
   const Result<std::string> name = name_at(request, "scenario");
   if (!name) return tl::unexpected(name.error());
-  const Result<fs::path> path = find_file(*name, data.scenarios, "scenario");
-  if (!path) return tl::unexpected(path.error());
   const Result<std::vector<std::string>> overrides = overrides_of(request);
   if (!overrides) return tl::unexpected(overrides.error());
-  const Result<Scenario> scenario = read_scenario(*path, data, *overrides);
+  const auto [of_topology, of_scenario] = divided(*overrides);
+  Result<Scenario> scenario = [&, &plain = of_scenario]() -> Result<Scenario> {
+    if (request.contains("file") && !request["file"].is_null())
+      return dropped_scenario(request["file"], *name, plain, data);
+    const Result<fs::path> path = find_file(*name, data.scenarios, "scenario");
+    if (!path) return tl::unexpected(path.error());
+    return read_scenario(*path, data, plain);
+  }();
+  if (!scenario || of_topology.empty()) return scenario;
+  if (const Result<void> changed = change_topology(*scenario, of_topology, data); !changed)
+    return tl::unexpected(changed.error());
+  return scenario;
+}
+
+/// Passes of the first rank of each pipeline rank: {"ranks": [{"name", "runs": [[start s, end s, phase, micro-batch] …]} …]}.
+Json timeline_json(const ForecastRun& run) {
+  constexpr std::size_t kRows = 16;
+  Json ranks = Json::array();
+  std::set<int> drawn;
+  for (std::size_t r = 0; r < run.graph.ranks.size() && drawn.size() < kRows; ++r) {
+    const int pp = run.graph.ranks[r].pp_rank;
+    if (!drawn.insert(pp).second) continue;
+    Json runs = Json::array();
+    for (const TemplateRun& each : template_runs(run.graph, spans_of(run.timeline, static_cast<std::int32_t>(r)))) {
+      const Phase phase = run.graph.templates[static_cast<std::size_t>(each.template_index)].phase;
+      runs.push_back({seconds(each.start), seconds(each.end), static_cast<int>(phase), each.microbatch});
+    }
+    ranks.push_back({{"name", fmt::format("pp {}", pp)}, {"pp", pp}, {"runs", std::move(runs)}});
+  }
+  return ranks;
+}
+
+Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
+  const Result<Scenario> scenario = scenario_of(request, data);
   if (!scenario) return tl::unexpected(scenario.error());
-  const Result<ForecastRun> run = forecast(*scenario);
+  const bool draws = request.contains("timeline") && request["timeline"] == true;
+  const Result<ForecastRun> run = forecast(*scenario, {.record_spans = draws});
   if (!run) return tl::unexpected(located(run.error(), *scenario));
+  if (draws) return Json{{"ok", true}, {"timeline", timeline_json(*run)}, {"step_time_s", run->forecast.step_time_s}};
   const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, data);
   if (!goodput) return tl::unexpected(located(goodput.error(), *scenario));
   Json out = {{"ok", true}, {"result", Json::parse(result_json(*scenario, run->forecast))}};
@@ -222,6 +423,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
   }
   out["job"] = job_json(*scenario, run->forecast, share, data);
   out["settings"] = settings_json(*scenario, run->plan);
+  out["possible"] = possible_values(*scenario);
   out["scenario"] = to_json(*scenario);
   return out;
 }
@@ -244,8 +446,9 @@ Json error_answer(const Error& error) {
   Json sentences = Json::array();
   for (const Diagnostic& each : error.diagnostics) {
     Diagnostic shown = each;
-    // Hide the server's paths.
-    if (shown.file != "--set") shown.file = fs::path(shown.file).filename().string();
+    // The page has controls, not a file: where the value is written says nothing there.
+    shown.file.clear();
+    shown.line = 0;
     sentences.push_back(to_string(shown));
   }
   return {{"ok", false}, {"errors", sentences}};

@@ -3,14 +3,16 @@
 /// messages as the command line.
 ///
 ///   {"what": "catalog"}    names of scenarios, topologies, failure models, schedules; stacks and recomputations
-///   {"what": "forecast", "scenario": NAME, "set": {KEY: VALUE, …},
+///   {"what": "forecast", "scenario": NAME, "file": OBJECT, "set": {KEY: VALUE, …}, "timeline": false,
 ///    "failures": {"model": NAME, "days": 54, "mtbf_hours": 3, "checkpoint": "20 min", "spares": 8}}
 ///
-/// "set" works like --set on the command line. Without "failures", nothing fails.
-/// The answer has "ok": true, or "ok": false and "errors", a list of sentences. A layout that does not fit is "ok":
-/// true.
+/// "set" works like --set on the command line, "topology." included. "file" is a scenario in place of the shipped one; NAME
+/// is then for messages. Without "failures", nothing fails. With "timeline", the answer has the passes of each pipeline
+/// rank instead of the numbers.
+/// The answer has "ok": true, or "ok": false and "errors", a list of sentences with the key but without a file. A layout
+/// that does not fit is "ok": true. "possible" has the values of each control, with the reason where one is impossible.
 ///
-/// Only shipped files are read: names, never paths.
+/// Only shipped files are read: names, never paths, also in "file".
 #pragma once
 
 #include <string>

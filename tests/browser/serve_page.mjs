@@ -1,7 +1,7 @@
 // Drives the what-if page of `tracecast serve` in Chromium: drag, compare, restore from a link, errors, keyboard, export.
 //   node serve_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
 import { spawn, execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import assert from "node:assert/strict";
 import { inBrowser, looksOf, newPage, reachedByTab, skip, tracecast } from "./browser.mjs";
@@ -64,8 +64,8 @@ async function drive(browser, folder, address) {
   await page.keyboard.press("ArrowRight");
   await settled(page);
   assert.deepEqual(await page.evaluate(() => tracecast.state.a.set["perturb.lost_rails"]), [0]);
-  const reached = await reachedByTab(page, 40);
-  for (const id of ["two", "link", "theme", "a-scenario", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
+  const reached = await reachedByTab(page, 60);
+  for (const id of ["two", "link", "theme", "undo", "a-scenario", "a-file", "a-model", "a-profile", "a-dtype", "a-seq", "a-cp", "a-pp", "a-vpp", "a-zero", "a-micro", "a-recompute", "a-nicrate", "a-nics", "a-oversubscription", "a-slow", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
 
@@ -89,18 +89,99 @@ async function drive(browser, folder, address) {
   const broken = await open({}, "#%7Bnonsense");
   assert.equal(await broken.inputValue("#a-scenario"), "llama3-405b-16k");
 
-  // An error is the sentence of the command line, and goes away.
-  await page.selectOption("#a-pp", "64");
-  await settled(page);
-  const sentence = await page.textContent("#side-a .errors div");
-  let said = "";
-  try { execFileSync("bash", ["-c", `${tracecast} ${(await page.evaluate(() => commandLines(tracecast.state.a))).split("\n")[0].replace(/^tracecast /, "")}`], { stdio: ["ignore", "pipe", "pipe"] }); } catch (error) { said = String(error.stderr); }
-  said = said.replaceAll(/^.*\/(?=[^/]*\.json:)/gm, "");  // the page leaves out where files lie
-  assert(said.split("\n").includes(sentence), `page: ${sentence}\ncommand line: ${said}`);
+  // What is impossible is disabled, with the reason in the page's words; degrees that follow are said.
   await page.click("#a-reset");
   await settled(page);
+  const reason = await page.locator("#a-pp option[disabled]").first().getAttribute("title");
+  assert.match(reason, /virtual stages are more than/);
+  assert.doesNotMatch(reason, /parallel\.|\.json/);
+  await page.selectOption("#a-tp", "4");
+  await settled(page);
+  assert.match(await text(page, "#side-a .follows"), /^data parallel is 256, which follows/);
+  await page.selectOption("#a-schedule", "zb-v");  // its chunks follow
+  await settled(page);
+  assert.equal(await page.inputValue("#a-vpp"), "2");
   assert.equal(await page.isVisible("#side-a .errors"), false);
+
+  // Undo takes back one change at a time, by button and by keyboard.
+  await page.waitForTimeout(600);
+  await page.selectOption("#a-dtype", "fp8");
+  await settled(page);
+  await page.click("#undo");
+  await settled(page);
+  assert.equal(await page.inputValue("#a-dtype"), "bf16");
+  await page.keyboard.press("Control+z");
+  await settled(page);
+  assert.equal(await page.inputValue("#a-schedule"), "interleaved-1f1b");
+  await page.click("#a-reset");
+  await settled(page);
   assert.equal(await card(page, "a", "step time"), before);
+
+  // Every other control changes the forecast and its command line.
+  const stepNow = () => page.evaluate(() => tracecast.sides.a.answer.result.step_time_s);
+  for (const [id, value, key] of [["nicrate", "50 Gb/s", "topology.node.nic_rate=50 Gb/s"], ["nics", "4", "topology.node.nics=4"],
+    ["oversubscription", "4", "oversubscription=4"], ["topology", "dgx-h200", "cluster.topology=dgx-h200"], ["dtype", "fp8", "training.dtype=fp8"], ["zero", "3", "parallel.zero_stage=3"], ["recompute", "full", "training.recompute=full"]]) {
+    const step = await stepNow();
+    await page.selectOption(`#a-${id}`, value);
+    await settled(page);
+    assert.equal(await page.isVisible("#side-a .errors"), false, `${id}: ${await text(page, "#side-a .errors")}`);
+    assert.notEqual(await stepNow(), step, id);
+    assert(await page.textContent("#side-a .command").then(t => t.includes(key)), `${id}: ${await text(page, "#side-a .command")}`);
+    await page.click("#a-reset");
+    await settled(page);
+  }
+  for (const [id, key] of [["slow", "perturb.slow_rank"], ["seq", "training.seq_length"], ["uplinks", "perturb.lost_uplinks"]]) {
+    await page.focus(`#a-${id}`);
+    await page.keyboard.press("ArrowRight");
+    await settled(page);
+    assert(await page.textContent("#side-a .command").then(t => t.includes(key)), id);
+    await page.click("#a-reset");
+    await settled(page);
+  }
+
+  // The timeline comes when the controls rest; a machine that is smaller takes fewer GPUs.
+  await page.waitForFunction(() => tracecast.sides.a.timeline);
+  const canvas = page.locator("#side-a canvas");
+  const area = await canvas.boundingBox();
+  await canvas.hover({ position: { x: area.width / 2, y: 5 } });
+  assert.match(await text(page, "#side-a .hint"), /^pp 0: (forward|backward|idle)/);
+  await page.selectOption("#a-topology", "abci-3");
+  await settled(page);
+  assert.equal(await page.isVisible("#side-a .errors"), false, await text(page, "#side-a .errors"));
+  assert(await page.evaluate(() => tracecast.sides.a.answer.settings.gpus < 16384));
+  await page.click("#a-reset");
+  await settled(page);
+
+  // Files: the scenario as it ran, a model of Hugging Face, and one that is neither.
+  await page.setInputFiles("#a-file", file);
+  await page.waitForFunction(() => tracecast.state.a.file);
+  await settled(page);
+  assert.equal(await page.evaluate(() => tracecast.sides.a.answer.result.step_time_s), step);
+  assert.match(await text(page, "#side-a .command"), /^tracecast predict saved\.json/);
+  const config = { architectures: ["LlamaForCausalLM"], model_type: "llama", _name_or_path: "some/where", hidden_size: 4096, num_hidden_layers: 128, num_attention_heads: 64, num_key_value_heads: 8,
+    intermediate_size: 11008, vocab_size: 128256, hidden_act: "silu", max_position_embeddings: 8192, tie_word_embeddings: false };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  await page.click("#a-reset");
+  await settled(page);
+  await page.selectOption("#a-scenario", "llama3-405b-1024");
+  await settled(page);
+  const large = await stepNow();
+  await page.selectOption("#a-model", "llama-3.1-70b");
+  await settled(page);
+  assert(await stepNow() < large / 2);
+  await page.setInputFiles("#a-file", join(folder, "config.json"));
+  await page.waitForFunction(() => tracecast.state.a.set.model?.num_hidden_layers);
+  await settled(page);
+  assert.equal(await page.isVisible("#side-a .errors"), false, await text(page, "#side-a .errors"));
+  assert.equal(await page.inputValue("#a-model"), "config");
+  writeFileSync(join(folder, "notes.txt"), "no JSON");
+  await page.setInputFiles("#a-file", join(folder, "notes.txt"));
+  await page.waitForFunction(() => /^notes\.txt is not a JSON object/.test(document.querySelector("#side-a .errors").textContent));
+  await page.selectOption("#a-scenario", "deepseek-v3-2048");
+  await settled(page);
+  assert(await page.isVisible("#a-ep") && await page.isVisible("#a-imbalance"));
+  await page.selectOption("#a-scenario", "llama3-405b-16k");
+  await settled(page);
 
   // Two side by side.
   await page.check("#two");
@@ -110,7 +191,7 @@ async function drive(browser, folder, address) {
   await page.selectOption("#b-recompute", "full");
   await settled(page);
   await page.waitForFunction(() => document.querySelector("#table td.better, #table td.worse"));
-  assert.match(await page.textContent("#table"), /goodput[\d.]+ %100\.00 %/);
+  assert.match(await page.textContent("#table"), /goodput[\d.]+ %100\.00 %\+[\d.]+ points/);
   const both = await open({}, await page.evaluate(() => location.hash));
   await both.waitForFunction(() => tracecast.sides.b?.answer);
   assert.equal(await both.inputValue("#b-failures"), "none");
@@ -119,7 +200,7 @@ async function drive(browser, folder, address) {
   const link = await page.evaluate(() => location.hash);
   await looksOf("serve", async options => {
     const shown = await open(options, link);
-    await shown.waitForFunction(() => tracecast.sides.b?.answer);
+    await shown.waitForFunction(() => tracecast.sides.a.timeline && tracecast.sides.b?.timeline);
     return shown;
   });
 }

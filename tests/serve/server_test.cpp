@@ -205,7 +205,10 @@ TEST_CASE("serve: hands out its page and answers, and nothing else", "[serve][e2
   Client client(server.port());
   const Client::Answer page = client.ask(get("/"));
   CHECK(page.status == 200);
-  CHECK(page.body.find("<title>What if</title>") != std::string::npos);
+  CHECK(page.body.find("<title>Tracecast: what if</title>") != std::string::npos);
+  const Client::Answer schedules = client.ask(get("/schedule"));
+  CHECK(schedules.status == 200);
+  CHECK(schedules.body.find("<title>Pipeline schedule</title>") != std::string::npos);
   CHECK(page.head.find("Content-Security-Policy: default-src 'none'") != std::string::npos);
   CHECK(json::parse(client.ask(get("/api/catalog")).body)["ok"] == true);
   CHECK(json::parse(client.ask(slider_move(2048)).body)["result"]["ranks"] == 16384);

@@ -64,12 +64,78 @@ TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
   CHECK(with["job"]["cost_usd"]["typical"] > without["job"]["cost_usd"]["typical"]);
 }
 
+TEST_CASE("what if: values that are possible now, and why the others are not", "[serve]") {
+  const json said = answer(forecast_request());
+  const json& possible = said["possible"];
+  const auto why = [&](const char* control, const json& value) {
+    for (const json& each : possible[control])
+      if (each[0] == value) return each[1].is_null() ? std::string("possible") : each[1].get<std::string>();
+    return std::string("not offered");
+  };
+  CHECK(why("tp", 8) == "possible");
+  CHECK(why("pp", 64).find("virtual stages are more than") != std::string::npos);  // 64 x 8 chunks, 128 layers
+  CHECK(why("ep", 2).find("experts") != std::string::npos);
+  CHECK(why("gpus", 16384) == "possible");
+  CHECK(why("pp_schedule", "zb-v") == "possible");  // its two chunks follow
+  // A value that is possible is one that --set takes.
+  for (const char* control : {"tp", "pp", "vpp", "micro_batch_size"}) {
+    for (const json& each : possible[control]) {
+      json request = forecast_request();
+      const std::string group = std::string(control) == "micro_batch_size" ? "training." : "parallel.";
+      request["set"] = {{group + control, each[0]}};
+      INFO(request.dump());
+      CHECK(answer(request)["ok"] == each[1].is_null());
+    }
+  }
+}
+
+TEST_CASE("what if: the machine's own keys, a dropped scenario and a dropped model", "[serve]") {
+  json request = forecast_request();
+  const double step_s = answer(request)["result"]["step_time_s"];
+  request["set"] = {{"topology.node.nic_rate", "100 Gb/s"}};
+  CHECK(answer(request)["result"]["step_time_s"].get<double>() > step_s);
+  // The scenario as it ran, dropped onto the page, is the same run.
+  json dropped = {{"what", "forecast"}, {"scenario", "own"}};
+  dropped["file"] = json::parse(answer(forecast_request())["scenario"].get<std::string>());
+  CHECK(answer(dropped)["result"]["step_time_s"] == step_s);
+  dropped["set"] = {{"training.seq_length", 16384}};
+  CHECK(answer(dropped)["result"]["step_time_s"].get<double>() > step_s);
+  // No paths in it.
+  dropped["file"]["cluster"]["topology"] = "/etc/passwd";
+  CHECK(sentences(dropped).at(0).find("names a file by its path") != std::string::npos);
+  // A model of Hugging Face.
+  request = {{"what", "forecast"}, {"scenario", "llama2-7b-abci"}};
+  request["set"]["model"] = {
+      {"model_type", "llama"},       {"hidden_size", 2048},       {"num_hidden_layers", 16},
+      {"num_attention_heads", 16},   {"num_key_value_heads", 16}, {"intermediate_size", 5504},
+      {"vocab_size", 32000},         {"hidden_act", "silu"},      {"max_position_embeddings", 4096},
+      {"tie_word_embeddings", false}};
+  const json said = answer(request);
+  INFO(said.dump().substr(0, 400));
+  CHECK(said["ok"] == true);
+}
+
+TEST_CASE("what if: the passes of every pipeline rank", "[serve]") {
+  json request = forecast_request();
+  request["timeline"] = true;
+  const json said = answer(request);
+  REQUIRE(said["timeline"].size() == 16);
+  for (const json& rank : said["timeline"]) {
+    double last = 0;
+    for (const json& run : rank["runs"]) {
+      CHECK(run[0].get<double>() >= last - 1e-9);
+      last = run[1];
+    }
+    CHECK(last <= said["step_time_s"].get<double>() * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("what if: errors are those of the command line", "[serve]") {
   json request = forecast_request();
   request["set"] = {{"parallel.tpp", 4}};
-  CHECK(sentences(request) == std::vector<std::string>{"--set: parallel.tpp: unknown key (did you mean 'tp'?)"});
+  CHECK(sentences(request) == std::vector<std::string>{"parallel.tpp: unknown key (did you mean 'tp'?)"});
   request["set"] = {{"parallel.tp", 12}};
-  CHECK(sentences(request).at(1).find("--set: parallel.tp = 12: does not divide") != std::string::npos);
+  CHECK(sentences(request).at(1).find("parallel.tp = 12: does not divide") != std::string::npos);
   request["set"] = {};
   request["scenario"] = "llama3-405b-16kk";
   CHECK(sentences(request).at(0).find("did you mean 'llama3-405b-16k'?") != std::string::npos);
@@ -110,6 +176,10 @@ TEST_CASE("what if: the catalog names what is shipped", "[serve]") {
   CHECK(has("failures", "llama3-54-days"));
   CHECK(has("schedules", "zb-h1"));
   CHECK(has("recompute", "selective"));
+  CHECK(has("models", "llama-3.1-405b"));
+  CHECK(has("dtypes", "fp8"));
+  CHECK(said["machine_gpus"]["dgx-h100"].is_number());
+  CHECK_FALSE(has("scenarios", "acme"));  // a failure model
 }
 
 TEST_CASE("what if: no request, however broken, is without an answer", "[serve][property]") {

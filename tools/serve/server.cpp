@@ -4,7 +4,7 @@
 ///   tracecast-server HOST PORT WORKERS SECONDS    serves; port 0: any; seconds 0: until a signal
 ///   tracecast-server --worker                     answers one request per line (tools/what_if.hpp)
 ///
-/// It serves one page and two API paths. It never serves files of the machine.
+/// It serves two pages and two API paths. It never serves files of the machine.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -23,7 +23,10 @@
 #include <unistd.h>
 
 #include "sim/base/sanitized.hpp"
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/report/page_sources.hpp"
+#include "sim/report/schedule_view.hpp"
+#include "tools/build_info.hpp"
 #include "tools/environment.hpp"
 #include "tools/serve/worker_pool.hpp"
 #include "tools/what_if.hpp"
@@ -157,6 +160,20 @@ void explain(const httplib::Request& request, httplib::Response& response) {
   }
 }
 
+/// The page of schedules with its sliders and exercises.
+std::string default_schedule_page() {
+  std::vector<ScheduleView> views;
+  for (const char* name : {"1f1b", "zb-h1"}) {
+    ScheduleView view;
+    view.schedule = *make_schedule(name, {.ranks = 4, .microbatches = 8});
+    view.run = *run_schedule(view.schedule, uniform_times(view.schedule, {}));
+    view.forward = view.backward_input = view.backward_weight = {1};
+    views.push_back(std::move(view));
+  }
+  return schedule_page(views, {"tracecast schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1",
+                               "tracecast " + cli::version()});
+}
+
 void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
   server.set_payload_max_length(kMaxRequestBytes);
   server.set_read_timeout(kClientTimeout);
@@ -173,6 +190,9 @@ void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
       [](const httplib::Request& request, httplib::Response& response) { explain(request, response); });
   server.Get("/", [](const httplib::Request&, httplib::Response& response) {
     response.set_content(std::string(kServePage), "text/html; charset=utf-8");
+  });
+  server.Get("/schedule", [page = default_schedule_page()](const httplib::Request&, httplib::Response& response) {
+    response.set_content(page, "text/html; charset=utf-8");
   });
   server.Get("/api/catalog", [&pool](const httplib::Request&, httplib::Response& response) {
     give(response, pool.ask(R"({"what":"catalog"})"));
