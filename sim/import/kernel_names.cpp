@@ -32,6 +32,16 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"cijk_", OperatorKind::gemm},
                                                                 {"convert_dq", OperatorKind::attention},
                                                                 {"convert", OperatorKind::cast},
+                                                                {"conversion", OperatorKind::cast},
+                                                                {"scudnn_", OperatorKind::gemm},
+                                                                {"hcudnn_", OperatorKind::gemm},
+                                                                {"icudnn_", OperatorKind::gemm},
+                                                                {"_5x_cudnn_", OperatorKind::gemm},
+                                                                {"88cudnn_", OperatorKind::gemm},
+                                                                {"84cudnn_", OperatorKind::gemm},
+                                                                {"16cudnn_", OperatorKind::gemm},
+                                                                {"gemv", OperatorKind::gemm},
+                                                                {"cublaslt", OperatorKind::gemm},
                                                                 {"conv", OperatorKind::gemm},
                                                                 {"multi_tensor", OperatorKind::optimizer},
                                                                 {"multitensor", OperatorKind::optimizer},
@@ -41,6 +51,8 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"layernorm", OperatorKind::norm},
                                                                 {"rms_norm", OperatorKind::norm},
                                                                 {"rmsnorm", OperatorKind::norm},
+                                                                {"batchnorm", OperatorKind::norm},
+                                                                {"batch_norm", OperatorKind::norm},
                                                                 {"_norm_", OperatorKind::norm},
                                                                 {"embedding", OperatorKind::embedding},
                                                                 {"rope", OperatorKind::rope},
@@ -49,6 +61,8 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"silu", OperatorKind::activation},
                                                                 {"swiglu", OperatorKind::activation},
                                                                 {"relu", OperatorKind::activation},
+                                                                {"dgrad", OperatorKind::gemm},
+                                                                {"wgrad", OperatorKind::gemm},
                                                                 {"permute", OperatorKind::permute},
                                                                 {"topk", OperatorKind::permute},
                                                                 {"quantize", OperatorKind::cast},
@@ -145,7 +159,10 @@ NcclKernel nccl_kernel(std::string_view name) {
   return kernel;
 }
 
-bool is_split_k_part(std::string_view name) { return contains(lower_case(name), "splitkreduce"); }
+bool is_split_k_part(std::string_view name) {
+  const std::string text = lower_case(name);
+  return contains(text, "splitkreduce") || contains(text, "cublaslt8epilogue") || contains(text, "cublaslt::epilogue");
+}
 
 std::int64_t type_size(std::string_view name) {
   const std::string text = lower_case(name);

@@ -21,7 +21,8 @@ std::string short_kernel_name(std::string_view name);
 /// bf16, fp16, fp8 or fp32, where the name says so.
 std::optional<Precision> kernel_precision(std::string_view name);
 
-/// A kernel that adds up the parts of the multiplication before it ("splitKreduce_kernel" of cuBLASLt).
+/// A kernel that finishes the multiplication before it: adds up its parts ("splitKreduce_kernel" of cuBLASLt) or applies its epilogue
+/// ("cublasLt::epilogue::…").
 bool is_split_k_part(std::string_view name);
 
 /// "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(…)", demangled or not. `name` is empty for a kernel that is not NCCL's (or RCCL's).

@@ -70,6 +70,26 @@ TEST_CASE("kernel names: NCCL's name tells algorithm and protocol", "[tracer][re
   CHECK(nccl_kernel("my_nccl_like_kernel").name.empty());
 }
 
+TEST_CASE("kernel names: the kernels of cuBLASLt and cuDNN are of their kinds, mangled or not",
+          "[tracer][recorder][names]") {
+  std::ifstream file(source_dir() / "tests/data/cuda_kernels.txt");
+  std::vector<std::string> kinds;
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    kinds.push_back(line.substr(0, line.find(' ')));
+    names.push_back(line.substr(line.find(' ') + 1));
+  }
+  REQUIRE(names.size() > 600);
+  const std::vector<std::string> plain = read_back(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    CAPTURE(names[i], plain[i]);
+    CHECK(to_string(kernel_kind(names[i])) == kinds[i]);
+    CHECK(kernel_kind(plain[i]) == kernel_kind(names[i]));
+    CHECK(nccl_kernel(names[i]).name.empty());
+  }
+}
+
 TEST_CASE("kernel names: conversions are no convolutions", "[tracer][recorder][names]") {
   const auto kinds = [](const std::string& name) {
     const std::string plain = read_back({name}).front();
@@ -83,4 +103,10 @@ TEST_CASE("kernel names: conversions are no convolutions", "[tracer][recorder][n
   CHECK(kinds("cudnn_convolve_sgemm") == OperatorKind::gemm);
   CHECK(kinds("_ZN8cublasLt19splitKreduce_kernelILi32ELi16EifLb0EEEvv") == OperatorKind::gemm);
   CHECK(is_split_k_part("splitKreduce_kernel<32, 16>"));
+  CHECK(is_split_k_part("_ZN8cublasLt8epilogue4impl12globalKernelILi8ELi32EfffEEvv"));
+  CHECK(is_split_k_part("void cublasLt::epilogue::impl::globalKernel<8, 32, float>()"));
+  // Convolutions of PyTorch models have an activation in their name and are multiplications.
+  CHECK(kinds("volta_scudnn_128x64_relu_interior_nn_v1") == OperatorKind::gemm);
+  CHECK(kinds("_Z24memcpyWithTypeConversionI6__halffEvPT_PKT0_m") == OperatorKind::cast);
+  CHECK(kinds("vectorized_elementwise_relu") == OperatorKind::activation);
 }
