@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/waiting.hpp"
+
 #define TRACECAST_NCCL(call) TRACECAST_CHECKED(call, ncclSuccess, ncclGetErrorString(status_))
 
 namespace tracecast::cuda {
@@ -100,7 +102,24 @@ void NcclGroup::receive(std::int64_t bytes, int peer, Driver& driver, cudaStream
 
 void NcclGroup::barrier(Driver& driver, cudaStream_t stream) const {
   run({Collective::all_reduce, Bytes{8}, Algorithm::automatic, Protocol::automatic}, driver, stream);
-  TRACECAST_CUDA(cudaStreamSynchronize(stream));
+  wait(stream);
+}
+
+void NcclGroup::check() const {
+  if (communicator_ == nullptr) return;
+  ncclResult_t error = ncclSuccess;
+  TRACECAST_NCCL(ncclCommGetAsyncError(communicator_, &error));
+  if (error != ncclSuccess && error != ncclInProgress)
+    throw DeviceError(std::string("NCCL lost another rank: ") + ncclGetErrorString(error));
+}
+
+void NcclGroup::wait(cudaStream_t stream) const {
+  wait_for([stream] { return state_of(cudaStreamQuery(stream)); }, [this] { check(); });
+}
+
+void GraphGroups::check() const {
+  for (const std::vector<NcclGroup>* groups : {&communicators_, &outgoing_, &incoming_})
+    for (const NcclGroup& group : *groups) group.check();
 }
 
 Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {

@@ -41,6 +41,10 @@ class NcclGroup {
   void run_on(const CollectiveCall& call, const void* in, void* out, cudaStream_t stream) const;
   void send(std::int64_t bytes, int peer, Driver& driver, cudaStream_t stream) const;
   void receive(std::int64_t bytes, int peer, Driver& driver, cudaStream_t stream) const;
+  /// Waits for the work of `stream`. Throws DeviceError if NCCL lost another rank, or after kPatience.
+  void wait(cudaStream_t stream) const;
+  /// Throws DeviceError if NCCL has lost another rank.
+  void check() const;
   /// Barrier: waits until all ranks have called.
   void barrier(Driver& driver, cudaStream_t stream) const;
 
@@ -62,6 +66,8 @@ class GraphGroups {
   /// The group of two for channel `channel` of this rank, in which the sender is rank 0.
   const NcclGroup& outgoing(std::int32_t channel) const { return outgoing_[static_cast<std::size_t>(channel)]; }
   const NcclGroup& incoming(std::int32_t channel) const { return incoming_[static_cast<std::size_t>(channel)]; }
+  /// Throws DeviceError if a group has lost another rank.
+  void check() const;
 
  private:
   std::vector<NcclGroup> communicators_;

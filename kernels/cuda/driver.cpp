@@ -10,6 +10,12 @@ constexpr std::uint64_t kSeed = 20'261'121;
 
 }  // namespace
 
+WorkState state_of(cudaError_t query) {
+  if (query == cudaErrorNotReady) return WorkState::running;
+  TRACECAST_CUDA(query);
+  return WorkState::done;
+}
+
 Driver::Driver(const Widths& widths, const ByteNeed& need)
     : widths_(widths),
       inputs_(std::max(kRing, need.inputs)),

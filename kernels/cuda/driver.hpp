@@ -15,8 +15,12 @@
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/operand_bytes.hpp"
 #include "kernels/cuda/operators.hpp"
+#include "kernels/cuda/waiting.hpp"
 
 namespace tracecast::cuda {
+
+/// Of a query of a stream or an event. Throws DeviceError if the work failed.
+WorkState state_of(cudaError_t query);
 
 class Driver {
  public:

@@ -108,15 +108,12 @@ struct Gemm::Prepared {
   }
 };
 
-Gemm::Gemm() {
-  TRACECAST_CUBLAS(cublasLtCreate(&handle_));
-  TRACECAST_CUDA(cudaMalloc(&workspace_, kWorkspace));
-}
+Gemm::Gemm() { TRACECAST_CUBLAS(cublasLtCreate(&handle_)); }
 
 Gemm::~Gemm() {
   known_.clear();
   cudaFree(ones_);
-  cudaFree(workspace_);
+  for (const auto& [stream, workspace] : workspaces_) cudaFree(workspace);
   if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
@@ -141,12 +138,18 @@ Gemm::Prepared& Gemm::prepared(const GemmProblem& problem) {
   return *known_.back().second;
 }
 
+void* Gemm::workspace_of(cudaStream_t stream) {
+  void*& workspace = workspaces_[stream];
+  if (workspace == nullptr) TRACECAST_CUDA(cudaMalloc(&workspace, kWorkspace));
+  return workspace;
+}
+
 void Gemm::run(const GemmProblem& problem, const void* first, const void* second, void* result, cudaStream_t stream) {
   Prepared& p = prepared(problem);
   const float one = 1;
   const float beta = problem.accumulate ? 1.0F : 0.0F;
   TRACECAST_CUBLAS(cublasLtMatmul(handle_, p.operation, &one, first, p.first, second, p.second, &beta, result, p.result,
-                                  result, p.result, &p.algorithm, workspace_, kWorkspace, stream));
+                                  result, p.result, &p.algorithm, workspace_of(stream), kWorkspace, stream));
 }
 
 }  // namespace tracecast::cuda

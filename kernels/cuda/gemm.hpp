@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,10 +32,11 @@ class Gemm {
  private:
   struct Prepared;
   Prepared& prepared(const GemmProblem& problem);
+  void* workspace_of(cudaStream_t stream);
 
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
-  float* ones_ = nullptr;  ///< scale factors
+  std::map<cudaStream_t, void*> workspaces_;  ///< kernels of two streams may run at the same time
+  float* ones_ = nullptr;                     ///< scale factors
   std::int64_t one_count_ = 0;
   std::vector<std::pair<GemmProblem, std::unique_ptr<Prepared>>> known_;
 };

@@ -10,9 +10,11 @@ namespace tracecast::cuda {
 namespace {
 
 constexpr int kWarmUp = 3;
-/// Maximum host time of a launch, and the same in GPU cycles at 2 GHz.
+/// Least host time allowed for a launch, and the GPU's clock, from which delays are computed.
 constexpr double kSecondsForLaunch = 15e-6;
-constexpr long long kCyclesForLaunch = 30'000;
+constexpr double kClock = 2e9;
+/// The host may be this much slower than when its launches were timed.
+constexpr double kSlowerHost = 1.5;
 /// Launches of the concurrent work per timed launch of a collective.
 constexpr int kMoreBeside = 12;
 
@@ -44,16 +46,17 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Keeps the GPU busy while the host launches the timed work.
-void busy(int launches, double seconds, const Heat& heat, cudaStream_t stream) {
-  if (heat.seconds <= 0) return hold(kCyclesForLaunch * launches, stream);
-  const double wanted = std::max(seconds, kSecondsForLaunch * launches);
+/// Keeps the GPU busy while the host launches the timed work. `launch_s`: host time of one launch.
+void busy(int launches, double launch_s, double seconds, const Heat& heat, cudaStream_t stream) {
+  const double launching = launch_s * launches;
+  if (heat.seconds <= 0) return hold(static_cast<long long>(launching * kClock), stream);
+  const double wanted = std::max(seconds, launching);
   for (double done = 0; done < wanted; done += heat.seconds) heat.launch();
 }
 
 double seconds_of(const std::function<void()>& launch, cudaStream_t stream, int launches, Stopwatch& watch,
-                  const MeasureSettings& settings = {}) {
-  busy(launches + settings.leading, settings.sample_seconds, settings.heat, stream);
+                  const MeasureSettings& settings = {}, double launch_s = kSecondsForLaunch) {
+  busy(launches + settings.leading, launch_s, settings.sample_seconds, settings.heat, stream);
   for (int i = 0; i < settings.leading; ++i) launch();
   watch.start(stream);
   for (int i = 0; i < launches; ++i) launch();
@@ -71,16 +74,19 @@ std::vector<double> measure(const std::function<void()>& launch, cudaStream_t st
   launch();  // libraries select and load their kernels here
   TRACECAST_CUDA(cudaStreamSynchronize(stream));
   Stopwatch watch;
-  const double about = seconds_of(launch, stream, kWarmUp, watch);
+  // An operator of several kernels takes the host longer to launch.
+  const double launch_s = std::max(kSecondsForLaunch, kSlowerHost * host_seconds(launch, stream, kWarmUp));
+  const double about = seconds_of(launch, stream, kWarmUp, watch, {}, launch_s);
   const int launches =
       settings.launches > 0 ? settings.launches : launches_for(about, settings.sample_seconds, settings.most_launches);
   std::vector<double> samples;
-  for (int i = 0; i < settings.samples; ++i) samples.push_back(seconds_of(launch, stream, launches, watch, settings));
+  for (int i = 0; i < settings.samples; ++i)
+    samples.push_back(seconds_of(launch, stream, launches, watch, settings, launch_s));
   return samples;
 }
 
 double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches) {
-  hold(kCyclesForLaunch * launches, stream);
+  hold(static_cast<long long>(kSecondsForLaunch * kClock) * launches, stream);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < launches; ++i) launch();
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;

@@ -26,7 +26,7 @@ struct MeasureSettings {
 
 /// Seconds of one launch, one value per sample. All launches of a sample are queued before the first begins, so that only the
 /// GPU is timed, not the host. Before them the GPU runs the heat, for as long as the sample and its launches take; without heat
-/// it runs a delay kernel. The launches run back to back as in a step, with the GPU's gap between kernels. Three untimed
+/// it runs a delay kernel; a launch may take the host 1.5 times what it takes for this work. The launches run back to back as in a step, with the GPU's gap between kernels. Three untimed
 /// launches warm up first.
 /// For work shorter than a microsecond, the number of launches is the one for a microsecond.   Throws DeviceError.
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace tracecast::cuda {
 
@@ -44,8 +45,24 @@ std::vector<ExecutedOp> StepRunner::run() {
     for (std::size_t o = 0; o < used.ops.size(); ++o)
       issue(program[i], static_cast<std::int32_t>(i), static_cast<std::int32_t>(o), o == 0);
   }
-  for (cudaStream_t stream : streams_) TRACECAST_CUDA(cudaStreamSynchronize(stream));
+  for (cudaStream_t stream : streams_) wait([stream] { return cudaStreamQuery(stream); });
   return times();
+}
+
+void StepRunner::warm_up() {
+  std::set<std::pair<StreamId, std::int32_t>> done;
+  for (const ProgramItem& item : graph_.programs[static_cast<std::size_t>(self_.program)])
+    for (const Op& op : graph_.templates[static_cast<std::size_t>(item.template_index)].ops)
+      if (op.type == OpType::compute && op.payload >= 0 && done.emplace(op.stream, op.payload).second)
+        launch(op, streams_[op.stream]);
+  for (cudaStream_t stream : streams_) TRACECAST_CUDA(cudaStreamSynchronize(stream));
+}
+
+void StepRunner::wait(const std::function<cudaError_t()>& query) const {
+  wait_for([&query] { return state_of(query()); },
+           [this] {
+             if (groups_ != nullptr) groups_->check();
+           });
 }
 
 void StepRunner::issue(const ProgramItem& item, std::int32_t item_index, std::int32_t op_index, bool first) {
@@ -79,8 +96,9 @@ void StepRunner::issue(const ProgramItem& item, std::int32_t item_index, std::in
 void StepRunner::synchronise(const Op& op, std::int32_t microbatch) {
   for (const EventRef& event : op.waits) {
     const auto found = recorded_.find(key_of(event, microbatch));
-    if (found != recorded_.end())
-      TRACECAST_CUDA(cudaEventSynchronize(issued_[static_cast<std::size_t>(found->second)].end));
+    if (found == recorded_.end()) continue;
+    const cudaEvent_t end = issued_[static_cast<std::size_t>(found->second)].end;
+    wait([end] { return cudaEventQuery(end); });
   }
   stamp_next_ = true;
 }

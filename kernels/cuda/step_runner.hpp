@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -48,6 +49,10 @@ class StepRunner {
   /// start of a template.
   std::vector<ExecutedOp> run();
 
+  /// Runs every operator of the rank once on its streams, without communication: libraries choose and load kernels and allocate
+  /// workspaces, which may wait for the whole GPU. In a step that would wait for collectives that wait for this rank.
+  void warm_up();
+
   cudaStream_t stream(StreamId id) const { return streams_[id]; }
 
  private:
@@ -63,6 +68,8 @@ class StepRunner {
   void issue(const ProgramItem& item, std::int32_t item_index, std::int32_t op_index, bool first);
   void synchronise(const Op& op, std::int32_t microbatch);
   void launch(const Op& op, cudaStream_t stream);
+  /// Until `query` says that the work is done. Throws DeviceError if it failed or another rank was lost.
+  void wait(const std::function<cudaError_t()>& query) const;
   std::vector<ExecutedOp> times() const;
   static EventKey key_of(const EventRef& event, std::int32_t microbatch);
 

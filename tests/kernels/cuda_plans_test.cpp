@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention_graph.hpp"
 #include "kernels/cuda/gemm_problem.hpp"
 #include "kernels/cuda/operand_bytes.hpp"
+#include "kernels/cuda/waiting.hpp"
 #include "kernels/reference.hpp"
 #include "sim/base/random.hpp"
 
@@ -302,4 +303,21 @@ TEST_CASE("cuda operands: norms wider than shared memory are refused", "[kernels
   const Operator norm{OperatorKind::norm, Pass::backward, Precision::bf16, "rms_norm", ElementwiseShape{1 << 20, {}}};
   CHECK(refusal(norm, {28'000, 128, 1, 1, 1, 1}).empty());
   CHECK(refusal(norm, {28'001, 128, 1, 1, 1, 1}) == "rms_norm: rows of 28001 are wider than 28000");
+}
+
+TEST_CASE("cuda waiting: a lost rank is an error, not a wait without end", "[kernels][cuda][error]") {
+  using cuda::WorkState;
+  int left = 10'000;
+  int checks = 0;
+  cuda::wait_for([&left] { return left-- > 0 ? WorkState::running : WorkState::done; }, [&checks] { ++checks; });
+  CHECK(left == -1);
+  CHECK(checks == 2);  // one in 4,096 polls
+  const auto running = [] { return WorkState::running; };
+  CHECK_THROWS_WITH(cuda::wait_for(running, [] { throw cuda::DeviceError("NCCL lost another rank: remote error"); }),
+                    "NCCL lost another rank: remote error");
+  CHECK_THROWS_WITH(cuda::wait_for(
+                        running, [] {}, std::chrono::milliseconds(5)),
+                    "the GPU's work did not end within 0 s: another rank has ended, or ranks wait for each other");
+  CHECK_THROWS_AS(cuda::wait_for([]() -> WorkState { throw cuda::DeviceError("cudaErrorIllegalAddress"); }, [] {}),
+                  cuda::DeviceError);
 }

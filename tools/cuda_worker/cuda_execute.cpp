@@ -52,6 +52,7 @@ class RankOnGpu {
       groups_.emplace(graph_, rank, world_);
     }
     runner_ = std::make_unique<cuda::StepRunner>(graph_, rank, driver_, groups_ ? &*groups_ : nullptr);
+    runner_->warm_up();
     return {};
   }
 
