@@ -189,11 +189,15 @@ Result<ScheduleView> named_view(const Options& options, const std::string& name,
   });
 }
 
-Result<ScheduleView> file_view(Options& options) {
+Result<PytorchSchedule> file_of(const Options& options) {
   const ScheduleDialect dialect = options.dialect == "legacy"    ? ScheduleDialect::legacy
                                   : options.dialect == "current" ? ScheduleDialect::current
                                                                  : ScheduleDialect::detect;
-  const Result<PytorchSchedule> file = read_pytorch_schedule(options.file, dialect);
+  return read_pytorch_schedule(options.file, dialect);
+}
+
+Result<ScheduleView> file_view(Options& options) {
+  const Result<PytorchSchedule> file = file_of(options);
   if (!file) return tl::unexpected(file.error());
   Result<Schedule> schedule = schedule_of(*file);
   if (!schedule) return tl::unexpected(schedule.error());
@@ -230,6 +234,9 @@ Result<std::vector<ScheduleView>> views_of(Options options) {
 }
 
 Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
+  if (options.csv_communication == "none" && !options.file.empty())  // keeps the idle slots of a file
+    if (const Result<PytorchSchedule> file = file_of(options); file && !file->with_communication)
+      return to_pytorch_csv(file->rows, options.csv_crlf);
   if (options.csv_communication == "none") return to_pytorch_csv(schedule, options.csv_crlf);
   if (Result<std::string> ok = to_pytorch_csv(schedule); !ok) return ok;
   PipelineProgram program = program_of(schedule);

@@ -345,6 +345,21 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(page.find("heads: is not reported (line 4)") != std::string::npos);
 }
 
+TEST_CASE("a table with a misspelt column is an error, one with columns of its own is not", "[error][accuracy]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const std::string columns = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,";
+  const auto sentence = [&](const std::string& more) {
+    const CsvTable table = CsvTable::parse(columns + more + "\n", "t.csv").value();
+    const auto rows = validate(table, library);
+    return rows ? std::string() : to_string(rows.error());
+  };
+  CHECK(sentence("seq_paralel") == "t.csv:1: seq_paralel: unknown column (did you mean 'seq_parallel'?)");
+  CHECK(sentence("mirco_batch") == "t.csv:1: mirco_batch: unknown column (did you mean 'micro_batch'?)");
+  CHECK(sentence("vocabs") == "t.csv:1: vocabs: unknown column (did you mean 'vocab'?)");
+  for (const char* own : {"mfu_pct_reported", "step_time_kind", "nodes", "precisions,precision"})
+    CHECK(sentence(own).empty());
+}
+
 TEST_CASE("a table without the columns of runs is an error", "[error][accuracy]") {
   const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
   CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==

@@ -205,3 +205,13 @@ TEST_CASE("the tutorial's pictures are what the commands beside them print", "[e
     CHECK(sandbox.run(shown.script).out == shown.text);
   }
 }
+
+TEST_CASE("schedule: idle slots of a file are kept when it is written again", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  const Outcome written = sandbox.run(
+      "printf '0F0,0F1,,,0B0,0B1\\n,1F0,1F1,1B0,1B1,\\n' > s.csv; tracecast schedule --file s.csv --csv again.csv > "
+      "page; cmp "
+      "s.csv again.csv");
+  INFO(written.out << written.err);
+  CHECK(written.code == 0);
+}

@@ -6,6 +6,8 @@
 #include <set>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "sim/base/parallel_for.hpp"
 
 namespace tracecast::accuracy {
@@ -283,6 +285,64 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   return all;
 }
 
+/// One letter is missing, added, replaced or exchanged with the next.
+bool one_letter_off(const std::string& a, const std::string& b) {
+  if (a.size() > b.size()) return one_letter_off(b, a);
+  if (b.size() - a.size() > 1 || a == b) return false;
+  std::size_t same = 0;
+  while (same < a.size() && a[same] == b[same]) ++same;
+  const auto rest_is = [&](std::size_t in_a, std::size_t in_b) { return a.substr(in_a) == b.substr(in_b); };
+  if (a.size() < b.size()) return rest_is(same, same + 1);
+  const bool exchanged = same + 1 < a.size() && a[same] == b[same + 1] && a[same + 1] == b[same];
+  return rest_is(same + 1, same + 1) || (exchanged && rest_is(same + 2, same + 2));
+}
+
+/// A table may have columns of its own, so a misspelt column would silently be one of them. Errors: a column whose name is one letter off
+/// that of a column which sets something in the forecast and which the table lacks.
+Result<void> check_columns(const CsvTable& table) {
+  static constexpr const char* kSettings[] = {"kv_heads",
+                                              "head_dim",
+                                              "ffn_hidden",
+                                              "gated_mlp",
+                                              "vocab",
+                                              "tied_embeddings",
+                                              "attention_kind",
+                                              "moe_experts",
+                                              "moe_topk",
+                                              "moe_ffn_hidden",
+                                              "moe_shared_ffn_hidden",
+                                              "moe_dense_layers",
+                                              "moe_dispatcher",
+                                              "gpu_mem_gb",
+                                              "gpus_per_node",
+                                              "inter_node_link",
+                                              "intra_node_link",
+                                              "framework",
+                                              "zero_stage",
+                                              "distributed_optimizer",
+                                              "fsdp_shard_size",
+                                              "seq_parallel",
+                                              "micro_batch",
+                                              "num_microbatches",
+                                              "schedule",
+                                              "pipeline_split",
+                                              "precision",
+                                              "precision_detail",
+                                              "recompute",
+                                              "recompute_detail",
+                                              "flash_attention",
+                                              "tp_comm_overlap",
+                                              "compiled",
+                                              "step_time_s",
+                                              "outcome",
+                                              "mem_gb_reported"};
+  for (const std::string& column : table.header())
+    for (const char* setting : kSettings)
+      if (one_letter_off(column, setting) && !table.has(setting))
+        return fail({table.file(), 1, column, "", fmt::format("unknown column (did you mean '{}'?)", setting)});
+  return {};
+}
+
 }  // namespace
 
 Band band_around(double p50_s, double deviation) {
@@ -306,6 +366,7 @@ std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const
 
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options) {
+  if (const Result<void> ok = check_columns(table); !ok) return tl::unexpected(ok.error());
   for (const char* column : {"layers", "hidden", "heads", "seq_len", "global_batch_seqs", "gpu", "gpu_count"})
     if (!table.has(column))
       return fail({table.file(), 1, column, "", "not a column of the table; runs cannot be forecast without it"});
