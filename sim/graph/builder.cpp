@@ -18,6 +18,7 @@
 #include "sim/graph/pipeline_messages.hpp"
 #include "sim/graph/rank_connections.hpp"
 #include "sim/plan/memory.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -273,7 +274,7 @@ class GraphBuilder {
       case ActionKind::backward_weight:
         return add_backward(program, action.chunk, action.microbatch, at, BackwardPart::weight_gradients);
       case ActionKind::forward_backward:
-        if (interleaves_pairs(context_.plan)) return add_interleaved_pair(program, action, at);
+        if (interleaves_pairs(context_.plan.parallel)) return add_interleaved_pair(program, action, at);
         add_forward(program, action.chunk, action.microbatch, at);
         return add_backward(program, action.chunk2, action.microbatch2, at, BackwardPart::all);
     }

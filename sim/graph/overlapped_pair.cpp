@@ -44,8 +44,6 @@ std::set<std::int32_t> lasting_events(const Template& whole, const std::vector<i
 
 }  // namespace
 
-bool interleaves_pairs(const Plan& plan) { return plan.parallel.ep > 1 && plan.parallel.zero_stage < 3; }
-
 std::vector<Template> cut_at_exchanges(Template whole, BuildContext& context, const char* purpose, int chunk) {
   const std::vector<int> parts = parts_of(whole);
   std::map<std::int32_t, EventRef> renamed;

@@ -15,10 +15,6 @@
 
 namespace tracecast {
 
-/// True if pairs of this plan's schedule are interleaved: only with exchanges, and not with ZeRO-3, whose gathers are
-/// ordered per pass.
-bool interleaves_pairs(const Plan& plan);
-
 /// The parts of `whole` in order. Local events that connect two parts, or computation with exchanges, become rank
 /// events of purpose `purpose`.   Requires a template of chunk `chunk` that runs once per micro-batch
 std::vector<Template> cut_at_exchanges(Template whole, BuildContext& context, const char* purpose, int chunk);

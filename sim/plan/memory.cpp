@@ -241,7 +241,15 @@ double cached_bytes(const Plan& plan, const RankShare& share, const Workspace& w
 struct ChunkBytes {
   double forward = 0;
   double weight_gradient = 0;
+  int turns = 1;  ///< parts in which an overlapped pair takes turns: layers, or one if the passes follow each other
 };
+
+/// What a pair holds at its peak beyond what was there before: its forward is `turns` parts, one ahead of the parts that
+/// its backward frees.
+double pair_bytes(const ChunkBytes& forward, const ChunkBytes& backward) {
+  const double ahead = 1.0 / std::min(forward.turns, backward.turns);
+  return std::max(ahead * forward.forward, forward.forward - (1 - ahead) * backward.forward);
+}
 
 /// Walks the actions of one rank.
 double peak_activations(const std::vector<Action>& actions, const std::vector<ChunkBytes>& chunks) {
@@ -262,14 +270,14 @@ double peak_activations(const std::vector<Action>& actions, const std::vector<Ch
       case ActionKind::backward_weight:
         live -= chunk.weight_gradient;
         break;
-      case ActionKind::forward_backward:
-        live += chunk.forward;
+      case ActionKind::forward_backward: {
+        const ChunkBytes& backward = chunks[static_cast<std::size_t>(action.chunk2)];
+        peak = std::max(peak, live + pair_bytes(chunk, backward));
+        live += chunk.forward - backward.forward;
         break;
+      }
     }
     peak = std::max(peak, live);
-    if (action.kind == ActionKind::forward_backward) {
-      live -= chunks[static_cast<std::size_t>(action.chunk2)].forward;
-    }
   }
   return peak;
 }
@@ -278,7 +286,7 @@ double peak_activations(const std::vector<Action>& actions, const std::vector<Ch
 double peak_on_host(const Model& model, const Plan& plan, const std::vector<Action>& actions, const RankShare& share) {
   std::vector<ChunkBytes> chunks;
   for (const Stage& stage : share.stages)
-    chunks.push_back({plan.training.offload_activations ? stage_layer_bytes(model, plan, stage) : 0, 0});
+    chunks.push_back({plan.training.offload_activations ? stage_layer_bytes(model, plan, stage) : 0, 0, 1});
   return peak_activations(actions, chunks);
 }
 
@@ -286,7 +294,8 @@ std::vector<ChunkBytes> chunk_bytes(const Model& model, const Plan& plan, const 
   std::vector<ChunkBytes> chunks;
   chunks.reserve(share.stages.size());
   for (const Stage& stage : share.stages) {
-    chunks.push_back({stage_bytes(model, plan, stage), stage_weight_gradient_bytes(model, plan, stage)});
+    chunks.push_back({stage_bytes(model, plan, stage), stage_weight_gradient_bytes(model, plan, stage),
+                      interleaves_pairs(plan.parallel) ? std::max(1, stage.num_layers) : 1});
   }
   return chunks;
 }

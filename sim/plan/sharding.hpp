@@ -28,6 +28,10 @@ inline bool reduces_every_microbatch(const Parallel& parallel) {
   return parallel.zero_stage >= 3 || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
+/// True if the passes of an overlapped pair take turns layer by layer: only with exchanges of expert-parallel tokens, and
+/// not with ZeRO-3, whose gathers are ordered per pass.
+inline bool interleaves_pairs(const Parallel& parallel) { return parallel.ep > 1 && parallel.zero_stage < 3; }
+
 /// Faults: parameters or optimizer states that cannot wait on the host.
 void check_offloading(PlanCheck& check, const Parallel& parallel, const Training& training);
 

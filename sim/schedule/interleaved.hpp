@@ -38,4 +38,8 @@ inline std::optional<int> pytorch_group(const ScheduleRequest& request) {
   return request.microbatches / rounds;
 }
 
+/// Interleaved 1F1B in the request's groups (interleaved_1f1b.cpp). With `pairs` a rank runs one forward more ahead, and
+/// then every forward overlaps with a backward (combined_1f1b.cpp).   Errors: key microbatches, if the groups deadlock
+Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs);
+
 }  // namespace tracecast

@@ -208,6 +208,41 @@ TEST_CASE("row: what a note says about dispatcher and launches takes precedence 
         MoeDispatcher::alltoall);  // no experts
 }
 
+TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
+  constexpr const char* kExperts = ",framework,moe_experts,moe_topk,moe_ffn_hidden,ep,pp,vp,";
+  const auto with = [&](const char* layout, const std::string& columns, const std::string& values) {
+    return row(kExperts + columns, fmt::format(",Megatron-Bridge,8,2,1024,{},{}", layout, values)).value().scenario;
+  };
+  // With and without a pipeline; without an exchange there is nothing to hide.
+  CHECK(with("8,1,1", "moe_a2a_overlap", "True").parallel.pp_schedule == "combined-1f1b");
+  CHECK(with("8,2,4", "moe_a2a_overlap,schedule", "True,interleaved_1f1b").parallel.pp_schedule == "combined-1f1b");
+  CHECK(with("8,2,4", "moe_a2a_overlap,schedule", "False,interleaved_1f1b").parallel.pp_schedule == "interleaved-1f1b");
+  CHECK(with("1,1,1", "moe_a2a_overlap", "True").parallel.pp_schedule.empty());
+  CHECK(with("8,2,1", "moe_a2a_overlap,schedule", "True,dualpipe").parallel.pp_schedule == "dualpipe");
+  CHECK(with("8,1,1", "cuda_graph", "local:full_iteration").training.cuda_graphs);
+  CHECK_FALSE(with("8,1,1", "cuda_graph", "none:full_iteration").training.cuda_graphs);
+  CHECK_FALSE(with("8,1,1", "cuda_graph", "transformer_engine:moe_router").training.cuda_graphs);
+  // A prediction layer m is left out.
+  CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*15|tmL;").parallel.pp_layout == std::vector<int>{8, 8, 15, 1});
+  CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*8|tmL").parallel.pp_layout.empty());  // not 32 layers
+}
+
+TEST_CASE("row: a recipe says what is recomputed where the source prints nothing", "[accuracy]") {
+  const auto read = [](const std::string& recompute, const std::string& modules, const std::string& layers) {
+    return row(",recipe,recompute,recompute_modules,recompute_full_block_layers",
+               fmt::format(",A_RECIPE,{},{},{}", recompute, modules, layers))
+        .value();
+  };
+  const RowScenario none = read("", "", "");
+  CHECK(none.scenario.training.recompute == Recompute::none);
+  CHECK_FALSE(none.guess_recompute);
+  CHECK(read("", "\"[\"\"mla_up_proj\"\", \"\"moe_act\"\"]\"", "").scenario.training.recompute_modules ==
+        std::vector<std::string>{"activation", "mla_up"});
+  CHECK(read("", "", "20").scenario.training.recompute == Recompute::full);
+  CHECK(read("", "", "20").scenario.training.recompute_num_layers == 20);
+  CHECK(read("full", "", "20").scenario.training.recompute_num_layers == 0);  // printed
+}
+
 TEST_CASE("row: modules that are recomputed alone", "[accuracy]") {
   const auto modules = [](const char* detail) {
     return row(",recompute,recompute_detail", std::string(",selective_other,") + detail)

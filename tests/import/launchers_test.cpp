@@ -122,7 +122,7 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   CHECK(assumed("pipeline-model-parallel-layout: the prediction layer m is computed on the last virtual stage"));
   CHECK(assumed("recompute-modules: mlp are kept"));
   CHECK(assumed("cuda-graph-scope = attn: "));
-  CHECK(assumed("overlap-moe-expert-parallel-comm: not modelled"));
+  CHECK(run.scenario.parallel.pp_schedule == "combined-1f1b");
   CHECK(assumed("delay-wgrad-compute: not modelled"));
   CHECK(assumed("optimizer = muon: taken as adam"));
 }

@@ -230,6 +230,23 @@ TEST_CASE("a split backward keeps what the weight gradients need until they are 
   CHECK(activations({f, input, weight}) == left);
 }
 
+TEST_CASE("an overlapped pair whose layers take turns holds one layer more, not a micro-batch more",
+          "[oracle][memory]") {
+  const Model model = llama3_8b();
+  Plan plan = middle_stages(model, 1, 1, megatron());
+  const auto activations = [&] {
+    const Action f{ActionKind::forward}, pair{ActionKind::forward_backward}, b{ActionKind::backward};
+    return peak_memory(model, plan, by_hand({f, pair, b}))[0].activations.count;
+  };
+  const std::int64_t kept = activation_bytes(model, plan, plan.stages[0]).count;
+  const int layers = plan.stages[0].num_layers;
+  CHECK(activations() == 2 * kept);  // without exchanges the forward comes first
+  plan.parallel.ep = 8;
+  CHECK(activations() == kept + kept / layers);
+  plan.parallel.zero_stage = 3;  // passes one after the other
+  CHECK(activations() == 2 * kept);
+}
+
 TEST_CASE("full recomputation keeps layer inputs and brings one layer back", "[oracle][memory]") {
   Model model = llama3_8b();
   Training training = megatron();

@@ -32,6 +32,14 @@ TEST_CASE("1f1b: warm-up, pairs, drain", "[schedule]") {
   CHECK(order_of("1f1b", {.ranks = 4, .microbatches = 2}, 0) == "0F0 0F1 0B0 0B1");
 }
 
+TEST_CASE("combined-1f1b: one forward more ahead, then pairs of different micro-batches", "[schedule]") {
+  CHECK(order_of("combined-1f1b", {.ranks = 1, .microbatches = 3}, 0) ==
+        "0F0 (0F1;0B0)OVERLAP_F_B (0F2;0B1)OVERLAP_F_B 0B2");
+  CHECK(order_of("combined-1f1b", {.ranks = 2, .microbatches = 4, .chunks = 2}, 1) ==
+        "1F0 1F1 3F0 (3F1;3B0)OVERLAP_F_B (1F2;3B1)OVERLAP_F_B (1F3;1B0)OVERLAP_F_B (3F2;1B1)OVERLAP_F_B "
+        "(3F3;3B2)OVERLAP_F_B 3B3 1B2 1B3");
+}
+
 TEST_CASE("interleaved-1f1b: groups of P, chunk after chunk", "[schedule]") {
   CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 4, .chunks = 2}, 0) ==
         "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3");

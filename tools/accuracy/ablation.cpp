@@ -98,6 +98,10 @@ void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.wei
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
 void no_sharding(RowScenario& row) { row.guess_sharding = false; }
+void no_expert_overlap(RowScenario& row) {
+  Parallel& p = row.scenario.parallel;
+  if (p.pp_schedule == "combined-1f1b") p.pp_schedule = default_schedule(p.vpp);
+}
 /// A schedule that is reported to be interleaved keeps two virtual stages, the fewest.
 void no_chunks(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
@@ -209,6 +213,12 @@ const std::vector<LeftOut>& rules() {
        {},
        no_deepep,
        "recipes in source code"},
+      {"expert-overlap",
+       "no computation hides the exchange of experts",
+       no_expert_overlap,
+       {},
+       no_stack_change,
+       "Megatron-Core's source, recipes"},
       {"steps-overlap", "a barrier ends every step", keep_all, {}, no_overlapping_steps, "the paper, 4 and 5.3"},
       {"unfused",
        "norms and rotary embedding are single kernels in eager PyTorch",

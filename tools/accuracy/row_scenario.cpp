@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
 #include "tools/accuracy/row_machine.hpp"
 #include "tools/accuracy/table_fields.hpp"
 
@@ -35,7 +37,8 @@ constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved
                                 Word{"zb_1p", "zb-h1"},        Word{"zb_2p", "zb-h2"},
                                 Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
                                 Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
-                                Word{"dualpipe", "dualpipe"},  Word{"gpipe", "gpipe"}};
+                                Word{"dualpipe", "dualpipe"},  Word{"dualpipev", "dualpipev"},
+                                Word{"gpipe", "gpipe"}};
 
 /// True if `word` is in the text as a whole word: "moe" is in "layernorm, moe" and not in "moe_act".
 bool has_word(const std::string& text, const std::string& word) {
@@ -237,6 +240,7 @@ class RowReader {
   void read_stages(Parallel& p) {
     if (p.pp == 1) {
       p.vpp = 1;
+      if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
       return;
     }
     const std::string& schedule = text("schedule");
@@ -250,7 +254,8 @@ class RowReader {
     for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
-    divide_layers(p);
+    if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
+    if (!read_layout(p)) divide_layers(p);
   }
 
   /// Interleaved with an unknown number of virtual stages: one layer each.
@@ -261,6 +266,26 @@ class RowReader {
     if (p.vpp == 1) p.pp_schedule = default_schedule(1);
     result_.guessed_layout = true;
     assume("virtual stages not reported: one layer each where layers divide, else none");
+  }
+
+  /// Megatron's overlap_moe_expert_parallel_comm, on its own schedules.
+  bool overlaps_experts(const Parallel& p) const {
+    const bool own = p.pp == 1 || p.pp_schedule == "1f1b" || p.pp_schedule == "interleaved-1f1b";
+    return own && p.ep > 1 && result_.scenario.model.moe && flag("moe_a2a_overlap", false);
+  }
+
+  /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction are left out, as in the model.
+  bool read_layout(Parallel& p) const {
+    std::string layout = text("pp_layout");
+    while (!layout.empty() && (layout.back() == ';' || layout.back() == ' ')) layout.pop_back();
+    if (layout.empty()) return false;
+    const std::optional<std::vector<int>> stages = parse_pipeline_layout(layout);
+    const int layers = result_.scenario.model.num_layers;
+    if (!stages || static_cast<int>(stages->size()) != p.pp * p.vpp ||
+        std::accumulate(stages->begin(), stages->end(), 0) != layers)
+      return false;
+    p.pp_layout = *stages;
+    return true;
   }
 
   void divide_layers(Parallel& p) {
@@ -298,6 +323,8 @@ class RowReader {
       t.unfused_elementwise = false;
     }
     if (compiled == "cuda_graph" || mentions("CUDA graphs")) t.cuda_graphs = true;
+    if (const std::string& graph = text("cuda_graph"); !graph.starts_with("none") && has_word(graph, "full_iteration"))
+      t.cuda_graphs = true;
     if (mentions("activation offload")) t.offload_activations = true;
     read_recompute(t);
   }
@@ -341,6 +368,7 @@ class RowReader {
     const std::string& recompute = text("recompute");
     const std::string& detail = text("recompute_detail");
     t.recompute = Recompute::none;
+    if (recompute.empty() && reported("recipe")) return read_recipe(t);
     if (recompute == "full") {
       t.recompute = Recompute::full;
     } else if (recompute == "selective_attention") {
@@ -357,6 +385,17 @@ class RowReader {
       assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
     } else if (recompute.empty()) {
       result_.guess_recompute = true;
+    }
+  }
+
+  /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
+  void read_recipe(Training& t) {
+    if (const int layers = fields_.small_count("recompute_full_block_layers", 0); layers > 0) {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = layers;
+    } else if (const std::string& modules = text("recompute_modules"); !modules.empty() && modules != "[]") {
+      if (has_word(modules, "core_attn")) t.recompute = Recompute::selective;
+      read_modules(t, modules);
     }
   }
 

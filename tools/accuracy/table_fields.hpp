@@ -23,7 +23,9 @@ class TableFields {
   const std::string& text(const char* column) const { return table_->text(row_, column); }
   bool reported(const char* column) const { return !text(column).empty(); }
   /// True for "1"; `otherwise` for an empty field.
-  bool flag(const char* column, bool otherwise) const { return reported(column) ? text(column) == "1" : otherwise; }
+  bool flag(const char* column, bool otherwise) const {
+    return reported(column) ? text(column) == "1" || text(column) == "True" : otherwise;
+  }
 
   /// A number of at least 0; `otherwise` for an empty field.
   double number(const char* column, double otherwise);

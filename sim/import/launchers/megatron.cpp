@@ -198,6 +198,8 @@ void import_layout(RunImport& run, std::int64_t layers) {
     import_written_layout(run, kLayout, text, pp);
   else
     import_uneven_ends(run, layers, pp);
+  constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
+  if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
 }
 
 void import_chunks(RunImport& run, std::int64_t layers) {
@@ -334,12 +336,7 @@ void import_cuda_graphs(RunImport& run) {
 
 /// Switches that change the time of a step in a way that a scenario cannot say.
 void name_what_is_not_modelled(RunImport& run) {
-  constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
   constexpr Name kDelay = "delay-wgrad-compute";
-  if (run.flag(kOverlap).value_or(false))
-    run.assume(
-        "overlap-moe-expert-parallel-comm: not modelled; the exchanges between experts are forecast without the "
-        "computation of another micro-batch beside them, so the run is faster than the forecast");
   if (run.flag(kDelay).value_or(false))
     run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
   constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"}, std::pair<Name, Name>{"sgd", "sgd"},
@@ -465,7 +462,10 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
   settings.take("parallel.pp_layout");
   settings.take("parallel.vpp");
   const bool usual = p.pp_schedule.empty() || p.pp_schedule == default_schedule(p.vpp);
-  if (usual) settings.take("parallel.pp_schedule");
+  // arguments.py: the overlap needs experts over ranks, and virtual stages where there is a pipeline.
+  const bool combined = p.pp_schedule == "combined-1f1b" && p.ep > 1 && (p.pp == 1 || p.vpp > 1);
+  if (usual || combined) settings.take("parallel.pp_schedule");
+  if (combined) said.push_back({"overlap-moe-expert-parallel-comm"});
   if (!p.pp_layout.empty())
     said.push_back(
         {"pipeline-model-parallel-layout", "'" + pipeline_layout_text(p.pp_layout, scenario.model.mtp_layers) + "'"});

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kAliases{"Interleaved1F1B", "ScheduleInterleaved1F1B", "interleaved"};
 
-Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
+Schedule interleaved_schedule(const ScheduleRequest& request, int group, bool pairs) {
   const int ranks = request.ranks;
   const int chunks = request.chunks;
   Schedule schedule = start_schedule(request, loop_placement(ranks, chunks));
@@ -25,14 +25,17 @@ Schedule interleaved_schedule(const ScheduleRequest& request, int group) {
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& list = schedule.actions[static_cast<std::size_t>(rank)];
     list.reserve(2 * table.size());
-    const auto ahead = static_cast<std::size_t>(2 * (ranks - 1 - rank) + (chunks - 1) * group);
+    const auto ahead = static_cast<std::size_t>(2 * (ranks - 1 - rank) + (chunks - 1) * group + (pairs ? 1 : 0));
     const std::size_t warmup = std::min(ahead, table.size());
     for (std::size_t i = 0; i < table.size() + warmup; ++i) {
-      if (i < table.size()) list.push_back(forward(table[i].chunk, table[i].microbatch));
-      if (i >= warmup) {
-        const ChunkPass& step = table[i - warmup];
-        list.push_back(backward(chunks - 1 - step.chunk, step.microbatch));
+      const ChunkPass* next = i < table.size() ? &table[i] : nullptr;
+      const ChunkPass* done = i >= warmup ? &table[i - warmup] : nullptr;
+      if (pairs && next != nullptr && done != nullptr) {
+        list.push_back(overlapped(next->chunk, next->microbatch, chunks - 1 - done->chunk, done->microbatch));
+        continue;
       }
+      if (next != nullptr) list.push_back(forward(next->chunk, next->microbatch));
+      if (done != nullptr) list.push_back(backward(chunks - 1 - done->chunk, done->microbatch));
     }
   }
   return schedule;
@@ -58,9 +61,13 @@ std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
   return std::min<std::int64_t>(ahead, std::int64_t{request.microbatches} * request.chunks);
 }
 
-Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) {
+Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) { return make_interleaved(request, false); }
+
+}  // namespace
+
+Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs) {
   const int group = request.group_size > 0 ? request.group_size : pytorch_group(request).value_or(request.ranks);
-  Schedule schedule = interleaved_schedule(request, std::min(group, request.microbatches));
+  Schedule schedule = interleaved_schedule(request, std::min(group, request.microbatches), pairs);
   // Chunk c+1 of a group comes a group later than chunk c, but its input needs P hops: a shorter group may wait for
   // itself. Often backwards in between give it the time, so only the order itself can tell.
   if (!is_safe(request.microbatches, request.ranks, group) && !check(schedule)) {
@@ -72,8 +79,6 @@ Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) {
   }
   return schedule;
 }
-
-}  // namespace
 
 constexpr ScheduleVariant kInterleaved1f1b{
     .name = "interleaved-1f1b",
