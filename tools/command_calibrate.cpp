@@ -32,6 +32,7 @@ struct Options {
   std::string runs;
   std::string like;
   std::string out;
+  std::string evidence;
   int threads = 1;
 };
 
@@ -49,6 +50,12 @@ Result<ExitCode> fit_published(const Options& options, const DataPaths& data, co
   const std::string page = calibration_page(*table, *result);
   if (!options.out.empty())
     if (const Result<void> written = write_file(options.out, page); !written) return tl::unexpected(written.error());
+  if (!options.evidence.empty()) {
+    const Result<std::string> evidence = evidence_table(*table, *library, *result);
+    if (!evidence) return tl::unexpected(evidence.error());
+    if (const Result<void> written = write_file(options.evidence, *evidence); !written)
+      return tl::unexpected(written.error());
+  }
   fmt::print("{}", page);
   return ExitCode::done;
 }
@@ -150,6 +157,10 @@ Run add_options(CLI::App& app) {
       ->needs(runs);
   app.add_option("--out", options->out, "with --runs: write a profile with that scale, for cluster.profile")
       ->type_name("FILE");
+  app.add_option("--evidence", options->evidence,
+                 "with --published: write every run with its error without its source, for scenarios/runs")
+      ->type_name("FILE")
+      ->needs(published);
   app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };
 }

@@ -18,6 +18,7 @@
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
+#include "sim/report/evidence_page.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
@@ -49,6 +50,7 @@ struct Options {
   bool no_compute_contention = false;
   bool json = false;
   bool explain = false;
+  bool evidence = false;
   bool unfold = false;
   int threads = thread_count(0);
   std::string out;
@@ -173,6 +175,10 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
   const auto begin = std::chrono::steady_clock::now();
   const Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options, options.overrides));
   if (!scenario) return tl::unexpected(scenario.error());
+  if (options.evidence) {
+    fmt::print("{}", options.json ? evidence_json(*scenario) : evidence_page(*scenario));
+    return ExitCode::done;
+  }
   Result<ForecastRun> run = [&] {
     const Busy busy(fmt::format("simulating {} GPUs", scenario->cluster.world_size), context.show_progress);
     return run_forecast(options, *scenario);
@@ -247,6 +253,8 @@ Run add_options(CLI::App& app) {
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_flag("--explain", options->explain,
                "add the bottlenecks: the critical path, and the step time without each cause");
+  app.add_flag("--evidence", options->evidence,
+               "print the closest measured runs and the errors of their forecasts instead of a page");
   app.add_flag("--unfold", options->unfold, "simulate every rank, also equivalent ones");
   app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
       ->check(in_range(1, 1024))

@@ -5,6 +5,7 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/cost/rated_precision.hpp"
+#include "sim/forecast/evidence.hpp"
 #include "sim/forecast/sensitivities.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
@@ -107,14 +108,10 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
   return spread;
 }
 
-/// Relative spread of whole runs around their forecast, for software without calibration: about the median of the
-/// spreads of calibrated stacks (docs/validation/accuracy.md).
-constexpr double kRunSpread = 0.08;
-
 /// The 90 % band. Errors within one kind of operator or traffic are correlated, those of different kinds are
-/// independent. The error of the whole run is common to all. Each error is weighted with its share of the time of the
-/// mean rank. The errors of kernels partly cancel.
-Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
+/// independent. Each error is weighted with its share of the time of the mean rank. The errors of kernels partly cancel.
+/// How far the run is from measured ones is common to all (evidence.hpp).
+Band band_of(const Scenario& scenario, const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
   for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
   for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
@@ -122,11 +119,9 @@ Band band_of(const Forecast& forecast, const StepGraph& graph, const MeanWork& m
         traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];
     variance += own * own;
   }
+  variance += kHostSpread * kHostSpread * forecast.host_s * forecast.host_s;
   const double busy = std::max(1e-12, forecast.step_time_s * (1 - forecast.bubble_fraction));
-  const double sigma = std::hypot(std::sqrt(variance) / busy, kRunSpread);
-  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  return {forecast.step_time_s * std::exp(-kNinetyPercent * sigma), forecast.step_time_s,
-          forecast.step_time_s * std::exp(kNinetyPercent * sigma)};
+  return band_around(forecast.step_time_s, kRunBand.half_width(novelty_of(scenario), std::sqrt(variance) / busy));
 }
 
 void add_times(Forecast& forecast, const StepGraph& graph, const Timeline& timeline) {
@@ -243,7 +238,7 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
   add_memory(result, scenario, run.plan, run.schedule);
   if (result.step_time_s > 0)
     result.bandwidth = required_bandwidth(run.graph, run.plan, scenario.cluster, time_for_transfers(result));
-  result.band = band_of(result, run.graph, mean);
+  result.band = band_of(scenario, result, run.graph, mean);
 }
 
 }  // namespace tracecast

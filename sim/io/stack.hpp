@@ -48,7 +48,6 @@ struct Stack {
   double dropout = 0;            ///< of GPT-like models whose source does not print it
   std::int64_t vocabulary = 0;   ///< of models whose source does not print it; 0: the general rule's
   MemoryReport memory_report = MemoryReport::allocated;
-  double spread = 0.10;  ///< relative standard deviation of whole runs on it around their forecast
   bool operator==(const Stack&) const = default;
 };
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/report/evidence_page.hpp"
 #include "sim/report/plan_report.hpp"
+#include "sim/search/space.hpp"
 
 namespace tracecast {
 namespace {
@@ -243,6 +245,13 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (plan.candidates.empty()) return text + "\nNo layout fits.\n";
   text += "\n" + heading("Best layouts", style) + "\n";
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
+  const Candidate& best = plan.candidates.front();
+  text +=
+      "\n" +
+      paragraph("  ",
+                "Measured run closest to the first: " +
+                    closest_run_text(with_layout(machine_of(plan, best).choice.scenario, best.evaluation.layout)) + ".",
+                style);
   if (report.own)
     text += "\n" + heading("The scenario's own layout", style) + "\n" + own_lines(*report.own, plan, style);
   text += "\n" + heading("Parts of the best step", style) + "\n" + paragraph("  ", plan.limit, style);

@@ -12,6 +12,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/settings_text.hpp"
+#include "sim/report/evidence_page.hpp"
 #include "sim/report/explain.hpp"
 #include "sim/report/perfetto.hpp"
 
@@ -147,6 +148,7 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   if (scenario.training.train_tokens > 0) {
     text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
+  text += fact("closest run", closest_run_text(scenario), style);
   for (const std::string& line : note_texts(scenario, f))
     text += paint(paragraph("  ", line, style), Colour::yellow, style);
   return text;

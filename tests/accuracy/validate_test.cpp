@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/evidence.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
@@ -30,7 +31,7 @@ RowForecast row(const std::string& source, double predicted, double measured, do
   r.source = source;
   r.predicted_s = predicted;
   r.measured_s = measured;
-  r.band = band_around(predicted, deviation);
+  r.band = band_around(predicted, 1.6449 * deviation);
   return r;
 }
 

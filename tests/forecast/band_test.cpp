@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/evidence.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/sensitivities.hpp"
 #include "sim/io/files.hpp"
@@ -13,7 +14,6 @@ using namespace tracecast;
 namespace {
 
 constexpr double kNinetyPercent = 1.6449;
-constexpr double kRuns = 0.08;  // of whole runs, docs/validation/accuracy.md
 
 /// One node, tensor parallel, everything recomputed: no pipeline, so that nobody waits.
 Scenario scenario() {
@@ -31,8 +31,12 @@ Scenario certain() {
   for (auto& [kind, model] : s.profile.memory_bound) model.fit.residual = 0;
   s.profile.in_training.fit.residual = 0;
   s.cluster.tuning.residual = 0;
+  s.profile.host = {};
   return s;
 }
+
+/// Of whole runs like this one.
+double runs() { return kRunBand.half_width(novelty_of(scenario()), 0) / kNinetyPercent; }
 
 Forecast forecast_of(const Scenario& s) { return forecast(s).value().forecast; }
 double sigma(const Forecast& f) { return std::log(f.band.p95_s / f.band.p50_s) / kNinetyPercent; }
@@ -43,14 +47,14 @@ TEST_CASE("band: contains the step time, symmetric in ratio, and wider than the 
   const Forecast f = forecast_of(scenario());
   CHECK(f.band.p50_s == f.step_time_s);
   CHECK(f.band.p5_s * f.band.p95_s == Approx(f.band.p50_s * f.band.p50_s));
-  CHECK(sigma(f) > kRuns);
+  CHECK(sigma(f) > runs());
   CHECK(sigma(f) < 0.2);
   CHECK(f.band.p5_s < 1.42);  // what was measured
   CHECK(f.band.p95_s > 1.42);
 }
 
 TEST_CASE("band: without spread of kernels and links the spread of whole runs remains", "[oracle][band]") {
-  CHECK(sigma(forecast_of(certain())) == Approx(kRuns).epsilon(1e-6));
+  CHECK(sigma(forecast_of(certain())) == Approx(runs()).epsilon(1e-6));
 }
 
 TEST_CASE("band: a kind of kernels counts with its share of the step, its errors fully correlated", "[oracle][band]") {
@@ -63,7 +67,7 @@ TEST_CASE("band: a kind of kernels counts with its share of the step, its errors
   // Mean absolute to standard deviation of a normal distribution: sqrt(pi / 2).
   const double gemm = kKernelsTogether * std::sqrt(std::acos(-1.0) / 2) * kResidual * f.compute_s.at("gemm") / busy;
   CHECK(gemm > 0.05);
-  CHECK(sigma(f) == Approx(std::hypot(gemm, kRuns)).epsilon(0.01));
+  CHECK(sigma(f) == Approx(std::hypot(kRunBand.kernels * gemm, runs())).epsilon(0.01));
 }
 
 TEST_CASE("band: links count with their exposed time", "[band]") {
@@ -74,9 +78,45 @@ TEST_CASE("band: links count with their exposed time", "[band]") {
   double variance = 0;  // a kind of traffic errs as a whole, and no part of it cancels
   for (const double exposed_s : f.exposed_s) variance += 0.25 * exposed_s * exposed_s / busy / busy;
   CHECK(variance > 1e-4);
-  CHECK(sigma(f) == Approx(std::hypot(std::sqrt(variance), kRuns)).epsilon(1e-6));
+  CHECK(sigma(f) == Approx(std::hypot(kRunBand.kernels * std::sqrt(variance), runs())).epsilon(1e-6));
   wide.parallel.tp = 1;  // no exchange at all
   wide.parallel.sequence_parallel = false;
   wide.cluster.world_size = 1;
-  CHECK(sigma(forecast_of(wide)) == Approx(kRuns).epsilon(1e-6));
+  CHECK(sigma(forecast_of(wide)) == Approx(runs()).epsilon(1e-6));
+}
+
+TEST_CASE("band: wider for a GPU architecture and for software of which no run was measured", "[oracle][band]") {
+  const RunBand band{.dense = 0.1, .experts = 0.2, .architecture = 0.03, .stack = 0.04, .kernels = 2};
+  CHECK(band.half_width({}, 0) == Approx(0.1));
+  CHECK(band.half_width({.experts = true}, 0) == Approx(0.2));
+  CHECK(band.half_width({.architecture = true, .stack = true}, 0) == Approx(0.17));
+  // 2 x 1.6449 x 0.05 = 0.16449 beside 0.1
+  CHECK(band.half_width({}, 0.05) == Approx(std::hypot(0.16449, 0.1)));
+
+  Scenario s = scenario();
+  s.stack = "megatron-lm";
+  const Novelty own = novelty_of(s);
+  CHECK_FALSE((own.experts || own.architecture || own.stack));
+  const double usual = sigma(forecast_of(s));
+  s.stack = "";
+  CHECK(novelty_of(s).stack);
+  const double unknown = sigma(forecast_of(s));
+  CHECK(unknown > usual);
+  s.profile.architecture = "Rubin";
+  CHECK(novelty_of(s).architecture);
+  CHECK(sigma(forecast_of(s)) > unknown);
+}
+
+TEST_CASE("evidence: the closest runs are those of the same kind, GPU and software", "[oracle][band]") {
+  Scenario s = scenario();
+  s.stack = "megatron-lm";
+  const std::vector<Likeness> closest = closest_runs(s, 4);
+  REQUIRE(closest.size() == 4);
+  CHECK(closest[0].run->stack == "megatron-lm");
+  CHECK(closest[0].run->gpu == "a100");
+  CHECK_FALSE(closest[0].run->experts);
+  for (std::size_t i = 1; i < closest.size(); ++i) CHECK(closest[i].distance >= closest[i - 1].distance);
+  // The run itself is in the table: 22B on 8 A100, fp16, 2,048 tokens.
+  CHECK(closest[0].distance < 0.1);
+  CHECK(closest[0].run->measured_s == Approx(1.42));
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/base/quantile.hpp"
+#include "tools/accuracy/band_fit.hpp"
 #include "tools/accuracy/errors.hpp"
 
 namespace tracecast::accuracy {
@@ -162,13 +163,6 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
   equations.add(gradient, residual, weight);
 }
 
-/// The share of a stack's runs that its spread must bring inside their intervals. It is below 90 %, since small
-/// stacks are drawn to a prior that is wider than most need.
-constexpr double kInside = 0.85;
-/// The smallest spread is that of sites with the same stack: repeats of one configuration by 1 to 3 %, the levels of
-/// held-out sources by 6 % (root mean square, docs/validation/accuracy.md), of which a fit to many explains a part.
-constexpr double kLeastSpread = 0.035;
-
 CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
   const auto found = factors.find(architecture);
   return found == factors.end() ? unit_scales() : found->second;
@@ -287,29 +281,14 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
       validate_each(table, library, {factors_of(out.fit.factors), held_out}, options);
   out.fitted = std::move(simulated[0]);
   out.held_out = std::move(simulated[1]);
-  return out;
-}
-
-double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows) {
-  constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-  std::vector<double> needed_variance;       // with which the run is just inside
-  for (const RowForecast* row : rows) {
-    const double needed = std::log(row->predicted_s / row->measured_s) / kNinetyPercent;
-    const double rest = std::hypot(row->kernel_spread, row->layout_spread);
-    needed_variance.push_back(std::max(0.0, needed * needed - rest * rest));
+  for (RowForecast& row : out.held_out) {
+    if (!row.scored()) continue;
+    KnownRuns known;
+    for (const RowForecast* other : scored(out.plain))
+      if (other->source != row.source) known.add(*other);
+    row.band = band_around(row.predicted_s, kRunBand.half_width(known.novelty_of(row), row.deviation()));
   }
-  const auto count = static_cast<double>(rows.size());
-  const double variance =
-      (count * quantile(std::move(needed_variance), kInside) + prior_rows * prior * prior) / (count + prior_rows);
-  return std::max(kLeastSpread, std::sqrt(variance));
-}
-
-std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows) {
-  std::map<std::string, std::vector<const RowForecast*>> by_stack;
-  for (const RowForecast* row : scored(held_out)) by_stack[row->stack].push_back(row);
-  std::map<std::string, double> spreads;
-  for (const auto& [stack, rows] : by_stack) spreads[stack] = spread_of(rows, prior, prior_rows);
-  return spreads;
+  return out;
 }
 
 }  // namespace tracecast::accuracy

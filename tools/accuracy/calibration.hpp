@@ -75,10 +75,4 @@ struct CrossValidation {
 Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& library,
                                        const ValidateOptions& options);
 
-/// Spread of a software stack with which most of its held-out runs are inside their 90 % intervals, drawn towards
-/// `prior` with the weight of `prior_rows` rows.
-double spread_of(const std::vector<const RowForecast*>& rows, double prior, double prior_rows);
-/// The same for every stack.
-std::map<std::string, double> stack_spreads(const std::vector<RowForecast>& held_out, double prior, double prior_rows);
-
 }  // namespace tracecast::accuracy

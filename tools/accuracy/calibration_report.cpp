@@ -1,6 +1,7 @@
 #include "tools/accuracy/calibration_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <boost/math/distributions/binomial.hpp>
@@ -168,38 +169,31 @@ std::string worst_table(const std::vector<RowForecast>& held_out) {
   return text;
 }
 
-std::string spread_table(const std::vector<RowForecast>& held_out) {
-  std::string text = "| stack | rows | spread asked for |\n| --- | ---: | ---: |\n";
-  std::map<std::string, int> rows;
-  for (const RowForecast* row : scored(held_out)) ++rows[row->stack];
-  for (const auto& [stack, spread] : stack_spreads(held_out, 0.08, 4))
-    text += fmt::format("| {} | {} | {:.3f} |\n", stack.empty() ? "none" : stack, rows[stack], spread);
-  return text;
-}
-
-/// Errors of every source on every GPU family, one line each.
-std::string source_table(const std::vector<RowForecast>& rows) {
-  std::map<std::pair<std::string, std::string>, Rows> groups;
-  for (const RowForecast* row : scored(rows)) groups[{row->source, family_of(*row)}].push_back(row);
+/// Errors of every source on every GPU family, one line each: as shipped, and without the source.
+std::string source_table(const std::vector<RowForecast>& plain, const std::vector<RowForecast>& held_out) {
+  std::map<std::pair<std::string, std::string>, std::array<Rows, 2>> groups;
+  for (const RowForecast* row : scored(plain)) groups[{row->source, family_of(*row)}][0].push_back(row);
+  for (const RowForecast* row : scored(held_out)) groups[{row->source, family_of(*row)}][1].push_back(row);
   std::string text =
-      "| source | GPU | rows | median error | bias | worst | in band |\n| --- | --- | ---: | ---: | ---: | ---: | ---: "
-      "|\n";
+      "| source | GPU | rows | as shipped | bias | cross-validated | bias | worst | in band | half-width |\n| --- | "
+      "--- | "
+      "---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (const auto& [name, group] : groups) {
-    const ErrorSummary s = summarise(group);
-    text += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} | {} |\n", name.first, name.second, s.rows,
-                        percent(s.median), 100 * s.bias, percent(s.worst), percent(s.coverage));
+    const ErrorSummary shipped = summarise(group[0]);
+    const ErrorSummary s = summarise(group[1]);
+    text += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} | {:+.1f} | {} | {} | {} |\n", name.first, name.second,
+                        shipped.rows, percent(shipped.median), 100 * shipped.bias, percent(s.median), 100 * s.bias,
+                        percent(s.worst), percent(s.coverage), percent(s.half_width));
   }
   return text;
 }
 
-/// Coverage of the prediction intervals by source, and whether chance explains the low ones.
-std::string band_table(const std::vector<RowForecast>& rows) {
+/// Sources with fewer runs inside their bands than chance explains.
+std::string band_sentence(const std::vector<RowForecast>& rows) {
   constexpr double kAsked = 0.85;
   constexpr double kSignificant = 0.05;
   std::map<std::string, Rows> sources;
   for (const RowForecast* row : scored(rows)) sources[row->source].push_back(row);
-  std::string text =
-      "| source | rows | in band | half-width | so few by chance |\n| --- | ---: | ---: | ---: | ---: |\n";
   int below = 0;
   std::vector<std::string> significant;
   for (const auto& [name, group] : sources) {
@@ -208,18 +202,13 @@ std::string band_table(const std::vector<RowForecast>& rows) {
     const double chance = boost::math::cdf(boost::math::binomial(s.rows, kAsked), inside);
     below += s.coverage < kAsked ? 1 : 0;
     if (chance < kSignificant) significant.push_back(name);
-    text += fmt::format("| {} | {} | {} | {} | {:.2f} |\n", name, s.rows, percent(s.coverage), percent(s.half_width),
-                        chance);
   }
   return fmt::format(
-             "Measurements inside the 90 % band, and the probability of so few or fewer if each were inside with "
-             "{:.0f} %\n"
-             "(binomial): of six rows five or six are inside, 83 or 100 %, whatever the bands are like. {} of {} "
-             "sources hold\n"
-             "less than that; significantly less (p < {:.2f}): {}.\n\n",
-             100 * kAsked, below, sources.size(), kSignificant,
-             significant.empty() ? "none" : fmt::format("{}", fmt::join(significant, ", "))) +
-         text;
+      "{} of {} sources hold fewer than {:.0f} % of their runs inside the 90 % bands of left-out runs; significantly "
+      "fewer "
+      "(binomial,\np < {:.2f}): {}.\n\n",
+      below, sources.size(), 100 * kAsked, kSignificant,
+      significant.empty() ? "none" : fmt::format("{}", fmt::join(significant, ", ")));
 }
 
 }  // namespace
@@ -228,19 +217,32 @@ std::string calibration_page(const CsvTable& table, const CrossValidation& resul
   const std::vector<RowForecast>& plain = result.plain;
   std::string text = "## Errors\n\nPercent. Median absolute error of the step time per source, mean over sources.\n\n";
   text += subset_table(table, result);
-  text += "\n## Sources, cross-validated\n\n" + source_table(result.held_out);
-  text += "\n## Bands, cross-validated\n\n" + band_table(result.held_out);
   text += "\n## Decisions, cross-validated\n\n" + decision_table(table, result.held_out);
   text += "\n## Tables that peers publish\n\n" + peers_table(table, plain, result.held_out);
-  text += "\n## Sources, as shipped\n\n" + source_table(plain);
+  text += "\n## Sources, as shipped and cross-validated\n\n" + band_sentence(result.held_out) +
+          source_table(plain, result.held_out);
   text += "\n## Memory\n\n" + memory_lines(plain);
   text += "\n## Factors fitted to all rows\n\nOn the time of each kind of work, on top of the shipped profiles.\n\n";
   text += factors_table(result.fit.factors);
-  text += "\n## Spread of each software stack\n\n" + spread_table(result.held_out);
   text +=
       "\n## Worst rows, cross-validated\n\nAll that are off by more than 25 %; [misses.md](misses.md) explains "
       "each.\n\n" +
       worst_table(result.held_out);
+  return text;
+}
+
+Result<std::string> evidence_table(const CsvTable& table, const RowLibrary& library, const CrossValidation& result) {
+  std::string text =
+      "id,source,gpu,architecture,stack,precision,experts,parameters,ranks,seq_length,measured_s,error\n";
+  for (const RowForecast* row : scored(result.held_out)) {
+    const Result<RowScenario> run = scenario_of_row(table, row->row, library);
+    if (!run) return tl::unexpected(run.error());
+    const Scenario& s = run->scenario;
+    text += fmt::format("{},\"{}\",{},{},{},{},{},{:.4g},{},{},{:.5g},{:.4f}\n", row->id, row->source, s.profile.name,
+                        row->architecture, row->stack, to_string(s.training.dtype), row->moe ? 1 : 0,
+                        static_cast<double>(parameter_count(s.model).total()), s.cluster.world_size,
+                        s.training.seq_length, row->measured_s, row->error());
+  }
   return text;
 }
 

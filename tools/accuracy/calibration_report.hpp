@@ -12,4 +12,8 @@ namespace tracecast::accuracy {
 /// decisions.
 std::string calibration_page(const CsvTable& table, const CrossValidation& result);
 
+/// scenarios/runs/published-evidence.csv: every scored run with the error of its forecast without its source.
+/// Errors: those of scenario_of_row.
+Result<std::string> evidence_table(const CsvTable& table, const RowLibrary& library, const CrossValidation& result);
+
 }  // namespace tracecast::accuracy

@@ -15,10 +15,6 @@ namespace {
 using Rows = std::vector<const RowForecast*>;
 using Indices = std::vector<std::size_t>;
 
-/// Spread of a stack without rows, and its weight in rows.
-constexpr double kPriorSpread = 0.08;
-constexpr double kPriorRows = 4;
-
 bool chosen_by_errors(const LeftOut& rule) { return *rule.evidence == '\0'; }
 
 /// The rows as the first-order model sees them: what each rule changes on the critical path.
@@ -69,23 +65,40 @@ void predict(RowForecast& row, const CalibrationFit& fit) {
   for (std::size_t k = 0; k < kCostParameters; ++k) row.predicted_s += row.sensitivities.path_s[k] * factors[k];
 }
 
-/// The rows of a training part, each forecast by a fit to the other sources' parts.
-std::vector<RowForecast> inner_errors(const Table& table, const Indices& train, const RuleSet& used) {
+/// What of a row decides which inner part it is in.
+using PartKey = std::string RowForecast::*;
+
+/// The rows of a training part, each forecast by a fit to the parts with other values of `key`. Appends what they say about
+/// the widths of bands to `samples`, if any.
+std::vector<RowForecast> inner_errors(const Table& table, const Indices& train, const RuleSet& used,
+                                      PartKey key = &RowForecast::source, std::vector<BandSample>* samples = nullptr) {
   std::vector<RowForecast> rows = table.with(train, used);
   std::map<std::string, int> part_of;
-  for (const RowForecast& row : rows) part_of.emplace(row.source, 0);
+  for (const RowForecast& row : rows) part_of.emplace(row.*key, 0);
   int next = 0;
-  for (auto& [source, part] : part_of) part = next++ % kInnerParts;
+  for (auto& [name, part] : part_of) part = next++ % kInnerParts;
   for (int part = 0; part < std::min(next, kInnerParts); ++part) {
     Rows others;
     for (const RowForecast& row : rows)
-      if (part_of.at(row.source) != part) others.push_back(&row);
+      if (part_of.at(row.*key) != part) others.push_back(&row);
     if (others.empty()) others = pointers(rows);
     const CalibrationFit fit = fit_factors(others, table.choice);
-    for (RowForecast& row : rows)
-      if (part_of.at(row.source) == part) predict(row, fit);
+    KnownRuns known;
+    for (const RowForecast* row : others) known.add(*row);
+    for (RowForecast& row : rows) {
+      if (part_of.at(row.*key) != part) continue;
+      predict(row, fit);
+      if (samples != nullptr) samples->push_back(band_sample(row, known));
+    }
   }
   return rows;
+}
+
+RunBand inner_band(const Table& table, const Indices& train, const RuleSet& used) {
+  std::vector<BandSample> samples;
+  for (const PartKey key : {&RowForecast::source, &RowForecast::stack, &RowForecast::architecture})
+    inner_errors(table, train, used, key, &samples);
+  return fit_run_band(samples);
 }
 
 double inner_error(const Table& table, const Indices& train, const RuleSet& used) {
@@ -93,7 +106,7 @@ double inner_error(const Table& table, const Indices& train, const RuleSet& used
   return measure(pointers(rows)).mean_of_medians;
 }
 
-/// Chooses rules and fits factors and spreads.
+/// Chooses rules and fits factors and bands.
 void fit_fold(const Table& table, Fold& fold) {
   const std::vector<LeftOut>& all = rules();
   const RuleSet everything(all.size(), true);
@@ -107,16 +120,12 @@ void fit_fold(const Table& table, Fold& fold) {
   }
   const std::vector<RowForecast> rows = table.with(fold.train, fold.used);
   fold.fit = fit_factors(pointers(rows), table.choice);
-  const std::vector<RowForecast> inner = inner_errors(table, fold.train, fold.used);
-  fold.spreads = stack_spreads(inner, kPriorSpread, kPriorRows);
-  fold.other_spread = spread_of(pointers(inner), kPriorSpread, kPriorRows);
+  fold.band = inner_band(table, fold.train, fold.used);
+  for (const RowForecast& row : rows) fold.known.add(row);
 }
 
 void set_fold_band(RowForecast& row, const Fold& fold) {
-  const auto found = fold.spreads.find(row.stack);
-  row.stack_spread = found == fold.spreads.end() ? fold.other_spread : found->second;
-  row.deviation = std::hypot(row.kernel_spread, row.stack_spread, row.layout_spread);
-  row.band = band_around(row.predicted_s, row.deviation);
+  row.band = band_around(row.predicted_s, fold.band.half_width(fold.known.novelty_of(row), row.deviation()));
 }
 
 /// One fold for each value of `key`.
@@ -364,6 +373,9 @@ Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, con
   }
 
   Nested out;
+  Indices all;
+  for (const RowForecast* row : scored(known.plain)) all.push_back(row->row);
+  out.band = inner_band(known, all, RuleSet(rules().size(), true));
   out.free_factors = determined_factors(known.plain);
   out.ways.push_back(leave_out_groups("source", known.plain, [](const RowForecast& row) { return row.source; }));
   out.ways.push_back(leave_out_groups("stack", known.plain, [](const RowForecast& row) { return row.stack; }));

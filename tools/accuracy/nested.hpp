@@ -16,7 +16,8 @@
 ///             smaller than without them: the measure of errors.hpp on parts of the training part that were left out of
 ///             it in turn (kInnerParts groups of sources). A rule that no run of the training part tests is not used,
 ///             so that a stack left out has none of the settings that were fitted to its runs
-///   bands     get the spread of each stack from the same inner errors; a stack without runs gets that of all
+///   bands     get their widths (band_fit.hpp) from the same inner errors, and from those of parts of the training part
+///             whose stacks, and whose architectures, were left out of it in turn
 ///
 /// The inner errors are of the first order: times on the critical path add, and rules do not interact. The held-out
 /// runs are simulated with the rules and factors of their fold.
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "tools/accuracy/ablation.hpp"
+#include "tools/accuracy/band_fit.hpp"
 #include "tools/accuracy/calibration.hpp"
 #include "tools/accuracy/validate.hpp"
 
@@ -48,8 +50,8 @@ struct Fold {
   std::vector<std::size_t> tested{};  ///< those that this fold forecasts
   RuleSet used{};
   CalibrationFit fit{};
-  std::map<std::string, double> spreads{};  ///< of stacks in the training part
-  double other_spread = 0;                  ///< of all others
+  RunBand band{};
+  KnownRuns known{};
 };
 
 struct Way {
@@ -82,6 +84,7 @@ struct Nested {
   std::vector<Way> dates;          ///< each date with all that was published after it
   std::vector<RuleScore> rules;
   std::vector<FactorScore> factors;
+  RunBand band;          ///< fitted to all rows: kRunBand
   int free_factors = 0;  ///< of the fit to all rows: kinds of work and architectures that runs determine
 };
 

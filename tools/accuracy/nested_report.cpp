@@ -204,6 +204,11 @@ std::string nested_page(const NestedReport& report, bool markdown) {
                                  percent(worst(nested.ways, false)), percent(worst(nested.ways, true)));
   text += title("Runs left out of the fits", markdown) + score_table(nested.ways, markdown);
   text += title("Everything published after a date", markdown) + score_table(nested.dates, markdown);
+  const RunBand& band = nested.band;
+  text += fmt::format(
+      "\nHalf-widths of 90 % bands, fitted to all runs (sim/forecast/evidence.hpp): dense {:.3f}, experts {:.3f}, "
+      "architecture {:.3f}, stack {:.3f}, kernels {:.2f}.\n",
+      band.dense, band.experts, band.architecture, band.stack, band.kernels);
   for (const Way& way : nested.ways)
     if (way.name != "source") text += title(("By " + way.name).c_str(), markdown) + fold_table(way, markdown);
   text += title("Levers", markdown) + lever_table(report.levers, markdown);
@@ -249,6 +254,12 @@ std::string nested_json(const NestedReport& report) {
               {"ways", ways_json(report.nested.ways)},
               {"dates", ways_json(report.nested.dates)},
               {"rules", std::move(rule_list)},
+              {"band",
+               {{"dense", report.nested.band.dense},
+                {"experts", report.nested.band.experts},
+                {"architecture", report.nested.band.architecture},
+                {"stack", report.nested.band.stack},
+                {"kernels", report.nested.band.kernels}}},
               {"free_factors", report.nested.free_factors},
               {"factors", std::move(factors)},
               {"levers", std::move(levers)},

@@ -2,6 +2,7 @@
 /// The forecast of one published run beside what was measured.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,9 @@ struct RowForecast {
   double measured_s = 0;       ///< 0: no step time is reported
   double predicted_s = 0;
   Band band;
-  double deviation = 0;      ///< relative standard deviation that the band was made of
-  double kernel_spread = 0;  ///< its part from the costs of kernels, collectives and the host
-  double stack_spread = 0;   ///< its part from the software stack
-  double layout_spread = 0;  ///< its part for what is not reported, and for unknown dispatchers of experts
+  double kernel_spread = 0;  ///< relative deviation of the step by the costs of kernels, collectives and the host
+  double layout_spread = 0;  ///< the same for what is not reported
+  double deviation() const { return std::hypot(kernel_spread, layout_spread); }
   Sensitivities sensitivities;
   double predicted_memory_gib = 0;
   double comparable_memory_gib = 0;  ///< the part of it that the measurement counts

@@ -60,7 +60,6 @@ class RowReader {
     stack_ = find_stack(library_->stacks(), text("framework"), text("source"),
                         [this](const std::string& column) { return text(column.c_str()); });
     result_.stack = stack_ != nullptr ? stack_->name : "";
-    if (stack_ != nullptr) result_.stack_spread = stack_->spread;
     if (stack_ != nullptr) result_.memory_report = stack_->memory_report;
     if (stack_ == nullptr) assume("unknown software stack: general defaults");
     read_model();

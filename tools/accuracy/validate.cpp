@@ -9,17 +9,16 @@
 #include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
+#include "sim/forecast/evidence.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 /// Relative standard deviations for what is not reported. Micro-batch and virtual stages change a step by 10 to 15 %
-/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %,
-/// the dispatcher of experts by a factor of two between releases (17.3, 12.9 and 8.8 s of one configuration).
+/// (docs/references.md#hard-rows, Core r0.8's rows), recomputation that is chosen by memory by a quarter of its 25 %.
 constexpr double kUnknownLayout = 0.10;
 constexpr double kUnknownRecompute = 0.06;
-constexpr double kUnknownDispatcher = 0.25;
 
 /// Why a row is not scored; "": it is. Columns that the table does not have are not checked.
 std::string out_of_scope(const CsvTable& table, std::size_t row) {
@@ -160,12 +159,10 @@ double host_deviation(const RowSimulation& simulation, const StepGraph& graph, D
 void set_band(RowForecast& out, const RowScenario& row, double host) {
   double variance = row.guessed_layout ? kUnknownLayout * kUnknownLayout : 0;
   if (row.guess_recompute) variance += kUnknownRecompute * kUnknownRecompute;
-  if (out.moe) variance += kUnknownDispatcher * kUnknownDispatcher;
   out.layout_spread = std::sqrt(variance);
-  out.stack_spread = row.stack_spread;
   out.kernel_spread = std::max(out.sensitivities.run_deviation(), host);
-  out.deviation = std::hypot(out.kernel_spread, out.stack_spread, out.layout_spread);
-  out.band = band_around(out.predicted_s, out.deviation);
+  const Novelty novelty = novelty_of(out.architecture, out.stack, out.moe);
+  out.band = band_around(out.predicted_s, kRunBand.half_width(novelty, out.deviation()));
 }
 
 /// What the row itself reports, before it is forecast.
@@ -344,11 +341,6 @@ Result<void> check_columns(const CsvTable& table) {
 }
 
 }  // namespace
-
-Band band_around(double p50_s, double deviation) {
-  const double factor = std::exp(kNinetyPercent * deviation);
-  return {p50_s / factor, p50_s, p50_s * factor};
-}
 
 std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const RowLibrary& library,
                                                     const std::vector<FactorsOf>& sets,

@@ -39,7 +39,4 @@ std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const
                                                     const std::vector<FactorsOf>& sets,
                                                     const ValidateOptions& options = {});
 
-/// The 90 % prediction interval of a lognormal with median `p50_s` and this relative deviation.
-Band band_around(double p50_s, double deviation);
-
 }  // namespace tracecast::accuracy

@@ -1,0 +1,81 @@
+#include "sim/report/evidence_page.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/forecast/evidence.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kListed = 8;
+
+std::string error_text(const MeasuredRun& run) {
+  return fmt::format("{:.1f} % too {}", 100 * std::abs(run.error), run.error < 0 ? "fast" : "slow");
+}
+
+/// "no run of this kind on Volta was measured; …"; "" if nothing is new.
+std::string novelty_text(const Scenario& scenario) {
+  const Novelty novelty = novelty_of(scenario);
+  const char* kind = novelty.experts ? "with experts" : "without experts";
+  std::string text;
+  if (novelty.architecture) text += fmt::format("; no run {} on {} was measured", kind, scenario.profile.architecture);
+  if (novelty.stack)
+    text += scenario.stack.empty() ? std::string("; no stack is given")
+                                   : fmt::format("; no run {} with {} was measured", kind, scenario.stack);
+  return text;
+}
+
+}  // namespace
+
+std::string closest_run_text(const Scenario& scenario) {
+  const std::vector<Likeness> closest = closest_runs(scenario, 1);
+  if (closest.empty()) return "none";
+  const MeasuredRun& run = *closest.front().run;
+  return fmt::format("{} ({}, {} {}), forecast {}", run.id, run.source, run.ranks, run.gpu, error_text(run)) +
+         novelty_text(scenario);
+}
+
+std::string evidence_page(const Scenario& scenario) {
+  std::string text =
+      "The measured runs that are closest to this one, and the error of their forecasts without their source:\n\n";
+  text += fmt::format("  {:<20} {:>8} {:>18} {:>6} {:>9} {:>11} {:>8}  {}\n", "run", "distance", "GPU", "GPUs",
+                      "precision", "measured, s", "error, %", "source");
+  for (const auto& [run, distance] : closest_runs(scenario, kListed))
+    text += fmt::format("  {:<20} {:>8.1f} {:>18} {:>6} {:>9} {:>11.4g} {:>+8.1f}  {}\n", run->id, distance, run->gpu,
+                        run->ranks, run->precision, run->measured_s, 100 * run->error, run->source);
+  const Novelty novelty = novelty_of(scenario);
+  text += fmt::format(
+      "\nPart of the 90 % band for runs like this one: {:.1f} % of {} models{}{}.\n",
+      100 * kRunBand.half_width(novelty, 0), novelty.experts ? "expert" : "dense",
+      novelty.architecture ? fmt::format(", none of them measured on {}", scenario.profile.architecture) : "",
+      novelty.stack ? (scenario.stack.empty() ? std::string(", no stack given")
+                                              : fmt::format(", none measured with {}", scenario.stack))
+                    : "");
+  return text;
+}
+
+std::string evidence_json(const Scenario& scenario) {
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+  for (const auto& [run, distance] : closest_runs(scenario, kListed))
+    runs.push_back({{"id", run->id},
+                    {"source", run->source},
+                    {"distance", distance},
+                    {"gpu", run->gpu},
+                    {"ranks", run->ranks},
+                    {"stack", run->stack},
+                    {"precision", run->precision},
+                    {"measured_s", run->measured_s},
+                    {"error", run->error}});
+  const Novelty novelty = novelty_of(scenario);
+  return nlohmann::ordered_json{{"closest_runs", std::move(runs)},
+                                {"architecture_measured", !novelty.architecture},
+                                {"stack_measured", !novelty.stack},
+                                {"half_width_of_runs", kRunBand.half_width(novelty, 0)}}
+             .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace tracecast

@@ -1,0 +1,19 @@
+/// \file
+/// The measured runs that are closest to a scenario, with the errors of their forecasts: `predict --evidence`.
+#pragma once
+
+#include <string>
+
+#include "sim/io/scenario.hpp"
+
+namespace tracecast {
+
+/// "bloom-66ffc002 (BLOOM 176B …, a100, 384 GPUs), forecast 8.7 % too fast": the closest run, and what was never measured.
+std::string closest_run_text(const Scenario& scenario);
+
+/// The closest runs with their errors, a line each.
+std::string evidence_page(const Scenario& scenario);
+/// One JSON object.
+std::string evidence_json(const Scenario& scenario);
+
+}  // namespace tracecast

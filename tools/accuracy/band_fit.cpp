@@ -1,0 +1,79 @@
+#include "tools/accuracy/band_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr double kInside = 0.9;
+
+/// A width, and how far the search looks first.
+struct Part {
+  double RunBand::*width;
+  double step;
+};
+constexpr Part kParts[]{{&RunBand::dense, 0.04},
+                        {&RunBand::experts, 0.08},
+                        {&RunBand::architecture, 0.04},
+                        {&RunBand::stack, 0.04},
+                        {&RunBand::kernels, 0.3}};
+constexpr int kHalvings = 6;
+
+}  // namespace
+
+void KnownRuns::add(const RowForecast& row) {
+  architectures_.emplace(row.moe, row.architecture);
+  if (!row.stack.empty()) stacks_.emplace(row.moe, row.stack);
+}
+
+Novelty KnownRuns::novelty_of(const RowForecast& row) const {
+  return {.experts = row.moe,
+          .architecture = !architectures_.contains({row.moe, row.architecture}),
+          .stack = !stacks_.contains({row.moe, row.stack})};
+}
+
+BandSample band_sample(const RowForecast& row, const KnownRuns& known) {
+  return {.source = row.source,
+          .error = std::abs(std::log(row.predicted_s / row.measured_s)),
+          .deviation = row.deviation(),
+          .novelty = known.novelty_of(row)};
+}
+
+RunBand fit_run_band(const std::vector<BandSample>& samples) {
+  std::map<std::string, double> rows;
+  for (const BandSample& sample : samples) ++rows[sample.source];
+  std::vector<double> weights;
+  for (const BandSample& sample : samples) weights.push_back(1 / std::sqrt(rows.at(sample.source)));
+  const auto loss = [&](const RunBand& band) {
+    double sum = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double beyond = samples[i].error - band.half_width(samples[i].novelty, samples[i].deviation);
+      sum += weights[i] * (beyond > 0 ? kInside * beyond : (kInside - 1) * beyond);
+    }
+    return sum;
+  };
+  RunBand best = kRunBand;
+  double least = loss(best);
+  double scale = 1;
+  for (int halving = 0; halving < kHalvings;) {
+    bool better = false;
+    for (const Part& part : kParts)
+      for (const double sign : {1.0, -1.0}) {
+        RunBand other = best;
+        other.*part.width = std::max(0.0, other.*part.width + sign * scale * part.step);
+        if (const double its = loss(other); its < least - 1e-9) {
+          best = other;
+          least = its;
+          better = true;
+        }
+      }
+    if (better) continue;
+    scale /= 2;
+    ++halving;
+  }
+  return best;
+}
+
+}  // namespace tracecast::accuracy

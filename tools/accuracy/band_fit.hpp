@@ -1,0 +1,41 @@
+/// \file
+/// Fits the widths of 90 % bands to errors of runs that were left out of fits (sim/forecast/evidence.hpp).
+///
+/// The loss is that of a 90 % quantile: an error beyond its half-width costs nine times what the same width costs beyond the
+/// error. So nine of ten runs are inside. Each source counts with the root of its number of runs.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/forecast/evidence.hpp"
+#include "tools/accuracy/row_forecast.hpp"
+
+namespace tracecast::accuracy {
+
+/// What the runs of a training part have: novelty_of() for runs that they do not contain.
+class KnownRuns {
+ public:
+  void add(const RowForecast& row);
+  Novelty novelty_of(const RowForecast& row) const;
+
+ private:
+  std::set<std::pair<bool, std::string>> architectures_;  ///< with experts, name
+  std::set<std::pair<bool, std::string>> stacks_;
+};
+
+/// A left-out run beside what was known.
+struct BandSample {
+  std::string source;
+  double error = 0;  ///< |log(forecast / measured)|
+  double deviation = 0;
+  Novelty novelty;
+};
+BandSample band_sample(const RowForecast& row, const KnownRuns& known);
+
+/// Widths are at least 0; without samples of a kind its width is that of kRunBand.
+RunBand fit_run_band(const std::vector<BandSample>& samples);
+
+}  // namespace tracecast::accuracy
