@@ -1,6 +1,9 @@
 /// `tracecast plan`: the best layouts, numbers of GPUs and machines for a job.
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -58,7 +61,7 @@ struct Options {
   std::string economics = "rental-2026";
   double price = 0;
   std::string failures = "llama3-54-days";
-  SearchOptions search;
+  SearchOptions search{.memory_headroom = 0.05};
   bool no_upgrades = false;
   bool recipe = false;
   std::string csv;
@@ -70,8 +73,8 @@ struct Options {
   bool json = false;
 };
 
-/// "256..16384" doubles from the first to the last; "256,384" is a list; "1024" is a single number. Other text is an
-/// error.
+/// "256..16384" doubles from the first to the last; "1024..2048:128" goes in steps; "256,384" is a list; "1024" is a single
+/// number. Other text is an error.
 std::optional<std::vector<int>> parse_counts(const std::string& text) {
   const auto number = [](std::string_view part, int& value) {
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
@@ -82,7 +85,16 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
     int first = 0;
     int last = 0;
     const std::string_view all = text;
-    if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2), last) || first > last) return std::nullopt;
+    const std::size_t colon = std::min(text.find(':', dots), text.size());
+    int step = 0;
+    if (colon < text.size() && !number(all.substr(colon + 1), step)) return std::nullopt;
+    if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2, colon - dots - 2), last) || first > last)
+      return std::nullopt;
+    constexpr int kMostSizes = 1000;
+    if (step > 0 && (last - first) / step >= kMostSizes) return std::nullopt;
+    for (std::int64_t count = first; step > 0 && count <= last; count += step)
+      values.push_back(static_cast<int>(count));
+    if (step > 0) return values;
     for (std::int64_t count = first; count <= last; count *= 2) values.push_back(static_cast<int>(count));
     return values;
   }
@@ -95,8 +107,9 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
 Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
   if (text.empty()) return std::vector<int>{0};
   if (const auto counts = parse_counts(text)) return *counts;
-  return fail_key(option, text,
-                  fmt::format("is not a {} (allowed: 1024, 256,384,512, or 256..16384, which doubles)", what));
+  return fail_key(
+      option, text,
+      fmt::format("is not a {} (allowed: 1024, 256,384,512, 256..16384, which doubles, or 1024..2048:128)", what));
 }
 
 /// "2T", "15.6T", "300B", "1e12".
@@ -225,19 +238,33 @@ Result<Machines> find_machines(const Options& options, const DataPaths& data) {
   return result;
 }
 
-/// Goodput of a machine's best layout (productive share of the wall time), from simulated histories of 30 days.
-Result<double> goodput_of(const MachineChoice& machine, const Layout& best, const FailureFile& failures, int threads) {
+/// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days, and the band of its step.
+Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& evaluation, const FailureFile* failures,
+                             int threads) {
+  LayoutFacts facts;
   GoodputRequest request;
-  request.scenario = with_layout(machine.scenario, best);
-  request.failures = failures;
+  request.scenario = with_layout(machine.scenario, evaluation.layout);
+  const Result<ForecastRun> run = forecast(request.scenario);
+  if (!run) return tl::unexpected(run.error());
+  facts.step_p5_s = run->forecast.band.p5_s;
+  facts.step_p95_s = run->forecast.band.p95_s;
+  if (failures == nullptr) return facts;
+  request.failures = *failures;
   request.days = 30;
   request.find_best_interval = false;
   request.options.threads = threads;
   request.options.max_histories = 256;
   request.options.half_width = 0.005;
+  request.step_time_s = 0;  // the engine's, which also gives those of degraded machines
   const Result<GoodputForecast> report = forecast_goodput(request);
   if (!report) return tl::unexpected(report.error());
-  return report->goodput.goodput.mean;
+  facts.goodput = report->goodput.goodput.mean;
+  facts.history_days = request.days;
+  double squares = 0;
+  for (const double each : report->goodput.goodputs) squares += (each - facts.goodput) * (each - facts.goodput);
+  const auto histories = static_cast<double>(report->goodput.goodputs.size());
+  facts.goodput_sd = histories > 1 ? std::sqrt(squares / (histories - 1)) : 0;
+  return facts;
 }
 
 /// All inputs that a stored evaluation depends on: the topology by its content, what changes it, and this program.
@@ -336,52 +363,141 @@ class Evaluators {
   std::optional<SearchStore> store_;
 };
 
+/// Set by the first Ctrl-C; the second one ends the program.
+volatile std::sig_atomic_t interrupted = 0;
+
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt() : before_(std::signal(SIGINT, handle)) {}
+  ~StopOnInterrupt() { std::signal(SIGINT, before_); }
+  StopOnInterrupt(const StopOnInterrupt&) = delete;
+  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
+
+ private:
+  static void handle(int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  }
+  void (*before_)(int);
+};
+
+/// Puts the scenario's own layout among the best if it is possible, fits, suits the launcher and is not there yet.
+/// `others`: the layouts that were found without it, whose number stays the same or grows by one.
+void add_own_layout(const MachineChoice& machine, const SearchOptions& search, std::vector<Evaluation>& others) {
+  const Evaluation own = evaluate(machine.scenario, layout_of(machine.scenario), {}, 0);
+  if (!own.valid || !own.fits || (search.allowed && !search.allowed(machine.scenario))) return;
+  if (std::ranges::any_of(others, [&](const Evaluation& other) { return is_same_run(own, other); })) return;
+  others.insert(std::ranges::upper_bound(others, own.step_time_s, {}, &Evaluation::step_time_s), own);
+}
+
 /// The machine's best layouts. If none fits the GPUs and --offload is not given, tries offloading to the host.
 SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, const Options& options,
                             Evaluators& evaluators) {
   const EvaluateRound evaluate_round =
       evaluators.of(machine.scenario, options.out.empty() ? "" : problem_key(machine, options));
   SearchResult result = search(machine.scenario, space, options.search, evaluate_round);
-  if (!result.best.empty() || !options.offload.empty()) return result;
-  space.offload = usual_offloads();
-  return search(machine.scenario, space, options.search, evaluate_round);
+  if (result.best.empty() && result.complete && options.offload.empty()) {
+    space.offload = usual_offloads();
+    result = search(machine.scenario, space, options.search, evaluate_round);
+  }
+  add_own_layout(machine, options.search, result.best);
+  return result;
+}
+
+/// Why a machine has no layout.
+std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, const SearchResult& result,
+                       const Options& options) {
+  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty())
+    return fmt::format("No layout is possible on {} {}: {}.", machine.gpus, machine.topology, reason);
+  const double usable =
+      static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
+  if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
+    return fmt::format("No layout that fits suits {} ({} were refused).", options.launcher, result.counts.refused);
+  if (result.least_memory.count > 0)
+    return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
+                       static_cast<double>(result.least_memory.count) / (1 << 30), usable / (1 << 30));
+  return "No layout is possible.";
 }
 
 Result<PlanReport> make_report(Request request, ProcessGroup* group, const Context& context) {
-  const Options& options = request.options;
+  Options& options = request.options;
+  const int best = options.search.best;
+  const bool job = request.target.tokens > 0;
+  // Days depend on the goodput of each layout, which the step time does not know: a few more layouts take part.
+  if (request.failures && job) options.search.best += 5;
+  Progress progress("searching", context.show_progress);
+  std::atomic<std::int64_t> evaluated{0};
+  std::atomic<std::int64_t> expected{1};
+  std::atomic<double> best_so_far{0};
+  std::size_t current = 0;
+  const auto draw = [&] {
+    if (current >= request.machines.size()) return;
+    const double of_machine = std::min(1.0, static_cast<double>(evaluated) / static_cast<double>(expected));
+    const double step = best_so_far;
+    progress.update(static_cast<double>(current) + of_machine, static_cast<double>(request.machines.size()),
+                    fmt::format("{}{}", request.machines[current].topology,
+                                step > 0 ? fmt::format(", best step so far {:.4g} s", step) : ""));
+  };
+  options.search.progress = [&](std::int64_t done, std::int64_t of, double step) {
+    evaluated = done;
+    expected = std::max<std::int64_t>(of, 1);
+    best_so_far = step;
+    draw();
+  };
+  options.search.evaluated = [&] {
+    ++evaluated;
+    draw();
+  };
+  if (group == nullptr) options.search.stop = [] { return interrupted != 0; };
   Result<Evaluators> evaluators = Evaluators::make(options, group);
   if (!evaluators) return tl::unexpected(evaluators.error());
-  Progress progress("searching", context.show_progress);
+  PlanReport report;
   std::vector<MachineOutcome> outcomes;
-  for (std::size_t m = 0; m < request.machines.size(); ++m) {
-    MachineChoice& machine = request.machines[m];
-    progress.update(static_cast<double>(m), static_cast<double>(request.machines.size()));
-    SearchResult result = search_machine(machine, request.spaces[m], options, *evaluators);
-    if (request.failures && request.target.tokens > 0 && !result.best.empty()) {
-      const Result<double> goodput =
-          goodput_of(machine, result.best.front().layout, *request.failures, options.search.threads);
-      if (!goodput) return tl::unexpected(goodput.error());
-      machine.goodput = *goodput;
+  for (; current < request.machines.size() && (interrupted == 0 || group != nullptr); ++current) {
+    MachineChoice& machine = request.machines[current];
+    evaluated = 0;
+    expected = 1;
+    draw();
+    MachineOutcome outcome;
+    outcome.result = search_machine(machine, request.spaces[current], options, *evaluators);
+    report.complete = report.complete && outcome.result.complete;
+    if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
+      report.refusal = refusal_of(machine, request.spaces[current], outcome.result, options);
+    for (const Evaluation& each : outcome.result.best) {
+      const Result<LayoutFacts> facts =
+          facts_of(machine, each, request.failures && job ? &*request.failures : nullptr, options.search.threads);
+      if (!facts) return tl::unexpected(facts.error());
+      outcome.facts.push_back(*facts);
     }
-    outcomes.push_back({machine, std::move(result)});
+    if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
+    outcome.choice = machine;
+    outcomes.push_back(std::move(outcome));
+    if (const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+        !hint.empty() && std::ranges::find(report.hints, hint) == report.hints.end())
+      report.hints.push_back(hint);
   }
+  report.complete = report.complete && outcomes.size() == request.machines.size();
   if (const std::string failure = evaluators->failure(); !failure.empty())
     return fail_key("--out", options.out, failure);
-  PlanReport report;
   report.scenario = request.machines.front().scenario.name;
   report.file = options.scenario;
   report.launcher = options.launcher;
   report.economics = request.economics.name;
   report.left_out = std::move(request.left_out);
-  report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics);
-  if (request.failures && request.target.tokens > 0) report.failures = request.failures->model.name;
+  report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics, best);
+  if (request.failures && job) report.failures = request.failures->model.name;
   if (report.plan.candidates.empty()) return report;
+  report.refusal.clear();
   const Candidate& first = report.plan.candidates.front();
   const auto m = static_cast<std::size_t>(first.machine);
   const Evaluation own = evaluate_as_it_is(request.machines[m].scenario);
   if (own.valid) report.own = own;
+  options.search.best = best;
+  options.search.progress = {};
+  options.search.evaluated = {};
   if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
-  if (options.no_upgrades) return report;
+  if (options.no_upgrades || interrupted != 0) return report;
+  const Busy busy("trying upgrades", context.show_progress);
   report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search,
                                  [&](const Scenario& scenario) { return evaluators->of(scenario, ""); });
   return report;
@@ -400,6 +516,7 @@ Result<ExitCode> plan(Options options, const Context& context) {
   if (*group && options.search.threads == 0) options.search.threads = 1;
   Result<Request> request = load(options);
   if (!request) return tl::unexpected(request.error());
+  const StopOnInterrupt stop;
   const std::string scenario = options.html.empty() ? "" : to_json(request->machines.front().scenario);
   const Result<PlanReport> report = make_report(std::move(*request), group->get(), context);
   if (!report) return tl::unexpected(report.error());
@@ -432,7 +549,8 @@ Run add_options(CLI::App& app) {
     return app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
   };
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--gpus", options->gpus, "numbers of GPUs: 1024, a list 256,384, or 256..16384 (doubling)")
+  app.add_option("--gpus", options->gpus,
+                 "numbers of GPUs: 1024, a list 256,384, 256..16384 (doubling), or 1024..2048:128 (steps)")
       ->type_name("GPUS");
   app.add_option("--global-batch", options->global_batch,
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")

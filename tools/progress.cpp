@@ -33,7 +33,7 @@ Progress::~Progress() {
   if (visible_) write_(kClearLine);
 }
 
-void Progress::update(double done, double total) {
+void Progress::update(double done, double total, std::string_view note) {
   if (!enabled_) return;
   const std::scoped_lock lock(mutex_);
   const Clock::time_point now = now_();
@@ -41,7 +41,8 @@ void Progress::update(double done, double total) {
   const double fraction = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0;
   const double elapsed = std::chrono::duration<double>(now - begin_).count();
   const std::string left = fraction > 0 ? ", " + duration_in_words(elapsed / fraction - elapsed) + " left" : "";
-  write_(fmt::format("{}{} [{}] {:3.0f} %{}", kClearLine, label_, bar(fraction, kBarWidth, {}), 100 * fraction, left));
+  write_(fmt::format("{}{} [{}] {:3.0f} %{}{}{}", kClearLine, label_, bar(fraction, kBarWidth, {}), 100 * fraction,
+                     left, note.empty() ? "" : ", ", note));
   drawn_ = now;
   visible_ = true;
 }

@@ -29,7 +29,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// `done` of `total` pieces. Draws at most ten times a second, and not before the first second has passed.
-  void update(double done, double total);
+  /// `note` follows the bar, for example the best result so far.
+  void update(double done, double total, std::string_view note = "");
 
  private:
   std::string label_;

@@ -57,11 +57,24 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"tokens_per_s", candidate.tokens_per_s},
               {"tokens_per_s_per_gpu", candidate.tokens_per_s_per_gpu},
               {"memory_gib", gib(e.memory)},
-              {"goodput", machine.goodput},
+              {"goodput", candidate.goodput},
               {"parts_s", parts},
               {"meets_constraints", candidate.misses.empty()}};
   add_racks(out, machine);
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
+  if (e.layout.id == kOwnLayout) out["own"] = true;
+  out["equals_first"] = candidate.equals_first;
+  Json quantiles = Json::object();
+  const auto add = [&](const char* key, const std::optional<Quantiles>& q) {
+    if (q) quantiles[key] = {{"p10", q->p10}, {"p50", q->p50}, {"p90", q->p90}};
+  };
+  add("step_time_s", candidate.step_quantiles_s);
+  add("days", candidate.days_quantiles);
+  add("cost_usd", candidate.cost_quantiles_usd);
+  add("energy_mwh", candidate.energy_quantiles_mwh);
+  if (!quantiles.empty()) out["quantiles"] = quantiles;
+  if (candidate.within_days) out["within_days"] = *candidate.within_days;
+  if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
   if (candidate.days > 0) out["days"] = candidate.days;
   if (candidate.cost_usd) out["cost_usd"] = band(*candidate.cost_usd);
   if (candidate.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*candidate.usd_per_million_tokens);
@@ -150,6 +163,13 @@ std::string plan_json(const PlanReport& report) {
               {"left_out", report.left_out},   {"unpriced", unpriced(plan)},
               {"offers", candidates},          {"pareto", plan.pareto},
               {"limit", plan.limit},           {"upgrades", upgrades}};
+  out["complete"] = report.complete;
+  if (!report.refusal.empty()) out["refusal"] = report.refusal;
+  if (!report.hints.empty()) out["hints"] = report.hints;
+  Json sizes = Json::array();
+  for (const LikelySize& each : likely_sizes(plan))
+    sizes.push_back({{"topology", each.topology}, {"probability", each.probability}, {"gpus", each.gpus}});
+  if (!sizes.empty()) out["likely_sizes"] = sizes;
   if (report.own) {
     const Candidate& first = plan.candidates.front();
     out["own"] =

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,19 @@ std::string money(const Range3& usd) {
   const Range3 shown = millions ? usd * 1e-6 : usd;
   return fmt::format("{} {}USD ({} to {})", number(shown.typical, 3), millions ? "million " : "", number(shown.low, 3),
                      number(shown.high, 3));
+}
+
+/// "23.8 days (P10 20.9, P90 27.1)"
+std::string with_tails(double middle, const std::optional<Quantiles>& q, const std::string& unit) {
+  const std::string text = number(q ? q->p50 : middle, 3) + unit;
+  return q ? fmt::format("{} (P10 {}, P90 {})", text, number(q->p10, 3), number(q->p90, 3)) : text;
+}
+
+/// The same of money, in millions where it is more than one.
+std::string money_with_tails(const Range3& usd, const std::optional<Quantiles>& q) {
+  if (!q) return money(usd);
+  const double unit = q->p50 >= 1e6 ? 1e6 : 1;
+  return with_tails(0, Quantiles{q->p10 / unit, q->p50 / unit, q->p90 / unit}, unit > 1 ? " million USD" : " USD");
 }
 
 std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
@@ -73,11 +87,12 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   const Evaluation& e = candidate.evaluation;
   const std::string rank = fmt::format("{:2} ", index + 1);
   const std::string cut = describe_cut(machine.choice.scenario, e.layout);
-  const std::string what = paragraph(
-      "   ",
-      fmt::format("{} {} {}{}{}{}{}", number(machine.choice.gpus, 1), times(style), machine_text(machine.choice),
-                  separator(style), describe(e.layout, machine.choice.gpus), cut.empty() ? "" : ", ", cut),
-      style);
+  const std::string what =
+      paragraph("   ",
+                fmt::format("{} {} {}{}{}{}{}{}", number(machine.choice.gpus, 1), times(style),
+                            machine_text(machine.choice), separator(style), describe(e.layout, machine.choice.gpus),
+                            cut.empty() ? "" : ", ", cut, e.layout.id == kOwnLayout ? ", the scenario's own" : ""),
+                style);
   std::string text =
       paint(rank, index == 0 ? Colour::green : Colour::grey, style) + paint(what.substr(3), Colour::bold, style);
   const std::string batch =
@@ -85,25 +100,37 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
           ? fmt::format("global batch {}{}", machine.choice.scenario.training.global_batch_size, separator(style))
           : "";
   std::string facts =
-      batch + fmt::format("step {}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", time_text(e.step_time_s),
+      batch + fmt::format("step {}{}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", time_text(e.step_time_s),
+                          candidate.step_quantiles_s && candidate.days <= 0
+                              ? fmt::format(" (P10 {}, P90 {})", time_text(candidate.step_quantiles_s->p10),
+                                            time_text(candidate.step_quantiles_s->p90))
+                              : "",
                           separator(style), percent(e.mfu), separator(style), number(candidate.tokens_per_s_per_gpu),
                           separator(style), gib(e.memory), gib(machine.choice.scenario.profile.memory));
   text += paragraph("   ", facts, style);
   std::string job;
   const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
   if (candidate.days > 0)
-    add(fmt::format("{} days at {} goodput", number(candidate.days, 3), percent(machine.choice.goodput)));
-  if (candidate.cost_usd) add(money(*candidate.cost_usd));
+    add(fmt::format("{} at {} goodput", with_tails(candidate.days, candidate.days_quantiles, " days"),
+                    percent(candidate.goodput)));
+  if (candidate.within_days)
+    add(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
+  if (candidate.cost_usd) add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd));
+  if (candidate.within_budget) add(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
     add(money(*candidate.usd_per_million_tokens) + " per million tokens");
   if (candidate.energy_mwh && candidate.days > 0)
-    add(fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3), number(candidate.energy_mwh->low, 3),
-                    number(candidate.energy_mwh->high, 3)));
+    add(candidate.energy_quantiles_mwh
+            ? with_tails(0, candidate.energy_quantiles_mwh, " MWh")
+            : fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3),
+                          number(candidate.energy_mwh->low, 3), number(candidate.energy_mwh->high, 3)));
   if (!job.empty()) text += paragraph("   ", job, style);
   if (!candidate.misses.empty())
     text += paragraph("   ", paint("misses: " + candidate.misses, Colour::red, style), style);
-  if (const std::string why = index > 0 ? against_first(plan, index) : ""; !why.empty())
-    text += paragraph("   ", why, style);
+  std::string why = index > 0 ? against_first(plan, index) : "";
+  if (index > 0 && candidate.equals_first)
+    why = fmt::format("equal to 1 within P10 to P90{}{}", why.empty() ? "" : ": ", why);
+  if (!why.empty()) text += paragraph("   ", why, style);
   return text;
 }
 
@@ -210,6 +237,19 @@ std::string_view last_by(Objective objective) {
   return objective == Objective::cost ? ", which come last, by time" : "";
 }
 
+/// "dgx-h100: 8,192 for 50 %, 8,192 for 80 %, more than were searched for 95 %"
+std::string size_lines(const CapacityPlan& plan, const TextStyle& style) {
+  std::map<std::string, std::string> of_machine;
+  for (const LikelySize& each : likely_sizes(plan)) {
+    std::string& text = of_machine[each.topology];
+    text += fmt::format("{}{} for {}", text.empty() ? "" : ", ",
+                        each.gpus > 0 ? number(each.gpus, 1) : "more than were searched", percent(each.probability, 0));
+  }
+  std::string text;
+  for (const auto& [topology, sizes] : of_machine) text += paragraph("  ", topology + ": " + sizes, style);
+  return text;
+}
+
 /// The command that forecasts the best layout again, with a setting a line.
 std::string again_lines(const PlanReport& report) {
   std::string text = "  tracecast predict " + report.file;
@@ -242,7 +282,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   std::string text =
       paint(fmt::format("{}: best layouts by {}", report.scenario, to_string(plan.objective)), Colour::bold, style) +
       "\n" + paragraph("  ", counts_line(plan, style), style);
-  if (plan.candidates.empty()) return text + "\nNo layout fits.\n";
+  if (!report.complete) text += paragraph("  ", "Stopped early: the best so far.", style);
+  if (plan.candidates.empty())
+    return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style));
   text += "\n" + heading("Best layouts", style) + "\n";
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
   const Candidate& best = plan.candidates.front();
@@ -267,12 +309,15 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (plan.pareto.size() > 1)
     text += "\n" + heading("Best trade-offs of time and cost", style) + "\n" + front_lines(plan, style);
   if (!report.file.empty()) text += "\n" + heading("The best layout again", style) + "\n" + again_lines(report);
+  if (const std::string sizes = size_lines(plan, style); !sizes.empty())
+    text += "\n" + heading("GPUs that make it likely", style) + "\n" + sizes;
+  for (const std::string& hint : report.hints) text += "\n" + paragraph("  ", hint + ".", style);
   std::string basis;
   if (!report.launcher.empty()) basis += fmt::format("All layouts suit {}. ", report.launcher);
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.empty()) {
     const std::vector<std::string> without = unpriced(plan);
-    basis += fmt::format("Money and energy: {}, low to high{}. ", report.economics,
+    basis += fmt::format("Money and energy: {}{}. ", report.economics,
                          without.empty() ? ""
                                          : fmt::format("; no price for {}{} (--price sets one)",
                                                        fmt::join(without, ", "), last_by(plan.objective)));

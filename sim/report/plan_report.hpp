@@ -14,11 +14,14 @@ namespace tracecast {
 
 struct PlanReport {
   std::string scenario;
-  std::string file = {};              ///< the scenario as the command line names it
-  std::string launcher = {};          ///< that all layouts suit; empty: any
-  std::string failures;               ///< failure model of the goodput; empty: no failures
-  std::string economics;              ///< assumption set behind money and energy
-  std::vector<std::string> left_out;  ///< requested machines that are too small, a sentence each
+  std::string file = {};                ///< the scenario as the command line names it
+  std::string launcher = {};            ///< that all layouts suit; empty: any
+  std::string failures;                 ///< failure model of the goodput; empty: no failures
+  std::string economics;                ///< assumption set behind money and energy
+  std::vector<std::string> left_out;    ///< requested machines that are too small, a sentence each
+  std::vector<std::string> hints = {};  ///< on sizes, a sentence each
+  std::string refusal = {};             ///< why no layout can be had; empty: some can
+  bool complete = true;                 ///< false: stopped early, with the best so far
   CapacityPlan plan;
   std::optional<Evaluation>
       own;  ///< the scenario's own layout on the best candidate's machine, if it is possible there

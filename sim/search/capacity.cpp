@@ -1,12 +1,16 @@
 #include "sim/search/capacity.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <numbers>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/base/random.hpp"
 #include "sim/base/result.hpp"
 #include "sim/model/scaling.hpp"
 
@@ -33,7 +37,7 @@ double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {
 
 /// Seconds of wall time.
 double time_per_token(const CapacityPlan& plan, const Candidate& candidate) {
-  return 1 / (progress_per_s(plan, candidate) * choice_of(plan, candidate).goodput);
+  return 1 / (progress_per_s(plan, candidate) * candidate.goodput);
 }
 
 double value(const Candidate& candidate, const CapacityPlan& plan) {
@@ -62,9 +66,10 @@ std::string missed(const Candidate& candidate, const JobTarget& target) {
   return "";
 }
 
-Candidate candidate_of(int machine, const MachineChoice& choice, const Evaluation& evaluation, const JobTarget& target,
-                       const Economics* economics) {
+Candidate candidate_of(int machine, const MachineChoice& choice, const Evaluation& evaluation, double goodput,
+                       const JobTarget& target, const Economics* economics) {
   Candidate candidate;
+  candidate.goodput = goodput;
   candidate.machine = machine;
   candidate.evaluation = evaluation;
   const Training& training = choice.scenario.training;
@@ -72,7 +77,7 @@ Candidate candidate_of(int machine, const MachineChoice& choice, const Evaluatio
       static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   candidate.tokens_per_s = tokens_per_step / evaluation.step_time_s;
   candidate.tokens_per_s_per_gpu = candidate.tokens_per_s / choice.gpus;
-  const double progress = progress_of_step(choice) / evaluation.step_time_s * choice.goodput;
+  const double progress = progress_of_step(choice) / evaluation.step_time_s * goodput;
   if (target.tokens > 0) candidate.days = target.tokens / progress / kSecondsPerDay;
   if (economics == nullptr) return candidate;
   const std::string& gpu = choice.scenario.profile.name;
@@ -89,24 +94,120 @@ Candidate candidate_of(int machine, const MachineChoice& choice, const Evaluatio
 }
 
 Slowdown difference(const CapacityPlan& plan, const Candidate& candidate, const Candidate& first) {
-  const double steps = progress_of_step(choice_of(plan, first)) / progress_of_step(choice_of(plan, candidate));
-  return slower_than(candidate.evaluation, first.evaluation, steps);
+  const MachineChoice& own = choice_of(plan, candidate);
+  const MachineChoice& best = choice_of(plan, first);
+  const double steps = progress_of_step(best) / progress_of_step(own);
+  Slowdown result = slower_than(candidate.evaluation, first.evaluation, steps);
+  if (own.topology == best.topology && own.gpus == best.gpus) return result;
+  return {"", 0, result.slower_by};
+}
+
+/// Draws that all candidates share, so that they differ by what differs between them.
+struct Draw {
+  double step = 0;   ///< standard normal
+  double level = 0;  ///< standard normal: of the goodput
+  double price = 0;  ///< uniform
+  double power = 0;  ///< uniform
+};
+
+std::vector<Draw> make_draws() {
+  constexpr int kDraws = 4096;
+  RandomStream random(21, 0, 0);
+  std::vector<Draw> draws(kDraws);
+  for (Draw& each : draws) {
+    // Box and Muller: two independent normals.
+    const double radius = std::sqrt(-2 * std::log(random.uniform()));
+    const double angle = 2 * std::numbers::pi * random.uniform();
+    each = {radius * std::cos(angle), radius * std::sin(angle), random.uniform(), random.uniform()};
+  }
+  return draws;
+}
+
+/// The value of a triangular distribution from low to high with its mode at typical, at this probability.
+double triangular(const Range3& range, double probability) {
+  const double width = range.high - range.low;
+  if (width <= 0) return range.typical;
+  const double below = (range.typical - range.low) / width;
+  if (probability < below) return range.low + std::sqrt(probability * width * (range.typical - range.low));
+  return range.high - std::sqrt((1 - probability) * width * (range.high - range.typical));
+}
+
+Quantiles quantiles_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto at = [&](double share) {
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size()))];
+  };
+  return {at(0.1), at(0.5), at(0.9)};
+}
+
+double share_up_to(const std::vector<double>& values, double limit) {
+  return static_cast<double>(std::ranges::count_if(values, [&](double each) { return each <= limit; })) /
+         static_cast<double>(values.size());
+}
+
+/// Step: log-normal with the forecast's 90 % interval. Goodput: normal, its variance over the job's days. Prices and power:
+/// triangular. All independent of each other.
+void add_quantiles(Candidate& candidate, const MachineChoice& choice, const LayoutFacts& facts,
+                   const std::vector<Draw>& draws, const JobTarget& target, const Economics* economics) {
+  constexpr double kNormalWidthOf90 = 2 * 1.6448536269514722;
+  if (facts.step_p5_s <= 0) return;
+  const double sigma = std::log(facts.step_p95_s / facts.step_p5_s) / kNormalWidthOf90;
+  const double middle = std::sqrt(facts.step_p5_s * facts.step_p95_s);
+  const double days_of_mean = candidate.days > 0 ? candidate.days : facts.history_days;
+  const double goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days_of_mean, 1.0));
+  const std::string& gpu = choice.scenario.profile.name;
+  const auto price = economics != nullptr ? economics->price_per_gpu_hour(gpu) : std::nullopt;
+  const auto power = economics != nullptr ? economics->kilowatts_per_gpu(gpu) : std::nullopt;
+  std::vector<double> steps, days, cost, energy;
+  for (const Draw& draw : draws) {
+    const double step = middle * std::exp(sigma * draw.step);
+    steps.push_back(step);
+    if (target.tokens <= 0) continue;
+    const double goodput = std::clamp(facts.goodput + goodput_sd * draw.level, 0.01, 1.0);
+    days.push_back(target.tokens / (progress_of_step(choice) / step * goodput) / kSecondsPerDay);
+    const double gpu_hours = days.back() * 24 * choice.gpus;
+    if (price) cost.push_back(gpu_hours * triangular(*price, draw.price));
+    if (power) energy.push_back(gpu_hours * triangular(*power, draw.power) / 1000);
+  }
+  if (target.days > 0 && !days.empty()) candidate.within_days = share_up_to(days, target.days);
+  if (target.budget_usd > 0 && !cost.empty()) candidate.within_budget = share_up_to(cost, target.budget_usd);
+  candidate.step_quantiles_s = quantiles_of(std::move(steps));
+  if (!days.empty()) candidate.days_quantiles = quantiles_of(std::move(days));
+  if (!cost.empty()) candidate.cost_quantiles_usd = quantiles_of(std::move(cost));
+  if (!energy.empty()) candidate.energy_quantiles_mwh = quantiles_of(std::move(energy));
+}
+
+/// P10 to P90 of what is optimised, in time for the same progress; nullopt: unknown.
+std::optional<Quantiles> optimised(const CapacityPlan& plan, const Candidate& candidate) {
+  if (plan.objective == Objective::cost) return candidate.cost_quantiles_usd;
+  if (plan.objective == Objective::energy) return candidate.energy_quantiles_mwh;
+  if (plan.objective == Objective::gpus) return std::nullopt;
+  const MachineChoice& choice = choice_of(plan, candidate);
+  if (plan.objective == Objective::time && candidate.days_quantiles) return candidate.days_quantiles;
+  if (!candidate.step_quantiles_s) return std::nullopt;
+  const double factor =
+      (plan.objective == Objective::throughput ? choice.gpus : 1 / candidate.goodput) / progress_of_step(choice);
+  const Quantiles& q = *candidate.step_quantiles_s;
+  return Quantiles{q.p10 * factor, q.p50 * factor, q.p90 * factor};
 }
 
 /// Candidates that no other beats in both time and cost (or number of GPUs, without prices).
 std::vector<int> pareto_front(const CapacityPlan& plan) {
   const auto time = [&](const Candidate& candidate) { return time_per_token(plan, candidate); };
-  const bool priced = std::all_of(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& candidate) {
+  const bool priced = std::any_of(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& candidate) {
     return candidate.usd_per_million_tokens.has_value();
   });
+  const auto counts = [&](const Candidate& candidate) { return !priced || candidate.usd_per_million_tokens; };
   const auto expense = [&](const Candidate& candidate) {
     return priced ? candidate.usd_per_million_tokens->typical : choice_of(plan, candidate).gpus;
   };
   std::vector<int> front;
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    if (!counts(plan.candidates[i])) continue;
     const double own_time = time(plan.candidates[i]);
     const double own_expense = expense(plan.candidates[i]);
     const bool beaten = std::any_of(plan.candidates.begin(), plan.candidates.end(), [&](const Candidate& other) {
+      if (!counts(other)) return false;
       const double t = time(other);
       const double e = expense(other);
       return t <= own_time && e <= own_expense && (t < own_time || e < own_expense);
@@ -188,15 +289,59 @@ Slowdown slower_than(const Evaluation& other, const Evaluation& best, double ste
   return result;
 }
 
+std::vector<LikelySize> likely_sizes(const CapacityPlan& plan) {
+  std::vector<LikelySize> sizes;
+  if (plan.target.days <= 0 && plan.target.budget_usd <= 0) return sizes;
+  std::map<std::string, std::map<int, double>> by_machine;  // the best probability of each size
+  for (const Candidate& each : plan.candidates) {
+    const MachineChoice& choice = choice_of(plan, each);
+    if (plan.target.days > 0 && !each.within_days) continue;
+    if (plan.target.budget_usd > 0 && !each.within_budget) continue;
+    // Both at once at most as likely as the less likely one.
+    const double likely = std::min(each.within_days.value_or(1), each.within_budget.value_or(1));
+    double& known = by_machine[choice.topology][choice.gpus];
+    known = std::max(known, likely);
+  }
+  for (const auto& [topology, of_size] : by_machine) {
+    if (of_size.size() < 2) continue;
+    for (const double probability : {0.5, 0.8, 0.95}) {
+      const auto found = std::ranges::find_if(of_size, [&](const auto& each) { return each.second >= probability; });
+      sizes.push_back({topology, probability, found == of_size.end() ? 0 : found->first});
+    }
+  }
+  return sizes;
+}
+
+std::string factor_hint(int gpus, std::int64_t global_batch) {
+  int odd = 1;  // what the batch lacks of the odd factors of the GPUs
+  std::int64_t batch = global_batch;
+  for (int rest = gpus, factor = 3; factor <= rest; factor += 2)
+    for (; rest % factor == 0; rest /= factor) {
+      if (batch % factor != 0) odd *= factor;
+      if (batch % factor == 0) batch /= factor;
+    }
+  if (odd == 1) return "";
+  const std::int64_t nearest = std::max<std::int64_t>(1, (global_batch + odd / 2) / odd) * odd;
+  return fmt::format(
+      "{} GPUs have a factor {} that a global batch of {} lacks, so that tensor, pipeline or context "
+      "parallelism must have it (--global-batch {} would free it)",
+      gpus, odd, global_batch, nearest);
+}
+
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics) {
+                             const Economics* economics, int best) {
   CapacityPlan plan;
   plan.objective = objective;
   plan.target = target;
   plan.machines = std::move(machines);
+  const std::vector<Draw> draws = make_draws();
   for (std::size_t m = 0; m < plan.machines.size(); ++m)
-    for (const Evaluation& each : plan.machines[m].result.best) {
-      Candidate candidate = candidate_of(static_cast<int>(m), plan.machines[m].choice, each, target, economics);
+    for (std::size_t i = 0; i < plan.machines[m].result.best.size(); ++i) {
+      const MachineOutcome& machine = plan.machines[m];
+      const LayoutFacts facts = machine.facts.empty() ? LayoutFacts{machine.choice.goodput} : machine.facts[i];
+      Candidate candidate =
+          candidate_of(static_cast<int>(m), machine.choice, machine.result.best[i], facts.goodput, target, economics);
+      add_quantiles(candidate, machine.choice, facts, draws, target, economics);
       candidate.misses = missed(candidate, target);
       plan.candidates.push_back(std::move(candidate));
     }
@@ -206,6 +351,16 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
   };
   std::sort(plan.candidates.begin(), plan.candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  std::vector<int> kept(plan.machines.size(), 0);
+  if (best > 0)
+    std::erase_if(plan.candidates,
+                  [&](const Candidate& each) { return ++kept[static_cast<std::size_t>(each.machine)] > best; });
+  if (!plan.candidates.empty()) {
+    const auto first = optimised(plan, plan.candidates.front());
+    for (Candidate& each : plan.candidates)
+      if (const auto own = optimised(plan, each); own && first)
+        each.equals_first = own->p10 <= first->p90 && first->p10 <= own->p90;
+  }
   plan.pareto = pareto_front(plan);
   for (const Candidate& candidate : plan.candidates)
     plan.runners_up.push_back(difference(plan, candidate, plan.candidates.front()));
@@ -224,7 +379,11 @@ std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpac
     rule.apply(changed.scenario);
     const SearchResult found = search(changed.scenario, space, one, evaluator(changed.scenario));
     if (found.best.empty()) continue;
-    const Evaluation& winner = found.best.front();
+    Evaluation winner = found.best.front();
+    if (best.layout.id == kOwnLayout) {
+      const Evaluation own = evaluate(changed.scenario, best.layout, {}, 0);
+      if (own.fits && own.step_time_s < winner.step_time_s) winner = own;
+    }
     const double steps = progress_of_step(machine) / progress_of_step(changed);
     upgrades.push_back({rule.what, rule.limit, winner.step_time_s, 1 - steps * winner.step_time_s / best.step_time_s,
                         winner.layout == best.layout ? "" : describe(winner.layout, machine.gpus)});

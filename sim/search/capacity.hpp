@@ -51,17 +51,41 @@ struct MachineChoice {
 /// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack".
 std::string machine_text(const MachineChoice& machine);
 
+/// What is known about a layout beside its step time. Without histories there are no failures.
+struct LayoutFacts {
+  double goodput = 1;        ///< mean share of the wall time with productive training
+  double goodput_sd = 0;     ///< of one history of history_days
+  double history_days = 30;  ///< longer jobs average over more failures: the variance falls with the days
+  double step_p5_s = 0;      ///< 90 % interval of the forecast; 0: none
+  double step_p95_s = 0;
+};
+
+struct Quantiles {
+  double p10 = 0;
+  double p50 = 0;
+  double p90 = 0;
+};
+
 /// One layout on one machine, with the time and cost of the job.
 struct Candidate {
   int machine = 0;  ///< index into CapacityPlan::machines
   Evaluation evaluation;
   double tokens_per_s = 0;  ///< without outages
   double tokens_per_s_per_gpu = 0;
+  double goodput = 1;
   double days = 0;  ///< wall time for the tokens, goodput included
   std::optional<Range3> cost_usd;
   std::optional<Range3> energy_mwh;
   std::optional<Range3> usd_per_million_tokens;
   std::string misses;  ///< the constraint that it violates; empty: none
+  // From the forecast's band, the failures, and prices and power between low and high together:
+  std::optional<Quantiles> step_quantiles_s;
+  std::optional<Quantiles> days_quantiles;
+  std::optional<Quantiles> cost_quantiles_usd;
+  std::optional<Quantiles> energy_quantiles_mwh;
+  std::optional<double> within_days;    ///< probability to finish in the target's days
+  std::optional<double> within_budget;  ///< probability to cost no more than the target's budget
+  bool equals_first = false;            ///< P10 to P90 of what is optimised overlap those of the first candidate
 };
 
 /// Why a candidate is not the first: the part of its step that takes longer per token.
@@ -83,6 +107,14 @@ struct Upgrade {
 struct MachineOutcome {
   MachineChoice choice;
   SearchResult result;
+  std::vector<LayoutFacts> facts = {};  ///< of result.best; empty: choice.goodput for all, and no bands
+};
+
+/// The GPUs of one machine that make it likely to meet the target.
+struct LikelySize {
+  std::string topology;
+  double probability = 0;
+  int gpus = 0;  ///< fewest of the sizes that were searched; 0: none of them
 };
 
 struct CapacityPlan {
@@ -90,15 +122,25 @@ struct CapacityPlan {
   JobTarget target;
   std::vector<MachineOutcome> machines;
   std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last
-  std::vector<int> pareto;  ///< candidates that no other beats in both time and money (or GPUs without prices)
+  /// Candidates that no other beats in both time and money; GPUs without a price take part only if none has a price,
+  /// then with their number in place of money.
+  std::vector<int> pareto;
   /// [i]: candidates[i] compared with candidates[0]; no cause if topology or number of GPUs differ
   std::vector<Slowdown> runners_up;
   std::string limit;  ///< parts of the step of the best layout, largest first
 };
 
-/// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs.
+/// For 50, 80 and 95 % of each topology with several sizes. Empty without a target in days or money.
+std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);
+
+/// A sentence if the factors of a number of GPUs spoil the batch: an odd factor that the batch does not have must go into
+/// tensor, pipeline or context parallelism. Empty: they do not.
+std::string factor_hint(int gpus, std::int64_t global_batch);
+
+/// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs. With facts about
+/// layouts, at most `best` candidates of a machine are kept, after ranking; 0: all.
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics);
+                             const Economics* economics, int best = 0);
 
 /// Step time by category in seconds: compute, exposed communication by traffic, bubble, host, optimizer. Means over
 /// ranks, which sum to the step time.

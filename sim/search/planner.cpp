@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/plan/memory.hpp"
@@ -20,8 +24,13 @@ bool faster(const Evaluation& a, const Evaluation& b) {
   return std::pair(a.step_time_s, a.layout.id) < std::pair(b.step_time_s, b.layout.id);
 }
 
-/// Keeps the `count` fastest.
+/// Keeps the `count` fastest runs, of equal ones the layout with the lower number.
 void keep_best(std::vector<Evaluation>& best, const Evaluation& each, int count) {
+  const auto same = std::ranges::find_if(best, [&](const Evaluation& other) { return is_same_run(each, other); });
+  if (same != best.end()) {
+    if (each.layout.id < same->layout.id) *same = each;
+    return;
+  }
   best.insert(std::upper_bound(best.begin(), best.end(), each, faster), each);
   if (static_cast<int>(best.size()) > count) best.pop_back();
 }
@@ -77,6 +86,30 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   return result;
 }
 
+bool is_same_run(const Evaluation& a, const Evaluation& b) {
+  const auto facts = [](const Evaluation& e) {
+    return std::tie(e.step_time_s, e.memory, e.compute_s, e.bubble_fraction, e.host_s, e.optimizer_s, e.exposed_s,
+                    e.layout.tp, e.layout.cp, e.layout.ep, e.layout.pp, e.layout.micro_batch_size);
+  };
+  return facts(a) == facts(b);
+}
+
+std::string why_impossible(const Scenario& scenario, const SearchSpace& space) {
+  constexpr std::int64_t kMost = 2000;
+  std::map<std::string, int> reasons;
+  const std::int64_t stride = std::max<std::int64_t>(1, space.size() / kMost);
+  for (std::int64_t id = 0; id < space.size(); id += stride) {
+    const Scenario candidate = with_layout(scenario, space.at(id));
+    const Result<Plan> plan =
+        make_plan(candidate.model, candidate.parallel, candidate.training, candidate.cluster.world_size);
+    if (plan) return "";
+    const Diagnostic& first = plan.error().diagnostics.front();
+    ++reasons[fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message)];
+  }
+  const auto most = std::ranges::max_element(reasons, {}, [](const auto& each) { return each.second; });
+  return most == reasons.end() ? "" : most->first;
+}
+
 Evaluation evaluate_as_it_is(const Scenario& scenario) {
   Evaluation result;
   result.layout = layout_of(scenario);
@@ -117,10 +150,12 @@ std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, s
 }
 
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
-  return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom](SearchRound round) {
+  return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom,
+          evaluated = options.evaluated](SearchRound round) {
     std::vector<Evaluation> evaluations(round.size());
     parallel_for(round.size(), threads, [&](std::size_t i) {
       evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom);
+      if (evaluated) evaluated();
     });
     return evaluations;
   };
@@ -135,6 +170,9 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
   SearchResult result;
   auto layouts = bound_all(scenario, space, options.threads, result.counts);
   const Bytes memory = usable_memory(scenario.profile, options.memory_headroom);
+  if (!layouts.empty())
+    result.least_memory =
+        std::ranges::min(layouts, {}, [](const BoundedLayout& each) { return each.bound.memory; }).bound.memory;
   result.counts.out_of_memory += std::erase_if(layouts, [&](const auto& each) { return each.bound.memory > memory; });
   std::sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.bound.step_time, a.id) < std::pair(b.bound.step_time, b.id);
@@ -143,8 +181,22 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
     if (options.exhaustive || static_cast<int>(result.best.size()) < options.best) return false;
     return seconds(next.step_time) > result.best.back().step_time_s;
   };
+  const auto report = [&](std::size_t done) {
+    if (!options.progress) return;
+    const bool full = !options.exhaustive && static_cast<int>(result.best.size()) >= options.best;
+    const auto end = std::partition_point(layouts.begin(), layouts.end(), [&](const BoundedLayout& each) {
+      return !full || seconds(each.bound.step_time) <= result.best.back().step_time_s;
+    });
+    options.progress(static_cast<std::int64_t>(done), end - layouts.begin(),
+                     result.best.empty() ? 0 : result.best.front().step_time_s);
+  };
   std::size_t at = 0;
   while (at < layouts.size() && !enough(layouts[at].bound)) {
+    if (options.stop && options.stop()) {
+      result.complete = false;
+      break;
+    }
+    report(at);
     std::vector<std::pair<Layout, LayoutBound>> round;
     for (; at < layouts.size() && round.size() < kRound; ++at) {
       round.emplace_back(space.at(layouts[at].id), layouts[at].bound);

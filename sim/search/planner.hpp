@@ -43,6 +43,12 @@ struct Evaluation {
 /// Plans, checks memory and simulates. Stateless and thread-safe.
 Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom);
 
+/// Whether both are the same run: they differ in settings without effect.
+bool is_same_run(const Evaluation& a, const Evaluation& b);
+
+/// Why no layout of the space can be planned, most frequent reason first; empty: some can.
+std::string why_impossible(const Scenario& scenario, const SearchSpace& space);
+
 /// Simulates the scenario with its own layout.
 Evaluation evaluate_as_it_is(const Scenario& scenario);
 
@@ -53,6 +59,10 @@ struct SearchOptions {
   bool exhaustive = false;     ///< simulate everything that fits (for tests and exports)
   /// Whether a scenario with its layout may be offered; empty: every one. Asked once for each layout of a round.
   std::function<bool(const Scenario&)> allowed = {};
+  /// After every round: layouts looked at, the most that remain to be looked at, and the best step so far (0: none).
+  std::function<void(std::int64_t done, std::int64_t of, double best_s)> progress = {};
+  std::function<void()> evaluated = {};  ///< after every layout, from any thread
+  std::function<bool()> stop = {};       ///< asked before every round; true ends the search with what it has
 };
 
 struct SearchCounts {
@@ -69,6 +79,8 @@ struct SearchResult {
   std::vector<Evaluation> best;       ///< fastest first, ties by number
   std::vector<Evaluation> simulated;  ///< all simulated layouts, by number
   SearchCounts counts;
+  bool complete = true;  ///< false: SearchOptions::stop ended it
+  Bytes least_memory;    ///< lowest memory bound of a possible layout; 0: no layout is possible
 };
 
 /// Evaluates the layouts of one round, in their order. Threads, processes and a store of results are implementations

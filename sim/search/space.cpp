@@ -87,8 +87,11 @@ std::int64_t SearchSpace::layouts_per_layer_cost() const {
   return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage) * count(offload);
 }
 
-bool SearchSpace::repeats(const Layout& layout) const {
-  return layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
+bool SearchSpace::repeats(const Layout& layout, int ranks) const {
+  const bool one_tensor_rank =
+      layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
+  const bool nothing_to_shard = layout.tp * layout.pp == ranks && layout.offload == Offload{};
+  return one_tensor_rank || (nothing_to_shard && layout.zero_stage != zero_stage.front());
 }
 
 Layout SearchSpace::at(std::int64_t id) const {
@@ -167,6 +170,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
 
 Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   Scenario result = scenario;
+  if (layout.id == kOwnLayout) return result;
   apply_layout(layout, result.model, result.parallel, result.training);
   return result;
 }
@@ -203,7 +207,7 @@ Layout layout_of(const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
   Layout layout;
-  layout.id = -1;
+  layout.id = kOwnLayout;
   layout.tp = p.tp;
   layout.cp = p.cp;
   layout.ep = p.ep;

@@ -68,8 +68,9 @@ struct SearchSpace {
   Layout at(std::int64_t id) const;
   /// Number of layouts that share all choices up to `recompute` and so have the same layer costs.
   std::int64_t layouts_per_layer_cost() const;
-  /// True if the space has an equivalent layout with a lower number: sequence parallelism has no effect for tp 1.
-  bool repeats(const Layout& layout) const;
+  /// True if the space has an equivalent layout with a lower number on so many GPUs: sequence parallelism has no effect
+  /// for tp 1, and ZeRO none without data or context parallelism.
+  bool repeats(const Layout& layout, int ranks) const;
   bool operator==(const SearchSpace&) const = default;
 };
 
@@ -91,7 +92,10 @@ SearchSpace default_space(const Scenario& scenario, int ranks);
 /// divided evenly if possible; else embedding and loss count as one layer each and the first stages take the remainder
 /// (stages.hpp).
 void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, Training& training);
-/// The scenario with this layout.
+/// The number of a scenario's own layout, which stands for everything that the scenario says about it.
+inline constexpr std::int64_t kOwnLayout = -1;
+
+/// The scenario with this layout; with kOwnLayout as it is.
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
 /// The settings, as --set takes them ("parallel.tp=8"), that turn the scenario into the one with this layout.
@@ -100,7 +104,7 @@ std::vector<std::string> layout_settings(const Scenario& scenario, const Layout&
 /// "stages of 7, 8 x 14, 7 layers"; empty: all virtual stages have as many layers. Requires a possible layout.
 std::string describe_cut(const Scenario& scenario, const Layout& layout);
 
-/// The layout of a scenario. Its number is -1, since it may be in no space.
+/// The layout of a scenario, with the number kOwnLayout, since it may be in no space.
 Layout layout_of(const Scenario& scenario);
 
 /// "tp 8, pp 16, vpp 8, dp 128, micro-batch 1, no recomputation, ZeRO-1": the choices that are not 1 or none.

@@ -140,7 +140,7 @@ TEST_CASE("search: bounds of a whole space equal those of single layouts", "[sea
   auto next = all.begin();
   for (std::int64_t id = 0; id < space.size(); ++id) {
     const Layout layout = space.at(id);
-    const auto alone = space.repeats(layout) ? std::nullopt : table.bound(layout);
+    const auto alone = space.repeats(layout, p.scenario.cluster.world_size) ? std::nullopt : table.bound(layout);
     INFO(id << ": " << describe(layout, p.scenario.cluster.world_size));
     if (!alone) continue;
     REQUIRE(next != all.end());
@@ -221,4 +221,31 @@ TEST_CASE("search: a backward in two parts over a chunk of two layers gathers tw
   const auto bound = BoundTable(scenario).bound(layout);
   REQUIRE(bound.has_value());
   CHECK(seconds(bound->step_time) <= run->forecast.step_time_s);
+}
+
+TEST_CASE("search: what has no effect is one offer, and a stopped search has its best so far", "[search]") {
+  const Problem p = problem(3);
+  SearchOptions options{.best = 1000, .exhaustive = true};
+  const SearchResult all = search(p.scenario, p.space, options);
+  for (std::size_t a = 0; a < all.best.size(); ++a)
+    for (std::size_t b = a + 1; b < all.best.size(); ++b) CHECK_FALSE(is_same_run(all.best[a], all.best[b]));
+  int rounds = 0;
+  int told = 0;
+  options.stop = [&] { return ++rounds > 1; };
+  options.progress = [&](std::int64_t, std::int64_t of, double) { told += of > 0 ? 1 : 0; };
+  const SearchResult stopped = search(p.scenario, p.space, options);
+  CHECK_FALSE(stopped.complete);
+  CHECK(all.complete);
+  CHECK(told == 1);
+  CHECK(stopped.counts.simulated < all.counts.simulated);
+  CHECK(stopped.counts.pruned > 0);
+}
+
+TEST_CASE("search: layouts that are not allowed are not simulated", "[search]") {
+  const Problem p = problem(3);
+  const SearchResult found =
+      search(p.scenario, p.space,
+             {.best = 1000, .exhaustive = true, .allowed = [](const Scenario& s) { return s.parallel.tp == 1; }});
+  CHECK(found.counts.refused > 0);
+  for (const Evaluation& each : found.simulated) CHECK(each.layout.tp == 1);
 }

@@ -52,7 +52,7 @@ TEST_CASE("space: without tensor parallelism there is no choice of sequence para
   space.sequence_parallel = {true, false};
   REQUIRE(space.size() == 4);
   std::vector<bool> repeats;
-  for (std::int64_t id = 0; id < space.size(); ++id) repeats.push_back(space.repeats(space.at(id)));
+  for (std::int64_t id = 0; id < space.size(); ++id) repeats.push_back(space.repeats(space.at(id), 64));
   CHECK(repeats == std::vector<bool>{false, true, false, false});
 }
 
@@ -107,4 +107,34 @@ TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]"
   CHECK(with_layout(scenario, layout).training.offload_activations);
   layout.pp = 16;
   CHECK(with_layout(scenario, layout).parallel.account_for_embedding);
+}
+
+TEST_CASE("space: ZeRO is no choice where nothing can be sharded", "[search]") {
+  SearchSpace space;
+  space.pp = {4, 8};
+  space.zero_stage = {0, 1, 3};
+  const auto count = [&](int ranks) {
+    std::int64_t kept = 0;
+    for (std::int64_t id = 0; id < space.size(); ++id) kept += space.repeats(space.at(id), ranks) ? 0 : 1;
+    return kept;
+  };
+  CHECK(count(8) == 4);   // pp 4 with dp 2: three stages of ZeRO; pp 8 with dp 1: one
+  CHECK(count(16) == 6);  // dp 4 and dp 2
+}
+
+TEST_CASE("space: the settings of a layout make the scenario the one that was simulated", "[search]") {
+  const Scenario scenario = shipped_scenario("llama3-405b-1024");
+  Layout layout = layout_of(scenario);
+  CHECK(with_layout(scenario, layout).parallel == scenario.parallel);  // its own
+  CHECK(layout_settings(scenario, layout).empty());
+  layout.id = 0;
+  layout.tp = 4;
+  layout.pp = 4;
+  layout.vpp = 7;
+  layout.recompute = Recompute::none;
+  CHECK(describe_cut(scenario, layout) == "stages of 4, 5 x 15, 4 x 11, 3 layers");  // 128 items over 28 stages
+  const Scenario again = shipped_scenario("llama3-405b-1024", layout_settings(scenario, layout));
+  const Scenario planned = with_layout(scenario, layout);
+  CHECK(again.parallel == planned.parallel);
+  CHECK(again.training == planned.training);
 }
