@@ -156,8 +156,11 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const Layo
   const double days_of_mean = candidate.days > 0 ? candidate.days : facts.history_days;
   const double goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days_of_mean, 1.0));
   const std::string& gpu = choice.scenario.profile.name;
-  const auto price = economics != nullptr ? economics->price_per_gpu_hour(gpu) : std::nullopt;
-  const auto power = economics != nullptr ? economics->kilowatts_per_gpu(gpu) : std::nullopt;
+  const std::optional<Range3> none;
+  const std::optional<Range3> known_price = economics != nullptr ? economics->price_per_gpu_hour(gpu) : none;
+  const std::optional<Range3> known_power = economics != nullptr ? economics->kilowatts_per_gpu(gpu) : none;
+  const Range3 price = known_price.value_or(Range3{});
+  const Range3 power = known_power.value_or(Range3{});
   std::vector<double> steps, days, cost, energy;
   for (const Draw& draw : draws) {
     const double step = middle * std::exp(sigma * draw.step);
@@ -166,8 +169,8 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const Layo
     const double goodput = std::clamp(facts.goodput + goodput_sd * draw.level, 0.01, 1.0);
     days.push_back(target.tokens / (progress_of_step(choice) / step * goodput) / kSecondsPerDay);
     const double gpu_hours = days.back() * 24 * choice.gpus;
-    if (price) cost.push_back(gpu_hours * triangular(*price, draw.price));
-    if (power) energy.push_back(gpu_hours * triangular(*power, draw.power) / 1000);
+    if (known_price) cost.push_back(gpu_hours * triangular(price, draw.price));
+    if (known_power) energy.push_back(gpu_hours * triangular(power, draw.power) / 1000);
   }
   if (target.days > 0 && !days.empty()) candidate.within_days = share_up_to(days, target.days);
   if (target.budget_usd > 0 && !cost.empty()) candidate.within_budget = share_up_to(cost, target.budget_usd);
