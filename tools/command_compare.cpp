@@ -1,6 +1,7 @@
 /// `tracecast compare`: compares a forecast with an executed step or with another forecast.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -18,17 +19,28 @@ namespace {
 
 struct Options {
   std::string forecast;
-  std::string actual;
+  std::vector<std::string> actual;
+  std::int64_t step = -1;
   double tolerance = 0.1;
   bool json = false;
   std::string svg;
   std::string html;
 };
 
+/// A timeline or a step graph; or recordings, one per rank.
+Result<StepRecord> read_actual(const Options& options, const StepRecord& forecast) {
+  const Result<bool> recorded = is_recording(options.actual.front());
+  if (!recorded) return tl::unexpected(recorded.error());
+  if (*recorded) return read_recorded_step(options.actual, options.step, forecast);
+  if (options.actual.size() == 1) return read_any_step(options.actual.front());
+  return fail(
+      {"", 0, "ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run"});
+}
+
 Result<ExitCode> run(const Options& options, const Context& context) {
   const Result<StepRecord> forecast = read_any_step(options.forecast);
   if (!forecast) return tl::unexpected(forecast.error());
-  const Result<StepRecord> actual = read_any_step(options.actual);
+  const Result<StepRecord> actual = read_actual(options, *forecast);
   if (!actual) return tl::unexpected(actual.error());
   const Result<Comparison> comparison = compare(*forecast, *actual, options.tolerance);
   if (!comparison) return tl::unexpected(comparison.error());
@@ -49,10 +61,14 @@ Result<ExitCode> run(const Options& options, const Context& context) {
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("FORECAST", options->forecast, "timeline.json of predict --out, or its folder")->required();
-  app.add_option(
-         "ACTUAL", options->actual,
-         "timeline.json of execute --out (or of another forecast), or its folder; a recording; a foreign step graph")
+  app.add_option("ACTUAL", options->actual,
+                 "timeline.json of execute --out (or of another forecast), or its folder; a foreign step graph; "
+                 "recordings, one "
+                 "per rank of the run")
       ->required();
+  app.add_option("--step", options->step, "of recordings: which step; default: the last but one")
+      ->type_name("N")
+      ->check(at_least_zero());
   app.add_option("--tolerance", options->tolerance,
                  "largest relative error of the step time; above it the exit code is 1")
       ->check(in_range(0.0, 100.0))

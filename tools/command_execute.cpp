@@ -15,6 +15,7 @@
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/progress.hpp"
+#include "tools/rank_times.hpp"
 #include "tools/worker_process.hpp"
 
 namespace tracecast::cli {
@@ -63,16 +64,7 @@ std::string page(const StepRecord& record, const TextStyle& style) {
                   repeats.count == 1 ? "" : "s", record.ranks.size(), record.ranks.size() == 1 ? "" : "s");
   text += fmt::format("  lower quartile {}, median {}, spread {}\n\n", time_text(repeats.lower_quartile_s),
                       time_text(repeats.median_s), percent(repeats.spread));
-  text += heading("Where the time went, in the step nearest to the lower quartile", style);
-  const TextTable table({-8, 12, 16, 12, 12, 12}, 2, 0);
-  text += table.row("rank", "compute", "communication", "bubble", "optimizer", "host");
-  for (const StepRank& rank : record.ranks) {
-    Duration exposed;
-    for (const Duration& each : rank.time.exposed) exposed += each;
-    text += table.row(rank.number, to_text(rank.time.compute), to_text(exposed), to_text(rank.time.bubble),
-                      to_text(rank.time.optimizer), to_text(rank.time.host));
-  }
-  return text;
+  return text + rank_times(record, "Where the time went, in the step nearest to the lower quartile", style);
 }
 
 Result<ExitCode> execute(const Options& options, const Context& context) {

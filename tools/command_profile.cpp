@@ -32,6 +32,8 @@ struct Options {
   int ranks = 0;
   int passes = 20;
   std::vector<std::string> traces;
+  std::vector<std::string> overrides;
+  double least_matched = 50;  // percent
   std::string base;
   double seconds = 0;
   std::string out = "recorded.json";
@@ -40,7 +42,6 @@ struct Options {
 
 using Json = nlohmann::ordered_json;
 
-/// Replaces invalid UTF-8 in a name by U+FFFD.
 /// FLOP/s.
 double fastest_multiplication(const Profile& profile) {
   double fastest = 0;
@@ -71,18 +72,26 @@ Json json_of(const Profile& profile, const std::string& path) {
 }
 
 Json json_of(const MeasuredProfile& measured, const std::string& path) {
-  Json unmatched = Json::object();
-  for (const auto& [name, time] : measured.unmatched) unmatched[name] = seconds(time);
+  Json unmatched = Json::array();
+  for (const UnmatchedKernels& each : measured.unmatched)
+    unmatched.push_back({{"name", each.name}, {"seconds", seconds(each.time)}, {"why", to_string(each.why)}});
+  Json matched = Json::object();
+  for (int i = 0; i < kMatches; ++i)
+    if (is_matched(static_cast<Match>(i)))
+      matched[to_string(static_cast<Match>(i))] = seconds(measured.time_by_match[static_cast<std::size_t>(i)]);
   return {{"steps", measured.steps},
           {"kernels", measured.kernels},
           {"kernels_matched", measured.matched},
           {"kernel_seconds", seconds(measured.time)},
           {"kernel_seconds_matched", seconds(measured.matched_time)},
+          {"kernel_seconds_matched_by", matched},
+          {"share_of_the_step_found", measured.fullest_step},
+          {"recorded_over_forecast", measured.of_forecast},
           {"operators_measured", measured.operators},
           {"collectives", measured.collectives},
           {"collectives_matched", measured.collectives_matched},
           {"collectives_across_hosts", measured.collectives_across_hosts},
-          {"unmatched_seconds_by_name", unmatched},
+          {"unmatched", unmatched},
           {"profile", path}};
 }
 
@@ -106,19 +115,30 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
   std::string text = fmt::format(
       "{} of {} kernels of {} step{} matched, {:.1f} % of their time: {} operators measured\n", measured.matched,
       measured.kernels, measured.steps, measured.steps == 1 ? "" : "s", 100 * share, measured.operators);
+  for (int i = 0; i < kMatches; ++i) {
+    const Duration time = measured.time_by_match[static_cast<std::size_t>(i)];
+    if (is_matched(static_cast<Match>(i)) && time > Duration{})
+      text += fmt::format("  {:>10}  {}\n", to_text(time), to_string(static_cast<Match>(i)));
+  }
+  text += fmt::format("  the fullest step has {:.1f} % of the scenario's operators, by forecast time\n",
+                      100 * measured.fullest_step);
+  if (measured.of_forecast > 0)
+    text += fmt::format("  multiplications and attention took {:.2f} times their forecast\n", measured.of_forecast);
   if (measured.collectives > 0)
     text += fmt::format("{} of {} collectives matched, {} of them across hosts and left to the network model\n",
                         measured.collectives_matched, measured.collectives, measured.collectives_across_hosts);
   if (!measured.unmatched.empty()) text += "not matched, longest first:\n";
-  for (std::size_t i = 0; i < std::min(kMaxNames, measured.unmatched.size()); ++i)
-    text += fmt::format("  {:>10}  {}\n", to_text(measured.unmatched[i].second), measured.unmatched[i].first);
+  for (std::size_t i = 0; i < std::min(kMaxNames, measured.unmatched.size()); ++i) {
+    const UnmatchedKernels& each = measured.unmatched[i];
+    text += fmt::format("  {:>10}  {}: {}\n", to_text(each.time), each.name, to_string(each.why));
+  }
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 
 Result<Scenario> recorded_scenario(const Options& options) {
   if (options.scenarios.size() != 1)
     return fail({"", 0, "--for", "", "must be given once with --from: the recorded scenario"});
-  return named_scenario(options.scenarios[0]);
+  return named_scenario(options.scenarios[0], options.overrides);
 }
 
 /// What was recorded and on which hardware; never a host name.
@@ -140,9 +160,13 @@ Result<ExitCode> measure_recordings(const Options& options) {
   for (const std::string& file : options.traces) {
     Result<Trace> trace = read_any_recording(file);
     if (!trace) return tl::unexpected(trace.error());
+    if (trace->left_out > 0)
+      fmt::print(stderr, "{}: only the first {} records were read; {} more do not fit in memory\n", file,
+                 trace->records, trace->left_out);
     traces.push_back({file, std::move(*trace)});
   }
-  Result<MeasuredProfile> measured = measured_profile(traces, run->graph, scenario->profile);
+  Result<MeasuredProfile> measured =
+      measured_profile(traces, run->graph, scenario->profile, {.least_matched = options.least_matched / 100});
   if (!measured) return tl::unexpected(measured.error());
   Profile& profile = measured->profile;
   profile.name = std::filesystem::path(options.out).stem().string();
@@ -209,12 +233,21 @@ Run add_options(CLI::App& app) {
   app.add_option("--for", options->scenarios, "also the operators of this scenario's step; may be repeated")
       ->type_name("SCENARIO")
       ->allow_extra_args(false);
-  app.add_option(
-         "--from", options->traces,
-         "instead of timing: a recording of the scenario of --for (a trace of record, PyTorch's profiler, Nsight); may "
-         "be repeated, one per rank")
-      ->type_name("TRACE")
+  app.add_option("--from", options->traces,
+                 "instead of timing: recordings of the scenario of --for (traces of record, PyTorch's profiler, "
+                 "Nsight), one per "
+                 "rank")
+      ->type_name("TRACE");
+  app.add_option("--set", options->overrides, "with --from: replace a value of the recorded scenario; may be repeated")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  app.add_option(
+         "--least-matched", options->least_matched,
+         "with --from: refuse a recording if less of its kernels' time matches the scenario's operators, or less "
+         "of the scenario's step was recorded")
+      ->type_name("PERCENT")
+      ->check(in_range(0.0, 100.0))
+      ->capture_default_str();
   app.add_option("--ranks", options->ranks,
                  "processes that run at the same time, like the ranks of a step; 0: one per core, on GPUs one")
       ->check(in_range(0, 4096))

@@ -15,9 +15,13 @@
 #include <unistd.h>
 
 #include "sim/io/compressed.hpp"
+#include "sim/io/trace_reader.hpp"
 #include "sim/io/trace_summary.hpp"
 #include "tools/command_rows.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/worker_process.hpp"
+#include "tracer/step_windows.hpp"
+#include "tracer/trace_writer.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -29,6 +33,7 @@ struct Options {
   std::string range = "all";
   double delay = 0;
   double duration = 0;
+  int steps = 0;
   std::vector<std::string> command;
 };
 
@@ -54,6 +59,7 @@ std::string session_name() {
 struct Recorded {
   fs::path path;
   TraceSummary summary;
+  std::string note;  ///< what was done with it
 };
 
 /// Every process wrote OUT.pid.SESSION.PID.
@@ -61,7 +67,7 @@ std::vector<Recorded> recorded_files(const fs::path& begin) {
   std::vector<Recorded> found;
   for (const auto& entry : fs::directory_iterator(begin.parent_path())) {
     if (!entry.path().filename().string().starts_with(begin.filename().string() + ".")) continue;
-    if (const auto summary = trace_summary(entry.path())) found.push_back({entry.path(), *summary});
+    if (const auto summary = trace_summary(entry.path())) found.push_back({entry.path(), *summary, ""});
   }
   std::sort(found.begin(), found.end(), [](const Recorded& a, const Recorded& b) {
     return std::pair(a.summary.header.rank, a.path) < std::pair(b.summary.header.rank, b.path);
@@ -82,6 +88,27 @@ void delete_empty(std::vector<Recorded>& found) {
   }
   std::erase_if(found, is_empty);
   if (found.empty()) found = failed;
+}
+
+/// Leaves only the last whole steps in each trace. The note says where there are too few.
+Result<void> keep_steps(std::vector<Recorded>& traces, int steps) {
+  for (Recorded& each : traces) {
+    Result<Trace> trace = read_trace(each.path);
+    if (!trace) return tl::unexpected(trace.error());
+    if (!keep_last_steps(*trace, steps)) {
+      each.note = fmt::format(", fewer than {} whole steps found: everything was kept", steps);
+      continue;
+    }
+    const std::string kept = each.path.string() + ".steps";
+    std::error_code error;
+    if (!write_trace(kept, *trace)) return fail({kept, 0, "", "", "cannot be written"});
+    fs::rename(kept, each.path, error);
+    const auto summary = trace_summary(each.path);
+    if (!summary) return tl::unexpected(summary.error());
+    each.summary = *summary;
+    each.note = fmt::format(", the last {} step{}", steps, steps == 1 ? "" : "s");
+  }
+  return {};
 }
 
 /// One trace becomes OUT; several OUT.RANK if ranks are known and different, else OUT.0, OUT.1 … by rank and process.
@@ -144,8 +171,10 @@ Result<ExitCode> record(const Options& options) {
     fmt::print(stderr, "nothing was recorded: {}\n", traces.front().summary.header.error);
     return ExitCode::no;
   }
+  if (options.steps > 0)
+    if (const auto kept = keep_steps(traces, options.steps); !kept) return tl::unexpected(kept.error());
   if (const auto named = name_traces(out, traces); !named) return tl::unexpected(named.error());
-  for (const Recorded& each : traces) fmt::print("{}: {}\n", each.path.string(), text_of(each.summary));
+  for (const Recorded& each : traces) fmt::print("{}: {}{}\n", each.path.string(), text_of(each.summary), each.note);
   if (status != 0) fmt::print(stderr, "{} ended with {}\n", options.command.front(), status);
   if (traces.empty()) fmt::print(stderr, "{} used no GPU: nothing was recorded\n", options.command.front());
   return status == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
@@ -167,6 +196,9 @@ Run add_options(CLI::App& app) {
   app.add_option("--duration", options->duration, "record so many seconds; 0: to the end")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--steps", options->steps, "keep only the last N whole steps of each rank; 0: everything")
+      ->type_name("N")
+      ->check(in_range(0, 1'000'000));
   app.add_option("COMMAND", options->command, "the program and its arguments, behind --")->required();
   return [options](const Context&) { return record(*options); };
 }

@@ -21,6 +21,7 @@
 #include "sim/report/perfetto.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/option_checks.hpp"
+#include "tools/rank_times.hpp"
 #include "tracer/replay.hpp"
 
 namespace tracecast::cli {
@@ -60,15 +61,7 @@ std::string page(const Replay& replay, const Timeline& timeline, const StepRecor
                           replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : ""),
               style) +
           "\n";
-  text += heading("Where the time went", style);
-  const TextTable table({-8, 12, 16, 12, 12, 12}, 2, 0);
-  text += table.row("rank", "compute", "communication", "waiting", "host", "optimizer");
-  for (const StepRank& rank : record.ranks) {
-    Duration exposed;
-    for (const Duration& each : rank.time.exposed) exposed += each;
-    text += table.row(rank.number, to_text(rank.time.compute), to_text(exposed), to_text(rank.time.bubble),
-                      to_text(rank.time.host), to_text(rank.time.optimizer));
-  }
+  text += rank_times(record, "Where the time went", style);
   text += '\n' + heading("Longest operations, all streams together", style);
   const auto names = time_by_name(record);
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
@@ -117,6 +110,9 @@ Result<Replay> read_all(const Options& options) {
   for (const std::string& file : options.files) {
     const Result<Trace> trace = read_any_recording(file);
     if (!trace) return tl::unexpected(trace.error());
+    if (trace->left_out > 0)
+      fmt::print(stderr, "{}: only the first {} records were read; {} more do not fit in memory\n", file,
+                 trace->records, trace->left_out);
     Result<Replay> replay = replay_graph(*trace, step, file);
     if (!replay) return replay;
     replays.push_back(std::move(*replay));
@@ -150,7 +146,8 @@ Run add_options(CLI::App& app) {
                  "Several: ranks "
                  "of one run, which synchronize in their collectives")
       ->required();
-  app.add_option("--step", options->step, "only operations launched in the range ProfilerStep#N; default: all")
+  app.add_option("--step", options->step,
+                 "only this step: the range ProfilerStep#N, or the N-th whole step of the work; default: all")
       ->type_name("N")
       ->check(at_least_zero());
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")

@@ -1,9 +1,11 @@
 #include "tools/import_results.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,7 @@
 #include "sim/io/trace_reader.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
+#include "tracer/named_record.hpp"
 #include "tracer/replay.hpp"
 #include "tracer/trace_writer.hpp"
 
@@ -211,6 +214,43 @@ class ImportWriter {
 Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
                              const Context& context) {
   return std::visit(ImportWriter(importer, options, content, context), importer.read);
+}
+
+Result<bool> is_recording(const std::string& path) {
+  const Result<std::string> content = read_packed(path);
+  if (!content) return false;  // a folder
+  if (is_trace(*content)) return true;
+  return find_foreign(*content, path, {ImportKind::step, ImportKind::recording}).map([](const Importer* importer) {
+    return importer != nullptr && importer->kind() == ImportKind::recording;
+  });
+}
+
+Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
+                                      const StepRecord& forecast) {
+  std::vector<Trace> traces;
+  std::vector<std::int64_t> common;
+  for (const std::string& file : files) {
+    Result<Trace> trace = read_any_recording(file);
+    if (!trace) return tl::unexpected(trace.error());
+    const std::vector<std::int64_t> steps = recorded_steps(*trace);
+    if (traces.empty()) common = steps;
+    std::erase_if(common,
+                  [&steps](std::int64_t each) { return std::find(steps.begin(), steps.end(), each) == steps.end(); });
+    traces.push_back(std::move(*trace));
+  }
+  std::optional<std::int64_t> chosen;
+  if (step >= 0) chosen = step;
+  if (step < 0 && !common.empty()) chosen = common.size() > 1 ? common[common.size() - 2] : common.back();
+  std::vector<Replay> replays;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    Result<Replay> replay = replay_graph(traces[i], chosen, files[i]);
+    if (!replay) return tl::unexpected(replay.error());
+    replays.push_back(std::move(*replay));
+  }
+  const Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+  return simulated(all.graph, files.front()).map([&forecast](const StepRecord& record) {
+    return named_as(record, forecast);
+  });
 }
 
 Result<StepRecord> read_any_step(const std::string& path) {

@@ -31,4 +31,12 @@ Result<ExitCode> import_with(const Importer& importer, const ImportOptions& opti
 /// A timeline of predict, execute or replay (or its folder), or a foreign recording or step graph, which is simulated.
 Result<StepRecord> read_any_step(const std::string& path);
 
+/// Whether a file is a trace or another profiler's recording. Errors: a file that looks like several formats.
+Result<bool> is_recording(const std::string& path);
+
+/// One step of recordings of one run, a file per rank, in the words of its forecast (tracer/named_record.hpp). `step` below 0: the last
+/// but one that all files have, whose end the next one shows; everything if no steps are found.
+Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
+                                      const StepRecord& forecast);
+
 }  // namespace tracecast::cli

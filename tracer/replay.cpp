@@ -1,58 +1,26 @@
 #include "tracer/replay.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/import/kernel_names.hpp"
+#include "tracer/recorded_calls.hpp"
 #include "tracer/recorded_work.hpp"
+#include "tracer/replay_nodes.hpp"
+#include "tracer/step_times.hpp"
+#include "tracer/step_windows.hpp"
 
 namespace tracecast {
 namespace {
 
-constexpr std::string_view kStepRange = "ProfilerStep#";
 constexpr std::size_t kMaxStreams = 248;  // StreamId is 8 bits, and the compute stream has two more
-constexpr const char* kGap = "gap";
 
 Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
-
-std::optional<std::int64_t> step_number(const TraceRange& range) {
-  if (!range.name.starts_with(kStepRange)) return std::nullopt;
-  std::int64_t number = 0;
-  const char* const digits = range.name.data() + kStepRange.size();
-  const auto [end, error] = std::from_chars(digits, range.name.data() + range.name.size(), number);
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
-
-/// A kernel or copy to be added to the graph. Times are ns since the begin of the step.
-struct Node {
-  RecordedWork work;
-  std::int64_t issue = 0;
-  std::int64_t start = 0;  ///< not before the end of the previous node on its stream
-  std::int64_t end = 0;
-  std::int64_t ready = 0;      ///< issued, and the previous node has ended
-  std::int32_t order = 0;      ///< of issue, on its device
-  std::int32_t cause = -1;     ///< node on another stream that it waits for
-  std::int32_t previous = -1;  ///< node before it on its stream
-  bool is_cause = false;       ///< another node or a host call waits for it
-  EventRef event;
-};
-
-/// A host call that waited for the end of `cause`.
-struct Sync {
-  std::int64_t time = 0;  ///< of the call
-  std::int32_t cause = -1;
-};
-
-bool waits_for_gpu(const std::string& name) {
-  return name.find("Synchronize") != std::string::npos || name == "cudaMemcpy" || name == "hipMemcpy";
-}
 
 OperatorShape shapeless(OperatorKind kind) {
   if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
@@ -76,121 +44,16 @@ Traffic traffic_of(Collective collective) {
   }
 }
 
-/// The nodes of one device and their dependencies.
-class DeviceNodes {
- public:
-  /// `host_end`: how long the step lasts on the host; 0: until its last launch.
-  DeviceNodes(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t origin, std::int64_t host_end) {
-    for (const RecordedWork& work : works) {
-      Node node;
-      node.work = work;
-      node.issue = std::max<std::int64_t>(0, launch_ns(trace, work) - origin);
-      node.start = work.start_ns - origin;
-      node.end = work.end_ns - origin;
-      nodes.push_back(node);
-    }
-    order_streams();
-    find_causes();
-    find_syncs(trace, origin, host_end);
-  }
-
-  std::vector<Node> nodes;                                    ///< in the order of issue
-  std::vector<Sync> syncs;                                    ///< by time
-  std::map<std::int64_t, std::vector<std::int32_t>> streams;  ///< [recorded number] nodes in order
-
- private:
-  Node& at(std::int32_t index) { return nodes[static_cast<std::size_t>(index)]; }
-
-  /// Orders each stream by begin: launches from several threads may have been recorded out of order.
-  void order_streams() {
-    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
-      return std::tuple(a.work.stream, a.start, a.end) < std::tuple(b.work.stream, b.start, b.end);
-    });
-    for (std::size_t i = nodes.size(); i-- > 0;) {
-      const bool last = i + 1 == nodes.size() || nodes[i + 1].work.stream != nodes[i].work.stream;
-      if (!last) nodes[i].issue = std::min(nodes[i].issue, nodes[i + 1].issue);
-    }
-    std::int64_t previous_end = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      Node& node = nodes[i];
-      if (i == 0 || nodes[i - 1].work.stream != node.work.stream) previous_end = 0;
-      node.start = std::max(node.start, previous_end);
-      node.end = std::max(node.end, node.start);
-      node.ready = std::max(node.issue, previous_end);
-      previous_end = node.end;
-    }
-    std::stable_sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) {
-      return std::tuple(a.issue, a.start) < std::tuple(b.issue, b.start);
-    });
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      nodes[i].order = static_cast<std::int32_t>(i);
-      std::vector<std::int32_t>& stream = streams[nodes[i].work.stream];
-      if (!stream.empty()) nodes[i].previous = stream.back();
-      stream.push_back(static_cast<std::int32_t>(i));
-    }
-  }
-
-  /// Indices of nodes, sorted by end.
-  std::vector<std::int32_t> by_end() const {
-    std::vector<std::int32_t> order(nodes.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-    std::stable_sort(order.begin(), order.end(), [this](std::int32_t a, std::int32_t b) {
-      return nodes[static_cast<std::size_t>(a)].end < nodes[static_cast<std::size_t>(b)].end;
-    });
-    return order;
-  }
-
-  /// The last node to end in (after, until] for which `fits` holds; -1: none.
-  template <class Fits>
-  std::int32_t last_end(const std::vector<std::int32_t>& ends, std::int64_t after, std::int64_t until, Fits fits) {
-    auto it = std::upper_bound(ends.begin(), ends.end(), until,
-                               [this](std::int64_t time, std::int32_t n) { return time < at(n).end; });
-    while (it != ends.begin() && at(*--it).end > after)
-      if (fits(at(*it))) return *it;
-    return -1;
-  }
-
-  void find_causes() {
-    if (streams.size() < 2) return;
-    const std::vector<std::int32_t> ends = by_end();
-    for (Node& node : nodes) {
-      if (node.start - node.ready <= kPauseNs) continue;
-      node.cause = last_end(ends, node.ready, node.start, [&node](const Node& other) {
-        return other.work.stream != node.work.stream && other.order < node.order && other.start < node.start;
-      });
-      if (node.cause >= 0) at(node.cause).is_cause = true;
-    }
-  }
-
-  /// Only if no other thread launches meanwhile: the host is modelled as one stream of launches.
-  void find_syncs(const Trace& trace, std::int64_t origin, std::int64_t host_end) {
-    const std::vector<std::int32_t> ends = by_end();
-    for (const TraceCall& call : trace.calls) {
-      if (!waits_for_gpu(call.name)) continue;
-      const std::int64_t begin = call.start_ns - origin;
-      const std::int64_t end = call.end_ns - origin;
-      const auto next = std::lower_bound(nodes.begin(), nodes.end(), begin,
-                                         [](const Node& n, std::int64_t time) { return n.issue < time; });
-      if (next == nodes.begin() || end > (next == nodes.end() ? host_end : next->issue)) continue;
-      const std::int32_t cause = last_end(ends, begin, end, [begin](const Node& other) { return other.issue < begin; });
-      if (cause < 0) continue;
-      at(cause).is_cause = true;
-      syncs.push_back({begin, cause});
-    }
-    std::sort(syncs.begin(), syncs.end(), [](const Sync& a, const Sync& b) { return a.time < b.time; });
-  }
-};
-
 /// Writes the nodes of all devices into one graph.
 class Builder {
  public:
   explicit Builder(const Trace& trace)
       : trace_(trace),
+        recorded_calls_(trace),
         optimizer_(trace, [](const TraceRange& r) { return r.name.starts_with("Optimizer.step"); }),
         backward_(trace, [](const TraceRange& r) {
           return r.name.starts_with("autograd::engine") || r.name.find("Backward") != std::string::npos;
         }) {
-    for (const TraceCollective& c : trace.collectives) collectives_[c.start_ns].push_back(&c);
     graph_.streams.push_back({"compute"});
     graph_.microbatches = 1;
   }
@@ -368,7 +231,8 @@ class Builder {
   }
 
   std::int32_t gap_index(Duration duration) {
-    return operator_index({OperatorKind::copy, Pass::forward, Precision::fp32, kGap, ElementwiseShape{}}, duration);
+    return operator_index({OperatorKind::copy, Pass::forward, Precision::fp32, kRecordedPause, ElementwiseShape{}},
+                          duration);
   }
 
   /// The compute stream first waits for what `op` waits for, then pauses: a pause is on a stream of its own, since it is not
@@ -410,19 +274,6 @@ class Builder {
     return found->second;
   }
 
-  /// The recorded NCCL calls of this kernel, if the trace has them: one, or those of a group of calls.
-  std::vector<const TraceCollective*> calls_of(const Node& node) const {
-    const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(node.work.kernel)];
-    std::vector<const TraceCollective*> calls;
-    const auto found = collectives_.find(kernel.start_ns);
-    if (found == collectives_.end()) return calls;
-    for (const TraceCollective* each : found->second)
-      if (each->end_ns == kernel.end_ns &&
-          (calls.empty() || (each->launch != 0 && each->launch == calls.front()->launch)))
-        calls.push_back(each);
-    return calls;
-  }
-
   void fill_collective(Op& op, const Node& node) {
     op.type = OpType::collective;
     CostedCollective entry;
@@ -431,43 +282,20 @@ class Builder {
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
     RecordedCall recorded{UINT64_MAX, unnamed_[graph_.ranks.size()]++, duration_of(node.end)};
-    const std::vector<const TraceCollective*> calls = calls_of(node);
+    const std::vector<const TraceCollective*> calls =
+        recorded_calls_.of(trace_.kernels[static_cast<std::size_t>(node.work.kernel)]);
     for (const TraceCollective* call : calls)
       entry.call.size += Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
     if (!calls.empty()) {
       entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
       ranks = std::clamp(calls.front()->ranks, 1, 1 << 24);
-      if (const auto name = name_of_call(calls)) std::tie(recorded.group, recorded.sequence) = *name;
+      if (const auto name = name_of_calls(calls)) std::tie(recorded.group, recorded.sequence) = *name;
     }
     entry.traffic = traffic_of(entry.call.collective);
     calls_.push_back(recorded);
     entry.slot = communicator(recorded.group, ranks, op.stream);
     op.payload = static_cast<std::int32_t>(graph_.collectives.size());
     graph_.collectives.push_back(entry);
-  }
-
-  /// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives.
-  static std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_call(
-      const std::vector<const TraceCollective*>& calls) {
-    const TraceCollective& first = *calls.front();
-    if (first.nodes == 0) return std::pair(first.communicator, first.sequence);  // another profiler's numbers
-    constexpr std::int64_t kNumbers = std::int64_t{1} << 48;                     // NCCL counts each function by itself
-    const auto kind = static_cast<std::int64_t>(collective_of(first.name).value_or(Collective::all_reduce));
-    if (first.peer < 0) {
-      if (calls.size() > 1) return std::nullopt;
-      return std::pair(first.communicator, kind * kNumbers + first.sequence);
-    }
-    // Messages between two ranks, in one or both directions: the one from the lower rank names them.
-    const TraceCollective* named = &first;
-    for (const TraceCollective* each : calls) {
-      if (each->peer != first.peer) return std::nullopt;
-      if ((each->name == "Send") == (each->rank < each->peer)) named = each;
-    }
-    const auto low = static_cast<std::uint64_t>(std::min(first.rank, first.peer));
-    const auto high = static_cast<std::uint64_t>(std::max(first.rank, first.peer));
-    const bool upwards = (named->name == "Send") == (named->rank < named->peer);
-    return std::pair(first.communicator ^ ((low << 32U | high) * 0x9E3779B97F4A7C15U),
-                     (kind * 2 + (upwards ? 0 : 1)) * kNumbers + named->sequence);
   }
 
   /// One for each stream that a group is used on: in the engine a communicator belongs to one stream.
@@ -486,9 +314,9 @@ class Builder {
   }
 
   const Trace& trace_;
+  RecordedCalls recorded_calls_;
   CoveredTime optimizer_;
   CoveredTime backward_;
-  std::map<std::int64_t, std::vector<const TraceCollective*>> collectives_;  ///< [start]
   StepGraph graph_;
   std::vector<ProgramItem> program_;
   Template open_;
@@ -528,103 +356,37 @@ Result<void> check_clocks(const Trace& trace, const std::string& file) {
   return check(trace.calls, "call", [](const TraceCall& c) { return c.name; });
 }
 
-/// Limits of the step on the host, or of the whole trace.
-struct Window {
-  std::int64_t begin = INT64_MIN;
-  std::int64_t end = INT64_MAX;
-};
-
-std::optional<Window> find_window(const Trace& trace, std::int64_t step) {
-  for (const TraceRange& range : trace.ranges)
-    if (step_number(range) == step && range.end_ns >= range.start_ns && range.domain != "gpu_user_annotation")
-      return Window{range.start_ns, range.end_ns};
-  return std::nullopt;
-}
-
-Result<Window> window_of(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
-  if (!step) return Window{};
-  if (const auto window = find_window(trace, *step)) return *window;
-  const std::vector<std::int64_t> steps = recorded_steps(trace);
+/// Errors: a step that the trace does not have.
+Result<StepWindow> window_of(const std::map<std::int64_t, StepWindow>& windows, std::optional<std::int64_t> step,
+                             const std::string& file) {
+  if (!step) return StepWindow{};
+  if (const auto found = windows.find(*step); found != windows.end()) return found->second;
+  std::vector<std::int64_t> numbers;
+  for (const auto& [number, window] : windows) numbers.push_back(number);
   return fail({file, 0, "step", std::to_string(*step),
-               steps.empty() ? "not found: the trace has no ranges ProfilerStep#N"
-                             : fmt::format("not a step of the trace (allowed: {})", fmt::join(steps, " "))});
-}
-
-/// What was launched in one window.
-struct LaunchedWork {
-  std::map<std::int64_t, std::vector<RecordedWork>> devices;
-  std::int64_t launched = INT64_MAX;  ///< first launch
-  std::int64_t begin = INT64_MAX;     ///< of the first work on a GPU
-  std::int64_t end = INT64_MIN;       ///< of the last
-};
-
-LaunchedWork launched_in(const Trace& trace, const std::vector<RecordedWork>& works, const Window& window) {
-  LaunchedWork result;
-  for (const RecordedWork& work : works) {
-    const std::int64_t launch = launch_ns(trace, work);
-    if (launch < window.begin || launch >= window.end) continue;
-    result.launched = std::min(result.launched, launch);
-    result.begin = std::min(result.begin, work.start_ns);
-    result.end = std::max(result.end, work.end_ns);
-    result.devices[work.device].push_back(work);
-  }
-  return result;
-}
-
-/// A step on the GPU's clock.
-struct StepTimes {
-  std::int64_t begin = 0;     ///< of its first work on a GPU
-  std::int64_t host_end = 0;  ///< when the host has issued it; the GPU may be done earlier or later
-  std::int64_t length = 0;
-};
-
-/// The end of all work that was launched before `time`; INT64_MIN: none.
-std::int64_t end_of_earlier(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t time) {
-  std::int64_t end = INT64_MIN;
-  for (const RecordedWork& work : works)
-    if (launch_ns(trace, work) < time) end = std::max(end, work.end_ns);
-  return end;
-}
-
-/// The host may run ahead of the GPU, so a step is not as long as its range on the host, and its work begins when that of the
-/// step before has ended. Its length is the distance from its first work to the first work of the next step; of the last step,
-/// from the end of all earlier work to the end of its own. Where the GPU waited for the host, that is the range on the host.
-/// Work that goes on beside the next step counts to its end.
-StepTimes times_of(const Trace& trace, const std::vector<RecordedWork>& works, std::int64_t step, const Window& window,
-                   const LaunchedWork& work) {
-  const auto next_window = find_window(trace, step + 1);
-  const LaunchedWork next = next_window ? launched_in(trace, works, *next_window) : LaunchedWork{};
-  if (!next.devices.empty() && next.begin > work.begin) {
-    const bool host_was_late = next.launched >= work.end;  // the GPU had nothing to do meanwhile
-    const std::int64_t host_end = host_was_late ? next.begin : std::max(work.begin, std::min(next.launched, work.end));
-    return {work.begin, host_end, std::max(next.begin, work.end) - work.begin};
-  }
-  const std::int64_t earlier = end_of_earlier(trace, works, window.begin);
-  const bool host_was_ahead = earlier > work.launched;
-  const std::int64_t begin = !host_was_ahead ? window.begin : std::min(earlier, work.begin);
-  const std::int64_t host_end = std::max(begin, window.end);
-  return {begin, host_end, std::max(work.end, host_end) - begin};
+               numbers.empty() ? "not found: the trace has no ranges ProfilerStep#N, and its work does not repeat"
+                               : fmt::format("not a step of the trace (allowed: {})", fmt::join(numbers, " "))});
 }
 
 }  // namespace
 
 std::vector<std::int64_t> recorded_steps(const Trace& trace) {
-  std::set<std::int64_t> steps;
-  for (const TraceRange& range : trace.ranges)
-    if (const auto number = step_number(range)) steps.insert(*number);
-  return {steps.begin(), steps.end()};
+  std::vector<std::int64_t> numbers;
+  for (const auto& [number, window] : step_windows(trace)) numbers.push_back(number);
+  return numbers;
 }
 
 Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
   if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
   if (auto ok = check_clocks(trace, file); !ok) return tl::unexpected(ok.error());
-  const Result<Window> window = window_of(trace, step, file);
+  const auto windows = step ? step_windows(trace) : std::map<std::int64_t, StepWindow>{};
+  const Result<StepWindow> window = window_of(windows, step, file);
   if (!window) return tl::unexpected(window.error());
   const std::vector<RecordedWork> all = recorded_work(trace);
   LaunchedWork work = launched_in(trace, all, *window);
   if (work.devices.empty()) return fail({file, 0, "", "", step ? "has no GPU work in that step" : "has no GPU work"});
-  const StepTimes times = step ? times_of(trace, all, *step, *window, work)
-                               : StepTimes{work.launched, work.launched, work.end - work.launched};
+  const RecordedStepTimes times = step ? times_of(trace, all, windows, *step, work)
+                                       : RecordedStepTimes{work.launched, work.launched, work.end - work.launched};
   const std::int64_t origin = times.begin;
   if (work.end - origin > kLongest || times.length > kLongest)
     return fail({file, 0, "", "", "lasts longer than 100 days"});

@@ -36,6 +36,9 @@ namespace tracecast {
 /// A longer pause before a kernel is taken as a wait for another stream, if work on one ended during the pause.
 inline constexpr std::int64_t kPauseNs = 10'000;
 
+/// Name of the operators that stand for pauses.
+inline constexpr const char* kRecordedPause = "gap";
+
 /// An NCCL kernel: identifies the call in the recordings of other ranks.
 struct RecordedCall {
   std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
@@ -53,10 +56,10 @@ struct Replay {
   std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
 };
 
-/// Numbers of the ranges "ProfilerStep#N", ascending.
+/// Numbers of the whole steps (tracer/step_windows.hpp), ascending.
 std::vector<std::int64_t> recorded_steps(const Trace& trace);
 
-/// `step`: what was launched in the range "ProfilerStep#N"; empty: everything.
+/// `step`: what was launched in that step; empty: everything.
 /// Errors: a step that the trace does not have or in which the GPU did nothing; work that ends before it begins; more than 248
 /// streams.
 Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file);

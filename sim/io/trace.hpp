@@ -127,6 +127,7 @@ struct Trace {
   std::int64_t dropped = 0;      ///< records that could not be buffered or had no times
   bool complete = false;         ///< the end record was read; false: the program was killed, or the file is truncated
   std::int64_t records = 0;      ///< number read
+  std::int64_t left_out = 0;     ///< lines behind those, not read because memory is limited
   bool operator==(const Trace&) const = default;
 };
 

@@ -116,6 +116,18 @@ class TraceReader {
     return (this->*kind->second)(fields) && fields.done();
   }
 
+  /// Bytes that the records take.
+  std::size_t memory() const { return memory_; }
+
+  /// A line behind those that are read.
+  void leave_out(std::string_view line) {
+    if (line.starts_with("[\"end\"")) {
+      trace_.complete = true;
+    } else if (!line.starts_with("[\"string\"")) {
+      ++trace_.left_out;
+    }
+  }
+
   Trace take() {
     if (trace_.header.gpu.empty() && !trace_.devices.empty()) trace_.header.gpu = name_of_used_device();
     return std::move(trace_);
@@ -156,21 +168,21 @@ class TraceReader {
   bool kernel(Fields& f) {
     trace_.kernels.push_back(TraceKernel{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(),
                                          f.integer(), f.integer()});
-    return counted();
+    return counted(sizeof(TraceKernel) + trace_.kernels.back().name.size());
   }
   bool copy(Fields& f) {
     trace_.copies.push_back(
         TraceCopy{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer()});
-    return counted();
+    return counted(sizeof(TraceCopy) + trace_.copies.back().kind.size());
   }
   bool call(Fields& f) {
     trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.integer(), f.integer(), f.string()});
-    return counted();
+    return counted(sizeof(TraceCall) + trace_.calls.back().name.size());
   }
   bool range(Fields& f) {
     trace_.ranges.push_back(TraceRange{f.string(), f.string(), f.integer(), f.integer(), f.integer(), -1});
     open_[trace_.ranges.back().id] = trace_.ranges.size() - 1;
-    return counted();
+    return counted(sizeof(TraceRange) + trace_.ranges.back().name.size());
   }
   /// CUPTI delivers records in per-thread buffers: an end may name a range that another buffer brings later, or one that
   /// began before the recording. Such ends are ignored.
@@ -188,11 +200,11 @@ class TraceReader {
     trace_.collectives.push_back(TraceCollective{f.string(), f.string(), f.string(), f.string(), f.hexadecimal(),
                                                  f.small(), f.small(), f.small(), f.integer(), f.integer(), f.integer(),
                                                  f.integer(), f.more() ? f.small() : 0, f.more() ? f.integer() : 0});
-    return counted();
+    return counted(sizeof(TraceCollective));
   }
   bool external(Fields& f) {
     trace_.externals.push_back(TraceExternal{f.integer(), f.integer(), f.integer()});
-    return counted();
+    return counted(sizeof(TraceExternal));
   }
   bool device(Fields& f) {
     trace_.devices.push_back(
@@ -218,12 +230,14 @@ class TraceReader {
     trace_.complete = f.integer() == trace_.records;
     return trace_.complete;
   }
-  bool counted() {
+  bool counted(std::size_t bytes = 0) {
     ++trace_.records;
+    memory_ += bytes;
     return true;
   }
 
   Trace trace_;
+  std::size_t memory_ = 0;
   std::vector<std::string> strings_;
   std::unordered_map<std::int64_t, std::size_t> open_;  // [id of a range that has not ended]
 };
@@ -232,7 +246,7 @@ class TraceReader {
 
 bool is_trace(std::string_view content) { return content.starts_with("{\"format\":\"tracecast trace"); }
 
-Result<Trace> read_trace(const std::filesystem::path& path) {
+Result<Trace> read_trace(const std::filesystem::path& path, std::size_t most_memory) {
   PackedLines file(path);
   if (!file.good()) return fail({path.string(), 0, "", "", "cannot be read"});
   TraceReader reader;
@@ -240,6 +254,10 @@ Result<Trace> read_trace(const std::filesystem::path& path) {
   int number = 0;
   while (file.next(text)) {
     ++number;
+    if (reader.memory() > most_memory) {
+      reader.leave_out(text);
+      continue;
+    }
     const Json line = Json::parse(text, nullptr, false);
     if (number == 1) {
       if (!TraceReader::is_trace(line))

@@ -77,7 +77,7 @@ TEST_CASE("profile from a recording: CUPTI records become a measured forecast at
   CHECK(measured->steps == 2);
   CHECK(measured->matched == measured->kernels - strangers);
   REQUIRE(measured->unmatched.size() == 1);
-  CHECK(measured->unmatched[0].first == "somebody_elses_sort_by_key");
+  CHECK(measured->unmatched[0].name == "somebody_elses_sort_by_key");
 
   Scenario large = test::scenario_of(1024);
   const double fitted = seconds(forecast(large)->timeline.ranks.front().compute) /

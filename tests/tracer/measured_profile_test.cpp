@@ -49,10 +49,12 @@ class HandMade {
   std::int64_t count_ = 0;
 };
 
-Result<MeasuredProfile> measure(const StepGraph& graph, std::vector<Trace> traces) {
+/// Accepts pieces of a step and any times.
+Result<MeasuredProfile> measure(const StepGraph& graph, std::vector<Trace> traces,
+                                const MatchLimits& limits = {.least_matched = 0, .most_of_forecast = 1e9}) {
   std::vector<NamedTrace> named;
   for (Trace& trace : traces) named.push_back({"t" + std::to_string(named.size()), std::move(trace)});
-  return measured_profile(named, graph, Profile{});
+  return measured_profile(named, graph, Profile{}, limits);
 }
 
 const MeasuredOperator* find(const MeasuredProfile& measured, OperatorKind kind, Pass pass, const std::string& name) {
@@ -87,14 +89,17 @@ TEST_CASE("profile from a recording: sizes of a range decide where the order doe
   REQUIRE(measured->profile.measured.size() == 1);
   CHECK(measured->matched == 2);
   CHECK(std::get<GemmShape>(measured->profile.measured[0].op.shape).k == shape.k);
+  CHECK(measured->time_by_match[static_cast<std::size_t>(Match::by_sizes)] == measured->matched_time);
   CHECK(measured->profile.measured[0].seconds == Approx(1.5e-6));
 
   made.trace().ranges[0].name = "aten::mm, sizes = [[3, 5], [5, 7]]";
   const Result<MeasuredProfile> other = measure(run.graph, {made.trace()});
   REQUIRE(other);
   CHECK(other->matched == 0);
-  CHECK(other->unmatched == std::vector<std::pair<std::string, Duration>>{{"nvjet_bf16", Duration{1'000'000}},
-                                                                          {"splitKreduce_kernel", Duration{500'000}}});
+  CHECK(other->unmatched ==
+        std::vector<UnmatchedKernels>{{"nvjet_bf16", Duration{1'000'000}, Match::no_such_sizes},
+                                      {"splitKreduce_kernel", Duration{500'000}, Match::no_such_sizes}});
+  CHECK(other->time_by_match[static_cast<std::size_t>(Match::by_sizes)] == Duration{});
 }
 
 TEST_CASE("profile from a recording: a range with an operator's name is that operator", "[tracer][profile-from]") {
@@ -239,7 +244,8 @@ TEST_CASE("profile from a recording: another GPU, another model or impossible ra
   h100.peak_flops = {{Precision::bf16, 989e12}};
   const auto refusal = [&](Trace trace) {
     const std::vector<NamedTrace> named{{"t", std::move(trace)}};
-    const Result<MeasuredProfile> measured = measured_profile(named, run.graph, h100);
+    const Result<MeasuredProfile> measured =
+        measured_profile(named, run.graph, h100, {.least_matched = 0, .most_of_forecast = 1e9});
     return measured ? std::string() : to_string(measured.error());
   };
   HandMade of_a100;
@@ -249,6 +255,12 @@ TEST_CASE("profile from a recording: another GPU, another model or impossible ra
   CHECK(refusal(of_a100.trace()) ==
         "t: gpu = NVIDIA A100-SXM4-80GB: recorded, but the scenario's profile h100 is of another GPU, H100 SXM 80 GB "
         "(allowed: a recording on the scenario's GPU)");
+  of_a100.trace().header.gpu = "";
+  of_a100.trace().devices = {{0, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "9.0", 16, 10'000'000'000, true}};
+  CHECK(
+      refusal(of_a100.trace()) ==
+      "t: gpu = NVIDIA H100 80GB HBM3 MIG 1g.10gb: a slice (MIG) of a GPU, whose kernels say nothing about a whole one "
+      "(allowed: a whole GPU)");
   HandMade fast;
   fast.range(mm(shape), [&] { fast.kernel("nvjet_bf16", 1); });
   CHECK(refusal(fast.trace())
@@ -261,6 +273,42 @@ TEST_CASE("profile from a recording: another GPU, another model or impossible ra
         "t: multiplies matrices of other sizes than the scenario: 0 of 4 are sizes of its operators (allowed: a "
         "recording of "
         "the same model and layout)");
+}
+
+TEST_CASE("profile from a recording: one that has too little in common with the scenario is refused",
+          "[error][tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  // All operators of a step with `factor` times their forecast, the last `left_out` of them missing, `unknown` ns of another kernel.
+  const auto refusal = [&run](double factor, std::size_t left_out, std::int64_t unknown) {
+    std::vector<std::pair<const char*, std::int64_t>> kernels;
+    test::for_each_operator(run.graph, run.graph.ranks.front(), [&](const CostedOperator& each) {
+      kernels.emplace_back(test::kernel_name(each.op.kind),
+                           static_cast<std::int64_t>(seconds(each.cost.duration) * 1e9 * factor));
+    });
+    kernels.resize(kernels.size() - std::min(left_out, kernels.size()));
+    HandMade made;
+    for (const auto& [name, ns] : kernels) made.kernel(name, std::max<std::int64_t>(1, ns));
+    if (unknown > 0) made.kernel("topk_kernel", unknown);
+    const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()}, MatchLimits{});
+    return measured ? std::string() : to_string(measured.error());
+  };
+  const auto step = static_cast<std::int64_t>(run.forecast.step_time_s * 1e9);
+  CHECK(refusal(1, 0, 0).empty());
+  CHECK(refusal(3.9, 0, 0).empty());
+  CHECK(
+      refusal(4.1, 0, 0) ==
+      "t0: its multiplications and attention take 4.1 times their forecast: another model, layout or GPU (allowed: up "
+      "to 4 times)");
+  CHECK(refusal(1, 0, step / 10).empty());
+  CHECK(refusal(1, 0, 2 * step)
+            .find("% of the kernels' time matches operators of the scenario; longest without a match: "
+                  "topk_kernel, the step has no operator of this kind (allowed: from 50 % on; "
+                  "--least-matched sets another limit)") != std::string::npos);
+  const auto operators = expected_step(run.graph, run.graph.ranks.front()).operators.size();
+  CHECK(refusal(1, operators / 10, 0).empty());
+  CHECK(refusal(1, operators * 8 / 10, 0)
+            .find("% of the scenario's step, by forecast time: another model, or not a whole "
+                  "step (allowed: from 50 % on;") != std::string::npos);
 }
 
 TEST_CASE("profile from a recording: what cannot be used is one error message", "[error][tracer][profile-from]") {

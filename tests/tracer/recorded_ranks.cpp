@@ -29,6 +29,12 @@ const char* kernel_name(OperatorKind kind) {
   switch (kind) {
     case OperatorKind::gemm:
       return "nvjet_sm90_tst_128x256_64x4_bf16";
+    case OperatorKind::grouped_gemm:
+      return "cutlass_grouped_gemm_bf16";
+    case OperatorKind::permute:
+      return "permute_with_mask_map_kernel";
+    case OperatorKind::softmax:
+      return "scaled_softmax_kernel";
     case OperatorKind::attention:
       return "cudnn_generated_fort_native_sdpa_sm90_flash_fprop";
     case OperatorKind::norm:

@@ -216,3 +216,20 @@ TEST_CASE("recorder: a collective has the times of its kernel", "[recorder][e2e]
   const Result<Replay> replay = replay_graph(trace, std::nullopt, "run.trace");
   REQUIRE(replay);
 }
+
+TEST_CASE("recorder: of a long run the last whole steps are kept", "[recorder][e2e]") {
+  const Run run("init steps 6 kernels 5", "", "--steps 2");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  const Trace trace = run.trace();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 42);  // 20 multiplications and an optimizer each; the last 5 are no whole step
+  CHECK(trace.calls.size() == 42);
+  CHECK(run.output.find("42 kernels, 0 copies, 0 ranges, 0 collectives, the last 2 steps\n") != std::string::npos);
+  CHECK(recorded_steps(trace) == std::vector<std::int64_t>{1, 2});
+
+  const Run few("init steps 2", "", "--steps 3");
+  CHECK(few.status == 0);
+  CHECK(few.trace().kernels.size() == 42);
+  CHECK(few.output.find("fewer than 3 whole steps found: everything was kept") != std::string::npos);
+}

@@ -7,11 +7,16 @@
 
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/forecast/compare.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/io/compressed.hpp"
+#include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 #include "tests/tracer/simulated_recording.hpp"
 #include "tracer/measured_profile.hpp"
+#include "tracer/named_record.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;
@@ -56,8 +61,14 @@ Scenario scenario_of(const Case& c, int times) {
 }  // namespace
 
 TEST_CASE("round trip: a recorded step is forecast as it was, and on eight times the GPUs", "[round-trip][tracer]") {
-  const Case c = GENERATE(Case{"tp 8", 8, {}}, Case{"tp 4, pp 2", 8, {"parallel.tp=4", "parallel.pp=2"}},
-                          Case{"tp 2, dp 4", 8, {"parallel.tp=2"}});
+  const Case c =
+      GENERATE(Case{"tp 8", 8, {}}, Case{"tp 4, pp 2", 8, {"parallel.tp=4", "parallel.pp=2"}},
+               Case{"tp 2, dp 4", 8, {"parallel.tp=2"}},
+               Case{"pp 4, dp 2: messages", 8, {"parallel.tp=1", "parallel.sequence_parallel=false", "parallel.pp=4"}},
+               Case{"ep 8: experts",
+                    8,
+                    {"model=mixtral-8x7b", "parallel.tp=1", "parallel.sequence_parallel=false", "parallel.ep=8",
+                     "parallel.zero_stage=1"}});
   CAPTURE(c.name);
   const Scenario scenario = scenario_of(c, 1);
   const ForecastRun run = with_spans(scenario);
@@ -80,6 +91,46 @@ TEST_CASE("round trip: a recorded step is forecast as it was, and on eight times
     CAPTURE(times, expected, found, found / expected - 1);
     CHECK(std::abs(found / expected - 1) < (times == 1 ? 0.01 : 0.02));
   }
+}
+
+TEST_CASE("round trip: a recorded step has the operators of its forecast", "[round-trip][tracer]") {
+  const Scenario scenario = test::scenario_of(8, {"parallel.tp=4", "training.global_batch_size=2"});
+  const ForecastRun run = with_spans(scenario);
+  const StepRecord forecast = record_of(run.graph, run.timeline, "s", StepOrigin::simulated);
+  const TemporaryFolder folder;
+  std::vector<Replay> replays;
+  for (const NamedTrace& each : read_all(test::write_recordings(run, folder.path(), {.steps = 3}))) {
+    CHECK(recorded_steps(each.trace) == std::vector<std::int64_t>{1, 2, 3});
+    Result<Replay> replay = replay_graph(each.trace, 2, each.file);
+    if (!replay) FAIL(to_string(replay.error()));
+    replays.push_back(std::move(*replay));
+  }
+  const Replay all = join_ranks(std::move(replays));
+  const Result<Timeline> timeline = simulate(all.graph, {}, {.record_spans = true});
+  REQUIRE(timeline);
+  const StepRecord recorded = named_as(record_of(all.graph, *timeline, "run.trace", StepOrigin::executed), forecast);
+  const Result<Comparison> comparison = compare(forecast, recorded, 0.02);
+  if (!comparison) FAIL(to_string(comparison.error()));
+  CAPTURE(comparison->forecast_s, comparison->actual_s);
+  CHECK(comparison->within());
+  CHECK(comparison->works.size() > 8);
+  for (const Difference& each : comparison->works) {
+    if (each.forecast_s < 0.01 * comparison->forecast_s) continue;  // a few short kernels
+    CAPTURE(each.name, each.forecast_s, each.actual_s);
+    CHECK(each.actual_s == Approx(each.forecast_s).epsilon(0.02));
+  }
+}
+
+// Writes the sample of docs/tutorial/recorded.md.
+TEST_CASE("round trip: write the recordings of a node", "[.][write-sample]") {
+  const std::filesystem::path root = source_dir();
+  const std::filesystem::path folder = root / "docs/formats/samples/node";
+  const Result<Scenario> scenario =
+      read_scenario(folder / "scenario.json", {root / "scenarios", root / "topologies", root / "kernels/profiles"});
+  if (!scenario) FAIL(to_string(scenario.error()));
+  const TemporaryFolder plain;
+  for (const auto& path : test::write_recordings(with_spans(*scenario), plain.path(), {.steps = 3}))
+    REQUIRE(pack(path, folder / (path.filename().string() + ".gz")));
 }
 
 TEST_CASE("round trip: the recordings of all ranks replay to the step that was recorded", "[round-trip][tracer]") {

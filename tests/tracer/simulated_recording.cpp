@@ -103,7 +103,9 @@ class RankRecording {
   }
 
   void kernel(const char* name, StreamId stream, std::int64_t start, std::int64_t end) {
-    const std::int64_t launch = start - 3'000;
+    // The host runs ahead by up to a millisecond, 2 us per launch.
+    const std::int64_t launch = std::min(start - 3'000, std::max(last_launch_ + 2'000, start - 1'000'000));
+    last_launch_ = launch;
     now_ = launch + 10;
     writer_.call(1, ++correlation_, launch, launch + 2'000, "");
     if (launch_id_ != 0) writer_.external(kLaunchOfNccl, launch_id_, correlation_);
@@ -196,6 +198,7 @@ class RankRecording {
   RecordingOptions options_;
   std::mt19937_64 random_;
   std::int64_t now_ = 0;
+  std::int64_t last_launch_ = 0;
   std::int64_t offset_ = 0;
   std::int64_t correlation_ = 0;
   std::int64_t launch_id_ = 0;

@@ -169,3 +169,20 @@ TEST_CASE("trace: names that are not UTF-8 can be read back", "[tracer]") {
   REQUIRE(again);
   CHECK(again->kernels[0].name == written);
 }
+
+TEST_CASE("trace: the reader's memory is limited, whatever the size of the file", "[io][tracer]") {
+  Trace trace;
+  trace.complete = true;
+  for (std::int64_t i = 0; i < 1'000; ++i) trace.kernels.push_back({"gemm", 0, 7, i, i * 10, i * 10 + 5, 1, 1});
+  const TemporaryFolder folder;
+  REQUIRE(write_trace(folder.path() / "t", trace));
+  const Result<Trace> all = read_trace(folder.path() / "t");
+  REQUIRE(all);
+  CHECK(all->left_out == 0);
+  const Result<Trace> part = read_trace(folder.path() / "t", 100 * sizeof(TraceKernel));
+  REQUIRE(part);
+  CHECK(part->kernels.size() < 110);
+  CHECK(part->kernels.size() > 90);
+  CHECK(part->left_out == 1'000 - static_cast<std::int64_t>(part->kernels.size()));
+  CHECK(part->complete);
+}

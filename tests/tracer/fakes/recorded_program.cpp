@@ -1,5 +1,5 @@
 // The program that the tests of the recorder record. Its arguments are what it does, one after the other:
-//   init | kernels N | copies N | calls N | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
+//   init | kernels N | steps N | copies N | calls N | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
 //   profiler-stop | nccl VERSION N | exit | _exit | signal N
 
 #include <chrono>
@@ -68,6 +68,7 @@ void call(CUpti_ActivityKind kind, std::uint32_t id) {
 }
 
 constexpr const char* kMultiplication = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT";
+constexpr const char* kOptimizer = "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelIvEEvv";
 constexpr const char* kAllReduce = "_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 
 void kernel(const char* name, bool complete = true) {
@@ -177,6 +178,11 @@ int main(int count, char** arguments) {
       init();
     } else if (what == "kernels") {
       for (int n = number(); n > 0; --n) kernel(n % 3 == 0 ? kAllReduce : kMultiplication);
+    } else if (what == "steps") {
+      for (int n = number(); n > 0; --n) {
+        for (int k = 0; k < 20; ++k) kernel(kMultiplication);
+        kernel(kOptimizer);
+      }
     } else if (what == "incomplete") {
       for (int n = number(); n > 0; --n) kernel(kMultiplication, false);
     } else if (what == "copies") {

@@ -1,0 +1,151 @@
+#include "tracer/recorded_steps.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "sim/import/kernel_names.hpp"
+#include "tracer/recorded_work.hpp"
+#include "tracer/step_windows.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Parses the lists of "…, sizes = [[a, b], [b, c], []]".
+std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
+  std::vector<std::vector<std::int64_t>> lists;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' && ++depth == 2) lists.emplace_back();
+    if (text[i] == ']' && --depth == 0) break;
+    if (text[i] < '0' || text[i] > '9' || lists.empty()) continue;
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), value);
+    if (error == std::errc()) lists.back().push_back(value);
+    i = static_cast<std::size_t>(end - text.data()) - 1;
+  }
+  return lists;
+}
+
+/// Sizes from a PyTorch range that multiplies matrices; addmm lists the bias first.
+std::optional<MatrixSizes> multiplied(const TraceRange& range) {
+  const std::size_t at = range.name.find("sizes = ");
+  if (at == std::string::npos || !range.name.starts_with("aten::")) return std::nullopt;
+  const std::string_view name = std::string_view(range.name).substr(0, range.name.find(','));
+  const auto lists = lists_of(std::string_view(range.name).substr(at));
+  const std::size_t first = name == "aten::addmm" ? 1 : 0;
+  if (name != "aten::mm" && name != "aten::addmm" && name != "aten::_scaled_mm") return std::nullopt;
+  if (lists.size() < first + 2 || lists[first].size() != 2 || lists[first + 1].size() != 2) return std::nullopt;
+  if (lists[first][1] != lists[first + 1][0]) return std::nullopt;
+  return sizes_of(lists[first][0], lists[first + 1][1], lists[first][1]);
+}
+
+/// Puts kernels into groups.
+class Grouping {
+ public:
+  Grouping(const Trace& trace, const std::set<std::string>& operator_names)
+      : trace_(trace), names_(operator_names), open_(trace) {}
+
+  void append(const RecordedWork& work, RecordedStep& step) const {
+    const std::string& name = trace_.kernels[static_cast<std::size_t>(work.kernel)].name;
+    if (!nccl_kernel(name).name.empty()) return step.collectives.push_back(work.kernel);
+    KernelGroup group;
+    group.kernels.push_back(work.kernel);
+    group.traits.kind = kernel_kind(name);
+    group.traits.nameless =
+        group.traits.kind == OperatorKind::residual && name.find("elementwise") == std::string::npos;
+    if (work.call >= 0) look_at_ranges(trace_.calls[static_cast<std::size_t>(work.call)], group);
+    const bool adds_parts =
+        is_split_k_part(name) && !step.work.empty() && is_multiplication(step.work.back().traits.kind);
+    if (!step.work.empty() && (adds_parts || belongs(step.work.back(), group))) {
+      KernelGroup& last = step.work.back();
+      last.kernels.push_back(work.kernel);
+      if (is_multiplication(group.traits.kind)) last.traits.kind = group.traits.kind;
+      return;
+    }
+    step.work.push_back(std::move(group));
+  }
+
+ private:
+  void look_at_ranges(const TraceCall& call, KernelGroup& group) const {
+    for (const std::int32_t index : open_.at(call.thread, call.start_ns)) {
+      const TraceRange& range = trace_.ranges[static_cast<std::size_t>(index)];
+      KernelTraits& traits = group.traits;
+      traits.backward = traits.backward || range.name.find("Backward") != std::string::npos;
+      if (group.range >= 0) continue;
+      traits.sizes = multiplied(range);
+      if (names_.contains(range.name)) traits.name = range.name;
+      if (traits.sizes || !traits.name.empty()) group.range = index;
+    }
+  }
+
+  /// Two kernels launched in the same range belong to one operator, unless both multiply.
+  static bool belongs(const KernelGroup& last, const KernelGroup& next) {
+    return next.range >= 0 && next.range == last.range &&
+           !(is_multiplication(last.traits.kind) && is_multiplication(next.traits.kind));
+  }
+
+  const Trace& trace_;
+  const std::set<std::string>& names_;
+  OpenRanges open_;
+};
+
+bool has_step_ranges(const Trace& trace) {
+  return std::any_of(trace.ranges.begin(), trace.ranges.end(),
+                     [](const TraceRange& range) { return range.name.starts_with("ProfilerStep#"); });
+}
+
+/// What was launched in each of the windows, which may leave out work.
+std::vector<RecordedStep> steps_in_windows(const Trace& trace, const std::vector<RecordedWork>& kernels,
+                                           const std::map<std::int64_t, StepWindow>& windows,
+                                           const Grouping& grouping) {
+  std::vector<RecordedStep> steps(windows.size());
+  for (const RecordedWork& work : kernels) {
+    const std::int64_t launch = launch_ns(trace, work);
+    std::size_t step = 0;
+    for (const auto& [number, window] : windows) {
+      if (launch >= window.begin && launch < window.end) grouping.append(work, steps[step]);
+      ++step;
+    }
+  }
+  return steps;
+}
+
+/// All kernels, cut at the begins of steps.
+std::vector<RecordedStep> steps_between(const std::vector<std::size_t>& begins,
+                                        const std::vector<RecordedWork>& kernels, const Grouping& grouping) {
+  std::vector<RecordedStep> steps(1);
+  auto next = begins.begin();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    for (; next != begins.end() && *next == i; ++next) steps.emplace_back();
+    grouping.append(kernels[i], steps.back());
+  }
+  return steps;
+}
+
+}  // namespace
+
+MatrixSizes sizes_of(std::int64_t m, std::int64_t n, std::int64_t k) { return {k, std::min(m, n), std::max(m, n)}; }
+
+bool is_multiplication(OperatorKind kind) { return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm; }
+
+std::map<std::int64_t, std::vector<RecordedStep>> steps_of_devices(const Trace& trace,
+                                                                   const std::set<std::string>& operator_names) {
+  const Grouping grouping(trace, operator_names);
+  std::map<std::int64_t, std::vector<RecordedWork>> kernels;
+  for (const RecordedWork& work : recorded_work(trace))
+    if (work.kernel >= 0) kernels[work.device].push_back(work);
+  const bool ranges = has_step_ranges(trace);
+  const auto windows = ranges ? step_windows(trace) : std::map<std::int64_t, StepWindow>{};
+  std::map<std::int64_t, std::vector<RecordedStep>> devices;
+  for (const auto& [device, works] : kernels) {
+    std::vector<RecordedStep> steps = ranges ? steps_in_windows(trace, works, windows, grouping)
+                                             : steps_between(step_begins(trace, works), works, grouping);
+    std::erase_if(steps, [](const RecordedStep& step) { return step.work.empty(); });
+    if (!steps.empty()) devices[device] = std::move(steps);
+  }
+  return devices;
+}
+
+}  // namespace tracecast
