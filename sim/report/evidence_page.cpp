@@ -1,8 +1,11 @@
 #include "sim/report/evidence_page.hpp"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/forecast/evidence.hpp"
@@ -16,16 +19,17 @@ std::string error_text(const MeasuredRun& run) {
   return fmt::format("{:.1f} % too {}", 100 * std::abs(run.error), run.error < 0 ? "fast" : "slow");
 }
 
-/// "no run of this kind on Volta was measured; …"; "" if nothing is new.
+/// "; the band is wider, since no run of this kind on Volta was measured"; "" if nothing is new.
 std::string novelty_text(const Scenario& scenario) {
   const Novelty novelty = novelty_of(scenario);
   const char* kind = novelty.experts ? "with experts" : "without experts";
-  std::string text;
-  if (novelty.architecture) text += fmt::format("; no run {} on {} was measured", kind, scenario.profile.architecture);
+  std::vector<std::string> reasons;
+  if (novelty.architecture)
+    reasons.push_back(fmt::format("no run {} on {} was measured", kind, scenario.profile.architecture));
   if (novelty.stack)
-    text += scenario.stack.empty() ? std::string("; no stack is given")
-                                   : fmt::format("; no run {} with {} was measured", kind, scenario.stack);
-  return text;
+    reasons.push_back(scenario.stack.empty() ? "the scenario names no stack"
+                                             : fmt::format("no run {} with {} was measured", kind, scenario.stack));
+  return reasons.empty() ? "" : fmt::format("; the band is wider, since {}", fmt::join(reasons, " and "));
 }
 
 }  // namespace
@@ -34,7 +38,7 @@ std::string closest_run_text(const Scenario& scenario) {
   const std::vector<Likeness> closest = closest_runs(scenario, 1);
   if (closest.empty()) return "none";
   const MeasuredRun& run = *closest.front().run;
-  return fmt::format("{} ({}, {} {}), forecast {}", run.id, run.source, run.ranks, run.gpu, error_text(run)) +
+  return fmt::format("{}, {} {} ({}): forecast {}", run.source, run.ranks, run.gpu, run.id, error_text(run)) +
          novelty_text(scenario);
 }
 

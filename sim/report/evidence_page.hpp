@@ -8,7 +8,7 @@
 
 namespace tracecast {
 
-/// "bloom-66ffc002 (BLOOM 176B …, a100, 384 GPUs), forecast 8.7 % too fast": the closest run, and what was never measured.
+/// "BLOOM 176B …, 384 a100 (bloom-66ffc002): forecast 8.7 % too fast": the closest run, and what was never measured.
 std::string closest_run_text(const Scenario& scenario);
 
 /// The closest runs with their errors, a line each.

@@ -148,7 +148,7 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   if (scenario.training.train_tokens > 0) {
     text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
-  text += fact("closest run", closest_run_text(scenario), style);
+  text += paragraph("  " + pad_right("closest run", kLabelWidth) + "  ", closest_run_text(scenario), style);
   for (const std::string& line : note_texts(scenario, f))
     text += paint(paragraph("  ", line, style), Colour::yellow, style);
   return text;

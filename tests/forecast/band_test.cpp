@@ -118,5 +118,5 @@ TEST_CASE("evidence: the closest runs are those of the same kind, GPU and softwa
   for (std::size_t i = 1; i < closest.size(); ++i) CHECK(closest[i].distance >= closest[i - 1].distance);
   // The run itself is in the table: 22B on 8 A100, fp16, 2,048 tokens.
   CHECK(closest[0].distance < 0.1);
-  CHECK(closest[0].run->measured_s == Approx(1.42));
+  CHECK(closest[0].run->ranks == 8);
 }

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "sim/engine/simulate.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/trace_reader.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/report/json.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
 #include "tracer/replay.hpp"
@@ -64,6 +66,15 @@ bool holds(const Result<T>& result) {
   return result.has_value();
 }
 
+/// What has a plan can be forecast, or is refused in a sentence. Only small steps, which take milliseconds.
+void exercise_forecast(const Scenario& scenario, const Plan& plan) {
+  if (plan.world_size > 16 || plan.num_microbatches > 16 || scenario.model.layers() > 16) return;
+  const Result<ForecastRun> run = forecast(scenario, {.explain = true});
+  if (!holds(run)) return;
+  TRACECAST_ASSERT(run->timeline.step_time >= Duration{}, "time passes");
+  TRACECAST_ASSERT(!result_json(scenario, run->forecast).empty(), "and it can be printed");
+}
+
 void exercise_scenario(const Workplace& place) {
   const Result<Scenario> scenario = read_scenario(place.input, place.data);
   if (!holds(scenario)) return;
@@ -74,7 +85,8 @@ void exercise_scenario(const Workplace& place) {
   TRACECAST_ASSERT(to_json(*again) == text, "a scenario that was written and read is the same");
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
-  if (!plan) check(located(plan.error(), *scenario));
+  if (!plan) return check(located(plan.error(), *scenario));
+  exercise_forecast(*scenario, *plan);
 }
 
 void exercise_model(const Workplace& place) {

@@ -118,8 +118,8 @@ TEST_CASE("schedules that are searched for are made for the times of the run", "
 }
 
 TEST_CASE("what a schedule cannot do is said in the words of the scenario", "[graph][schedule]") {
-  CHECK(complaint({"parallel.pp_schedule=zb-v"}).find("parallel.vpp = 1: zb-v has 2 chunks per rank (allowed: 2)") !=
-        std::string::npos);
+  CHECK(complaint({"parallel.pp_schedule=zb-v", "parallel.vpp=1"})
+            .find("parallel.vpp = 1: zb-v has 2 chunks per rank (allowed: 2)") != std::string::npos);
   CHECK(complaint({"parallel.pp_schedule=dualpipe", "training.global_batch_size=6"})
             .find("training.global_batch_size = 6: makes 6 micro-batches; dualpipe needs an even number of at least 2 "
                   "x stages = 8") != std::string::npos);

@@ -41,7 +41,7 @@ namespace tracecast::accuracy {
 struct RowScenario {
   std::size_t row = 0;  ///< of the table
   Scenario scenario;
-  std::string stack;           ///< "": unknown framework
+  std::string stack;  ///< "": unknown framework
   MemoryReport memory_report = MemoryReport::allocated;
   bool steps_overlap = false;            ///< by the stack, in runs without data parallelism
   bool guessed_schedule = false;         ///< interleaved by the stack; neither it nor virtual stages are reported
