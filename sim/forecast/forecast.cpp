@@ -1,6 +1,8 @@
 #include "sim/forecast/forecast.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -78,12 +80,43 @@ class GraphMaker {
   const ForecastRun& run_;
 };
 
+/// Time that each op of a template takes alone, summed.
+double seconds_alone(const StepGraph& graph, const Template& each) {
+  double sum = 0;
+  for (const Op& op : each.ops) {
+    if (op.type == OpType::compute) sum += seconds(op.duration);
+    if (op.type == OpType::collective)
+      sum += seconds(graph.collectives[static_cast<std::size_t>(op.payload)].cost.duration);
+  }
+  return sum;
+}
+
+/// Refuses steps for which the engine's picoseconds (106 days) might not suffice: a day of work of one rank leaves room for
+/// ranks that wait for each other.
+Result<void> check_length(const StepGraph& graph) {
+  constexpr double kDay = 86'400;
+  std::vector<double> templates;
+  for (const Template& each : graph.templates) templates.push_back(seconds_alone(graph, each));
+  std::vector<double> programs;
+  for (const std::vector<ProgramItem>& program : graph.programs) {
+    double sum = 0;
+    for (const ProgramItem& item : program) sum += templates[static_cast<std::size_t>(item.template_index)];
+    programs.push_back(sum);
+  }
+  double longest = 0;
+  for (const Rank& rank : graph.ranks)
+    longest = std::max(longest, programs[static_cast<std::size_t>(rank.program)] * rank.slowdown / kNoSlowdown);
+  if (longest <= kDay) return {};
+  return fail(fmt::format("a step has {:.3g} days of work for one rank (allowed: 1 day)", longest / kDay));
+}
+
 /// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline.
 Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
                            const ForecastOptions& options) {
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
   const ClusterLinks* const links = run.network.links();
   const auto simulate_graph = [&](const StepGraph& graph) -> Result<void> {
+    if (Result<void> checked = check_length(graph); !checked) return checked;
     return simulate(graph, run.network, engine_of(job, options)).map([&](Timeline timeline) {
       run.timeline = std::move(timeline);
     });

@@ -150,6 +150,10 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");
   CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new"));
+  // More picoseconds than the engine has: it ended in an assertion.
+  check(
+      "llama3-405b-16k --set cluster.topology=cpu --set cluster.world_size=64 --set parallel.pp=1 --set parallel.tp=8",
+      2, "days of work for one rank (allowed: 1 day)\n");
   // A file that is read or written twice.
   std::filesystem::copy_file(source_dir() / "scenarios/published/llama3-405b-16k.json", sandbox.path() / "own.json");
   const std::string own = content_of(sandbox.path() / "own.json");
