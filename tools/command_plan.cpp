@@ -92,10 +92,8 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
       return std::nullopt;
     constexpr int kMostSizes = 1000;
     if (step > 0 && (last - first) / step >= kMostSizes) return std::nullopt;
-    for (std::int64_t count = first; step > 0 && count <= last; count += step)
+    for (std::int64_t count = first; count <= last; count = step > 0 ? count + step : 2 * count)
       values.push_back(static_cast<int>(count));
-    if (step > 0) return values;
-    for (std::int64_t count = first; count <= last; count *= 2) values.push_back(static_cast<int>(count));
     return values;
   }
   for (const std::string_view part : split(text))

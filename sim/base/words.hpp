@@ -29,6 +29,9 @@ std::vector<std::string_view> split(std::string_view text, char separator = ',')
 /// Without the blanks at both ends.
 std::string_view trim(std::string_view text, std::string_view blanks = kBlanks);
 
+/// "tensor_parallel" as "tensor parallel".
+std::string spaced(std::string_view name);
+
 /// A to Z as a to z.
 std::string lower_case(std::string_view text);
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/base/result.hpp"
+#include "sim/base/words.hpp"
 
 namespace tracecast {
 namespace {
@@ -33,9 +34,7 @@ std::string operator_cause(const CostedOperator& costed) {
 }
 
 std::string traffic_cause(Traffic traffic) {
-  std::string name = to_string(traffic);
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name + (traffic == Traffic::pipeline ? " point-to-point" : " communication");
+  return spaced(to_string(traffic)) + (traffic == Traffic::pipeline ? " point-to-point" : " communication");
 }
 
 /// Empty for operations without work.

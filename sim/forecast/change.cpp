@@ -5,13 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast {
 namespace {
-
-std::string words(std::string name) {
-  std::ranges::replace(name, '_', ' ');
-  return name;
-}
 
 MovedPart& part_named(std::vector<MovedPart>& parts, const std::string& name) {
   const auto found = std::ranges::find(parts, name, &MovedPart::name);
@@ -23,9 +20,9 @@ MovedPart& part_named(std::vector<MovedPart>& parts, const std::string& name) {
 
 std::vector<StepPart> step_parts(const Forecast& f) {
   std::vector<StepPart> parts;
-  for (const auto& [kind, time_s] : f.compute_s) parts.push_back({words(kind), time_s});
+  for (const auto& [kind, time_s] : f.compute_s) parts.push_back({spaced(kind), time_s});
   for (std::size_t kind = 0; kind < kTrafficKinds; ++kind)
-    parts.push_back({fmt::format("exposed {}", words(to_string(static_cast<Traffic>(kind)))), f.exposed_s[kind]});
+    parts.push_back({fmt::format("exposed {}", spaced(to_string(static_cast<Traffic>(kind)))), f.exposed_s[kind]});
   parts.push_back({"pipeline bubble", f.bubble_fraction * f.step_time_s});
   parts.push_back({"optimizer", f.optimizer_s});
   parts.push_back({"host", f.host_s});

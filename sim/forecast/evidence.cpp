@@ -10,8 +10,6 @@
 namespace tracecast {
 namespace {
 
-constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-
 std::vector<MeasuredRun> read_runs() {
   const Result<CsvTable> table = CsvTable::parse(kMeasuredRuns, "published-evidence.csv");
   TRACECAST_ASSERT(table.has_value(), "the table that is compiled in was written by calibrate");

@@ -68,6 +68,9 @@ struct RunBand {
 inline constexpr RunBand kRunBand{
     .dense = 0.087, .experts = 0.30, .architecture = 0.041, .stack = 0.042, .kernels = 1.6};
 
+/// Standard normal quantile at 0.95: half the width of a 90 % interval, in standard deviations.
+inline constexpr double kNinetyPercent = 1.6449;
+
 /// From exp(-half_width) to exp(half_width) times the median.
 Band band_around(double p50_s, double half_width);
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/forecast/settings_text.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/explain.hpp"
@@ -223,11 +224,6 @@ struct Share {
   Colour colour = Colour::green;
 };
 
-std::string humanize(std::string name) {
-  std::ranges::replace(name, '_', ' ');
-  return name;
-}
-
 /// The parts of a row, largest first. Parts below half a percent of the step are merged, except for the first.
 void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s, Colour colour) {
   std::ranges::stable_sort(parts, std::greater{}, &Share::time_s);
@@ -238,7 +234,7 @@ void add_parts(std::vector<Share>& rows, std::vector<Share> parts, double step_s
   double small = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (i < named)
-      rows.push_back({humanize(parts[i].name), parts[i].time_s, true, colour});
+      rows.push_back({spaced(parts[i].name), parts[i].time_s, true, colour});
     else
       small += parts[i].time_s;
   }

@@ -8,10 +8,14 @@
 #include <tuple>
 #include <utility>
 
+#include <boost/math/distributions/triangular.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/quantile.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/result.hpp"
+#include "sim/base/words.hpp"
+#include "sim/forecast/evidence.hpp"
 #include "sim/model/scaling.hpp"
 
 namespace tracecast {
@@ -125,33 +129,20 @@ std::vector<Draw> make_draws() {
 
 /// The value of a triangular distribution from low to high with its mode at typical, at this probability.
 double triangular(const Range3& range, double probability) {
-  const double width = range.high - range.low;
-  if (width <= 0) return range.typical;
-  const double below = (range.typical - range.low) / width;
-  if (probability < below) return range.low + std::sqrt(probability * width * (range.typical - range.low));
-  return range.high - std::sqrt((1 - probability) * width * (range.high - range.typical));
+  if (range.high <= range.low) return range.typical;
+  return quantile(boost::math::triangular(range.low, range.typical, range.high), probability);
 }
 
-Quantiles quantiles_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const auto at = [&](double share) {
-    return values[static_cast<std::size_t>(share * static_cast<double>(values.size()))];
-  };
-  return {at(0.1), at(0.5), at(0.9)};
-}
-
-double share_up_to(const std::vector<double>& values, double limit) {
-  return static_cast<double>(std::ranges::count_if(values, [&](double each) { return each <= limit; })) /
-         static_cast<double>(values.size());
+Quantiles quantiles_of(const std::vector<double>& values) {
+  return {quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)};
 }
 
 /// Step: log-normal with the forecast's 90 % interval. Goodput: normal, its variance over the job's days. Prices and power:
 /// triangular. All independent of each other.
 void add_quantiles(Candidate& candidate, const MachineChoice& choice, const LayoutFacts& facts,
                    const std::vector<Draw>& draws, const JobTarget& target, const Economics* economics) {
-  constexpr double kNormalWidthOf90 = 2 * 1.6448536269514722;
   if (facts.step_p5_s <= 0) return;
-  const double sigma = std::log(facts.step_p95_s / facts.step_p5_s) / kNormalWidthOf90;
+  const double sigma = std::log(facts.step_p95_s / facts.step_p5_s) / (2 * kNinetyPercent);
   const double middle = std::sqrt(facts.step_p5_s * facts.step_p95_s);
   const double days_of_mean = candidate.days > 0 ? candidate.days : facts.history_days;
   const double goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days_of_mean, 1.0));
@@ -162,6 +153,9 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const Layo
   const Range3 price = known_price.value_or(Range3{});
   const Range3 power = known_power.value_or(Range3{});
   std::vector<double> steps, days, cost, energy;
+  int in_time = 0;
+  int in_budget = 0;
+  int in_both = 0;
   for (const Draw& draw : draws) {
     const double step = middle * std::exp(sigma * draw.step);
     steps.push_back(step);
@@ -171,13 +165,23 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const Layo
     const double gpu_hours = days.back() * 24 * choice.gpus;
     if (known_price) cost.push_back(gpu_hours * triangular(price, draw.price));
     if (known_power) energy.push_back(gpu_hours * triangular(power, draw.power) / 1000);
+    const bool timely = target.days <= 0 || days.back() <= target.days;
+    const bool affordable = target.budget_usd <= 0 || (known_price && cost.back() <= target.budget_usd);
+    in_time += timely ? 1 : 0;
+    in_budget += affordable ? 1 : 0;
+    in_both += timely && affordable ? 1 : 0;
   }
-  if (target.days > 0 && !days.empty()) candidate.within_days = share_up_to(days, target.days);
-  if (target.budget_usd > 0 && !cost.empty()) candidate.within_budget = share_up_to(cost, target.budget_usd);
-  candidate.step_quantiles_s = quantiles_of(std::move(steps));
-  if (!days.empty()) candidate.days_quantiles = quantiles_of(std::move(days));
-  if (!cost.empty()) candidate.cost_quantiles_usd = quantiles_of(std::move(cost));
-  if (!energy.empty()) candidate.energy_quantiles_mwh = quantiles_of(std::move(energy));
+  const auto share = [&](int hits) { return hits / static_cast<double>(draws.size()); };
+  const bool limited = target.tokens > 0 && target.days > 0;
+  const bool priced = known_price && target.tokens > 0 && target.budget_usd > 0;
+  if (limited) candidate.within_days = share(in_time);
+  if (priced) candidate.within_budget = share(in_budget);
+  if (limited && (priced || target.budget_usd <= 0)) candidate.within_target = share(in_both);
+  if (priced && target.days <= 0) candidate.within_target = share(in_both);
+  candidate.step_quantiles_s = quantiles_of(steps);
+  if (!days.empty()) candidate.days_quantiles = quantiles_of(days);
+  if (!cost.empty()) candidate.cost_quantiles_usd = quantiles_of(cost);
+  if (!energy.empty()) candidate.energy_quantiles_mwh = quantiles_of(energy);
 }
 
 /// P10 to P90 of what is optimised, in time for the same progress; nullopt: unknown.
@@ -268,9 +272,8 @@ std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluat
   std::vector<std::pair<std::string, double>> parts;
   parts.emplace_back("compute", evaluation.compute_s);
   for (std::size_t kind = 0; kind < evaluation.exposed_s.size(); ++kind) {
-    std::string name = fmt::format("exposed {}", to_string(static_cast<Traffic>(kind)));
-    std::replace(name.begin(), name.end(), '_', ' ');
-    parts.emplace_back(std::move(name), evaluation.exposed_s[kind]);
+    parts.emplace_back(fmt::format("exposed {}", spaced(to_string(static_cast<Traffic>(kind)))),
+                       evaluation.exposed_s[kind]);
   }
   parts.emplace_back("pipeline bubble", evaluation.bubble_fraction * evaluation.step_time_s);
   parts.emplace_back("host", evaluation.host_s);
@@ -294,16 +297,12 @@ Slowdown slower_than(const Evaluation& other, const Evaluation& best, double ste
 
 std::vector<LikelySize> likely_sizes(const CapacityPlan& plan) {
   std::vector<LikelySize> sizes;
-  if (plan.target.days <= 0 && plan.target.budget_usd <= 0) return sizes;
   std::map<std::string, std::map<int, double>> by_machine;  // the best probability of each size
   for (const Candidate& each : plan.candidates) {
     const MachineChoice& choice = choice_of(plan, each);
-    if (plan.target.days > 0 && !each.within_days) continue;
-    if (plan.target.budget_usd > 0 && !each.within_budget) continue;
-    // Both at once at most as likely as the less likely one.
-    const double likely = std::min(each.within_days.value_or(1), each.within_budget.value_or(1));
+    if (!each.within_target) continue;
     double& known = by_machine[choice.topology][choice.gpus];
-    known = std::max(known, likely);
+    known = std::max(known, *each.within_target);
   }
   for (const auto& [topology, of_size] : by_machine) {
     if (of_size.size() < 2) continue;

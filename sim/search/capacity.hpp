@@ -85,6 +85,7 @@ struct Candidate {
   std::optional<Quantiles> energy_quantiles_mwh;
   std::optional<double> within_days;    ///< probability to finish in the target's days
   std::optional<double> within_budget;  ///< probability to cost no more than the target's budget
+  std::optional<double> within_target;  ///< probability to keep all that the target limits
   bool equals_first = false;            ///< P10 to P90 of what is optimised overlap those of the first candidate
 };
 

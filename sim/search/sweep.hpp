@@ -53,7 +53,8 @@ using ReadScenario = std::function<Result<Scenario>(const std::vector<std::strin
 
 inline constexpr std::size_t kMaxSweepPoints = 10'000;
 
-/// Degrees that follow from others are derived as for --set (sim/io/scenario_file.cpp). `progress` gets the number of points done and of all points.
+/// Degrees that follow from others are derived as for --set (sim/io/scenario_file.cpp). `progress` gets the number of points
+/// done and of all points.
 /// Errors: a key twice; more than kMaxSweepPoints points; no point with a forecast (with the reason of the first).
 Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& read, const ForecastOptions& options,
                         const std::function<void(std::size_t, std::size_t)>& progress);

@@ -13,8 +13,6 @@ using namespace tracecast;
 
 namespace {
 
-constexpr double kNinetyPercent = 1.6449;
-
 /// One node, tensor parallel, everything recomputed: no pipeline, so that nobody waits.
 Scenario scenario() {
   const auto root = source_dir();

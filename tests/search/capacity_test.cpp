@@ -1,6 +1,8 @@
 // Candidates between machines: what they cost, which constraint they miss, which of them nothing beats.
 #include "sim/search/capacity.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "tests/support/shipped.hpp"
@@ -249,6 +251,19 @@ TEST_CASE("capacity: the GPUs that make a date likely", "[search]") {
   CHECK(sizes[0].gpus == 200);
   CHECK(sizes[1].gpus == 0);  // 74 % likely
   CHECK(sizes[2].gpus == 0);
+}
+
+TEST_CASE("capacity: in time and within the budget at once is less likely than either", "[search]") {
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines.front().facts = {{.goodput = 1, .step_p5_s = 8, .step_p95_s = 12.5}};
+  const Economics economics = prices();
+  const Candidate first =
+      rank_candidates(machines, Objective::time, {.tokens = 8.64e9, .days = 1, .budget_usd = 7200}, &economics)
+          .candidates.front();
+  CHECK(*first.within_days == Approx(0.5).margin(0.02));
+  CHECK(*first.within_budget == Approx(0.5).margin(0.05));
+  CHECK(*first.within_target < std::min(*first.within_days, *first.within_budget) - 0.05);
+  CHECK(*first.within_target > *first.within_days * *first.within_budget);  // a short step is cheap as well
 }
 
 TEST_CASE("capacity: factors of the GPUs that the batch lacks", "[search]") {

@@ -122,7 +122,7 @@ class FigureForecaster {
     f.name = by_part                     ? text("category")
              : text("category") == "all" ? text("metric")
                                          : text("metric") + ", " + text("category");
-    std::replace(f.name.begin(), f.name.end(), '_', ' ');
+    f.name = spaced(f.name);
     f.unit = plan("published").empty() ? text("unit") : "percent";
     f.model = plan("model");
     f.published = plan("published").empty() ? table_.number(row_, "value").value_or(0)

@@ -122,8 +122,6 @@ Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, cons
   return best;
 }
 
-constexpr double kNinetyPercent = 1.6449;  // standard normal quantile at 0.95
-
 /// How the step of one row is simulated, with whatever factors.
 class RowSimulation {
  public:

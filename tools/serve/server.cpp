@@ -48,13 +48,13 @@ void limit_memory() {
 #endif
 }
 
-/// Makes a folder that is gone already the current one, so that no name of a request matches a file beside it.
-bool enter_no_folder() {
+/// Changes to a folder that is already removed, so that no name in a request matches a file of the current folder.
+bool enter_removed_folder() {
   std::string folder = (std::filesystem::temp_directory_path() / "tracecast-XXXXXX").string();
   return mkdtemp(folder.data()) != nullptr && chdir(folder.c_str()) == 0 && rmdir(folder.c_str()) == 0;
 }
 
-/// The answer without the absolute path of the shipped data, which is nobody's business but the owner's.
+/// The answer without the absolute path of the shipped data.
 std::string without_path(std::string answer, const std::filesystem::path& shipped) {
   const std::string path = shipped.parent_path().string() + "/";
   for (std::size_t at = 0; (at = answer.find(path, at)) != std::string::npos;) answer.erase(at, path.size());
@@ -69,7 +69,7 @@ int work() {
     std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
     return 2;
   }
-  if (!enter_no_folder()) return 2;
+  if (!enter_removed_folder()) return 2;
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << without_path(cli::answer_what_if(line, *data), data->scenarios) << "\n" << std::flush;
   }

@@ -101,7 +101,7 @@ void WorkerPool::end(Worker& worker) {
 }
 
 /// False if it has ended by itself, for example by a signal from outside.
-bool WorkerPool::lives(Worker& worker) {
+bool WorkerPool::is_alive(Worker& worker) {
   if (waitpid(worker.process, nullptr, WNOHANG) == 0) return true;
   worker.process = -1;  // collected: the number may be another process's now
   return false;
@@ -134,7 +134,7 @@ Reply WorkerPool::ask(const std::string& line) {
   waiting_.push_back(ticket);
   const auto takes_one = [&] {
     while (waiting_.front() == ticket && !idle_.empty()) {
-      if (lives(idle_.back())) return true;
+      if (is_alive(idle_.back())) return true;
       broken_.push_back(idle_.back());
       idle_.pop_back();
       broke_.notify_all();

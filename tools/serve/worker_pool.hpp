@@ -52,7 +52,7 @@ class WorkerPool {
   };
   Worker start() const;
   static void end(Worker& worker);
-  static bool lives(Worker& worker);
+  static bool is_alive(Worker& worker);
   void replace_broken();
   Reply talk(const Worker& worker, const std::string& line) const;
 
