@@ -34,20 +34,25 @@ std::map<std::int64_t, StepWindow> windows_of_ranges(const Trace& trace) {
   return windows;
 }
 
-/// Where the first work behind an optimizer begins.
+/// Where the first work behind an optimizer begins. A wait for a message of another pipeline stage is part of the step that it
+/// begins, but parameters that are gathered there are part of the step before.
 std::vector<std::size_t> behind_optimizers(const Trace& trace, std::span<const RecordedWork> kernels) {
   constexpr std::size_t kNone = SIZE_MAX;
   std::vector<std::size_t> begins;
-  bool optimized = false;     // since the last multiplication
-  std::size_t first = kNone;  // kernel behind the optimizer, or the first embedding there
-  bool embeds = false;        // it is an embedding
+  bool optimized = false;       // since the last multiplication
+  std::size_t first = kNone;    // kernel behind the optimizer, or the first embedding there
+  bool embeds = false;          // it is an embedding
+  std::size_t message = kNone;  // first message behind the optimizer
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::string& name = trace.kernels[static_cast<std::size_t>(kernels[i].kernel)].name;
-    if (!nccl_kernel(name).name.empty()) continue;
+    if (const NcclKernel transfer = nccl_kernel(name); !transfer.name.empty()) {
+      if (transfer.collective() == Collective::send_recv) message = std::min(message, i);
+      continue;
+    }
     const OperatorKind kind = kernel_kind(name);
     if (kind == OperatorKind::optimizer) {
       optimized = true;
-      first = kNone;
+      first = message = kNone;
       embeds = false;
       continue;
     }
@@ -56,7 +61,7 @@ std::vector<std::size_t> behind_optimizers(const Trace& trace, std::span<const R
     if (first == kNone || (is_embedding && !embeds)) first = i;
     embeds = embeds || is_embedding;
     if (kind != OperatorKind::gemm && kind != OperatorKind::grouped_gemm) continue;
-    begins.push_back(first);
+    begins.push_back(std::min(first, message));
     optimized = false;
   }
   return begins;
