@@ -9,6 +9,7 @@
 #include "sim/import/recognise.hpp"
 #include "sim/import/recorded_collectives.hpp"
 #include "sim/io/compressed.hpp"
+#include "sim/io/scenario_document.hpp"
 #include "sim/io/trace_reader.hpp"
 
 namespace tracecast {
@@ -108,7 +109,7 @@ Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector
   if (!imported) return tl::unexpected(imported.error());
   if (const auto faults = impossible_values(imported->cluster); !faults.empty())
     return fail({path.string(), 0, faults.front().key, "", faults.front().message});
-  if (notes != nullptr) *notes = imported->notes;
+  if (notes != nullptr) notes->insert(notes->end(), imported->notes.begin(), imported->notes.end());
   imported->cluster.name = path.stem().string();
   return std::move(imported->cluster);
 }
@@ -133,7 +134,7 @@ Result<Scenario> read_any_scenario(const std::filesystem::path& path, const Data
   if (!content) return read_scenario(path, data, overrides);
   const auto importer = find_foreign(*content, path.string(), {ImportKind::launcher});
   if (!importer) return tl::unexpected(importer.error());
-  if (*importer == nullptr) return read_scenario(path, data, overrides);
+  if (*importer == nullptr) return read_scenario(path, data, overrides, read_any_topology);
   Result<ImportedRun> run = import_run((*importer)->name, *content, path.string(), {.overrides = overrides}, data);
   if (!run) return tl::unexpected(run.error());
   return std::move(run->scenario);

@@ -29,8 +29,9 @@ constexpr const char* kOverrides = "--set";
 /// Reads one scenario: the document's groups, and the files that it refers to.
 class ScenarioReader {
  public:
-  ScenarioReader(const JsonDocument& document, const DataPaths& data, std::vector<Diagnostic>& errors)
-      : folder_(fs::path(document.file).parent_path()), data_(&data), errors_(&errors) {
+  ScenarioReader(const JsonDocument& document, const DataPaths& data, TopologyReader read_machine,
+                 std::vector<Diagnostic>& errors)
+      : folder_(fs::path(document.file).parent_path()), data_(&data), read_machine_(read_machine), errors_(&errors) {
     scenario_.name = fs::path(document.file).stem().string();
     scenario_.locations[""] = {document.file, 0, ""};
     remember_places(document.root, document.file, "");
@@ -216,7 +217,7 @@ class ScenarioReader {
     Cluster& cluster = scenario_.cluster;
     if (const JsonNode* name = reader.get_node("topology"); name != nullptr && name->kind == JsonNode::Kind::string)
       if (const std::optional<fs::path> file = find(reader, "topology", name->string, data_->topologies, "topology")) {
-        take(read_topology(*file), cluster);
+        take(read_machine_ != nullptr ? read_machine_(*file, &scenario_.notes) : read_topology(*file), cluster);
         scenario_.topology_file = *file;
       }
     ClusterKeys keys;
@@ -280,7 +281,7 @@ class ScenarioReader {
   std::optional<fs::path> find(ObjectReader& reader, const std::string& key, const std::string& name,
                                const fs::path& folder, std::string_view what) const {
     std::error_code code;
-    const bool is_path = name.find('/') != std::string::npos || name.ends_with(".json");
+    const bool is_path = name.find('/') != std::string::npos || fs::path(name).has_extension();
     if (is_path && fs::is_regular_file(folder_ / name, code)) return folder_ / name;
     if (Result<fs::path> file = find_file(name, folder, what))
       return *file;
@@ -310,6 +311,7 @@ class ScenarioReader {
 
   fs::path folder_;
   const DataPaths* data_;
+  TopologyReader read_machine_;
   std::vector<Diagnostic>* errors_;
   std::optional<Stack> stack_;
   bool has_gpu_spread_ = false;
@@ -340,20 +342,25 @@ void write_out_model(JsonNode& root, const DataPaths& data, const std::vector<st
 
 }  // namespace
 
-Result<Scenario> read_scenario(const JsonDocument& document, const DataPaths& data) {
+Result<Scenario> read_scenario(const JsonDocument& document, const DataPaths& data, TopologyReader read_machine) {
   std::vector<Diagnostic> errors;
-  ScenarioReader reader(document, data, errors);
+  ScenarioReader reader(document, data, read_machine, errors);
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return std::move(reader.scenario());
 }
 
 Result<Scenario> read_scenario(const fs::path& path, const DataPaths& data, const std::vector<std::string>& overrides) {
+  return read_scenario(path, data, overrides, nullptr);
+}
+
+Result<Scenario> read_scenario(const fs::path& path, const DataPaths& data, const std::vector<std::string>& overrides,
+                               TopologyReader read_machine) {
   Result<JsonDocument> document = read_json(path);
   if (!document) return tl::unexpected(document.error());
   std::vector<Diagnostic> errors;
   write_out_model(document->root, data, overrides);
   apply_overrides(document->root, overrides, errors);
-  ScenarioReader reader(*document, data, errors);
+  ScenarioReader reader(*document, data, read_machine, errors);
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return std::move(reader.scenario());
 }

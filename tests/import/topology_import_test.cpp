@@ -8,8 +8,10 @@
 #include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/routing.hpp"
+#include "tests/io/temporary_folder.hpp"
 #include "tests/network/fabrics.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -481,6 +483,27 @@ TEST_CASE("A scenario's topology in a format of another tool: the error says wha
                                        ": is not a topology of Tracecast (JSON); for a description of another tool run "
                                        "tracecast import topology " +
                                        file.string() + " -o machine.json first");
+}
+
+TEST_CASE("A scenario names a machine in a format of another tool", "[io]") {
+  const TemporaryFolder folder;
+  fs::copy(source_dir() / "docs/formats/samples/nccl-topology.xml", folder.path() / "node.xml");
+  const fs::path scenario = folder.path() / "scenario.json";
+  std::ofstream(scenario) << R"({"model": "llama-3.1-8b", "parallel": {"tp": 8},
+    "training": {"seq_length": 4096, "global_batch_size": 8}, "cluster": {"topology": "node.xml", "world_size": 8}})";
+  const Result<Scenario> read = read_any_scenario(scenario, shipped_data());
+  if (!read) FAIL(to_string(read.error()));
+  const Result<Cluster> imported = read_any_topology(folder.path() / "node.xml");
+  REQUIRE(imported);
+  CHECK(read->cluster.gpu == imported->gpu);
+  CHECK(read->cluster.node.gpus == imported->node.gpus);
+  CHECK(read->cluster.node.nic_rate == imported->node.nic_rate);
+  CHECK(read->profile.name == imported->gpu);
+  const Result<Scenario> replaced =
+      read_any_scenario(source_dir() / "scenarios/teaching/tensor-parallel.json", shipped_data(),
+                        {"cluster.topology=" + (folder.path() / "node.xml").string()});
+  REQUIRE(replaced);
+  CHECK(replaced->cluster.node.nic_rate == imported->node.nic_rate);
 }
 
 TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {

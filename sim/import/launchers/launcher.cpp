@@ -187,7 +187,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (run.errors.empty()) complete_chunks(run);
   if (!run.errors.empty()) return tl::unexpected(in_file_order(std::move(run.errors)));
   put_source(run, name);
-  Result<Scenario> scenario = read_scenario(JsonDocument{file, run.ours}, data);
+  Result<Scenario> scenario = read_scenario(JsonDocument{file, run.ours}, data, read_any_topology);
   if (!scenario) return tl::unexpected(in_their_words(std::move(scenario.error()), run));
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
