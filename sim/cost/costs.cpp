@@ -125,8 +125,9 @@ Costs::Modelled Costs::modelled(const Operator& op) const {
 Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
-  // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
-  const bool grouped = op.kind == OperatorKind::grouped_gemm && !few_bits(op.precision);
+  // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones. A group of one
+  // is a plain multiplication: Transformer Engine's GroupedLinear calls cuBLAS once for each expert.
+  const bool grouped = op.kind == OperatorKind::grouped_gemm && shape.batch > 1 && !few_bits(op.precision);
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   GpuPeak gpu = peak(profile_, op.precision);

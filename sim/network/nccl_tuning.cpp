@@ -78,6 +78,15 @@ int inter_channels(const GroupPlacement& group) {
   return std::clamp(static_cast<int>(group.nics + 1e-9), 1, kMaxChannels);
 }
 
+/// GB/s of a ring that passes every GPU of `inside` GB/s: 8 channels of 45, not 48, over 8 NDR NICs where NVLink counts
+/// 370.8. Fewer channels of a faster step may carry more: over 7 NICs of A800 5 of 30 GB/s, not 7 of 20.
+double ring_rate(std::span<const double> ladder, double network, double inside, int channels) {
+  double best = 0;
+  for (int used = 1; used <= channels; ++used)
+    best = std::max(best, std::min(network, used * step_below(ladder, inside / used)));
+  return best;
+}
+
 /// One head per GPU of the node, each with a rate of the ladder.
 NcclGraph nvls_graph(double gpu, double network, const GroupPlacement& group, NcclArchitecture architecture) {
   const int heads = std::min(group.ranks_per_node, kMaxChannels);
@@ -142,8 +151,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   const double network = node_rate(cluster.node, group, architecture);
   const int channels = inter_channels(group);
   const double inside = group.ranks_per_node == 1 ? network : gpu;
-  // A ring passes every GPU: 8 channels of 45, not 48, over 8 NDR NICs where NVLink counts 370.8 GB/s.
-  const double flow = std::min(network / channels, step_below(ladder_inter(architecture), inside / channels));
+  const double flow = ring_rate(ladder_inter(architecture), network, inside, channels) / channels;
   comm.ring = {channels, flow, flow};
   // Two nodes exchange each half of a tree once: twice the ring's rate, if the GPUs keep up.
   comm.tree = {channels, std::min(inside, 2 * network) / channels, flow};

@@ -1,6 +1,8 @@
 // Widths of bands, fitted to errors of left-out runs.
 #include "tools/accuracy/band_fit.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 using namespace tracecast;
@@ -41,4 +43,29 @@ TEST_CASE("band fit: a part of the runs that has not this GPU or software makes 
   CHECK_FALSE(known.novelty_of(row).stack);
   row.moe = true;  // dense runs say nothing about runs with experts
   CHECK(known.novelty_of(row).architecture);
+}
+
+TEST_CASE("band fit: where runs with experts have few sources, dense runs without factors stand in", "[accuracy]") {
+  std::vector<RowForecast> uncalibrated(100);
+  for (std::size_t i = 0; i < uncalibrated.size(); ++i) {
+    uncalibrated[i].source = "dense " + std::to_string(i % 20);
+    uncalibrated[i].measured_s = 1;
+    uncalibrated[i].predicted_s = std::exp(-0.003 * static_cast<double>(i + 1));
+  }
+  // One run, forecast to 1 %, says little about the next ones.
+  std::vector<BandSample> samples = even_errors("a", 0.001, {});
+  samples.push_back({.source = "b", .error = 0.01, .deviation = 0, .novelty = {.experts = true}});
+  const RunBand narrow = fit_run_band(samples);
+  CHECK(narrow.experts == Approx(0.01).margin(0.005));
+  stand_in_for_experts(samples, uncalibrated);
+  const RunBand wide = fit_run_band(samples);
+  CHECK(wide.experts == Approx(0.27).margin(0.02));
+  CHECK(wide.dense == Approx(narrow.dense).margin(1e-3));
+  // Ten sources are enough.
+  for (int source = 0; source < 10; ++source)
+    for (const BandSample& sample : even_errors(std::to_string(source), 0.001, {.experts = true}))
+      samples.push_back(sample);
+  const std::size_t before = samples.size();
+  stand_in_for_experts(samples, uncalibrated);
+  CHECK(samples.size() == before);
 }

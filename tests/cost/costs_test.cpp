@@ -48,6 +48,19 @@ TEST_CASE("costs: a fitted model is interpolation, a specification is analytic, 
   CHECK(specified.spread > fitted.spread);
 }
 
+TEST_CASE("costs: a group of one multiplication is a plain one", "[cost]") {
+  Profile profile = small_profile();
+  profile.grouped_gemm = profile.gemm.at(Precision::bf16);
+  profile.grouped_gemm.efficiency = 0.5;
+  const Costs costs(profile);
+  const auto grouped = [](std::int64_t experts) {
+    return Operator{OperatorKind::grouped_gemm, Pass::forward, Precision::bf16, "expert_fc1",
+                    GemmShape{2560, 1280, 4096, experts}};
+  };
+  CHECK(costs.of(grouped(1)).duration == costs.of(gemm(2560)).duration);
+  CHECK(costs.of(grouped(2)).duration > 3 * costs.of(gemm(2560)).duration);
+}
+
 TEST_CASE("costs: a measured shape is what was measured", "[cost]") {
   Profile profile = small_profile();
   profile.measured = {{gemm(2560), 1e-3, 0.01, 50}};

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <limits>
 
 #include <catch2/catch.hpp>
 
@@ -217,6 +218,39 @@ TEST_CASE("More ranks never make a ring faster", "[property][network]") {
       before = now;
     }
   }
+}
+
+TEST_CASE("analytic: no shipped machine gets slower by a NIC more", "[property][network]") {
+  int compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() / "topologies")) {
+    Cluster cluster = read_topology(file.path()).value();
+    if (cluster.node.nics == 0 || cluster.node.gpus_per_host != cluster.node.gpus) continue;
+    cluster.world_size = 4 * cluster.node.gpus;
+    for (const Bandwidth rate : {cluster.node.nic_rate, Bandwidth{2'000'000'000}})
+      for (int stride = 1; stride <= cluster.node.gpus; stride *= 2) {
+        if (cluster.node.gpus % stride != 0) continue;
+        std::vector<int> ranks;
+        for (int rank = 0; rank < cluster.world_size; rank += stride) ranks.push_back(rank);
+        for (const auto& [collective, name] : EnumNames<Collective>::table)
+          for (const Bytes size : {64_MiB, 1_GiB}) {  // smaller ones change their protocol, as NCCL chooses it
+            Duration fewer{std::numeric_limits<std::int64_t>::max() / 2};
+            for (int nics = 1; nics <= cluster.node.gpus; ++nics) {
+              Cluster more = cluster;
+              more.node.nics = nics;
+              more.node.nic_rate = rate;
+              const auto network = make_analytic_network(more, std::string(architecture_of_gpu(more.gpu)));
+              const Duration now = network->cost({collective, size}, place(more, ranks, stride)).duration;
+              INFO(cluster.name << " " << name << ", every " << stride << ". GPU, " << size.count << " B, " << nics
+                                << " NICs: " << microseconds(now) << " us, one fewer: " << microseconds(fewer)
+                                << " us");
+              CHECK(now.picoseconds <= fewer.picoseconds + 1000);
+              fewer = std::min(now, fewer);
+              ++compared;
+            }
+          }
+      }
+  }
+  CHECK(compared > 10000);
 }
 
 TEST_CASE("A single rank communicates in no time", "[network]") {

@@ -97,7 +97,6 @@ void no_step_overhead(RowScenario& row) { row.scenario.profile.host.step_overhea
 void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.weight_gradient = 1; }
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
-void no_sharding(RowScenario& row) { row.guess_sharding = false; }
 void no_expert_overlap(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
   if (p.pp_schedule == "combined-1f1b") p.pp_schedule = default_schedule(p.vpp);
@@ -238,7 +237,6 @@ const std::vector<LeftOut>& rules() {
       {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
       {"micro-batch", "1 where no micro-batch is reported, not the fastest", no_best_micro_batch},
       {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
-      {"sharding", "no ZeRO 3 where whole parameters do not fit", no_sharding},
   };
   return kRules;
 }

@@ -41,11 +41,26 @@ BandSample band_sample(const RowForecast& row, const KnownRuns& known) {
           .novelty = known.novelty_of(row)};
 }
 
+void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<RowForecast>& uncalibrated) {
+  std::set<std::string> known, dense;
+  for (const BandSample& sample : samples)
+    if (sample.novelty.experts) known.insert(sample.source);
+  for (const RowForecast& row : uncalibrated) dense.insert(row.source);
+  if (known.size() >= kSourcesOfWidth || dense.empty()) return;
+  const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(dense.size());
+  for (const RowForecast& row : uncalibrated)
+    samples.push_back({.source = "dense: " + row.source,
+                       .error = std::abs(std::log(row.predicted_s / row.measured_s)),
+                       .deviation = row.deviation(),
+                       .novelty = {.experts = true},
+                       .weight = weight});
+}
+
 RunBand fit_run_band(const std::vector<BandSample>& samples) {
   std::map<std::string, double> rows;
   for (const BandSample& sample : samples) ++rows[sample.source];
   std::vector<double> weights;
-  for (const BandSample& sample : samples) weights.push_back(1 / std::sqrt(rows.at(sample.source)));
+  for (const BandSample& sample : samples) weights.push_back(sample.weight / std::sqrt(rows.at(sample.source)));
   const auto loss = [&](const RunBand& band) {
     double sum = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -32,8 +32,16 @@ struct BandSample {
   double error = 0;  ///< |log(forecast / measured)|
   double deviation = 0;
   Novelty novelty;
+  double weight = 1;
 };
 BandSample band_sample(const RowForecast& row, const KnownRuns& known);
+
+/// One in ten is outside, so that fewer sources do not determine a width.
+inline constexpr std::size_t kSourcesOfWidth = 10;
+
+/// Lets dense runs stand in for the sources with experts that `samples` lacks, up to kSourcesOfWidth. `uncalibrated`: dense
+/// runs that were forecast without any in-training factor, as models with experts are before the first of them is measured.
+void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<RowForecast>& uncalibrated);
 
 /// Widths are at least 0; without samples of a kind its width is that of kRunBand.
 RunBand fit_run_band(const std::vector<BandSample>& samples);

@@ -94,10 +94,23 @@ std::vector<RowForecast> inner_errors(const Table& table, const Indices& train, 
   return rows;
 }
 
+/// The dense rows of a training part with the times of isolated kernels.
+std::vector<RowForecast> without_factors(const Table& table, const Indices& train, const RuleSet& used) {
+  CalibrationFit none;
+  none.factors = table.choice.shipped;
+  for (auto& [architecture, factors] : none.factors)
+    for (double& factor : factors) factor = 1 / factor;
+  std::vector<RowForecast> rows = table.with(train, used);
+  std::erase_if(rows, [](const RowForecast& row) { return row.moe; });
+  for (RowForecast& row : rows) predict(row, none);
+  return rows;
+}
+
 RunBand inner_band(const Table& table, const Indices& train, const RuleSet& used) {
   std::vector<BandSample> samples;
   for (const PartKey key : {&RowForecast::source, &RowForecast::stack, &RowForecast::architecture})
     inner_errors(table, train, used, key, &samples);
+  stand_in_for_experts(samples, without_factors(table, train, used));
   return fit_run_band(samples);
 }
 
@@ -180,8 +193,7 @@ bool same_step(const RowScenario& a, const RowScenario& b) {
   const Scenario &x = a.scenario, &y = b.scenario;
   return x.model == y.model && x.parallel == y.parallel && x.training == y.training && x.profile == y.profile &&
          x.cluster.tuning == y.cluster.tuning && a.steps_overlap == b.steps_overlap &&
-         a.guess_micro_batch == b.guess_micro_batch && a.guess_recompute == b.guess_recompute &&
-         a.guess_sharding == b.guess_sharding;
+         a.guess_micro_batch == b.guess_micro_batch && a.guess_recompute == b.guess_recompute;
 }
 
 /// All rows that a rule changes, without it.

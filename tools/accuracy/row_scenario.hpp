@@ -48,7 +48,6 @@ struct RowScenario {
   bool guessed_layout = false;           ///< micro-batch or virtual stages are not reported
   bool guess_micro_batch = false;        ///< to be chosen by time; 1 until then
   bool guess_recompute = false;          ///< to be chosen by memory
-  bool guess_sharding = true;            ///< of parameters, where whole ones do not fit
   std::vector<std::string> assumptions;  ///< sentences
 };
 

@@ -79,41 +79,25 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   return false;
 }
 
-/// A run that completed must have fitted. If it does not with whole parameters, they were sharded too. Runs of
-/// Megatron-FSDP are such: their tables report the sharding of the optimizer only.
-bool shard_parameters(RowScenario& row) {
-  Parallel& parallel = row.scenario.parallel;
-  if (!row.guess_sharding || parallel.pp > 1 || parallel.zero_stage == 3) return false;
-  parallel.zero_stage = 3;
-  row.assumptions.emplace_back("does not fit with whole parameters: ZeRO stage 3");
-  return true;
-}
-
 /// A run that does not fit with any recomputation saved memory by other means. Then no recomputation is assumed.
-Result<ForecastRun> with_least_recompute(RowScenario& row, bool completed, const ForecastOptions& how) {
+Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
-  bool chosen = choose_recompute(row, *run);
-  if (!chosen && completed && shard_parameters(row)) {
-    run = forecast(row.scenario, how);
-    if (!run) return run;
-    chosen = choose_recompute(row, *run);
-  }
-  if (!chosen) assume_recompute(row, "none, since full recomputation does not make it fit");
+  if (!choose_recompute(row, *run)) assume_recompute(row, "none, since full recomputation does not make it fit");
   if (row.scenario.training.recompute == Recompute::none) return run;
   return forecast(row.scenario, how);
 }
 
 /// Published runs are tuned. If a row does not report its micro-batch, the one that is forecast to be fastest is
 /// used, of those that divide the batch and fit.
-Result<ForecastRun> with_best_micro_batch(RowScenario& row, bool completed, const ForecastOptions& how) {
+Result<ForecastRun> with_best_micro_batch(RowScenario& row, const ForecastOptions& how) {
   const RowScenario asked = row;
-  Result<ForecastRun> best = with_least_recompute(row, completed, how);
+  Result<ForecastRun> best = with_least_recompute(row, how);
   if (!best || !asked.guess_micro_batch) return best;
   for (const std::int64_t size : {2, 4, 8}) {
     RowScenario other = asked;
     other.scenario.training.micro_batch_size = size;
-    Result<ForecastRun> run = with_least_recompute(other, completed, how);
+    Result<ForecastRun> run = with_least_recompute(other, how);
     if (!run || !run->forecast.fits || run->forecast.step_time_s >= best->forecast.step_time_s) continue;
     row = std::move(other);
     best = std::move(run);
@@ -259,7 +243,7 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.moe = row->scenario.model.moe.has_value();
   ForecastOptions how = options.forecast;
   how.record_spans |= row->steps_overlap;  // between_overlapping_steps reads them
-  const Result<ForecastRun> run = with_best_micro_batch(*row, !out.out_of_memory, how);
+  const Result<ForecastRun> run = with_best_micro_batch(*row, how);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;

@@ -21,7 +21,9 @@ void tune(const TunerContext& c, NcclCost& cost) {
     const double factor = (1 + ranks / graph.channels) / 2;
     cost.bandwidth = graph.channels * graph.intra / factor * (new_gpu ? 0.85 : 1) * 0.5;
   } else if (c.gathers()) {
-    cost.bandwidth = ranks * std::min(graph.intra, 0.9 * graph.inter) * 0.5;
+    // NCCL counts 0.9 channels of the network for every rank; ranks that share a NIC have one together.
+    const double network = 0.9 * graph.inter * std::min<double>(ranks, graph.channels);
+    cost.bandwidth = std::min(ranks * graph.intra, network) * 0.5;
   } else {
     return;
   }
