@@ -212,8 +212,61 @@ Result<ScheduleView> file_view(Options& options) {
       });
 }
 
+/// A schedule with the stage times of a scenario. `program`: its communication, if a file specifies it.
+Result<ScheduleView> view_of(const Schedule& schedule, const Scenario& scenario, const PipelineProgram* program) {
+  const Result<PipelineTimes> times = stage_times_in(scenario, schedule);
+  if (!times) return tl::unexpected(times.error());
+  const Result<ScheduleRun> run = run_schedule(schedule, *times, {}, program);
+  if (!run) return tl::unexpected(run.error());
+  ScheduleView view;
+  view.schedule = schedule;
+  view.run = *run;
+  view.rules = fmt::format("{}; times of the stages of {}, in milliseconds",
+                           program != nullptr ? in_words({}, true) : "latency only", scenario.name);
+  for (const std::vector<int>& stages : schedule.stage_of) {
+    StageTime sum{0, 0, 0};
+    for (const int stage : stages) {
+      const StageTime& each = times->stages[static_cast<std::size_t>(stage)];
+      sum.forward += each.forward;
+      sum.backward_input += each.backward_input;
+      sum.backward_weight += each.backward_weight;
+    }
+    const auto scale = static_cast<double>(times->scale);
+    view.forward.push_back(static_cast<double>(sum.forward) / scale);
+    view.backward_input.push_back(static_cast<double>(sum.backward_input) / scale);
+    view.backward_weight.push_back(static_cast<double>(sum.backward_weight) / scale);
+  }
+  view.latency = static_cast<double>(times->latency) / static_cast<double>(times->scale);
+  return view;
+}
+
+/// A schedule from a file, and others of as many ranks and micro-batches, with the stage times of a scenario.
+Result<std::vector<ScheduleView>> timed_views(const Options& options) {
+  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const Result<PytorchSchedule> file = file_of(options);
+  if (!file) return tl::unexpected(file.error());
+  const Result<Schedule> schedule = schedule_of(*file);
+  if (!schedule) return tl::unexpected(schedule.error());
+  std::vector<ScheduleView> views;
+  Result<ScheduleView> first = view_of(*schedule, *scenario, file->with_communication ? &file->rows : nullptr);
+  if (!first) return tl::unexpected(first.error());
+  views.push_back(std::move(*first));
+  for (const std::string& name : options.compare) {
+    ScheduleRequest request = options.request;
+    request.ranks = schedule->ranks;
+    request.microbatches = schedule->microbatches;
+    const Result<Schedule> other = make_schedule(name, request);
+    if (!other) return tl::unexpected(other.error());
+    Result<ScheduleView> view = view_of(*other, *scenario, nullptr);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
 Result<std::vector<ScheduleView>> views_of(Options options) {
-  if (!options.times_from.empty()) return scenario_views(options);
+  if (!options.times_from.empty()) return options.file.empty() ? scenario_views(options) : timed_views(options);
   if (options.schedule.empty()) options.schedule = kDefaultSchedule;
   if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;
   std::vector<ScheduleView> views;
@@ -282,14 +335,16 @@ std::string schedule_list() {
 
 void add_what(CLI::App& app, Options& o) {
   CLI::Option* scenario =
-      app.add_option("--times-from", o.times_from, "draw the pipeline of a scenario's simulated step")
+      app.add_option(
+             "--times-from", o.times_from,
+             "draw the pipeline of a scenario's simulated step; with --file: the file's schedule with the times "
+             "of its stages")
           ->type_name("SCENARIO");
   app.add_option("--set", o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->needs(scenario);
-  CLI::Option* file =
-      app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name")->excludes(scenario);
+  CLI::Option* file = app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name");
   app.add_option("--schedule", o.schedule, "its name, from the list below")
       ->default_str(kDefaultSchedule)
       ->excludes(file);

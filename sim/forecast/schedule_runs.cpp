@@ -4,13 +4,20 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "sim/cost/costs.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/graph/stage_times.hpp"
+#include "sim/network/measured_network.hpp"
 
 namespace tracecast {
 namespace {
@@ -108,6 +115,28 @@ Result<ScheduleRun> run_schedule(const Schedule& schedule, const PipelineTimes& 
     actions[rank].push_back({action, span.start.picoseconds, span.end.picoseconds});
   }
   return summarise(std::move(actions), times.scale);
+}
+
+Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& schedule) {
+  Parallel parallel = scenario.parallel;
+  if (parallel.pp != schedule.ranks)
+    return tl::unexpected(
+        located(Error{{{"", 0, "parallel.pp", std::to_string(parallel.pp),
+                        fmt::format("is not the number of ranks of the schedule (allowed: {})", schedule.ranks)}}},
+                scenario));
+  const int chunks = schedule.chunks / schedule.replicas;
+  parallel.pp_schedule = default_schedule(chunks);
+  parallel.vpp = chunks;
+  const int dp = std::max(1, scenario.cluster.world_size / std::max(1, parallel.tp * parallel.cp * parallel.pp));
+  Training training = scenario.training;
+  training.global_batch_size = schedule.microbatches * training.micro_batch_size * dp;
+  const Result<Plan> plan = make_plan(scenario.model, parallel, training, scenario.cluster.world_size);
+  if (!plan) return tl::unexpected(located(plan.error(), scenario));
+  const Costs costs(scenario.profile, training.attention_kernel);
+  const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
+  PipelineTimes times = stage_times({scenario.model, *plan, schedule, scenario.cluster, costs, *network});
+  times.scale = kPicosecondsPerMillisecond;
+  return times;
 }
 
 RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run) {

@@ -25,6 +25,12 @@ struct RankPassTimes {
 };
 RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run);
 
+/// Times of the virtual stages that `schedule` cuts the model of a scenario into, in picoseconds, with a scale of milliseconds: one
+/// micro-batch without traffic of data parallelism, optimizer and host (sim/graph/stage_times.hpp). The schedule decides chunks and
+/// micro-batches, not the scenario.
+/// Errors: another number of ranks than parallel.pp; those of make_plan.
+Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& schedule);
+
 /// The pipeline of a simulated step.
 struct ScenarioRun {
   Schedule schedule;

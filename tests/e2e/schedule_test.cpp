@@ -142,6 +142,22 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
         std::string::npos);
 }
 
+TEST_CASE("schedule: a CSV with the stage times of a scenario", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  REQUIRE(sandbox.run("tracecast schedule --schedule zb-h1 --stages 4 --microbatches 16 --csv zb.csv").code == 0);
+  const json mine = answer(sandbox, "--times-from teaching/pipeline-1f1b --file zb.csv --compare zb-h1,1f1b");
+  CHECK(mine["blocking"] == "latency only; times of the stages of pipeline-1f1b, in milliseconds");
+  CHECK(mine["makespan"] == mine["compare"][0]["makespan"]);  // the same schedule by name
+  CHECK(mine["makespan"].get<double>() < mine["compare"][1]["makespan"].get<double>());
+  // Without optimizer, host and data parallelism a step is somewhat shorter than the forecast.
+  const json step = answer(sandbox, "--times-from teaching/pipeline-1f1b --schedule zb-h1 --microbatches 16");
+  const double ratio = mine["makespan"].get<double>() / step["makespan"].get<double>();
+  CHECK(ratio > 0.85);
+  CHECK(ratio <= 1.0);
+  CHECK(complaint(sandbox, "--times-from teaching/pipeline-1f1b --file zb.csv --set parallel.pp=2")
+            .find("parallel.pp = 2: is not the number of ranks of the schedule (allowed: 4)") != std::string::npos);
+}
+
 TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
