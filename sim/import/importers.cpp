@@ -132,7 +132,7 @@ Result<Scenario> read_any_scenario(const std::filesystem::path& path, const Data
                                    const std::vector<std::string>& overrides) {
   const Result<std::string> content = read_packed(path);
   if (!content) return read_scenario(path, data, overrides);
-  const auto importer = find_foreign(*content, path.string(), {ImportKind::launcher});
+  const auto importer = find_foreign(*content, path.string(), {ImportKind::launcher, ImportKind::model});
   if (!importer) return tl::unexpected(importer.error());
   if (*importer == nullptr) return read_scenario(path, data, overrides, read_any_topology);
   Result<ImportedRun> run = import_run((*importer)->name, *content, path.string(), {.overrides = overrides}, data);

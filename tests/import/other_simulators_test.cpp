@@ -9,6 +9,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tests/import/samples.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -228,6 +229,26 @@ TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the 
   CHECK(sentence(import_as<ImportedTopology>("topology: [ Ring ]\nnpus_count: [4, 2]\nbandwidth: [1]\nlatency: [1]\n",
                                              "t", "astra-sim")) ==
         "t:2: npus_count = 2 entries: does not have one for each of the 1 dimensions");
+}
+
+TEST_CASE("calculon: an application or an execution given as a scenario", "[io][calculon]") {
+  const std::filesystem::path corpus = source_dir() / "tests/fuzz/corpus";
+  const Result<Scenario> planned =
+      read_any_scenario(corpus / "calculon-application.json", shipped_data(),
+                        {"cluster.topology=dgx-h100", "cluster.world_size=64", "training.global_batch_size=128"});
+  if (!planned) FAIL(to_string(planned.error()));
+  CHECK(planned->model.num_layers == 24);
+  CHECK(planned->model.hidden_size == 1024);
+  CHECK(planned->training.seq_length == 2048);
+  const Result<Scenario> asked = read_any_scenario(corpus / "calculon-application.json", shipped_data());
+  REQUIRE_FALSE(asked);
+  CHECK(to_string(asked.error()).find("cluster.topology: is not in the file: give --topology") != std::string::npos);
+  const Result<Scenario> run = read_any_scenario(
+      corpus / "calculon-execution.json", shipped_data(),
+      {"model=gpt3-175b", "model.vocab_size=51200", "cluster.topology=dgx-h100", "training.seq_length=2048"});
+  if (!run) FAIL(to_string(run.error()));
+  CHECK(run->model.num_layers == 96);
+  CHECK(run->cluster.world_size > 1);
 }
 
 TEST_CASE("calculon: an application is a model, an execution its settings", "[io][calculon]") {

@@ -6,6 +6,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/calculon_run.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/plan/plan.hpp"
@@ -14,6 +15,7 @@ namespace tracecast {
 namespace {
 
 const Launcher& launcher_named(std::string_view name) {
+  if (name == "calculon") return kCalculonRun;  // its importer is that of a model
   const auto found = std::ranges::find(importers(), name, &Importer::name);
   TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
                    "the format is a launcher's");

@@ -1,0 +1,63 @@
+#include "sim/import/launchers/calculon_run.hpp"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/import/calculon.hpp"
+#include "sim/io/overrides.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr const char* kNotes = "notes";
+
+void set_line(JsonNode& node, int line) {
+  node.line = line;
+  for (JsonMember& each : node.members) set_line(each.value, line);
+}
+
+/// What Calculon says, under the keys of a scenario, and the notes of its reader.
+Result<JsonDocument> parse_calculon(const std::string& content, const std::string& file) {
+  const Result<CalculonInput> input = read_calculon(content, file);
+  if (!input) return tl::unexpected(input.error());
+  Result<JsonDocument> document = parse_json("{}", file);
+  std::vector<std::string> settings = input->settings;
+  if (input->model) {
+    document->root.members.push_back({"model", parse_json(to_json(*input->model), file)->root});
+    settings.push_back(fmt::format("training.seq_length={}", input->model->max_position_embeddings));
+  }
+  std::vector<Diagnostic> errors;
+  apply_overrides(document->root, settings, errors);
+  if (!errors.empty()) return tl::unexpected(Error{std::move(errors)});
+  set_line(document->root, 0);
+  JsonNode notes;
+  notes.kind = JsonNode::Kind::array;
+  for (const std::string& each : input->notes) {
+    JsonNode note;
+    note.kind = JsonNode::Kind::string;
+    note.string = each;
+    notes.items.push_back(std::move(note));
+  }
+  document->root.members.push_back({kNotes, std::move(notes)});
+  return document;
+}
+
+void import_calculon(RunImport& run) {
+  for (const JsonMember& each : run.theirs().members) {
+    if (each.key != kNotes) {
+      run.put(each.key, each.value);
+      continue;
+    }
+    for (const JsonNode& note : each.value.items) run.assume(note.string);
+  }
+  constexpr std::array<std::string_view, 1> kEverything{""};
+  run.pass_over(kEverything);
+}
+
+}  // namespace
+
+const Launcher kCalculonRun{parse_calculon, RunImport::Names::dotted, import_calculon, nullptr};
+
+}  // namespace tracecast
