@@ -3,8 +3,9 @@
 ///
 /// The end of a run of compute is known once nothing that slows the run can start or end before it. So a run is pending
 /// until the simulation has reached the time of its next record; then everything that moves beside it until then is known.
-/// Often it is known earlier: no collective can start on the rank before the run ends if each stream that has collectives
-/// waits for compute (Worker::is_quiet). Then the run ends at once, and the rank runs ahead of the others.
+/// Often it is known earlier: no collective can start or end on the rank before the run makes a record if each stream that
+/// has collectives waits for compute, or for a transfer that takes longer even without other traffic (Worker::is_quiet).
+/// Then the record is made at once, and the rank runs ahead of the others.
 #pragma once
 
 #include <algorithm>

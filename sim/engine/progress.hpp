@@ -28,6 +28,7 @@ struct MovingTransfer {
   std::int64_t end = kUnknownEnd;  ///< unknown: the network decides it
   Speeds speeds;
   std::int32_t stream = 0;
+  std::int64_t earliest_end = 0;  ///< if the end is unknown
 };
 
 /// The progress of compute on one GPU, for operations in order of time.
@@ -78,7 +79,9 @@ class Progress {
   std::int64_t advance(std::int64_t time, Number work, Bound bound) {
     while (true) {
       const auto speed = static_cast<Number>(speeds_at(time).of(bound));
-      const auto needed = static_cast<std::int64_t>((work + speed - 1) / speed);
+      constexpr Number kFull = kFullSpeed;  // a power of two
+      const auto needed =
+          static_cast<std::int64_t>(speed == kFull ? (work + kFull - 1) / kFull : (work + speed - 1) / speed);
       if (until_ == kUnknownEnd || needed <= until_ - time) return time + needed;
       work -= speed * static_cast<Number>(until_ - time);
       time = until_;

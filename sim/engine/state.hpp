@@ -69,10 +69,11 @@ struct StreamState {
   std::int64_t clock;
   std::int64_t arrival;  ///< when it became ready for the transfer that it waits in
   std::int32_t rank;
-  std::int32_t lane;      ///< index into StepGraph::streams
-  std::int32_t position;  ///< index into CompiledProgram::streams[lane]
-  std::int32_t next_op;   ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
-  std::int32_t next;      ///< in the wait list that it is in
+  std::int32_t lane;       ///< index into StepGraph::streams
+  std::int32_t position;   ///< index into CompiledProgram::streams[lane]
+  std::int32_t next_op;    ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
+  std::int32_t next;       ///< in the wait list that it is in
+  bool waits_for_compute;  ///< in the list of an event that only compute of its rank records
 };
 
 /// A collective call of one communicator: the members that have arrived.

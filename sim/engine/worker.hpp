@@ -126,10 +126,12 @@ class Worker {
     for (std::int32_t link = std::exchange(list.first, 0); link != 0;) {
       const std::int32_t waiter = link - 1;
       link = std::exchange(next_of(waiter), 0);
-      if (waiter < streams)
-        runnable_.push_back(waiter);
-      else
+      if (waiter >= streams) {
         advance_host(waiter - streams);
+        continue;
+      }
+      stream_state(waiter).waits_for_compute = false;
+      runnable_.push_back(waiter);
     }
   }
 
@@ -173,7 +175,11 @@ class Worker {
   const StreamOp& op_of(const OpContext& at) const;
   OpContext compute_of(std::int32_t rank);
   void run_ahead();
-  bool is_quiet(const OpContext& at, const RankContention& rank);
+  void continue_runs(std::int64_t time);
+  bool is_quiet(const OpContext& at, const RankContention& rank, std::int64_t until);
+  bool recorded_by_compute(std::int32_t wait) const {
+    return state_.compiled.waits_for_compute[static_cast<std::size_t>(wait)];
+  }
   bool waits_for_compute(std::int32_t stream);
   bool waits_for_compute(const OpContext& at, const StreamOp& op) const;
   bool begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
@@ -186,7 +192,7 @@ class Worker {
                       const std::vector<MovingTransfer>& moving);
   std::int64_t end_fused_run(const OpContext& at, const PendingRun& run, std::vector<MovingTransfer>& moving);
   const Speeds& beside(const OpContext& at, const StreamOp& op) const;
-  void begin_moving(const WaitList& waiters, std::int64_t start);
+  void begin_moving(const WaitList& waiters, std::int64_t start, std::int32_t kind);
   void end_moving(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end);
 
   // ---- Transfers: worker_transfers.hpp -----------------------------------------------------------------------------
@@ -213,6 +219,7 @@ class Worker {
   const std::int32_t number_;
   std::vector<std::int32_t> runnable_;
   InFlightTransfers in_flight_;
+  std::vector<std::int32_t> due_;     ///< ranks whose pending run makes a record at the current instant
   std::vector<Interval> part_times_;  ///< of the fused run that is executed by parts
   std::int64_t executed_ = 0;
 };

@@ -70,9 +70,11 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
   StreamState& s = *at.state;
   std::int64_t ready = s.clock;
   const Event* decisive = nullptr;
-  for (const EventRef ref : state_.compiled.waits_of(op)) {
+  for (std::int32_t wait = op.first_wait; wait < op.first_wait + op.wait_count; ++wait) {
+    const EventRef ref = state_.compiled.waits[static_cast<std::size_t>(wait)];
     Event& e = state_.event(at, ref);
     if (!State::recorded(at, ref, e)) {
+      s.waits_for_compute = contention_ != nullptr && recorded_by_compute(wait);
       enqueue_waiter(e.waiters, at.stream);
       return false;
     }

@@ -23,8 +23,28 @@ inline void Worker<Recorder>::run_in_order_of_time() {
     } else if (queue.empty()) {
       return;
     } else {
-      while (!queue.empty() && queue.front() == limit.picoseconds) continue_run(queue.pop(), limit.picoseconds);
+      continue_runs(limit.picoseconds);
     }
+  }
+}
+
+/// Continues the pending runs that make a record at `time`. There may be thousands, each with its data elsewhere in memory:
+/// it is fetched in advance.
+template <class Recorder>
+inline void Worker<Recorder>::continue_runs(std::int64_t time) {
+  constexpr std::size_t kAhead = 8;
+  PendingQueue& queue = contention_->queue;
+  due_.clear();
+  while (!queue.empty() && queue.front() == time) due_.push_back(queue.pop());
+  for (std::size_t i = 0; i < due_.size(); ++i) {
+    if (i + kAhead < due_.size()) {
+      const auto rank = static_cast<std::size_t>(due_[i + kAhead]);
+      __builtin_prefetch(&contention_->ranks[rank]);
+      __builtin_prefetch(&contention_->ranks[rank].pending.released);
+      __builtin_prefetch(&state_.streams[rank * state_.stream_count + kComputeStream]);
+      __builtin_prefetch(&state_.ranks[rank]);
+    }
+    continue_run(due_[i], time);
   }
 }
 
@@ -45,7 +65,7 @@ inline void Worker<Recorder>::run_ahead() {
     if (!run.active || run.outdated != any) continue;
     const OpContext at = compute_of(rank);
     if (any) time_run(at, op_of(at));
-    if (run.ends_next() && is_quiet(at, contention_->of(rank)))
+    if (is_quiet(at, contention_->of(rank), run.next))
       continue_run(rank, run.next);
     else if (any)
       timed.push_back(rank);
@@ -54,21 +74,23 @@ inline void Worker<Recorder>::run_ahead() {
   }
 }
 
-/// True if no collective can start on the rank before its compute makes a record, and the ends of those that move are
-/// known.
+/// True if no collective can start on the rank before its compute makes a record, and none whose end is unknown can end
+/// before `until`.
 template <class Recorder>
-inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank) {
-  for (const MovingTransfer& each : rank.moving)
-    if (each.end == kUnknownEnd) return false;
+inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank, std::int64_t until) {
   const std::int32_t first = at.stream - kComputeStream;
-  return std::all_of(contention_->lanes.begin(), contention_->lanes.end(),
-                     [&](std::int32_t lane) { return waits_for_compute(first + lane); });
+  return std::all_of(contention_->lanes.begin(), contention_->lanes.end(), [&](std::int32_t lane) {
+    for (const MovingTransfer& each : rank.moving)
+      if (each.stream == lane && each.end == kUnknownEnd) return each.earliest_end >= until;
+    return waits_for_compute(first + lane);
+  });
 }
 
 /// True if the stream has finished, or its next operation waits for a record of compute of its rank.
 template <class Recorder>
 inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream) {
   const StreamState& s = state_.streams[static_cast<std::size_t>(stream)];
+  if (s.waits_for_compute) return true;
   const auto lane = static_cast<std::size_t>(s.lane);
   RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
   const std::vector<std::int32_t>& items = r.program->streams[lane];
@@ -87,7 +109,7 @@ inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream) {
 template <class Recorder>
 inline bool Worker<Recorder>::waits_for_compute(const OpContext& at, const StreamOp& op) const {
   for (std::int32_t wait = op.first_wait; wait < op.first_wait + op.wait_count; ++wait) {
-    if (!state_.compiled.waits_for_compute[static_cast<std::size_t>(wait)]) continue;
+    if (!recorded_by_compute(wait)) continue;
     const EventRef ref = state_.compiled.waits[static_cast<std::size_t>(wait)];
     if (!State::recorded(at, ref, state_.event(at, ref))) return true;
   }
@@ -132,7 +154,7 @@ inline bool Worker<Recorder>::begin_run(const OpContext& at, const StreamOp& op,
   rank.pending = {};
   rank.pending.ready = ready;
   rank.pending.active = true;
-  if (!is_quiet(at, rank)) {
+  if (!is_quiet(at, rank, kUnknownEnd)) {
     contention_->mark_outdated(at.state->rank);
     return false;
   }
@@ -270,13 +292,14 @@ inline const Speeds& Worker<Recorder>::beside(const OpContext& at, const StreamO
 
 /// A collective begins to move on all ranks whose streams wait in the list; the network decides its end.
 template <class Recorder>
-inline void Worker<Recorder>::begin_moving(const WaitList& waiters, std::int64_t start) {
+inline void Worker<Recorder>::begin_moving(const WaitList& waiters, std::int64_t start, std::int32_t kind) {
   if (contention_ == nullptr) return;
+  const std::int64_t earliest_end = start + sharing_->network.shortest(kind).picoseconds;
   for (std::int32_t link = waiters.first; link != 0; link = stream_state(link - 1).next) {
     const OpContext at = state_.context_of(link - 1);
     const Speeds& speeds = beside(at, op_of(at));
     if (speeds.full()) continue;
-    contention_->of(at.state->rank).moving.push_back({start, kUnknownEnd, speeds, at.state->lane});
+    contention_->of(at.state->rank).moving.push_back({start, kUnknownEnd, speeds, at.state->lane, earliest_end});
     contention_->change(at.state->rank, start);
   }
 }

@@ -100,7 +100,7 @@ inline bool Worker<Recorder>::join_collective(const OpContext& at, const StreamO
   const std::int32_t cause = recorder_.cause_of(completed.latest_stream);
   if (const std::int32_t kind = shared_collective(at, op, communicator); kind >= 0) {
     enqueue_waiter(completed.waiters, at.stream);
-    begin_moving(completed.waiters, completed.latest);
+    begin_moving(completed.waiters, completed.latest, kind);
     start_transfer({completed.waiters, completed.latest, cause, nullptr}, kind);
     return false;
   }

@@ -47,7 +47,8 @@ class GraphMaker {
   StepGraph build(bool unfold) const {
     StepGraph graph = build_step_graph({scenario_.model, run_.plan, run_.schedule, scenario_.cluster, costs_, network_},
                                        {unfold, &scenario_.perturbation});
-    return scenario_.profile.overlap ? graph : without_overlap(std::move(graph));
+    if (!scenario_.profile.overlap) graph = without_overlap(std::move(graph));
+    return graph;
   }
 
   /// Folded over shared links: by the plan's coordinates if they determine the classes, else by refinement.
@@ -55,7 +56,8 @@ class GraphMaker {
     if (!perturbs_stages_alike()) return fold(build(true), links);
     StepGraph graph = build(false);
     graph.loads = loads_by_stage(graph, run_.plan, groups_of(scenario_.model, run_.plan, run_.schedule), links);
-    return graph.loads ? graph : fold(build(true), links);
+    if (!graph.loads) graph = fold(build(true), links);
+    return graph;
   }
 
  private:

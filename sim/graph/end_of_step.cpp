@@ -141,9 +141,8 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
   writer.host_sync(writer.mark());
 }
 
-void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all) {
   if (data_.servers()) return;
-  const Bucket all = parameters_of(chunks);
   if (data_.offloads()) {
     writer.wait(data_.update_on_host(writer, all));
     return;
@@ -156,7 +155,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
   return context_.find_template(
       {TemplateKind::optimizer, pp, context_.kind_number()}, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
-        update(writer, chunks);
+        update(writer, chunks, all);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));

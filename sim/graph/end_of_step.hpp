@@ -31,7 +31,7 @@ class EndOfStep {
   void reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void all_reduce_scalar(TemplateWriter& writer, Bytes size);
   void layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks);
-  void update(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all);
   void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
 
   DataParallel& data_;

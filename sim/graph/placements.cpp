@@ -48,7 +48,7 @@ std::int32_t Placements::number_of(const GroupPlacement& placement) {
 }
 
 /// Groups of this kind share the NICs of the first member's node: as many as the node has room for.
-GroupPlacement Placements::place_group(const std::vector<int>& members) const {
+GroupPlacement Placements::place_group(std::span<const int> members) const {
   const int node = cluster_.node_of(members.front());
   const auto here = std::count_if(members.begin(), members.end(), [&](int m) { return cluster_.node_of(m) == node; });
   const int gpus = std::min(cluster_.node.gpus, cluster_.world_size);
@@ -59,12 +59,21 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // the first equivalent block
   if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
-  std::vector<std::vector<int>> parts(ranks.size());
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    parts[static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)))].push_back(ranks[i]);
-  std::vector<std::int32_t> numbers(parts.size(), -1);
-  for (std::size_t part = 0; part < parts.size(); ++part)
-    if (!parts[part].empty()) numbers[part] = parts[part].size() == 1 ? alone() : number_of(place_group(parts[part]));
+  const auto part_at = [&](std::size_t position) {
+    return static_cast<std::size_t>(groups_.part(slot, static_cast<int>(position)));
+  };
+  std::vector<std::size_t> ends(ranks.size() +
+                                1);  // [part] of its members among those of all parts, one after the other
+  for (std::size_t i = 0; i < ranks.size(); ++i) ++ends[part_at(i) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<int> members(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) members[ends[part_at(i)]++] = ranks[i];
+  std::vector<std::int32_t> numbers(ranks.size(), -1);
+  std::size_t first = 0;
+  for (std::size_t part = 0; part < ranks.size(); first = ends[part++]) {
+    const std::span<const int> own(members.data() + first, ends[part] - first);
+    if (!own.empty()) numbers[part] = own.size() == 1 ? alone() : number_of(place_group(own));
+  }
   return numbers;
 }
 

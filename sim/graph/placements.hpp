@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,10 @@ class Placements {
   std::int32_t boundary(int rank, int other);
 
   /// The placement of a group of one rank.
-  std::int32_t alone() { return number_of(GroupPlacement{}); }
+  std::int32_t alone() {
+    if (alone_ < 0) alone_ = number_of(GroupPlacement{});
+    return alone_;
+  }
   /// The common placement of the boundaries of all ranks of pipeline rank `pp` with pipeline rank `other`, if there
   /// is one.
   std::optional<std::int32_t> common_boundary(int pp, int other);
@@ -54,7 +58,7 @@ class Placements {
   int leave_same_tiers_until(int lower, int distance) const;
   std::int32_t boundary_at(std::map<int, std::int32_t>& known, int lower, int distance);
   std::vector<std::int32_t> place_block(Slot slot, int begin);
-  GroupPlacement place_group(const std::vector<int>& members) const;
+  GroupPlacement place_group(std::span<const int> members) const;
   GroupPlacement place_boundary(int rank, int partner) const;
   /// The ranks that differ from `origin` along `axes`: one of those that differ by whole units.
   std::vector<int> distinct_sums(int origin, const std::vector<Axis>& axes, int unit) const;
@@ -67,6 +71,7 @@ class Placements {
   std::vector<int> units_;  ///< ranks of a node, of the units of each tier, of the whole job: each divides the next
   std::vector<int> unit_of_slot_;
   std::vector<GroupPlacement> known_;
+  std::int32_t alone_ = -1;  ///< number of the placement of a group of one rank; -1: not known yet
   std::vector<std::map<int, std::vector<std::int32_t>>> blocks_;  ///< [slot] by position in the unit
   std::map<int, std::map<int, std::int32_t>> boundaries_;         ///< by distance of the two ranks and boundary_class()
   std::map<std::pair<int, int>, std::optional<std::int32_t>>

@@ -29,6 +29,9 @@ class FlowNetwork {
   /// Requires a time that is not before the last instant of advance()
   virtual void start(std::int32_t transfer, std::int32_t kind, Duration at) = 0;
 
+  /// Every transfer of this kind takes at least this long, whatever shares its links; 0: not known.
+  virtual Duration shortest(std::int32_t) const { return {}; }
+
   /// Advances to the next instant at which transfers end, and returns these in `ended`. False: no transfer is in flight.
   /// Does not advance beyond `limit`; false as well if nothing ends until then.
   /// Requires that the caller has started all transfers that begin before that instant.

@@ -28,11 +28,7 @@ Bandwidth rate_alone(const CollectiveCost& cost, const FlowSchedule& schedule) {
 
 // ---- Shapes ----------------------------------------------------------------------------------------------------------
 
-TransferShapes::TransferShapes(const ClusterLinks& links, FluidOptions options)
-    : links_(links),
-      options_(options),
-      bytes_(static_cast<std::size_t>(links.count())),
-      on_cable_(static_cast<std::size_t>(links.count() - links.first_cable())) {}
+TransferShapes::TransferShapes(const ClusterLinks& links, FluidOptions options) : links_(links), options_(options) {}
 
 void TransferShapes::add(const LinkPath& path, std::int64_t bytes, std::int64_t count) {
   for (const std::int32_t link : path) {
@@ -85,6 +81,8 @@ std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
 }
 
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
+  bytes_.resize(static_cast<std::size_t>(links_.count()));
+  on_cable_.resize(static_cast<std::size_t>(links_.count() - links_.first_cable()));
   TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
   cable_delay_ = {};
   schedule.each_round([&](const Round& round) { add(round, group, shape.limit); });

@@ -53,7 +53,7 @@ class TransferShapes {
 
   const ClusterLinks& links_;
   FluidOptions options_;
-  std::vector<std::int64_t> bytes_;  ///< [link] of the current transfer; 0 between calls
+  std::vector<std::int64_t> bytes_;  ///< [link] of the current transfer; 0 between calls; empty before the first
   std::vector<std::int32_t> loaded_links_;
   std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the current round; 0 between rounds
   std::vector<std::int32_t> cables_;    ///< that the current round loads
@@ -70,6 +70,11 @@ class FluidNetwork final : public FlowNetwork {
   std::int32_t add_kind(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group);
   std::int32_t add_kind(TransferShape shape);
   void start(std::int32_t transfer, std::int32_t kind, Duration at) override;
+  /// As alone: no flow is faster than its limit.
+  Duration shortest(std::int32_t kind) const override {
+    const TransferShape& own = kinds_[static_cast<std::size_t>(kind)];
+    return own.latency + own.moving;
+  }
   using FlowNetwork::advance;
   bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) override;
 
