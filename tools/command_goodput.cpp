@@ -20,6 +20,7 @@
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
+#include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -98,7 +99,7 @@ Result<GoodputRequest> load(const Options& options) {
   std::vector<std::string> overrides;
   for (const std::string& each : options.overrides)
     if (!concerns_failures(each)) overrides.push_back(each);
-  const Result<Scenario> scenario = named_scenario(options.scenario, overrides);
+  const Result<Scenario> scenario = read_with_topology(options.scenario, overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<FailureFile> failures = named_failure_model(options.failures, failure_overrides(options));
   if (!failures) return tl::unexpected(failures.error());
@@ -272,9 +273,10 @@ Run add_options(CLI::App& app) {
                  "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
       ->type_name("TOKENS,…");
   app.add_option("--price", options->price, "price of one GPU-hour")->check(above_zero());
-  app.add_option(
-         "--set", options->overrides,
-         "replace a value of the scenario or of the failure model (recovery.*, checkpoint.*, run.*); may be repeated")
+  app.add_option("--set", options->overrides,
+                 "replace a value of the scenario, of its machine (topology.*) or of the failure model (recovery.*, "
+                 "checkpoint.*, "
+                 "run.*); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")

@@ -38,7 +38,9 @@ DividedOverrides divided(const std::vector<std::string>& overrides) {
 }
 
 Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data) {
-  const Result<std::filesystem::path> file = find_file(scenario.topology, data.topologies, "topology");
+  const Result<std::filesystem::path> file = scenario.topology_file.empty()
+                                                 ? find_file(scenario.topology, data.topologies, "topology")
+                                                 : Result<std::filesystem::path>(scenario.topology_file);
   if (!file) return tl::unexpected(file.error());
   Result<Cluster> cluster = read_topology(*file, overrides);
   if (!cluster) return tl::unexpected(cluster.error());

@@ -177,7 +177,7 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput
               {"days", days}};
   const double gpu_hours = days * kHoursPerDay * forecast.ranks;
   out["gpu_hours"] = gpu_hours;
-  const Result<Economics> economics = read_economics(data.scenarios / "economics" / "rental-2026.json");
+  const Result<Economics> economics = read_economics(data.scenarios / "economics" / "prices-2026.json");
   if (!economics) return out;
   if (const auto price = economics->price_per_gpu_hour(scenario.profile.name))
     out["cost_usd"] = band(*price * gpu_hours);

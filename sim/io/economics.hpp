@@ -1,17 +1,24 @@
 /// \file
-/// Cost and energy of a GPU-hour: data, one file per set of assumptions in scenarios/economics/
+/// Cost, energy and carbon of a GPU-hour: data, one file per set of assumptions in scenarios/economics/
 /// (docs/formats/economics.md).
 ///
-///   power of one GPU       = (thermal design power x node_power + network_watts) x PUE
-///   price of an owned GPU  = purchase / (years x 8,766 h) + power x price of electricity
+///   power of one GPU, from the grid = (thermal design power x node_power + network_watts) x PUE
+///   rent                            = lowest, median and highest of the quotes of a term
+///   price of an owned GPU           = depreciation of GPU, network, storage and building + interest on them
+///                                     + running costs + idle time + electricity, per hour of use
 ///
-/// Leaves out: storage, staff, data transfer, discounts for long terms; for owned GPUs the building and the resale
-/// value.
+/// A term without quotes of its own is the rent on demand times the discount of that term. Quotes from a single source get
+/// the spread that the quotes of other GPUs have.
+///
+/// Leaves out: data transfer, taxes, resale value, and electricity of owned GPUs while they are idle.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "sim/base/enum_names.hpp"
 
 namespace tracecast {
 
@@ -25,19 +32,74 @@ struct Range3 {
 inline Range3 operator*(const Range3& a, double factor) {
   return {a.low * factor, a.typical * factor, a.high * factor};
 }
+inline Range3 operator*(const Range3& a, const Range3& b) {
+  return {a.low * b.low, a.typical * b.typical, a.high * b.high};
+}
+
+/// How long one binds oneself.
+enum class Term { on_demand, reserved_1y, reserved_3y, owned };
+template <>
+struct EnumNames<Term> {
+  static constexpr NamedValue<Term> table[] = {{Term::on_demand, "on-demand"},
+                                               {Term::reserved_1y, "reserved-1y"},
+                                               {Term::reserved_3y, "reserved-3y"},
+                                               {Term::owned, "owned"}};
+};
+
+/// One published price.
+struct PriceQuote {
+  double usd = 0;  ///< per GPU-hour; owned: per GPU with its share of the node
+  Term term = Term::on_demand;
+  std::string region;  ///< a name of `grids`; empty: not stated, counts in all regions
+  std::string date;    ///< "2026-05", "2026", "undated"
+  std::string source;
+  bool operator==(const PriceQuote&) const = default;
+};
 
 struct GpuEconomics {
-  std::optional<Range3> price;  ///< US dollars per GPU-hour; none: unknown
+  std::optional<Range3> price{};  ///< US dollars per GPU-hour in place of all quotes
   double tdp_watts = 0;
-  std::optional<Range3> purchase{};  ///< US dollars per GPU with its share of the node; used without a price
+  std::optional<Range3> purchase{};  ///< in place of quotes of owned GPUs
+  std::vector<PriceQuote> quotes{};
   bool operator==(const GpuEconomics&) const = default;
 };
 
-/// Costs of ownership other than the purchase.
+/// What owning costs besides the purchase. "Share": of the purchase.
 struct Ownership {
-  Range3 years;        ///< of use
-  Range3 usd_per_kwh;  ///< of electricity
+  Range3 years;                         ///< until GPUs, network and storage are written off
+  Range3 usd_per_kwh;                   ///< of electricity, unless the region has its own
+  Range3 network_share{};               ///< switches, optics and cables
+  Range3 storage_share{};               ///< of the job's share of the file system
+  Range3 building_usd_per_kw{};         ///< building, power and cooling, per kW of computers and network
+  Range3 building_years{1, 1, 1};       ///< until the building is written off
+  Range3 capital_rate{};                ///< interest per year
+  Range3 operations_usd_per_kw_year{};  ///< people, maintenance, insurance: running costs but electricity
+  Range3 utilisation{1, 1, 1};          ///< share of the hours in which somebody uses the GPUs
   bool operator==(const Ownership&) const = default;
+};
+
+/// Electricity of a region.
+struct Grid {
+  double gco2_per_kwh = 0;
+  std::optional<Range3> usd_per_kwh{};
+  std::string source;
+  bool operator==(const Grid&) const = default;
+};
+
+/// A line of a price.
+struct PricePart {
+  std::string
+      name;    ///< "rent"; "GPUs", "network", "storage", "building", "capital", "people", "electricity", "idle time"
+  Range3 usd;  ///< per GPU-hour
+  bool operator==(const PricePart&) const = default;
+};
+
+/// A price and what it rests on.
+struct PriceBasis {
+  std::vector<PricePart> parts;    ///< the price is their sum
+  std::vector<PriceQuote> quotes;  ///< that were used, cheapest first; empty: a price given without source
+  std::string note;                ///< how it was derived, if not from two or more quotes of this very term
+  Range3 price() const;
 };
 
 struct Economics {
@@ -49,11 +111,20 @@ struct Economics {
   Range3 network_watts;                      ///< per GPU
   Range3 pue{1, 1, 1};
   std::optional<Ownership> ownership;
+  std::map<Term, Range3> discounts{};          ///< reserved / on demand
+  std::map<std::string, Grid> grids{};         ///< by region
+  std::map<std::string, std::string> sources;  ///< of single figures, by key
+  Term term = Term::on_demand;                 ///< that prices are asked for
+  std::string region;                          ///< empty: any
   bool operator==(const Economics&) const = default;
 
+  /// nullopt: nothing is known of this GPU for the term and the region.
+  std::optional<PriceBasis> price_basis(const std::string& gpu) const;
   std::optional<Range3> price_per_gpu_hour(const std::string& gpu) const;
   /// Kilowatts drawn from the grid for one GPU.
   std::optional<Range3> kilowatts_per_gpu(const std::string& gpu) const;
+  /// Grams of CO2 per kWh of the region, or of "world"; nullopt: not in `grids`.
+  std::optional<double> gco2_per_kwh() const;
 };
 
 }  // namespace tracecast

@@ -28,7 +28,23 @@ static std::string type_of(const Range3*, const Allowed&) {
 std::vector<KeyTable> economics_keys() {
   return {{"economics", texts_of<Economics>()},
           {"economics.gpus", texts_of<GpuEconomics>()},
-          {"economics.ownership", texts_of<Ownership>()}};
+          {"economics.gpus.quotes", texts_of<PriceQuote>()},
+          {"economics.ownership", texts_of<Ownership>()},
+          {"economics.grids", texts_of<Grid>()}};
+}
+
+/// A file without any rent is one of owned GPUs.
+static bool only_purchases(const Economics& economics) {
+  bool bought = false;
+  for (const auto& [name, gpu] : economics.gpus) {
+    if (gpu.price) return false;
+    bought = bought || gpu.purchase;
+    for (const PriceQuote& each : gpu.quotes) {
+      if (each.term != Term::owned) return false;
+      bought = true;
+    }
+  }
+  return bought;
 }
 
 Result<Economics> read_economics(const std::filesystem::path& path) {
@@ -48,9 +64,13 @@ Result<Economics> read_economics(const std::filesystem::path& path) {
     Ownership& own = economics.ownership.emplace();
     read_fields(*reader, own);
     if (!(own.years.low > 0)) reader->error("years", "must be a band above 0");
+    if (!(own.building_years.low > 0)) reader->error("building_years", "must be a band above 0");
+    if (!(own.utilisation.low > 0) || own.utilisation.high > 1)
+      reader->error("utilisation", "must be a band above 0, at most 1");
     reader->finish();
   }
   root.finish();
+  if (only_purchases(economics)) economics.term = Term::owned;
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return economics;
 }

@@ -3,6 +3,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
 
 namespace tracecast {
@@ -61,6 +62,8 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"parts_s", parts},
               {"meets_constraints", candidate.misses.empty()}};
   add_racks(out, machine);
+  if (!machine.variant.empty()) out["variant"] = machine.variant;
+  if (candidate.facts.spare_gpus > 0) out["spare_gpus"] = candidate.facts.spare_gpus;
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
   if (e.layout.id == kOwnLayout) out["own"] = true;
   out["equals_first"] = candidate.equals_first;
@@ -72,6 +75,7 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   add("days", candidate.days_quantiles);
   add("cost_usd", candidate.cost_quantiles_usd);
   add("energy_mwh", candidate.energy_quantiles_mwh);
+  add("ratio_to_first", candidate.ratio_to_first);
   if (!quantiles.empty()) out["quantiles"] = quantiles;
   if (candidate.within_days) out["within_days"] = *candidate.within_days;
   if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
@@ -79,6 +83,12 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   if (candidate.cost_usd) out["cost_usd"] = band(*candidate.cost_usd);
   if (candidate.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*candidate.usd_per_million_tokens);
   if (candidate.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*candidate.energy_mwh);
+  if (candidate.co2_tonnes) out["co2_tonnes"] = band(*candidate.co2_tonnes);
+  if (!candidate.money.empty()) {
+    Json lines = Json::object();
+    for (const MoneyLine& line : candidate.money) lines[line.name] = line.usd;
+    out["money_usd"] = lines;
+  }
   const Slowdown& why = plan.runners_up[index];
   out["slower_by"] = why.slower_by;
   if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
@@ -135,6 +145,37 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
   return out;
 }
 
+/// Every price with its parts and quotes.
+Json prices_json(const PlanReport& report) {
+  Json prices = Json::object();
+  for (const std::string& gpu : gpus_of(report.plan)) {
+    const std::optional<PriceBasis> basis = report.economics.price_basis(gpu);
+    if (!basis) continue;
+    Json parts = Json::object();
+    for (const PricePart& part : basis->parts) parts[part.name] = band(part.usd);
+    Json quotes = Json::array();
+    for (const PriceQuote& each : basis->quotes) {
+      quotes.push_back({{"usd", each.usd}, {"term", to_string(each.term)}});
+      if (!each.region.empty()) quotes.back()["region"] = each.region;
+      quotes.back()["date"] = each.date;
+      quotes.back()["source"] = each.source;
+    }
+    prices[gpu] = {{"usd_per_gpu_hour", band(basis->price())}, {"parts", parts}, {"quotes", quotes}};
+    if (!basis->note.empty()) prices[gpu]["note"] = basis->note;
+  }
+  return prices;
+}
+
+Json sensitivity_json(const Sensitivity& found) {
+  Json flips = Json::array();
+  for (const Flip& each : found.flips) flips.push_back({{"assumption", each.assumption}, {"first", each.candidate}});
+  Json prices = Json::array();
+  for (const BreakEven& each : found.break_evens)
+    prices.push_back(
+        {{"gpu", each.gpu}, {"usd_per_gpu_hour", each.usd}, {"now", each.usd_now}, {"offer", each.candidate}});
+  return {{"tried", found.tried}, {"flips", flips}, {"break_evens", prices}};
+}
+
 }  // namespace
 
 std::string plan_json(const PlanReport& report) {
@@ -147,6 +188,7 @@ std::string plan_json(const PlanReport& report) {
                         {"goodput", machine.choice.goodput},
                         {"counts", counts_json(machine.result.counts)}});
     add_racks(machines.back(), machine.choice);
+    if (!machine.choice.variant.empty()) machines.back()["variant"] = machine.choice.variant;
   }
   Json candidates = Json::array();
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) candidates.push_back(candidate_json(plan, i));
@@ -157,12 +199,24 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
-  Json out = {{"scenario", report.scenario},   {"objective", to_string(plan.objective)},
-              {"tokens", plan.target.tokens},  {"failures", report.failures},
-              {"economics", report.economics}, {"machines", machines},
-              {"left_out", report.left_out},   {"unpriced", unpriced(plan)},
-              {"offers", candidates},          {"pareto", plan.pareto},
-              {"limit", plan.limit},           {"upgrades", upgrades}};
+  Json out = {{"scenario", report.scenario},
+              {"objective", to_string(plan.objective)},
+              {"tokens", plan.target.tokens},
+              {"failures", report.failures},
+              {"economics", report.economics.name},
+              {"machines", machines},
+              {"left_out", report.left_out},
+              {"unpriced", unpriced(plan)},
+              {"offers", candidates},
+              {"pareto", plan.pareto},
+              {"limit", plan.limit},
+              {"upgrades", upgrades}};
+  if (!report.economics.name.empty()) {
+    out["term"] = to_string(report.economics.term);
+    if (!report.economics.region.empty()) out["region"] = report.economics.region;
+    out["prices"] = prices_json(report);
+  }
+  if (report.sensitivity.tried > 0) out["sensitivity"] = sensitivity_json(report.sensitivity);
   out["complete"] = report.complete;
   if (!report.refusal.empty()) out["refusal"] = report.refusal;
   if (!report.hints.empty()) out["hints"] = report.hints;

@@ -6,6 +6,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/report/evidence_page.hpp"
+#include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/search/space.hpp"
 
@@ -115,7 +116,10 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
                     percent(candidate.goodput)));
   if (candidate.within_days)
     add(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
-  if (candidate.cost_usd) add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd));
+  if (candidate.cost_usd)
+    add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) +
+        (candidate.facts.spare_gpus > 0 ? fmt::format(" with {} spare GPUs", number(candidate.facts.spare_gpus, 1))
+                                        : ""));
   if (candidate.within_budget) add(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
     add(money(*candidate.usd_per_million_tokens) + " per million tokens");
@@ -124,12 +128,13 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
             ? with_tails(0, candidate.energy_quantiles_mwh, " MWh")
             : fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3),
                           number(candidate.energy_mwh->low, 3), number(candidate.energy_mwh->high, 3)));
+  if (candidate.co2_tonnes) add(fmt::format("{} t CO2", number(candidate.co2_tonnes->typical, 3)));
   if (!job.empty()) text += paragraph("   ", job, style);
   if (!candidate.misses.empty())
     text += paragraph("   ", paint("misses: " + candidate.misses, Colour::red, style), style);
   std::string why = index > 0 ? against_first(plan, index) : "";
   if (index > 0 && candidate.equals_first)
-    why = fmt::format("equal to 1 within P10 to P90{}{}", why.empty() ? "" : ": ", why);
+    why = fmt::format("equal to 1 within its error{}{}", why.empty() ? "" : ": ", why);
   if (!why.empty()) text += paragraph("   ", why, style);
   return text;
 }
@@ -308,6 +313,11 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
                          style);
   if (plan.pareto.size() > 1)
     text += "\n" + heading("Best trade-offs of time and cost", style) + "\n" + front_lines(plan, style);
+  if (!best.money.empty())
+    text += "\n" + heading("What the first costs at typical prices", style) + "\n" + money_lines(best);
+  if (!report.economics.name.empty()) text += "\n" + heading("Prices", style) + "\n" + price_lines(report, style);
+  if (report.sensitivity.tried > 0)
+    text += "\n" + heading("What would change the answer", style) + "\n" + sensitivity_lines(report, style);
   if (!report.file.empty()) text += "\n" + heading("The best layout again", style) + "\n" + again_lines(report);
   if (const std::string sizes = size_lines(plan, style); !sizes.empty())
     text += "\n" + heading("GPUs that make it likely", style) + "\n" + sizes;
@@ -315,12 +325,11 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   std::string basis;
   if (!report.launcher.empty()) basis += fmt::format("All layouts suit {}. ", report.launcher);
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
-  if (!report.economics.empty()) {
+  if (!report.economics.name.empty()) {
     const std::vector<std::string> without = unpriced(plan);
-    basis += fmt::format("Money and energy: {}{}. ", report.economics,
-                         without.empty() ? ""
-                                         : fmt::format("; no price for {}{} (--price sets one)",
-                                                       fmt::join(without, ", "), last_by(plan.objective)));
+    basis += fmt::format(
+        "Money and energy: {}{}. ", report.economics.name,
+        without.empty() ? "" : fmt::format("; no price for {}{}", fmt::join(without, ", "), last_by(plan.objective)));
   }
   if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
   if (!basis.empty()) text += "\n" + paragraph("  ", basis, style);

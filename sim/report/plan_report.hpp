@@ -9,6 +9,7 @@
 #include "sim/report/text.hpp"
 #include "sim/search/capacity.hpp"
 #include "sim/search/recipe.hpp"
+#include "sim/search/sensitivity.hpp"
 
 namespace tracecast {
 
@@ -17,7 +18,7 @@ struct PlanReport {
   std::string file = {};                ///< the scenario as the command line names it
   std::string launcher = {};            ///< that all layouts suit; empty: any
   std::string failures;                 ///< failure model of the goodput; empty: no failures
-  std::string economics;                ///< assumption set behind money and energy
+  Economics economics;                  ///< behind money and energy; without a name: none
   std::vector<std::string> left_out;    ///< requested machines that are too small, a sentence each
   std::vector<std::string> hints = {};  ///< on sizes, a sentence each
   std::string refusal = {};             ///< why no layout can be had; empty: some can
@@ -25,6 +26,7 @@ struct PlanReport {
   CapacityPlan plan;
   std::optional<Evaluation>
       own;  ///< the scenario's own layout on the best candidate's machine, if it is possible there
+  Sensitivity sensitivity = {};
   std::vector<Upgrade> upgrades;      ///< of the best candidate's machine, most helpful first
   std::optional<RecipeTrace> recipe;  ///< on the same machine, if requested
 };

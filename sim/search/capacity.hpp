@@ -46,9 +46,10 @@ struct MachineChoice {
   Scenario scenario;
   double goodput = 1;                       ///< share of the wall time with productive training
   std::vector<std::string> overrides = {};  ///< "cluster.world_size=512": what was set to read the scenario
+  std::string variant = {};                 ///< what makes it differ from its topology: "node.nics=4"
 };
 
-/// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack".
+/// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack", "dgx-h100, node.nics=4".
 std::string machine_text(const MachineChoice& machine);
 
 /// What is known about a layout beside its step time. Without histories there are no failures.
@@ -58,6 +59,7 @@ struct LayoutFacts {
   double history_days = 30;  ///< longer jobs average over more failures: the variance falls with the days
   double step_p5_s = 0;      ///< 90 % interval of the forecast; 0: none
   double step_p95_s = 0;
+  int spare_gpus = 0;  ///< of nodes that wait for a failure or are repaired; paid as those of the job
 };
 
 struct Quantiles {
@@ -66,10 +68,17 @@ struct Quantiles {
   double p90 = 0;
 };
 
+/// A line of what a job costs.
+struct MoneyLine {
+  std::string name;  ///< a part of the price (PricePart), or "spare nodes"
+  double usd = 0;    ///< at the typical price
+};
+
 /// One layout on one machine, with the time and cost of the job.
 struct Candidate {
   int machine = 0;  ///< index into CapacityPlan::machines
   Evaluation evaluation;
+  LayoutFacts facts;
   double tokens_per_s = 0;  ///< without outages
   double tokens_per_s_per_gpu = 0;
   double goodput = 1;
@@ -77,16 +86,19 @@ struct Candidate {
   std::optional<Range3> cost_usd;
   std::optional<Range3> energy_mwh;
   std::optional<Range3> usd_per_million_tokens;
-  std::string misses;  ///< the constraint that it violates; empty: none
+  std::vector<MoneyLine> money;      ///< their sum is cost_usd->typical
+  std::optional<Range3> co2_tonnes;  ///< energy by the grid of the region
+  std::string misses;                ///< the constraint that it violates; empty: none
   // From the forecast's band, the failures, and prices and power between low and high together:
   std::optional<Quantiles> step_quantiles_s;
   std::optional<Quantiles> days_quantiles;
   std::optional<Quantiles> cost_quantiles_usd;
   std::optional<Quantiles> energy_quantiles_mwh;
-  std::optional<double> within_days;    ///< probability to finish in the target's days
-  std::optional<double> within_budget;  ///< probability to cost no more than the target's budget
-  std::optional<double> within_target;  ///< probability to keep all that the target limits
-  bool equals_first = false;            ///< P10 to P90 of what is optimised overlap those of the first candidate
+  std::optional<double> within_days;        ///< probability to finish in the target's days
+  std::optional<double> within_budget;      ///< probability to cost no more than the target's budget
+  std::optional<double> within_target;      ///< probability to keep all that the target limits
+  std::optional<Quantiles> ratio_to_first;  ///< of what is optimised; errors that both have in common cancel
+  bool equals_first = false;                ///< P10 to P90 of that ratio contain 1
 };
 
 /// Why a candidate is not the first: the part of its step that takes longer per token.
@@ -130,6 +142,16 @@ struct CapacityPlan {
   std::vector<Slowdown> runners_up;
   std::string limit;  ///< parts of the step of the best layout, largest first
 };
+
+/// A layout on a machine, with the time and cost of the job. Without `economics` no costs.
+Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,
+                         const LayoutFacts& facts, const JobTarget& target, const Economics* economics);
+
+/// What the objective minimises; infinity: unknown. Compares candidates of one plan.
+double objective_value(const CapacityPlan& plan, const Candidate& candidate);
+
+/// Tokens of progress per step: the batch, reduced if it exceeds the critical batch.
+double progress_of_step(const MachineChoice& choice);
 
 /// For 50, 80 and 95 % of each topology with several sizes. Empty without a target in days or money.
 std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);

@@ -2,9 +2,18 @@
 #include "sim/search/capacity.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/csv_table.hpp"
+#include "sim/search/sensitivity.hpp"
+#include "sim/search/uncertainty.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -35,8 +44,8 @@ MachineOutcome machine(const std::string& gpu, int gpus, std::vector<Evaluation>
 
 Economics prices() {
   Economics economics;
-  economics.gpus["fast"] = {Range3{2, 3, 4}, 1000};
-  economics.gpus["slow"] = {Range3{0.5, 1, 1.5}, 400};
+  economics.gpus["fast"] = {.price = Range3{2, 3, 4}, .tdp_watts = 1000};
+  economics.gpus["slow"] = {.price = Range3{0.5, 1, 1.5}, .tdp_watts = 400};
   economics.node_power = {1, 1.5, 2};
   economics.network_watts = {0, 50, 100};
   economics.pue = {1, 1.2, 1.5};
@@ -153,17 +162,87 @@ TEST_CASE("capacity: candidates that violate a constraint come last, with the co
 
 TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
   Economics economics;
+  economics.term = Term::owned;
   economics.gpus["h100"].purchase = Range3{8766, 17532, 26298};
   economics.gpus["h100"].tdp_watts = 1000;
   CHECK_FALSE(economics.price_per_gpu_hour("h100").has_value());  // years are not known
-  economics.ownership = Ownership{{1, 2, 4}, {0.25, 0.5, 1}};
+  economics.ownership = Ownership{.years = {1, 2, 4}, .usd_per_kwh = {0.25, 0.5, 1}};
   // 1 dollar an hour over one year each 8,766 dollars; the cheapest is used longest. 1 kW at 25, 50 and 100 cents.
   const Range3 price = economics.price_per_gpu_hour("h100").value();
   CHECK(price.low == Approx(1.0 / 4 + 0.25));
   CHECK(price.typical == Approx(2.0 / 2 + 0.5));
   CHECK(price.high == Approx(3.0 / 1 + 1));
-  economics.gpus["h100"].price = Range3{7, 8, 9};  // a rental price counts first
+  economics.gpus["h100"].price = Range3{7, 8, 9};  // a price of the command line counts first
   CHECK(economics.price_per_gpu_hour("h100") == Range3{7, 8, 9});
+}
+
+TEST_CASE("an owned GPU costs network, storage, building, capital, people and idle time as well", "[search][oracle]") {
+  Economics economics;
+  economics.term = Term::owned;
+  economics.pue = {1.25, 1.25, 1.25};
+  economics.gpus["h100"].quotes = {{87660, Term::owned, "", "2026", "one"},
+                                   {87660, Term::owned, "", "2026", "another"}};
+  economics.gpus["h100"].tdp_watts = 2000;
+  const auto just = [](double value) { return Range3{value, value, value}; };
+  economics.ownership = Ownership{.years = just(2),
+                                  .usd_per_kwh = just(0.1),
+                                  .network_share = just(0.2),
+                                  .storage_share = just(0.1),
+                                  .building_usd_per_kw = just(8766),
+                                  .building_years = just(10),
+                                  .capital_rate = just(0.1),
+                                  .operations_usd_per_kw_year = just(876.6),
+                                  .utilisation = just(0.8)};
+  const PriceBasis basis = economics.price_basis("h100").value();
+  // Per hour of 8,766 in a year: 87,660 over two years are 5, a fifth of it 1, a tenth 0.5; 2 kW of building over ten years
+  // 0.2; two years of people 0.2. A loan of 1 at 10 % is paid back by 0.57619 a year over two years (1.1^2 x 0.1 / 0.21) and
+  // 0.162745 over ten: interest of 130 % of 10 x 0.07619, and of 2 x 0.062745. A quarter more for idle hours. 2.5 kW from the
+  // grid.
+  const std::vector<std::pair<std::string, double>> expected{
+      {"GPUs", 5},    {"network", 1}, {"storage", 0.5}, {"building", 0.2}, {"capital", 13 * 0.0761905 + 2 * 0.0627454},
+      {"people", 0.2}};
+  double fixed = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(basis.parts[i].name == expected[i].first);
+    CHECK(basis.parts[i].usd.typical == Approx(expected[i].second).epsilon(1e-5));
+    fixed += expected[i].second;
+  }
+  CHECK(basis.parts[6].name == "idle time");
+  CHECK(basis.parts[6].usd.typical == Approx(fixed / 4).epsilon(1e-5));
+  CHECK(basis.parts[7].name == "electricity");
+  CHECK(basis.parts[7].usd.typical == Approx(0.25));
+  CHECK(basis.price().typical == Approx(1.25 * fixed + 0.25).epsilon(1e-5));
+  economics.grids["there"] = {.gco2_per_kwh = 50, .usd_per_kwh = just(0.2), .source = ""};
+  economics.region = "there";
+  CHECK(economics.price_basis("h100")->parts[7].usd.typical == Approx(0.5));
+}
+
+TEST_CASE("a price is the median of the quotes of a term, with their spread", "[search][oracle]") {
+  Economics economics;
+  economics.gpus["many"].quotes = {{3, Term::on_demand, "", "2026", "a"},
+                                   {1, Term::on_demand, "", "2026", "b"},
+                                   {8, Term::on_demand, "", "2026", "c"},
+                                   {4, Term::on_demand, "there", "2026", "d"},
+                                   {2, Term::reserved_1y, "", "2026", "a"}};
+  economics.gpus["single"].quotes = {{10, Term::on_demand, "", "2026", "a"}};
+  CHECK(economics.price_per_gpu_hour("many") == Range3{1, 3.5, 8});
+  CHECK(economics.price_basis("many")->quotes.front().usd == 1);
+  economics.region = "elsewhere";  // quotes without a region count everywhere
+  CHECK(economics.price_per_gpu_hour("many") == Range3{1, 3, 8});
+  // A single source gets the spread of the others: a third to 8/3 of the middle.
+  const Range3 single = economics.price_per_gpu_hour("single").value();
+  CHECK(single.low == Approx(10.0 / 3));
+  CHECK(single.typical == 10);
+  CHECK(single.high == Approx(80.0 / 3));
+  CHECK(economics.price_basis("single")->note == "one source; spread as the quotes of other GPUs");
+  // Terms: of its own quotes, else the discount, else none.
+  economics.term = Term::reserved_1y;
+  CHECK(economics.price_per_gpu_hour("many")->typical == 2);
+  CHECK_FALSE(economics.price_per_gpu_hour("single").has_value());
+  economics.discounts[Term::reserved_1y] = {0.5, 0.6, 0.7};
+  CHECK(economics.price_per_gpu_hour("single")->typical == Approx(6));
+  CHECK(economics.price_basis("single")->note == "rent on demand less a discount");
+  CHECK_FALSE(economics.price_per_gpu_hour("unknown").has_value());
 }
 
 TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle][search]") {
@@ -274,4 +353,143 @@ TEST_CASE("capacity: factors of the GPUs that the batch lacks", "[search]") {
         "must "
         "have it (--global-batch 2052 would free it)");
   CHECK(factor_hint(96, 30).empty());  // one factor of 3 on both sides
+}
+
+TEST_CASE("capacity: spares are paid for, and the lines of money sum to the cost", "[search][oracle]") {
+  // As above, 4,800 GPU-hours of 100 GPUs, and 8 spare ones for as long: 384 more at 3 USD. 481 g of CO2 per kWh.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines.front().facts = {{.goodput = 0.5, .spare_gpus = 8}};
+  Economics economics = prices();
+  economics.grids["world"] = {.gco2_per_kwh = 500, .source = ""};
+  const Candidate first = rank_candidates(machines, Objective::cost, {.tokens = 8.64e9}, &economics).candidates.front();
+  CHECK(first.cost_usd->typical == Approx((4800 + 384) * 3));
+  REQUIRE(first.money.size() == 2);
+  CHECK(first.money[0].name == "rent");
+  CHECK(first.money[0].usd == Approx(4800 * 3));
+  CHECK(first.money[1].name == "spare nodes");
+  CHECK(first.money[1].usd == Approx(384 * 3));
+  CHECK(first.energy_mwh->typical == Approx(4800 * 1.86 / 1000));
+  CHECK(first.co2_tonnes->typical == Approx(4800 * 1.86 / 1000 * 0.5));
+}
+
+TEST_CASE("capacity: a machine without a price leaves every figure of the others as it was", "[search]") {
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("slow", 200, {evaluation(12, 1, 0.1)})};
+  for (MachineOutcome& each : machines) each.facts = {{.goodput = 0.9, .step_p5_s = 8, .step_p95_s = 14}};
+  const Economics economics = prices();
+  for (const Objective objective : {Objective::cost, Objective::energy, Objective::gpus}) {
+    const CapacityPlan without = rank_candidates(machines, objective, {.tokens = 1e12, .days = 140}, &economics);
+    std::vector<MachineOutcome> more = machines;
+    more.push_back(machine("unknown", 300, {evaluation(13, 1, 0.1)}));
+    more.back().facts = {{.goodput = 0.9}};
+    const CapacityPlan with = rank_candidates(more, objective, {.tokens = 1e12, .days = 140}, &economics);
+    REQUIRE(with.candidates.size() == 3);
+    CHECK(with.candidates.back().machine == 2);
+    CHECK(with.pareto == without.pareto);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(with.candidates[i].cost_usd == without.candidates[i].cost_usd);
+      CHECK(with.candidates[i].cost_quantiles_usd->p50 == without.candidates[i].cost_quantiles_usd->p50);
+      CHECK(with.candidates[i].misses == without.candidates[i].misses);
+      CHECK(with.candidates[i].equals_first == without.candidates[i].equals_first);
+    }
+  }
+}
+
+TEST_CASE("capacity: errors that two candidates share cancel in their ratio", "[search][oracle]") {
+  // Two layouts on one machine, 20 % apart, each with sigma = ln(12.5 / 8) / 3.2897 = 0.1357. Independent errors would give
+  // the ratio a sigma of 0.1919 and a P10 of 1.2 exp(-0.246) = 0.938; 46 % of the variance in common leave 0.1410, and a
+  // P10 of 1.2 exp(-0.1807) = 1.0016: it is slower, although P10 to P90 of both overlap.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1), evaluation(12, 1.5, 0.1)})};
+  machines.front().facts = {{.goodput = 1, .step_p5_s = 8, .step_p95_s = 12.5},
+                            {.goodput = 1, .step_p5_s = 9.6, .step_p95_s = 15}};
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, nullptr);
+  const Candidate& second = plan.candidates[1];
+  REQUIRE(second.ratio_to_first.has_value());
+  CHECK(second.days_quantiles->p10 < plan.candidates[0].days_quantiles->p90);
+  CHECK(second.ratio_to_first->p10 == Approx(1.0016).epsilon(0.015));
+  CHECK(second.ratio_to_first->p50 == Approx(1.2).epsilon(0.01));
+  CHECK(second.ratio_to_first->p90 == Approx(1.4377).epsilon(0.015));
+  // On another GPU less is in common: sigma 0.1357 sqrt(2 x 0.71) = 0.1617, P10 0.975.
+  machines.push_back(machine("slow", 100, {evaluation(12, 1.5, 0.1)}));
+  machines.back().facts = {{.goodput = 1, .step_p5_s = 9.6, .step_p95_s = 15}};
+  machines.front().result.best.pop_back();
+  machines.front().facts.pop_back();
+  const CapacityPlan two = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, nullptr);
+  CHECK(two.candidates[1].ratio_to_first->p10 == Approx(0.975).epsilon(0.015));
+  CHECK(two.candidates[1].equals_first);
+  // The same price on both sides cancels as well.
+  const Economics economics = prices();
+  const CapacityPlan money =
+      rank_candidates({machines.front(), machines.front()}, Objective::cost, {.tokens = 8.64e9}, &economics);
+  CHECK(money.candidates[1].ratio_to_first->p90 == Approx(std::exp(1.2816 * 0.1410)).epsilon(0.015));
+}
+
+TEST_CASE("capacity: the shares of errors in common are those of published runs", "[search][accuracy]") {
+  // Over pairs of runs of one model and precision: 1 - mean((a - b)^2 / 2) / mean((a^2 + b^2) / 2) of their log errors, each
+  // group with the same weight; on one GPU with as many GPUs, or on two different GPUs.
+  const CsvTable table = CsvTable::read(source_dir() / "scenarios/runs/published-evidence.csv").value();
+  const auto share = [&](bool experts, bool same_gpu) {
+    std::map<std::string, std::vector<std::pair<std::string, double>>> groups;
+    for (std::size_t i = 0; i < table.rows(); ++i) {
+      const auto cell = [&](const char* column) { return table.text(i, column); };
+      if ((cell("experts") != "0") != experts) continue;
+      const std::string group = cell("parameters") + cell("precision") + (same_gpu ? cell("gpu") + cell("ranks") : "");
+      groups[group].emplace_back(cell("gpu"), std::log1p(std::stod(cell("error"))));
+    }
+    double apart = 0;
+    double all = 0;
+    for (const auto& [name, runs] : groups) {
+      double group_apart = 0;
+      double group_all = 0;
+      int pairs = 0;
+      for (std::size_t i = 0; i < runs.size(); ++i)
+        for (std::size_t j = i + 1; j < runs.size(); ++j) {
+          if (!same_gpu && runs[i].first == runs[j].first) continue;
+          group_apart += std::pow(runs[i].second - runs[j].second, 2) / 2;
+          group_all += (std::pow(runs[i].second, 2) + std::pow(runs[j].second, 2)) / 2;
+          ++pairs;
+        }
+      if (pairs == 0) continue;
+      apart += group_apart / pairs;
+      all += group_all / pairs;
+    }
+    return std::max(0.0, 1 - apart / all);
+  };
+  for (const bool experts : {false, true})
+    for (const bool same_gpu : {false, true})
+      CHECK(shared_error(experts, same_gpu) == Approx(share(experts, same_gpu)).margin(0.05));
+}
+
+TEST_CASE("sensitivity: what puts another machine first", "[search][oracle]") {
+  // fast: 100 GPUs, 10 s, 3 USD (2 to 4); slow: 200 GPUs, 12 s, 1 USD (0.5 to 1.5). Costs of a step as 3000 and 2400: slow
+  // is first. At 2 USD fast costs 2000, at 1.5 USD slow costs 3600; both costs meet where a fast GPU-hour costs 2.4.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("slow", 200, {evaluation(12, 1, 0.1)})};
+  machines[0].facts = {{.goodput = 0.9}};
+  machines[1].facts = {{.goodput = 0.9}};
+  const Economics economics = prices();
+  const CapacityPlan plan = rank_candidates(machines, Objective::cost, {.tokens = 1e12}, &economics);
+  const Sensitivity found = sensitivity(plan, &economics);
+  CHECK(found.tried == 6);  // both ends of two prices, and of the time lost to failures
+  REQUIRE(found.flips.size() == 2);
+  CHECK(found.flips[0].assumption == "fast at 2 USD per GPU-hour");
+  CHECK(found.flips[1].assumption == "slow at 1.5 USD per GPU-hour");
+  CHECK(found.flips[0].candidate == 1);
+  REQUIRE(found.break_evens.size() == 1);
+  CHECK(found.break_evens[0].gpu == "fast");
+  CHECK(found.break_evens[0].usd == Approx(2.4));
+  CHECK(found.break_evens[0].usd_now == 3);
+  // Time: only the step itself counts, 10 against 12 s, with 5 and 95 % at +- 25 %: each alone may change the order.
+  for (MachineOutcome& each : machines) {
+    const double step = each.result.best.front().step_time_s;
+    each.facts = {{.goodput = 1, .step_p5_s = step / 1.25, .step_p95_s = step * 1.25}};
+  }
+  const CapacityPlan quick = rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics);
+  const Sensitivity steps = sensitivity(quick, &economics);
+  CHECK(steps.tried == 4);
+  REQUIRE(steps.flips.size() == 2);  // 1.25^sqrt(0.71) = 1.2069 > 1.2
+  CHECK(steps.flips[0].assumption == "steps on fast-machine 21 % longer than forecast");
+  CHECK(steps.flips[1].assumption == "steps on slow-machine 17 % shorter than forecast");
+  machines.pop_back();
+  CHECK(sensitivity(rank_candidates(machines, Objective::time, {.tokens = 1e12}, nullptr), nullptr).tried == 0);
 }

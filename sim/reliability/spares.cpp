@@ -1,0 +1,36 @@
+#include "sim/reliability/spares.hpp"
+
+namespace tracecast {
+
+double erlang_loss(int servers, double load) {
+  double loss = 1;
+  for (int n = 1; n <= servers; ++n) loss = load * loss / (n + load * loss);
+  return loss;
+}
+
+double mean_in_repair(const FailureModel& failures, const Machine& machine, const Law& repair) {
+  double mean = 0;
+  for (const FailureKind& kind : failures.kinds)
+    if (interrupts(kind.effect))
+      mean += nodes_taken(kind.scope, failures, machine) * rate_s(kind, failures, machine) * kind.replace_probability *
+              repair.mean_s;
+  return mean;
+}
+
+int cheapest_spares(const FailureModel& failures, const Machine& machine, const Law& repair, int most) {
+  const double load = mean_in_repair(failures, machine, repair);
+  int best = 0;
+  double least = 0;
+  double loss = erlang_loss(1, load);
+  for (int spares = 0; spares <= most; ++spares) {
+    const double cost = (machine.nodes() + spares) / (1 - loss);
+    if (spares == 0 || cost < least) {
+      best = spares;
+      least = cost;
+    }
+    loss = load * loss / (spares + 2 + load * loss);  // B of the next number
+  }
+  return best;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,266 @@
+#include "sim/report/decision_svg.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/base/markup.hpp"
+#include "sim/report/svg.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kWidth = 820;
+constexpr double kLeft = 70;
+constexpr double kRight = 30;
+
+/// Colours that stay apart for the colour-blind (Paul Tol's bright scheme), on light and on dark pages.
+constexpr std::array kClasses{"c0", "c1", "c2", "c3", "c4", "c5"};
+constexpr SvgStyle kStyle{
+    .light = "--grid:#d9dee3;--c0:#2a6fb0;--c1:#b4590f;--c2:#1d7a4c;--c3:#a3317d;--c4:#6b6f1d;--c5:#5c5c66",
+    .dark = "--grid:#333c45;--c0:#77aadd;--c1:#e8a15c;--c2:#6fcf97;--c3:#f08acb;--c4:#cfcf5c;--c5:#a5a6b0",
+    .rules =
+        "line{stroke:var(--grid)}polyline{stroke-width:2;fill:none}polygon{opacity:.2}"
+        "line.c0{stroke:var(--c0)}line.c1{stroke:var(--c1)}line.c2{stroke:var(--c2)}line.c3{stroke:var(--c3)}"
+        "line.c4{stroke:var(--c4)}line.c5{stroke:var(--c5)}polyline.c0{stroke:var(--c0)}polyline.c1{stroke:var(--c1)}"
+        "polyline.c2{stroke:var(--c2)}polyline.c3{stroke:var(--c3)}polyline.c4{stroke:var(--c4)}"
+        "polyline.c5{stroke:var(--c5)}polyline.front{stroke:var(--soft);stroke-dasharray:5 4;stroke-width:1.5}"
+        ".c0{fill:var(--c0)}.c1{fill:var(--c1)}.c2{fill:var(--c2)}.c3{fill:var(--c3)}.c4{fill:var(--c4)}.c5{fill:var(--"
+        "c5)}"
+        "polyline{fill:none}"};
+
+const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
+  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
+}
+
+/// Class of each machine (topology and variant), in the order of the candidates.
+std::map<std::string, std::string> classes_of(const CapacityPlan& plan) {
+  std::map<std::string, std::string> classes;
+  for (const Candidate& each : plan.candidates) {
+    const std::string name = machine_text(choice_of(plan, each));
+    if (!classes.contains(name)) classes[name] = kClasses[std::min(classes.size(), kClasses.size() - 1)];
+  }
+  return classes;
+}
+
+/// A linear scale from values to pixels.
+struct Scale {
+  double low = 0;
+  double high = 1;
+  double from = 0;
+  double to = 1;
+  double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
+};
+
+/// "0", "2.5", "1,024".
+std::string mark_text(double value) {
+  return std::abs(value - std::round(value)) < 1e-9 ? number(value, 1) : fmt::format("{:.3g}", value);
+}
+
+/// Marks with lines over the whole plot.
+void draw_axes(SvgCanvas& picture, const Scale& x, const Scale& y, const std::string& x_name,
+               const std::string& y_name) {
+  const double step_y = round_step(y.high);
+  for (int i = 0; i * step_y <= y.high; ++i) {
+    picture.line(x.from, y(i * step_y), x.to, y(i * step_y), "");
+    picture.text(x.from - 8, y(i * step_y) + 4, mark_text(i * step_y), "soft end");
+  }
+  const double step_x = round_step(x.high - x.low);
+  for (double value = std::ceil(x.low / step_x) * step_x; value <= x.high; value += step_x)
+    picture.text(x(value), y.from + 18, mark_text(value), "soft mid");
+  picture.text((x.from + x.to) / 2, y.from + 38, x_name, "mid");
+  picture.text(x.from - 8, y.to - 12, y_name, "end");
+}
+
+/// Machines by colour, on one or more lines. Returns the y below it.
+double draw_legend(SvgCanvas& picture, const std::map<std::string, std::string>& classes, double y) {
+  double x = kLeft;
+  for (const auto& [name, colour] : classes) {
+    const double width = 30 + 7.2 * static_cast<double>(name.size());
+    if (x + width > kWidth - kRight && x > kLeft) {
+      x = kLeft;
+      y += 20;
+    }
+    picture.add(svg_rect(x, y - 10, 12, 12, fmt::format("class=\"{}\"", colour)));
+    picture.text(x + 18, y, name, "");
+    x += width;
+  }
+  return y + 16;
+}
+
+void draw_point(SvgCanvas& picture, double x, double y, const std::string& colour, const std::string& tip) {
+  picture.add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"5\" class=\"{}\"><title>{}</title></circle>", x, y,
+                          colour, markup_text(tip)));
+}
+
+std::string points_text(const std::vector<std::pair<double, double>>& points) {
+  std::string text;
+  for (const auto& [x, y] : points) text += fmt::format("{:.6g},{:.6g} ", x, y);
+  return text;
+}
+
+}  // namespace
+
+std::string trade_off_svg(const CapacityPlan& plan) {
+  const bool money =
+      std::ranges::any_of(plan.candidates, [](const Candidate& each) { return each.cost_usd.has_value(); });
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i)
+    if (plan.candidates[i].days > 0 && (!money || plan.candidates[i].cost_usd)) shown.push_back(i);
+  if (shown.empty()) return "";
+  double unit = 1;
+  for (const std::size_t i : shown)
+    if (money && plan.candidates[i].cost_usd->typical >= 1e6) unit = 1e6;
+  const auto expense = [&](const Candidate& each) {
+    return money ? each.cost_usd->typical / unit : choice_of(plan, each).gpus;
+  };
+  double most_x = 0;
+  double most_y = 0;
+  for (const std::size_t i : shown) {
+    const Candidate& each = plan.candidates[i];
+    most_x = std::max({most_x, expense(each), each.cost_quantiles_usd ? each.cost_quantiles_usd->p90 / unit : 0});
+    most_y = std::max({most_y, each.days, each.days_quantiles ? each.days_quantiles->p90 : 0});
+  }
+  const auto classes = classes_of(plan);
+  SvgCanvas picture;
+  const double top = draw_legend(picture, classes, 24) + 22;
+  const double bottom = top + 300;
+  const Scale x{0, most_x * 1.05, kLeft, kWidth - kRight};
+  const Scale y{0, most_y * 1.05, bottom, top};
+  draw_axes(picture, x, y, money ? (unit > 1 ? "million USD" : "USD") : "GPUs", "days");
+  std::vector<std::pair<double, double>> front;
+  for (const int index : plan.pareto) {
+    const Candidate& each = plan.candidates[static_cast<std::size_t>(index)];
+    if (each.days > 0 && (!money || each.cost_usd)) front.emplace_back(x(expense(each)), y(each.days));
+  }
+  std::ranges::sort(front);
+  if (front.size() > 1) picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
+  std::set<std::pair<int, int>> labels;
+  for (const std::size_t i : shown) {
+    const Candidate& each = plan.candidates[i];
+    const MachineChoice& machine = choice_of(plan, each);
+    const std::string& colour = classes.at(machine_text(machine));
+    const double px = x(expense(each));
+    const double py = y(each.days);
+    if (each.days_quantiles) picture.line(px, y(each.days_quantiles->p10), px, y(each.days_quantiles->p90), colour);
+    if (money && each.cost_quantiles_usd)
+      picture.line(x(each.cost_quantiles_usd->p10 / unit), py, x(each.cost_quantiles_usd->p90 / unit), py, colour);
+    draw_point(picture, px, py, colour,
+               fmt::format("{}: {} x {}, {} days, {}", i + 1, number(machine.gpus, 1), machine_text(machine),
+                           number(each.days, 3), number(expense(each), 3)));
+    // A number that another one would cover is left out; the table has all.
+    if (labels.insert({static_cast<int>(px / 16), static_cast<int>(py / 14)}).second)
+      picture.text(px + 8, py - 7, std::to_string(i + 1), "");
+  }
+  return picture.document(kWidth, bottom + 50, "days against money", kStyle);
+}
+
+std::string sizes_svg(const CapacityPlan& plan) {
+  std::map<std::string, std::map<int, const Candidate*>> best;  // by machine and GPUs
+  for (const Candidate& each : plan.candidates) {
+    if (each.days <= 0) continue;
+    const MachineChoice& machine = choice_of(plan, each);
+    const Candidate*& known = best[machine_text(machine)][machine.gpus];
+    if (known == nullptr || each.days < known->days) known = &each;
+  }
+  double most_x = 0;
+  double most_y = 0;
+  bool several = false;
+  for (const auto& [name, sizes] : best) {
+    several = several || sizes.size() > 1;
+    for (const auto& [gpus, each] : sizes) {
+      most_x = std::max(most_x, static_cast<double>(gpus));
+      most_y = std::max({most_y, each->days, each->days_quantiles ? each->days_quantiles->p90 : 0});
+    }
+  }
+  if (!several) return "";
+  const auto classes = classes_of(plan);
+  SvgCanvas picture;
+  const double top = draw_legend(picture, classes, 24) + 22;
+  const double bottom = top + 300;
+  const Scale x{0, most_x * 1.05, kLeft, kWidth - kRight};
+  const Scale y{0, most_y * 1.05, bottom, top};
+  draw_axes(picture, x, y, "GPUs", "days");
+  if (plan.target.days > 0 && plan.target.days < y.high) {
+    picture.line(x.from, y(plan.target.days), x.to, y(plan.target.days), "c5");
+    picture.text(x.to, y(plan.target.days) - 6, fmt::format("{:g} days", plan.target.days), "end");
+  }
+  for (const auto& [name, sizes] : best) {
+    std::vector<std::pair<double, double>> middle, area, back;
+    for (const auto& [gpus, each] : sizes) {
+      middle.emplace_back(x(gpus), y(each->days_quantiles ? each->days_quantiles->p50 : each->days));
+      if (!each->days_quantiles) continue;
+      area.emplace_back(x(gpus), y(each->days_quantiles->p10));
+      back.emplace_back(x(gpus), y(each->days_quantiles->p90));
+    }
+    area.insert(area.end(), back.rbegin(), back.rend());
+    const std::string& colour = classes.at(name);
+    if (back.size() > 1) picture.add(fmt::format("<polygon points=\"{}\" class=\"{}\"/>", points_text(area), colour));
+    picture.add(fmt::format("<polyline points=\"{}\" class=\"{}\"/>", points_text(middle), colour));
+    for (const auto& [px, py] : middle) draw_point(picture, px, py, colour, name);
+  }
+  return picture.document(kWidth, bottom + 50, "days against GPUs", kStyle);
+}
+
+std::string money_svg(const CapacityPlan& plan) {
+  std::vector<const Candidate*> rows;
+  std::set<std::string> known;
+  std::vector<std::string> parts;  // in the order of their first appearance
+  double most = 0;
+  for (const Candidate& each : plan.candidates) {
+    const MachineChoice& machine = choice_of(plan, each);
+    if (each.money.empty() || rows.size() == 6) continue;
+    if (!known.insert(fmt::format("{} {}", machine.gpus, machine_text(machine))).second) continue;
+    rows.push_back(&each);
+    most = std::max(most, each.cost_usd->typical);
+    for (const MoneyLine& line : each.money)
+      if (std::ranges::find(parts, line.name) == parts.end()) parts.push_back(line.name);
+  }
+  if (rows.empty()) return "";
+  constexpr std::array kShades{1.0, 0.75, 0.55, 0.4, 0.28, 0.9, 0.65, 0.5, 0.35};
+  const auto style_of = [&](std::size_t part) {
+    return fmt::format("class=\"{}\" style=\"opacity:{}\"", kClasses[part % kClasses.size()],
+                       kShades[part / kClasses.size()]);
+  };
+  SvgCanvas picture;
+  double x = 10;
+  double y = 24;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double width = 32 + 7.2 * static_cast<double>(parts[i].size());
+    if (x + width > kWidth) {
+      x = 10;
+      y += 20;
+    }
+    picture.add(svg_rect(x, y - 10, 12, 12, style_of(i)));
+    picture.text(x + 18, y, parts[i], "");
+    x += width;
+  }
+  y += 18;
+  const double unit = most >= 1e6 ? 1e6 : 1;
+  for (const Candidate* each : rows) {
+    const MachineChoice& machine = choice_of(plan, *each);
+    picture.text(10, y + 12,
+                 fmt::format("{} x {}: {} {}USD", number(machine.gpus, 1), machine_text(machine),
+                             number(each->cost_usd->typical / unit, 3), unit > 1 ? "million " : ""),
+                 "");
+    double left = 10;
+    for (const MoneyLine& line : each->money) {
+      const auto part = static_cast<std::size_t>(std::ranges::find(parts, line.name) - parts.begin());
+      const double width = line.usd / most * (kWidth - 20);
+      picture.add(svg_rect(left, y + 18, width, 20, style_of(part),
+                           fmt::format("{}: {} USD, {}", line.name, number(line.usd, 3),
+                                       percent(line.usd / each->cost_usd->typical, 0))));
+      left += width;
+    }
+    y += 52;
+  }
+  return picture.document(kWidth, y + 6, "money by its parts", kStyle);
+}
+
+}  // namespace tracecast

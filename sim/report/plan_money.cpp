@@ -1,0 +1,90 @@
+#include "sim/report/plan_money.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+
+std::vector<std::string> gpus_of(const CapacityPlan& plan) {
+  std::vector<std::string> names;
+  for (const MachineOutcome& machine : plan.machines)
+    if (const std::string& gpu = machine.choice.scenario.profile.name; std::ranges::find(names, gpu) == names.end())
+      names.push_back(gpu);
+  return names;
+}
+
+std::string basis_text(const PriceBasis& basis) {
+  if (basis.quotes.empty()) return basis.note.empty() ? "given without a source" : basis.note;
+  std::string first, last;
+  for (const PriceQuote& each : basis.quotes) {
+    if (each.date == "undated") continue;
+    if (first.empty() || each.date < first) first = each.date;
+    last = std::max(last, each.date);
+  }
+  const std::string dates = first.empty() ? "undated" : first == last ? "of " + first : "of " + first + " to " + last;
+  return fmt::format("{} {} {}{}{}", basis.quotes.size(), basis.quotes.size() == 1 ? "quote" : "quotes", dates,
+                     basis.note.empty() ? "" : "; ", basis.note);
+}
+
+std::string term_text(const Economics& economics) {
+  const std::string term = economics.term == Term::on_demand     ? "on demand"
+                           : economics.term == Term::reserved_1y ? "reserved for 1 year"
+                           : economics.term == Term::reserved_3y ? "reserved for 3 years"
+                                                                 : "owned";
+  return economics.region.empty() ? term : term + ", " + economics.region;
+}
+
+std::string money_lines(const Candidate& first) {
+  std::string text;
+  for (const MoneyLine& line : first.money)
+    text += fmt::format("  {} {} USD {:>6}\n", pad_right(line.name, 12), pad_left(number(line.usd, 3), 14),
+                        percent(line.usd / first.cost_usd->typical, 0));
+  return text + fmt::format("  {} {} USD\n  of which time lost to failures, checkpoints and restarts: {}\n",
+                            pad_right("in all", 12), pad_left(number(first.cost_usd->typical, 3), 14),
+                            percent(1 - first.goodput));
+}
+
+std::string price_lines(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (const std::string& gpu : gpus_of(report.plan)) {
+    const std::optional<PriceBasis> basis = report.economics.price_basis(gpu);
+    if (!basis) {
+      text += paragraph("  ", fmt::format("{}: no price was found (--price sets one)", gpu), style);
+      continue;
+    }
+    const Range3 price = basis->price();
+    text += paragraph(
+        "  ",
+        fmt::format("{}: {} USD per GPU-hour ({} to {}), {}; {}", gpu, number(price.typical, 3), number(price.low, 3),
+                    number(price.high, 3), term_text(report.economics), basis_text(*basis)),
+        style);
+  }
+  return text;
+}
+
+std::vector<std::string> changes_of(const PlanReport& report, const TextStyle& style) {
+  const Sensitivity& found = report.sensitivity;
+  std::vector<std::string> text;
+  if (found.flips.empty())
+    text.push_back(fmt::format(
+        "None of {} assumptions, moved alone to an end of its range, puts another machine first.", found.tried));
+  for (const Flip& each : found.flips) {
+    const Candidate& first = report.plan.candidates[static_cast<std::size_t>(each.candidate)];
+    const MachineChoice& machine = report.plan.machines[static_cast<std::size_t>(first.machine)].choice;
+    text.push_back(fmt::format("{}: {} {} {} comes first", each.assumption, number(machine.gpus, 1), times(style),
+                               machine_text(machine)));
+  }
+  for (const BreakEven& each : found.break_evens)
+    text.push_back(fmt::format("{} costs as much as the first at {} USD per GPU-hour (now {})", each.gpu,
+                               number(each.usd, 3), number(each.usd_now, 3)));
+  return text;
+}
+
+std::string sensitivity_lines(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (const std::string& each : changes_of(report, style)) text += paragraph("  ", each, style);
+  return text;
+}
+
+}  // namespace tracecast

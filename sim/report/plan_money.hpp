@@ -1,0 +1,31 @@
+/// \file
+/// The parts of a plan's reports about money: what the first candidate costs, prices and their sources, and what would change
+/// the answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/plan_report.hpp"
+
+namespace tracecast {
+
+/// GPUs of the machines, without duplicates, in their order.
+std::vector<std::string> gpus_of(const CapacityPlan& plan);
+
+/// "7 quotes of 2026 to 2026-05", "1 quote of 2026-05; one source …": what a price rests on.
+std::string basis_text(const PriceBasis& basis);
+
+/// "on demand", "reserved for 1 year, france", "owned".
+std::string term_text(const Economics& economics);
+
+/// A sentence for each assumption that would put another machine first, and for each price of equal cost; one sentence if there
+/// is none.
+std::vector<std::string> changes_of(const PlanReport& report, const TextStyle& style);
+
+// Sections of the text page, without their headings.
+std::string money_lines(const Candidate& first);
+std::string price_lines(const PlanReport& report, const TextStyle& style);
+std::string sensitivity_lines(const PlanReport& report, const TextStyle& style);
+
+}  // namespace tracecast

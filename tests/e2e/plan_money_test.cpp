@@ -1,0 +1,167 @@
+// Money, spares, regions, networks and the decision page of `tracecast plan`, from the command line.
+#include <cmath>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "sim/io/economics_file.hpp"
+#include "sim/io/read_file.hpp"
+#include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
+
+using namespace tracecast;
+using nlohmann::json;
+
+namespace {
+
+json answer(const Sandbox& sandbox, const std::string& arguments) {
+  const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --json " + arguments);
+  INFO(arguments << ": " << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return json::parse(outcome.out);
+}
+
+double typical(const json& range) { return range["typical"].get<double>(); }
+
+const std::string kTwo = "--topology abci-a,dgx-h100 --gpus 32 --tp 1,2 --pp 1,2 --tokens 100B ";
+
+}  // namespace
+
+TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e][search][oracle]") {
+  const Sandbox sandbox;
+  const json plan =
+      answer(sandbox, "--topology dgx-h100 --gpus 64 --term owned --objective cost --tokens 100B --spares 1");
+  const json& first = plan["offers"][0];
+  const json& parts = plan["prices"]["h100"]["parts"];
+  // A to F: from the command's tokens per second and goodput, and from figures of the file of prices.
+  const double a = 100e9 / (first["tokens_per_s"].get<double>() * first["goodput"].get<double>()) / 86400;
+  const double b = a * 24 * 64;
+  const double c = a * 24 * 8;
+  const double d = 29850;
+  const double e = (700 * 1.34 + 55) / 1000;
+  const double f = e * 1.3;
+  // G to O: US dollars per hour.
+  const auto annuity = [](double rate, double years) { return rate / (1 - std::pow(1 + rate, -years)); };
+  const double g = d / 5 / 8766;
+  const double h = 0.15 * g;
+  const double i = 0.023 * g;
+  const double j = e * 11300 / 14 / 8766;
+  const double k = (d * 1.173 * (annuity(0.1, 5) - 0.2) + e * 11300 * (annuity(0.1, 14) - 1.0 / 14)) / 8766;
+  const double l = e * 400 / 8766;
+  const double m = (g + h + i + j + k + l) * (1 / 0.85 - 1);
+  const double n = f * 0.0872;
+  const double o = g + h + i + j + k + l + m + n;
+  CHECK(first["days"].get<double>() == Approx(a));
+  CHECK(typical(parts["GPUs"]) == Approx(g));
+  CHECK(typical(parts["network"]) == Approx(h));
+  CHECK(typical(parts["storage"]) == Approx(i));
+  CHECK(typical(parts["building"]) == Approx(j));
+  CHECK(typical(parts["capital"]) == Approx(k));
+  CHECK(typical(parts["people"]) == Approx(l));
+  CHECK(typical(parts["idle time"]) == Approx(m));
+  CHECK(typical(parts["electricity"]) == Approx(n));
+  CHECK(typical(plan["prices"]["h100"]["usd_per_gpu_hour"]) == Approx(o));
+  CHECK(first["spare_gpus"] == 8);
+  CHECK(first["money_usd"]["GPUs"].get<double>() == Approx(b * g));
+  CHECK(first["money_usd"]["spare nodes"].get<double>() == Approx(c * o));
+  CHECK(typical(first["cost_usd"]) == Approx((b + c) * o));
+  double sum = 0;
+  for (const auto& [line, usd] : first["money_usd"].items()) sum += usd.get<double>();
+  CHECK(sum == Approx(typical(first["cost_usd"])));
+  CHECK(typical(first["energy_mwh"]) == Approx(b * f / 1000));
+  // The page has the same figures, rounded.
+  const std::string page = read_file(source_dir() / "docs/planning.md").value();
+  const auto shown = [&](const std::string& before, double value, double digits) {
+    const std::size_t at = page.find(before);
+    REQUIRE(at != std::string::npos);
+    CHECK(std::stod(page.substr(at + before.size())) == Approx(value).margin(0.51 * std::pow(10, -digits)));
+  };
+  shown("29,850 | USD |\n| E computers and network | 700 W × 1.34 + 55 W = ", e, 3);
+  shown("E × 1.3 = ", f, 3);
+  shown("D / 5 / 8,766 = ", g, 3);
+  shown("0.15 G = ", h, 3);
+  shown("0.023 G = ", i, 4);
+  shown("E × 11,300 / 14 / 8,766 = ", j, 4);
+  shown("less repayment = ", k, 3);
+  shown("E × 400 / 8,766 = ", l, 4);
+  shown("(1 / 0.85 − 1) = ", m, 3);
+  shown("F × 0.0872 = ", n, 3);
+  shown("G + … + N = ", o, 2);
+}
+
+TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]") {
+  const Sandbox sandbox;
+  const json both = answer(sandbox, kTwo + "--price h100=2,a100-40gb=1 --failures none");
+  CHECK(typical(both["prices"]["h100"]["usd_per_gpu_hour"]) == 2);
+  CHECK(typical(both["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == 1);
+  const json one = answer(sandbox, kTwo + "--price h100=2 --failures none");
+  CHECK(typical(one["prices"]["h100"]["usd_per_gpu_hour"]) == 2);
+  CHECK(typical(one["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == Approx(1.3));
+  const json reserved = answer(sandbox, kTwo + "--term reserved-1y --failures none");
+  CHECK(typical(reserved["prices"]["h100"]["usd_per_gpu_hour"]) == 2.35);
+  CHECK(typical(reserved["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == Approx(1.3 * 0.63));
+  CHECK(reserved["prices"]["a100-40gb"]["note"] == "rent on demand less a discount");
+  const json france = answer(sandbox, kTwo + "--region france --failures none");
+  CHECK(typical(france["offers"][0]["co2_tonnes"]) == Approx(typical(france["offers"][0]["energy_mwh"]) * 56 / 1000));
+  const auto complaint = [&](const std::string& arguments) {
+    return sandbox.run("tracecast plan llama2-7b-abci " + arguments).err;
+  };
+  CHECK(complaint("--price cheap")
+            .starts_with("--price = cheap: is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)"));
+  CHECK(complaint("--price h100=2").starts_with("--price = h100: is not a GPU of the machines (allowed: a100-40gb)"));
+  CHECK(complaint("--region mars").starts_with("--region = mars: is not in prices-2026 (allowed: brazil "));
+}
+
+TEST_CASE("plan: spares follow the objective and the option, and are paid for", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job = "--topology dgx-h100 --gpus 64 --tp 1 --pp 1 --tokens 100B ";
+  const auto spares = [&](const std::string& more) {
+    const json plan = answer(sandbox, job + more);
+    return plan["offers"][0].value("spare_gpus", 0);
+  };
+  CHECK(spares("--spares 3") == 24);
+  const int enough = spares("--objective time");
+  const int cheap = spares("--objective cost");
+  CHECK(cheap < enough);
+  CHECK(enough >= 8);
+}
+
+TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search]") {
+  const Sandbox sandbox;
+  const json plan = answer(sandbox,
+                           "--topology dgx-h100 --gpus 64 --tp 8 --pp 1 --failures none --sweep topology.node.nics=1,8 "
+                           "--sweep \"topology.node.nic_rate=10 GB/s,50 GB/s\"");
+  REQUIRE(plan["offers"].size() == 4);
+  CHECK(plan["offers"][0]["variant"] == "node.nics=8, node.nic_rate=50 GB/s");
+  CHECK(plan["offers"][3]["variant"] == "node.nics=1, node.nic_rate=10 GB/s");
+  // What is printed can be run, the network included.
+  std::string command = "tracecast predict llama2-7b-abci --json";
+  for (const json& setting : plan["offers"][3]["settings"]) command += " --set '" + setting.get<std::string>() + "'";
+  const json again = json::parse(sandbox.run(command).out);
+  CHECK(again["step_time_s"].get<double>() == Approx(plan["offers"][3]["step_time_s"].get<double>()));
+  const auto step = [&](const std::string& set) {
+    const Outcome outcome = sandbox.run("tracecast goodput llama2-7b-abci --histories 64 --no-best --json " + set);
+    REQUIRE(outcome.code == 0);
+    return json::parse(outcome.out)["tokens_per_s"].get<double>();
+  };
+  CHECK(step("--set \"topology.node.nic_rate=1 GB/s\"") < 0.9 * step(""));
+  CHECK(sandbox.run("tracecast plan llama2-7b-abci --sweep topology.node.nics").err.starts_with("--sweep"));
+}
+
+TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 " + kTwo +
+                                      "--objective cost --days 10 --page decision.html");
+  REQUIRE(outcome.code == 0);
+  const std::string page = content_of(sandbox.path() / "decision.html");
+  for (const char* part :
+       {"question", "answer", "trade-off", "candidates", "money", "limits", "changes", "assumptions"})
+    CHECK(page.find(std::string("id=\"section-") + part + '"') != std::string::npos);
+  CHECK(page.find("for the least money, on abci-a or dgx-h100, within 10 days?") != std::string::npos);
+  CHECK(page.find("Take 32 GPUs of dgx-h100 (tp 1, pp 1, dp 32") != std::string::npos);
+  CHECK(page.find("mercatus-ai.com") != std::string::npos);
+  CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find("<!--") == std::string::npos);           // every mark was replaced
+  CHECK(page.find("section-sizes") == std::string::npos);  // one size only
+}

@@ -1,0 +1,340 @@
+#include "tools/plan_request.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/words.hpp"
+#include "sim/io/economics_file.hpp"
+#include "sim/io/files.hpp"
+#include "sim/network/rack_use.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/search/sweep.hpp"
+#include "tools/environment.hpp"
+#include "tools/named_files.hpp"
+#include "tools/option_error.hpp"
+#include "tools/sweep_predict.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "256..16384" doubles from the first to the last; "1024..2048:128" goes in steps; "256,384" is a list; "1024" is a single
+/// number. Other text is an error.
+std::optional<std::vector<int>> parse_counts(const std::string& text) {
+  const auto number = [](std::string_view part, int& value) {
+    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
+    return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= (1 << 22);
+  };
+  std::vector<int> values;
+  if (const std::size_t dots = text.find(".."); dots != std::string::npos) {
+    int first = 0;
+    int last = 0;
+    const std::string_view all = text;
+    const std::size_t colon = std::min(text.find(':', dots), text.size());
+    int step = 0;
+    if (colon < text.size() && !number(all.substr(colon + 1), step)) return std::nullopt;
+    if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2, colon - dots - 2), last) || first > last)
+      return std::nullopt;
+    constexpr int kMostSizes = 1000;
+    if (step > 0 && (last - first) / step >= kMostSizes) return std::nullopt;
+    for (std::int64_t count = first; count <= last; count = step > 0 ? count + step : 2 * count)
+      values.push_back(static_cast<int>(count));
+    return values;
+  }
+  for (const std::string_view part : split(text))
+    if (!number(part, values.emplace_back())) return std::nullopt;
+  return values;
+}
+
+/// A single 0 (the scenario's value) if nothing is given.
+Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
+  if (text.empty()) return std::vector<int>{0};
+  if (const auto counts = parse_counts(text)) return *counts;
+  return fail_key(
+      option, text,
+      fmt::format("is not a {} (allowed: 1024, 256,384,512, 256..16384, which doubles, or 1024..2048:128)", what));
+}
+
+/// "2T", "15.6T", "300B", "1e12".
+Result<double> parse_tokens(const std::string& text) {
+  if (text.empty()) return 0.0;
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const double factor = unit.empty()  ? 1
+                        : unit == "K" ? 1e3
+                        : unit == "M" ? 1e6
+                        : unit == "B" ? 1e9
+                        : unit == "T" ? 1e12
+                                      : 0;
+  if (code == std::errc{} && factor > 0 && value * factor >= 1 && value * factor <= 9e18) return value * factor;
+  return fail_key("--tokens", text, "is not a number of tokens (allowed: 2T, 300B, 15.6e12)");
+}
+
+Result<Objective> parse_objective(const std::string& text) {
+  if (const std::optional<Objective> objective = parse_enum<Objective>(text)) return *objective;
+  return fail_key("--objective", text, "unknown objective (allowed: time throughput cost energy gpus)");
+}
+
+Result<void> restrict_memory(SearchSpace& space, const PlanOptions& options) {
+  if (!options.sequence_parallel.empty()) space.sequence_parallel.clear();
+  for (const std::string& text : options.sequence_parallel) {
+    if (text != "on" && text != "off") return fail_key("--sequence-parallel", text, "must be on, off, or on,off");
+    space.sequence_parallel.push_back(static_cast<char>(text == "on"));
+  }
+  if (!options.offload.empty()) space.offload.clear();
+  for (const std::string& text : options.offload) {
+    const std::optional<Offload> offload = parse_offload(text);
+    if (!offload)
+      return fail_key("--offload", text,
+                      "cannot be offloaded to the host (allowed: none, or of optimizer parameters activations, in "
+                      "this order, joined by +)");
+    space.offload.push_back(*offload);
+  }
+  return {};
+}
+
+/// The choices that the user gave in place of the defaults.
+Result<void> restrict(SearchSpace& space, const PlanOptions& options) {
+  const auto take = [](auto& values, const auto& given) {
+    if (!given.empty()) values.assign(given.begin(), given.end());
+  };
+  take(space.tp, options.tp);
+  take(space.cp, options.cp);
+  take(space.ep, options.ep);
+  take(space.pp, options.pp);
+  take(space.vpp, options.vpp);
+  take(space.zero_stage, options.zero);
+  take(space.micro_batch_size, options.micro_batch);
+  for (const std::string& name : options.schedules)
+    if (find_schedule(name) == nullptr)
+      return fail_key("--schedule", name, "unknown schedule (see tracecast schedule --help)");
+  take(space.pp_schedule, options.schedules);
+  if (Result<void> done = restrict_memory(space, options); !done || options.recompute.empty()) return done;
+  space.recompute.clear();
+  for (const std::string& name : options.recompute) {
+    const std::optional<Recompute> found = parse_enum<Recompute>(name);
+    if (!found) return fail_key("--recompute", name, fmt::format("is unknown (allowed: {})", all_names<Recompute>()));
+    space.recompute.push_back(*found);
+  }
+  return {};
+}
+
+/// The machines to compare, and a sentence for each that has too few GPUs.
+struct Machines {
+  std::vector<MachineChoice> choices;
+  std::vector<std::string> left_out;
+};
+
+bool is_too_large(const Error& error) {
+  return std::all_of(error.diagnostics.begin(), error.diagnostics.end(),
+                     [](const Diagnostic& each) { return each.key == "cluster.world_size"; });
+}
+
+/// The scenario's machine. Of racks, the two largest parts that divide the job, unless the scenario gives the part.
+void add_choices(Scenario scenario, const std::vector<std::string>& overrides, const std::string& variant,
+                 std::vector<MachineChoice>& choices) {
+  std::vector<int> parts =
+      scenario.gpus_per_rack > 0
+          ? std::vector<int>{}
+          : rack_choices(whole_racks(scenario.cluster.node), scenario.cluster.max_nodes, scenario.cluster.world_size);
+  if (parts.empty()) parts.push_back(scenario.gpus_per_rack);  // 0: not a rack, or a whole one
+  parts.resize(std::min<std::size_t>(parts.size(), 2));
+  for (const int part : parts) {
+    MachineChoice choice{scenario.topology, scenario.cluster.world_size, scenario};
+    choice.overrides = overrides;
+    choice.variant = variant;
+    if (part != scenario.gpus_per_rack) choice.overrides.push_back(fmt::format("cluster.gpus_per_rack={}", part));
+    choice.scenario.gpus_per_rack = part;
+    use_racks(choice.scenario.cluster, choice.scenario.parallel, part);
+    choices.push_back(std::move(choice));
+  }
+}
+
+/// A combination of the values of --sweep.
+struct Variant {
+  std::string text;  ///< "node.nics=4, node.nic_rate=200 Gb/s"
+  std::vector<std::string> overrides;
+};
+
+/// All combinations; one without overrides if nothing is swept. Errors: those of parse_sweep_axis.
+Result<std::vector<Variant>> variants_of(const std::vector<std::string>& sweeps) {
+  std::vector<Variant> all{{}};
+  for (const std::string& sweep : sweeps) {
+    const Result<SweepAxis> axis = parse_sweep_axis(sweep);
+    if (!axis) return tl::unexpected(axis.error());
+    std::vector<Variant> longer;
+    for (const Variant& each : all)
+      for (const std::string& value : axis->values) {
+        Variant& next = longer.emplace_back(each);
+        const std::string_view key = axis->key;
+        next.text += fmt::format("{}{}={}", next.text.empty() ? "" : ", ",
+                                 key.starts_with("topology.") ? key.substr(9) : key, value);
+        next.overrides.push_back(axis->key + "=" + value);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+struct Sizes {
+  std::vector<int> gpus;
+  std::vector<int> batches;
+  std::vector<Variant> variants;
+};
+
+Result<Sizes> sizes_of(const PlanOptions& options) {
+  const Result<std::vector<int>> gpus = counts_of("--gpus", options.gpus, "number of GPUs");
+  if (!gpus) return tl::unexpected(gpus.error());
+  const Result<std::vector<int>> batches = counts_of("--global-batch", options.global_batch, "global batch");
+  if (!batches) return tl::unexpected(batches.error());
+  Result<std::vector<Variant>> variants = variants_of(options.sweep);
+  if (!variants) return tl::unexpected(variants.error());
+  return Sizes{*gpus, *batches, std::move(*variants)};
+}
+
+/// The overrides of one machine, number of GPUs (0: the scenario's) and global batch (0: the scenario's).
+std::vector<std::string> overrides_of(const PlanOptions& options, const std::string& topology, const Variant& variant,
+                                      int gpus, int batch) {
+  std::vector<std::string> overrides = options.overrides;
+  overrides.insert(overrides.end(), variant.overrides.begin(), variant.overrides.end());
+  if (!topology.empty()) overrides.push_back("cluster.topology=" + topology);
+  if (gpus > 0) overrides.push_back(fmt::format("cluster.world_size={}", gpus));
+  if (batch > 0) overrides.push_back(fmt::format("training.global_batch_size={}", batch));
+  return overrides;
+}
+
+/// Errors: those of the files; every machine is too small.
+Result<Machines> find_machines(const PlanOptions& options) {
+  const Result<Sizes> sizes = sizes_of(options);
+  if (!sizes) return tl::unexpected(sizes.error());
+  const std::vector<std::string> as_it_is{""};
+  Machines result;
+  std::optional<Error> too_large;  // the first
+  for (const std::string& topology : options.topologies.empty() ? as_it_is : options.topologies)
+    for (const Variant& variant : sizes->variants)
+      for (const int gpus : sizes->gpus)
+        for (const int batch : sizes->batches) {
+          const std::vector<std::string> overrides = overrides_of(options, topology, variant, gpus, batch);
+          Result<Scenario> scenario = read_with_topology(options.scenario, overrides);
+          if (!scenario && sizes->gpus.size() > 1 && is_too_large(scenario.error())) {
+            if (!too_large) too_large = scenario.error();
+            const Diagnostic& first = scenario.error().diagnostics.front();
+            result.left_out.push_back(first.value + " GPUs: " + first.message);
+            continue;
+          }
+          if (!scenario) return tl::unexpected(scenario.error());
+          add_choices(std::move(*scenario), overrides, variant.text, result.choices);
+        }
+  if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
+  return result;
+}
+
+std::vector<std::string> gpus_of(const std::vector<MachineChoice>& all) {
+  std::vector<std::string> names;
+  for (const MachineChoice& machine : all)
+    if (std::ranges::find(names, machine.scenario.profile.name) == names.end())
+      names.push_back(machine.scenario.profile.name);
+  return names;
+}
+
+/// "2.1" for all machines, or "h100=2.1,gb200=5.5".
+Result<void> set_prices(Economics& economics, const std::string& text, const std::vector<MachineChoice>& all) {
+  if (text.empty()) return {};
+  const auto usd = [](std::string_view part) -> std::optional<double> {
+    double value = 0;
+    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (code != std::errc{} || end != part.data() + part.size() || !(value > 0) || value > 1e6) return std::nullopt;
+    return value;
+  };
+  const auto wrong = [&] {
+    return fail_key("--price", text, "is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)");
+  };
+  for (const std::string_view part : split(text)) {
+    const std::size_t equals = part.find('=');
+    const std::optional<double> value = usd(equals == std::string_view::npos ? part : part.substr(equals + 1));
+    if (!value || equals == 0) return wrong();
+    const std::string gpu(part.substr(0, std::min(equals, part.size())));
+    bool found = false;
+    for (const MachineChoice& machine : all) {
+      const std::string& name = machine.scenario.profile.name;
+      if (equals != std::string_view::npos && name != gpu) continue;
+      economics.gpus[name].price = Range3{*value, *value, *value};
+      found = true;
+    }
+    if (!found)
+      return fail_key("--price", gpu,
+                      fmt::format("is not a GPU of the machines (allowed: {})", fmt::join(gpus_of(all), " ")));
+  }
+  return {};
+}
+
+Result<Economics> load_economics(const PlanOptions& options, const DataPaths& data,
+                                 const std::vector<MachineChoice>& all) {
+  const Result<fs::path> path = find_file(options.economics, data.scenarios / "economics", "economics file");
+  if (!path) return tl::unexpected(path.error());
+  Result<Economics> economics = read_economics(*path);
+  if (!economics) return economics;
+  if (!options.term.empty()) economics->term = *parse_enum<Term>(options.term);
+  economics->region = options.region;
+  if (!options.region.empty() && !economics->grids.contains(options.region)) {
+    std::vector<std::string> names;
+    for (const auto& [name, grid] : economics->grids) names.push_back(name);
+    return fail_key("--region", options.region,
+                    fmt::format("is not in {} (allowed: {})", economics->name, fmt::join(names, " ")));
+  }
+  if (const Result<void> set = set_prices(*economics, options.price, all); !set) return tl::unexpected(set.error());
+  return economics;
+}
+
+}  // namespace
+
+Result<PlanRequest> plan_request(const PlanOptions& options) {
+  PlanRequest request;
+  request.options = options;
+  const Result<DataPaths> data = data_paths();
+  if (!data) return tl::unexpected(data.error());
+  const Result<Objective> objective = parse_objective(options.objective);
+  if (!objective) return tl::unexpected(objective.error());
+  request.objective = *objective;
+  const Result<double> tokens = parse_tokens(options.tokens);
+  if (!tokens) return tl::unexpected(tokens.error());
+  request.target = {*tokens, options.days, options.budget};
+  Result<Machines> machines = find_machines(options);
+  if (!machines) return tl::unexpected(machines.error());
+  request.machines = std::move(machines->choices);
+  request.left_out = std::move(machines->left_out);
+  if (request.target.tokens <= 0)
+    request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
+  if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
+    return fail_key("--tokens", "",
+                    "is needed for --days and --budget, since the scenario has no training.train_tokens");
+  for (const MachineChoice& machine : request.machines) {
+    SearchSpace space = default_space(machine.scenario, machine.gpus);
+    if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
+    // Their tensor parallelism has no sequence parallelism.
+    if (options.sequence_parallel.empty() && (options.launcher == "deepspeed" || options.launcher == "accelerate"))
+      space.sequence_parallel = {0};
+    request.spaces.push_back(std::move(space));
+  }
+  Result<Economics> economics = load_economics(options, *data, request.machines);
+  if (!economics) return tl::unexpected(economics.error());
+  request.economics = std::move(*economics);
+  if (options.failures == "none") return request;
+  std::vector<std::string> of_failures;
+  if (options.spares >= 0) of_failures.push_back(fmt::format("recovery.spares={}", options.spares));
+  Result<FailureFile> failures = named_failure_model(options.failures, of_failures);
+  if (!failures) return tl::unexpected(failures.error());
+  request.failures = std::move(*failures);
+  return request;
+}
+
+}  // namespace tracecast::cli

@@ -1,0 +1,253 @@
+#include "tools/plan_search.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/forecast/goodput_forecast.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/read_file.hpp"
+#include "sim/reliability/spares.hpp"
+#include "sim/search/search_store.hpp"
+#include "tools/environment.hpp"
+#include "tools/option_error.hpp"
+#include "tools/progress.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+/// The spares of the job, unless the failure file or --spares gives them: those that cost least per token if `spare_money`,
+/// else so many that the job hardly ever waits for one.
+void set_spares(GoodputRequest& request, bool spare_money) {
+  FailureFile& file = request.failures;
+  if (file.spares_given || !spare_money) return;
+  const Machine machine{request.scenario.cluster.world_size, request.scenario.cluster.node.gpus_per_host};
+  const int enough = enough_spares(file.model, machine, file.recovery.repair);
+  file.recovery.spares = cheapest_spares(file.model, machine, file.recovery.repair, enough);
+  file.spares_given = true;
+}
+
+/// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days, and the band of its step.
+Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& evaluation, const FailureFile* failures,
+                             bool spare_money, int threads) {
+  LayoutFacts facts;
+  GoodputRequest request;
+  request.scenario = with_layout(machine.scenario, evaluation.layout);
+  const Result<ForecastRun> run = forecast(request.scenario);
+  if (!run) return tl::unexpected(run.error());
+  facts.step_p5_s = run->forecast.band.p5_s;
+  facts.step_p95_s = run->forecast.band.p95_s;
+  if (failures == nullptr) return facts;
+  request.failures = *failures;
+  set_spares(request, spare_money);
+  request.days = 30;
+  request.find_best_interval = false;
+  request.options.threads = threads;
+  request.options.max_histories = 256;
+  request.options.half_width = 0.005;
+  request.step_time_s = 0;  // the engine's, which also gives those of degraded machines
+  const Result<GoodputForecast> report = forecast_goodput(request);
+  if (!report) return tl::unexpected(report.error());
+  facts.goodput = report->goodput.goodput.mean;
+  facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
+  facts.history_days = request.days;
+  double squares = 0;
+  for (const double each : report->goodput.goodputs) squares += (each - facts.goodput) * (each - facts.goodput);
+  const auto histories = static_cast<double>(report->goodput.goodputs.size());
+  facts.goodput_sd = histories > 1 ? std::sqrt(squares / (histories - 1)) : 0;
+  return facts;
+}
+
+/// All inputs that a stored evaluation depends on: the topology by its content, what changes it, and this program.
+std::string problem_key(const MachineChoice& machine, const PlanOptions& options) {
+  const Result<std::string> topology = read_file(machine.scenario.topology_file);
+  return fmt::format("{}\n{}\n{}\n{}\n{} GPUs\nheadroom {}\nprogram {}", to_json(machine.scenario),
+                     to_json(machine.scenario.profile), topology.value_or(""), fmt::join(machine.overrides, "\n"),
+                     machine.gpus, options.search.memory_headroom, program_fingerprint());
+}
+
+/// Evaluates rounds for one problem after another: on threads, shared with other processes, cached in a store.
+class Evaluators {
+ public:
+  /// `group`: processes that share the work and all get the same results; null: only this process.
+  static Result<Evaluators> make(const PlanOptions& options, ProcessGroup* group) {
+    Evaluators result(options, group);
+    if (options.out.empty() || (group != nullptr && group->rank() != 0)) return result;
+    Result<SearchStore> opened = SearchStore::open(options.out);
+    if (!opened) return tl::unexpected(opened.error());
+    result.store_ = std::move(*opened);
+    return result;
+  }
+
+  EvaluateRound of(const Scenario& scenario, const std::string& problem) {
+    const EvaluateRound here = evaluate_on_threads(scenario, search_);
+    EvaluateRound shared = group_ == nullptr ? here : share_work(*group_, here);
+    if (store_ && !problem.empty()) shared = store_->remembering(problem, std::move(shared));
+    return group_ == nullptr ? shared : same_rounds(*group_, std::move(shared), here);
+  }
+  std::string failure() const { return store_ ? store_->failure() : ""; }
+
+ private:
+  Evaluators(const PlanOptions& options, ProcessGroup* group) : search_(options.search), group_(group) {}
+
+  SearchOptions search_;
+  ProcessGroup* group_;
+  std::optional<SearchStore> store_;
+};
+
+/// Set by the first Ctrl-C; the second one ends the program.
+volatile std::sig_atomic_t interrupted = 0;
+
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt() : before_(std::signal(SIGINT, handle)) {}
+  ~StopOnInterrupt() { std::signal(SIGINT, before_); }
+  StopOnInterrupt(const StopOnInterrupt&) = delete;
+  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
+
+ private:
+  static void handle(int) {
+    interrupted = 1;
+    std::signal(SIGINT, SIG_DFL);
+  }
+  void (*before_)(int);
+};
+
+/// Puts the scenario's own layout among the best if it is possible, fits, suits the launcher and is not there yet.
+/// `others`: the layouts that were found without it, whose number stays the same or grows by one.
+void add_own_layout(const MachineChoice& machine, const SearchOptions& search, std::vector<Evaluation>& others) {
+  const Evaluation own = evaluate(machine.scenario, layout_of(machine.scenario), {}, 0);
+  if (!own.valid || !own.fits || (search.allowed && !search.allowed(machine.scenario))) return;
+  if (std::ranges::any_of(others, [&](const Evaluation& other) { return is_same_run(own, other); })) return;
+  others.insert(std::ranges::upper_bound(others, own.step_time_s, {}, &Evaluation::step_time_s), own);
+}
+
+/// The machine's best layouts. If none fits the GPUs and --offload is not given, tries offloading to the host.
+SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, const PlanOptions& options,
+                            Evaluators& evaluators) {
+  const EvaluateRound evaluate_round =
+      evaluators.of(machine.scenario, options.out.empty() ? "" : problem_key(machine, options));
+  SearchResult result = search(machine.scenario, space, options.search, evaluate_round);
+  if (result.best.empty() && result.complete && options.offload.empty()) {
+    space.offload = usual_offloads();
+    result = search(machine.scenario, space, options.search, evaluate_round);
+  }
+  add_own_layout(machine, options.search, result.best);
+  return result;
+}
+
+/// Why a machine has no layout.
+std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, const SearchResult& result,
+                       const PlanOptions& options) {
+  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty())
+    return fmt::format("No layout is possible on {} {}: {}.", machine.gpus, machine.topology, reason);
+  const double usable =
+      static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
+  if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
+    return fmt::format("No layout that fits suits {} ({} were refused).", options.launcher, result.counts.refused);
+  if (result.least_memory.count > 0)
+    return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
+                       static_cast<double>(result.least_memory.count) / (1 << 30), usable / (1 << 30));
+  return "No layout is possible.";
+}
+
+}  // namespace
+
+Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const Context& context) {
+  const StopOnInterrupt stop;
+  PlanOptions& options = request.options;
+  const int best = options.search.best;
+  const bool job = request.target.tokens > 0;
+  // Days depend on the goodput of each layout, which the step time does not know: a few more layouts take part.
+  if (request.failures && job) options.search.best += 5;
+  Progress progress("searching", context.show_progress);
+  std::atomic<std::int64_t> evaluated{0};
+  std::atomic<std::int64_t> expected{1};
+  std::atomic<double> best_so_far{0};
+  std::size_t current = 0;
+  const auto draw = [&] {
+    if (current >= request.machines.size()) return;
+    const double of_machine = std::min(1.0, static_cast<double>(evaluated) / static_cast<double>(expected));
+    const double step = best_so_far;
+    progress.update(static_cast<double>(current) + of_machine, static_cast<double>(request.machines.size()),
+                    fmt::format("{}{}", request.machines[current].topology,
+                                step > 0 ? fmt::format(", best step so far {:.4g} s", step) : ""));
+  };
+  options.search.progress = [&](std::int64_t done, std::int64_t of, double step) {
+    evaluated = done;
+    expected = std::max<std::int64_t>(of, 1);
+    best_so_far = step;
+    draw();
+  };
+  options.search.evaluated = [&] {
+    ++evaluated;
+    draw();
+  };
+  if (group == nullptr) options.search.stop = [] { return interrupted != 0; };
+  Result<Evaluators> evaluators = Evaluators::make(options, group);
+  if (!evaluators) return tl::unexpected(evaluators.error());
+  PlanReport report;
+  std::vector<MachineOutcome> outcomes;
+  for (; current < request.machines.size() && (interrupted == 0 || group != nullptr); ++current) {
+    MachineChoice& machine = request.machines[current];
+    evaluated = 0;
+    expected = 1;
+    draw();
+    MachineOutcome outcome;
+    outcome.result = search_machine(machine, request.spaces[current], options, *evaluators);
+    report.complete = report.complete && outcome.result.complete;
+    if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
+      report.refusal = refusal_of(machine, request.spaces[current], outcome.result, options);
+    for (const Evaluation& each : outcome.result.best) {
+      const Result<LayoutFacts> facts = facts_of(
+          machine, each, request.failures && job ? &*request.failures : nullptr,
+          request.objective != Objective::time && request.objective != Objective::throughput, options.search.threads);
+      if (!facts) return tl::unexpected(facts.error());
+      outcome.facts.push_back(*facts);
+    }
+    if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
+    outcome.choice = machine;
+    outcomes.push_back(std::move(outcome));
+    if (const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+        !hint.empty() && std::ranges::find(report.hints, hint) == report.hints.end())
+      report.hints.push_back(hint);
+  }
+  report.complete = report.complete && outcomes.size() == request.machines.size();
+  if (const std::string failure = evaluators->failure(); !failure.empty())
+    return fail_key("--out", options.out, failure);
+  report.scenario = request.machines.front().scenario.name;
+  report.file = options.scenario;
+  report.launcher = options.launcher;
+  report.economics = request.economics;
+  report.left_out = std::move(request.left_out);
+  report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics, best);
+  report.sensitivity = sensitivity(report.plan, &request.economics);
+  if (request.failures && job) report.failures = request.failures->model.name;
+  if (report.plan.candidates.empty()) return report;
+  report.refusal.clear();
+  const Candidate& first = report.plan.candidates.front();
+  const auto m = static_cast<std::size_t>(first.machine);
+  const Evaluation own = evaluate_as_it_is(request.machines[m].scenario);
+  if (own.valid) report.own = own;
+  options.search.best = best;
+  options.search.progress = {};
+  options.search.evaluated = {};
+  if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
+  if (options.no_upgrades || interrupted != 0) return report;
+  const Busy busy("trying upgrades", context.show_progress);
+  report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search,
+                                 [&](const Scenario& scenario) { return evaluators->of(scenario, ""); });
+  return report;
+}
+
+}  // namespace tracecast::cli
