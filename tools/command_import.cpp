@@ -53,8 +53,10 @@ Run add_options(CLI::App& app) {
                  "for measured collectives: add them to this profile (a shipped profile or a profile file)")
       ->type_name("PROFILE");
   app.add_option("--model", options->model, "for a run: a shipped model or a model file");
-  app.add_option("--topology", options->topology, "for a run: a shipped machine or a topology file");
-  app.add_option("--gpus", options->gpus, "for a run: number of GPUs")->check(in_range(1, 1 << 24));
+  app.add_option("--topology", options->topology,
+                 "for a run, and to time the collectives of a Chakra trace: a shipped machine or a topology file");
+  app.add_option("--gpus", options->gpus, "for a run: number of GPUs; for a Chakra trace: ranks of its collectives")
+      ->check(in_range(1, 1 << 24));
   app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -14,6 +16,7 @@
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/trace_reader.hpp"
+#include "sim/network/measured_network.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tracer/named_record.hpp"
@@ -28,6 +31,7 @@ namespace fs = std::filesystem;
 using Counts = std::vector<std::pair<std::string, std::int64_t>>;
 
 const TextTable kFound({-28, 8});
+constexpr const char* kChakraTitle = "Chakra execution trace";
 
 std::string summary_of(const std::string& name, const std::string& format, const Counts& found) {
   std::string text = fmt::format("{}: {}\n", name, format);
@@ -45,6 +49,42 @@ Result<StepRecord> simulated(const StepGraph& graph, const std::string& path) {
   const Result<Timeline> timeline = simulate(graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
   return record_of(graph, *timeline, fs::path(path).filename().string(), StepOrigin::executed);
+}
+
+tl::unexpected<Error> fail_option(const char* option, const std::string& value, const std::string& message) {
+  return fail({"", 0, option, value, message});
+}
+
+/// Collectives without a time take that of all `gpus` of the machine, without other traffic. Sizes are Chakra's: what one rank puts
+/// in, of an all-gather its share.
+Result<void> time_collectives(ImportedGraph& step, const ImportOptions& options) {
+  if (options.topology.empty()) return {};
+  if (options.gpus < 2)
+    return fail_option("--gpus", std::to_string(options.gpus),
+                       "is the number of ranks of the collectives, which --topology needs (allowed: 2 and more)");
+  if (step.format != kChakraTitle)
+    return fail_option("--topology", options.topology, fmt::format("is for a Chakra trace, not a {}", step.format));
+  Result<Cluster> cluster = named_topology(options.topology);
+  if (!cluster) return tl::unexpected(cluster.error());
+  cluster->world_size = options.gpus;
+  if (const auto faults = impossible_values(*cluster); !faults.empty())
+    return fail_option("--gpus", std::to_string(options.gpus), faults.front().message);
+  const Result<Profile> profile = named_profile(cluster->gpu);
+  if (!profile) return tl::unexpected(profile.error());
+  std::vector<int> ranks(static_cast<std::size_t>(options.gpus));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const GroupPlacement group = place(*cluster, ranks, 1);
+  const std::unique_ptr<NetworkModel> network = make_network(*cluster, *profile);
+  std::int64_t timed = 0;
+  for (ImportedNode& node : step.nodes) {
+    if (node.kind != ImportedNode::Kind::collective || node.duration > Duration{}) continue;
+    const int shares = node.collective == Collective::all_gather ? options.gpus : 1;
+    node.duration = network->cost({node.collective, Bytes{node.size.count * shares}}, group).duration;
+    ++timed;
+  }
+  step.notes.push_back(fmt::format("collectives without a time in the file: {}; they take that of {} ranks on {}",
+                                   timed, options.gpus, cluster->name));
+  return {};
 }
 
 /// The profile of `options.into` with the measurements of one host added.
@@ -156,7 +196,8 @@ class ImportWriter {
     return !failed;
   }
 
-  Result<ExitCode> write(const ImportedGraph& step) const {
+  Result<ExitCode> write(ImportedGraph& step) const {
+    if (Result<void> timed = time_collectives(step, options_); !timed) return tl::unexpected(timed.error());
     const Result<StepRecord> record = simulated(step_graph_of(step), options_.file);
     if (!record) return tl::unexpected(record.error());
     Counts found = step.found;

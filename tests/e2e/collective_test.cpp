@@ -23,6 +23,26 @@ TEST_CASE("collective: one object with time, algbw, busbw and what was chosen", 
   CHECK(row["busbw_gb_s"].get<double>() == Approx(algbw * 30 / 16).epsilon(1e-4));
 }
 
+TEST_CASE("import chakra --topology: collectives without a time take the network's", "[e2e][network][chakra]") {
+  const Sandbox sandbox;
+  // 10 us of computation, then an all-gather of 1 MiB of each of 16 ranks.
+  std::ofstream(sandbox.path() / "astra.json")
+      << R"({"workload_graph": [{"Id": 1, "Name": "c", "NodeType": 4, "runtime": 10},
+      {"Id": 2, "Name": "g", "NodeType": 7, "comm_type": 2, "comm_size": 1048576, "data_deps": [1]}]})";
+  const Outcome imported =
+      sandbox.run("tracecast import chakra astra.json --topology dgx-h100 --gpus 16 -o step.json; cat step.json >&2");
+  REQUIRE(imported.code == 0);
+  CHECK(imported.out.find("note: collectives without a time in the file: 1; they take that of") != std::string::npos);
+  const Outcome alone = sandbox.run(
+      "tracecast collective --topology dgx-h100 --op all_gather --ranks 16 --bytes 16MiB --network isolated --json");
+  REQUIRE(alone.code == 0);
+  const double gather_us = nlohmann::json::parse(alone.out)["results"][0]["time_us"].get<double>();
+  const double step_ps = nlohmann::json::parse(imported.err)["step_time_ps"].get<double>();
+  CHECK(step_ps == Approx(1e6 * (10 + gather_us)).epsilon(1e-6));
+  CHECK(sandbox.run("tracecast import chakra astra.json --topology dgx-h100").err ==
+        "--gpus = 0: is the number of ranks of the collectives, which --topology needs (allowed: 2 and more)\n");
+}
+
 TEST_CASE("collective: --sweep has a line for every power of two from 1 KiB", "[e2e][network]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast collective --topology dgx-h100 --bytes 1MiB --sweep --json");
