@@ -9,12 +9,15 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "sim/base/markup.hpp"
 #include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
+#include "sim/report/text.hpp"
 #include "tools/accuracy/calibration_report.hpp"
-#include "tools/accuracy/decisions.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/own_runs.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
@@ -34,6 +37,7 @@ struct Options {
   std::string out;
   std::string evidence;
   int threads = 1;
+  bool json = false;
 };
 
 Result<ExitCode> fit_published(const Options& options, const DataPaths& data, const Context& context) {
@@ -85,22 +89,61 @@ Result<void> write_profile(const Options& options, const DataPaths& data, const 
   return write_file(options.out, to_json(*profile));
 }
 
-/// Prints one sentence about a requested run. Returns the factor on its forecast, if one was found.
-std::optional<double> print_scale(const CsvTable& table, const RowForecast& row,
-                                  const std::vector<const RowForecast*>& known) {
-  const std::optional<double> scale = own_scale(table, row, known);
-  if (!scale) {
-    fmt::print(
-        "{}: fewer than three measured runs are similar (same GPU, similar model, layout and batch);\n"
-        "a scale from other runs would do harm. The forecast stays {:.4g} s.\n",
-        row.id, row.predicted_s);
-    return scale;
+/// A requested run beside its correction.
+struct Corrected {
+  const RowForecast* row = nullptr;
+  OwnFit fit;
+};
+
+std::string corrections_json(const CsvTable& table, const std::vector<Corrected>& runs,
+                             const std::vector<const RowForecast*>& known) {
+  nlohmann::ordered_json out = {{"runs", nlohmann::ordered_json::array()},
+                                {"measured", nlohmann::ordered_json::array()}};
+  for (const auto& [row, fit] : runs) {
+    out["runs"].push_back({{"id", row->id},
+                           {"levers", levers_text(table, *row)},
+                           {"forecast_s", row->predicted_s},
+                           {"factor", fit.factor},
+                           {"corrected_s", row->predicted_s * fit.factor},
+                           {"p5_s", fit.low_s},
+                           {"p95_s", fit.high_s},
+                           {"explained", fit.explained},
+                           {"measured_runs", fit.runs}});
+    if (row->scored()) out["runs"].back()["measured_s"] = row->measured_s;
   }
-  fmt::print("{}: {:.4g} s as shipped, {:.4g} s with the factor {:.3f} of the three most similar runs", row.id,
-             row.predicted_s, row.predicted_s * *scale, *scale);
-  if (row.scored()) fmt::print("; measured {:.4g} s", row.measured_s);
-  fmt::print("\n");
-  return scale;
+  for (const RowForecast* row : known) {
+    const OwnFit others = own_fit(table, *row, known);
+    out["measured"].push_back({{"id", row->id},
+                               {"levers", levers_text(table, *row)},
+                               {"measured_s", row->measured_s},
+                               {"forecast_s", row->predicted_s},
+                               {"error", row->error()},
+                               {"error_by_the_others", (1 + row->error()) * others.factor - 1}});
+  }
+  return json_file(out);
+}
+
+std::string corrections_page(const CsvTable& table, const std::vector<Corrected>& runs,
+                             const std::vector<const RowForecast*>& known) {
+  const TextTable columns({-24, 12, 8, 12, 22, 8, 10}, 0);
+  std::string text = columns.row("run", "forecast s", "factor", "corrected s", "90 %", "runs", "explained");
+  for (const auto& [row, fit] : runs) {
+    text += columns.row(row->id, fmt::format("{:.4g}", row->predicted_s), fmt::format("{:.3f}", fit.factor),
+                        fmt::format("{:.4g}", row->predicted_s * fit.factor),
+                        fmt::format("{:.4g} to {:.4g}", fit.low_s, fit.high_s), fit.runs, percent(fit.explained, 0));
+    if (row->scored()) text += fmt::format("  measured {:.4g} s\n", row->measured_s);
+    if (fit.runs == 0) text += "  no measured run is similar (same GPU, close layout): the forecast stays\n";
+  }
+  const TextTable measured({-24, 12, 12, 9, 14, -1}, 0, 2);
+  text +=
+      "\n" + measured.row("measured run", "measured s", "forecast s", "error", "by the others", "precision, levers");
+  for (const RowForecast* row : known) {
+    const OwnFit others = own_fit(table, *row, known);
+    text += measured.row(row->id, fmt::format("{:.4g}", row->measured_s), fmt::format("{:.4g}", row->predicted_s),
+                         signed_percent(row->error()), signed_percent((1 + row->error()) * others.factor - 1),
+                         levers_text(table, *row));
+  }
+  return text;
 }
 
 Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
@@ -119,17 +162,20 @@ Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
   if (runs.size() > 1 && !options.out.empty())
     return fail_key("--out", options.out, "needs --like: one run of several");
   const std::vector<const RowForecast*> known = scored(*rows);
-  ExitCode code = ExitCode::done;
-  for (const RowForecast* row : runs) {
-    const std::optional<double> scale = print_scale(*table, *row, known);
-    if (!scale) code = ExitCode::no;
-    if (!scale || options.out.empty()) continue;
+  std::vector<Corrected> corrected;
+  for (const RowForecast* row : runs) corrected.push_back({row, own_fit(*table, *row, known)});
+  fmt::print("{}",
+             options.json ? corrections_json(*table, corrected, known) : corrections_page(*table, corrected, known));
+  for (const auto& [row, fit] : corrected) {
+    if (fit.runs == 0) return ExitCode::no;
+    if (options.out.empty()) continue;
     const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
     if (!scenario) return tl::unexpected(scenario.error());
-    const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, *scale, 3);
+    const auto used = static_cast<std::size_t>(fit.runs);
+    const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, fit.factor, used);
     if (!written) return tl::unexpected(written.error());
   }
-  return code;
+  return ExitCode::done;
 }
 
 Result<ExitCode> calibrate(const Options& options, const Context& context) {
@@ -148,10 +194,10 @@ Run add_options(CLI::App& app) {
              "--published", options->published,
              "fit factors to a table of runs, cross-validated by leaving out whole sources; --out: also as a page")
           ->type_name("RUNS");
-  CLI::Option* runs =
-      app.add_option("--runs", options->runs, "your own runs: scale a forecast by the three most similar runs")
-          ->type_name("RUNS")
-          ->excludes(published);
+  CLI::Option* runs = app.add_option("--runs", options->runs,
+                                     "your own measured runs, one or more: correct forecasts by those that are similar")
+                          ->type_name("RUNS")
+                          ->excludes(published);
   app.add_option("--like", options->like, "with --runs: id of the run to forecast; default: all without a step time")
       ->type_name("ID")
       ->needs(runs);
@@ -161,6 +207,7 @@ Run add_options(CLI::App& app) {
                  "with --published: write every run with its error without its source, for scenarios/runs")
       ->type_name("FILE")
       ->needs(published);
+  app.add_flag("--json", options->json, "with --runs: print one JSON object instead of tables")->needs(runs);
   app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };
 }

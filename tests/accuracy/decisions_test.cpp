@@ -1,13 +1,20 @@
 #include "tools/accuracy/decisions.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/quantile.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/paths.hpp"
 #include "tools/accuracy/calibration.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/own_runs.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
@@ -97,4 +104,72 @@ TEST_CASE("the fit finds the factors that made the data", "[oracle][accuracy]") 
   CHECK(factors[static_cast<std::size_t>(CostParameter::attention)] < 0.97);
   CHECK(factors[static_cast<std::size_t>(CostParameter::host)] == Approx(1));  // nothing is known of it
   for (const auto& [source, offset] : fit.source_offset) CHECK(std::abs(offset) < 0.06);
+}
+
+TEST_CASE("own runs: the correction by one and by two measured runs, by hand", "[oracle][accuracy]") {
+  // Rows 1 and 2 are like row 0; row 3 has another precision, row 4 another lever as well, row 5 another GPU.
+  const Sample s = sample(
+      "source,gpu,params_b,gpu_count,precision,recompute\na,H100,7,8,bf16,none\na,H100,7,8,bf16,none\n"
+      "a,H100,7,8,bf16,none\na,H100,7,8,fp8,none\na,H100,7,8,fp8,full\na,B200,7,8,bf16,none\n",
+      {{1, 1.2}, {1, 1.2}, {1, 1.2}, {1, 1.2}, {1, 1.2}, {1, 1.2}});
+  const auto fit = [&](std::vector<const RowForecast*> known) { return own_fit(s.table, s.rows[0], known); };
+  const double whole = std::log(1.2);
+  CHECK(std::log(fit({&s.rows[1]}).factor) == Approx(0.9 * whole));
+  CHECK(fit({&s.rows[1]}).explained == Approx(0.81));
+  CHECK(std::log(fit({&s.rows[3]}).factor) == Approx(0.9 * 0.85 * whole));
+  CHECK(std::log(fit({&s.rows[4]}).factor) == Approx(0.9 * 0.85 * 0.45 * whole));
+  CHECK(fit({&s.rows[5]}).factor == 1);
+  CHECK(fit({&s.rows[5]}).runs == 0);
+  CHECK(fit({&s.rows[0]}).runs == 0);  // a run does not correct itself
+  // Two equal runs: each weighs 0.9 / (1 + 0.9).
+  CHECK(std::log(fit({&s.rows[1], &s.rows[2]}).factor) == Approx(1.8 / 1.9 * whole));
+  // Four times the GPUs are two doublings of a quarter each: exp(-(0.5 / 2.2)^2).
+  const Sample far =
+      sample("source,gpu,params_b,gpu_count,precision\na,H100,7,8,bf16\na,H100,7,32,bf16\n", {{1, 1}, {1, 1.2}});
+  CHECK(std::log(own_fit(far.table, far.rows[0], {&far.rows[1]}).factor) ==
+        Approx(0.9 * std::exp(-std::pow(0.5 / 2.2, 2)) * whole));
+}
+
+TEST_CASE("own runs: one and three runs of a source improve forecasts of its others", "[accuracy]") {
+  // Published runs, each forecast without its source: median error of each source of at least four, mean over sources.
+  const CsvTable evidence = CsvTable::read(source_dir() / "scenarios/runs/published-evidence.csv").value();
+  const CsvTable table = CsvTable::read(source_dir() / "scenarios/runs/published.csv").value();
+  std::map<std::string, double> error_of;
+  for (std::size_t i = 0; i < evidence.rows(); ++i) error_of[evidence.text(i, "id")] = *evidence.number(i, "error");
+  std::map<std::string, std::vector<RowForecast>> sources;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    const auto found = error_of.find(table.text(i, "id"));
+    if (found == error_of.end()) continue;
+    RowForecast row;
+    row.row = i;
+    row.measured_s = 1;
+    row.predicted_s = 1 + found->second;
+    sources[table.text(i, "source")].push_back(row);
+  }
+  const auto error_with = [&](std::size_t runs) {
+    double sum = 0;
+    int counted = 0;
+    for (const auto& [source, rows] : sources) {
+      if (rows.size() < 4) continue;
+      std::vector<double> errors;
+      RandomStream random(3, 0, static_cast<std::uint32_t>(counted));
+      for (const RowForecast& row : rows) {
+        std::vector<const RowForecast*> known;
+        while (known.size() < runs) {
+          const RowForecast* other = &rows[random.below(rows.size())];
+          if (other != &row && std::ranges::find(known, other) == known.end()) known.push_back(other);
+        }
+        errors.push_back(std::abs((1 + row.error()) * own_fit(table, row, known).factor - 1));
+      }
+      sum += median(errors);
+      ++counted;
+    }
+    return sum / counted;
+  };
+  const double none = error_with(0);
+  const double one = error_with(1);
+  const double three = error_with(3);
+  INFO(none << " " << one << " " << three);
+  CHECK(one < 0.97 * none);
+  CHECK(three < 0.9 * none);
 }

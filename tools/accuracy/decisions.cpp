@@ -126,13 +126,18 @@ CostOfChoice cost_of_choice(const CsvTable& table, const Rows& rows) {
   return out;
 }
 
-double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
-  for (const char* column : {"gpu", "gpu_mem_gb", "arch"})
-    if (table.text(a.row, column) != table.text(b.row, column)) return std::numeric_limits<double>::infinity();
+double layout_distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
   double sum = 0;
   for (const char* column : {"params_b", "seq_len", "micro_batch", "tp", "pp", "cp", "ep"})
     sum += 0.5 * doublings(table, a, b, column);
   for (const char* column : {"gpu_count", "num_microbatches"}) sum += 0.25 * doublings(table, a, b, column);
+  return sum;
+}
+
+double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
+  for (const char* column : {"gpu", "gpu_mem_gb", "arch"})
+    if (table.text(a.row, column) != table.text(b.row, column)) return std::numeric_limits<double>::infinity();
+  double sum = layout_distance(table, a, b);
   for (const char* column :
        {"precision", "precision_detail", "recompute", "framework", "compiled", "schedule", "zero_stage"})
     if (table.text(a.row, column) != table.text(b.row, column)) sum += 1;

@@ -41,6 +41,10 @@ struct CostOfChoice {
 };
 CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
+/// Doublings between two runs: half of one for each of size, length, micro-batch and degrees, a quarter for GPUs and number of
+/// micro-batches.
+double layout_distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
+
 /// How much two runs differ: 0 the same, infinite on different GPUs. Each doubling of size, length, micro-batch or
 /// degrees adds to it, and so does a different precision, recomputation or stack.
 double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
