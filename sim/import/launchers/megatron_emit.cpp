@@ -1,0 +1,222 @@
+/// Writes what a scenario sets for Megatron-LM and Megatron-Bridge. Source: docs/references.md#format-megatron
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sim/import/launchers/megatron_settings.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+#include "sim/plan/stages.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+/// A setting by Megatron-LM's name; no value: a flag that is set.
+struct Said {
+  std::string key;
+  std::string value = "";
+};
+using Settings = std::vector<Said>;
+
+/// A cut that account_for_embedding and account_for_loss cannot express, as a layout.
+Scenario with_written_cut(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const int items = scenario.model.layers() + (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
+  if (!p.pp_layout.empty() || items % (p.pp * p.vpp) == 0) return scenario;
+  Scenario written = scenario;
+  const Result<std::vector<Stage>> stages = cut_stages(scenario.model, p);
+  TRACECAST_ASSERT(stages.has_value(), "only valid scenarios are emitted");
+  for (const Stage& stage : *stages) written.parallel.pp_layout.push_back(stage.num_layers);
+  written.parallel.account_for_embedding = written.parallel.account_for_loss = false;
+  return written;
+}
+
+void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  settings.take("parallel.pp_layout");
+  settings.take("parallel.vpp");
+  const bool usual = p.pp_schedule.empty() || p.pp_schedule == default_schedule(p.vpp);
+  // arguments.py: the overlap needs experts over ranks, and virtual stages where there is a pipeline.
+  const bool combined = p.pp_schedule == "combined-1f1b" && p.ep > 1 && (p.pp == 1 || p.vpp > 1);
+  if (usual || combined) settings.take("parallel.pp_schedule");
+  if (combined) said.push_back({"overlap-moe-expert-parallel-comm"});
+  if (!p.pp_layout.empty())
+    said.push_back(
+        {"pipeline-model-parallel-layout", "'" + pipeline_layout_text(p.pp_layout, scenario.model.mtp_layers) + "'"});
+  else if (p.vpp > 1)
+    said.push_back({"num-virtual-stages-per-pipeline-rank", std::to_string(p.vpp)});
+  if (p.rank_order == "tp-cp-ep-pp-dp") said.push_back({"use-tp-pp-dp-mapping"});
+  if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
+}
+
+void emit_sharding(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  constexpr std::array kStrategies{"no_shard", "optim", "optim_grads", "optim_grads_params"};
+  const Parallel& p = scenario.parallel;
+  const std::int64_t stage = settings.take("parallel.zero_stage").integer;
+  if (stage > 0) said.push_back({"use-distributed-optimizer"});
+  if (stage > 1) {
+    said.push_back({"use-megatron-fsdp"});
+    said.push_back({"data-parallel-sharding-strategy", kStrategies.at(static_cast<std::size_t>(stage))});
+    said.push_back({"ckpt-format", "fsdp_dtensor"});
+  }
+  const bool gather = settings.take("parallel.overlap_param_gather").boolean;
+  if (stage > 0 && gather) said.push_back({"overlap-param-gather"});
+  const std::int64_t group = settings.take("parallel.shard_group").integer;
+  if (group > 0)
+    said.push_back(
+        {"num-distributed-optimizer-instances", std::to_string(scenario.cluster.world_size / (p.tp * p.pp) / group)});
+}
+
+void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
+  settings.take("training.dtype");
+  if (t.dtype == Precision::fp16) said.push_back({"fp16"});
+  if (t.dtype != Precision::fp16 && t.dtype != Precision::fp32) said.push_back({"bf16"});
+  if (t.dtype == Precision::nvfp4) said.push_back({"fp4-format", "e2m1"});
+  const char* recipe = t.dtype == Precision::fp8         ? "tensorwise"
+                       : t.dtype == Precision::fp8_block ? "blockwise"
+                       : t.dtype == Precision::mxfp8     ? "mxfp8"
+                                                         : nullptr;
+  if (recipe != nullptr) {
+    said.push_back({"fp8-format", "hybrid"});
+    said.push_back({"fp8-recipe", recipe});
+  }
+  if (t.bf16_layers_start > 0 || t.bf16_layers_end > 0) said.push_back({"first-last-layers-bf16"});
+  settings.take("training.grad_reduce_dtype");
+  if (t.grad_reduce_dtype == Precision::bf16) said.push_back({"grad-reduce-in-bf16"});
+  if (t.grad_reduce_dtype == Precision::fp32) said.push_back({"accumulate-allreduce-grads-in-fp32"});
+}
+
+void emit_recompute(Settings& said, RunSettings& settings, const Training& t) {
+  if (t.recompute == Recompute::selective_op) return;
+  settings.take("training.recompute");
+  settings.take("training.recompute_num_layers");
+  if (t.recompute == Recompute::none) return;
+  said.push_back({"recompute-granularity", t.recompute == Recompute::full ? "full" : "selective"});
+  if (t.recompute != Recompute::full) return;
+  said.push_back({"recompute-method", t.recompute_num_layers > 0 ? "block" : "uniform"});
+  said.push_back({"recompute-num-layers", std::to_string(std::max(1, t.recompute_num_layers))});
+}
+
+void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  settings.take("parallel.moe_dispatcher");
+  if (!scenario.model.moe) return;
+  const bool deepep = scenario.parallel.moe_dispatcher == MoeDispatcher::deepep;
+  said.push_back({"moe-token-dispatcher-type", deepep ? "flex" : "alltoall"});
+  if (deepep) said.push_back({"moe-flex-dispatcher-backend", "deepep"});
+  settings.take("training.expert_capacity_factor");
+  if (scenario.training.expert_capacity_factor > 0)
+    said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
+}
+
+Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
+  Settings said;
+  for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
+    said.push_back({key, value.kind == JsonNode::Kind::boolean ? "" : value.text()});
+  emit_pipeline(said, settings, scenario);
+  emit_sharding(said, settings, scenario);
+  emit_precision(said, settings, scenario.training);
+  emit_recompute(said, settings, scenario.training);
+  emit_experts(said, settings, scenario);
+  if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
+  settings.list("training.compiled");
+  if (scenario.training.compiled) settings.take("training.compiled");  // Transformer Engine
+  for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
+  return said;
+}
+
+/// What Megatron-LM asks of the environment (docs/references.md#format-megatron).
+std::string environment_of(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const bool groups = p.tp > 1 || p.cp > 1;
+  const bool before_blackwell = !scenario.profile.architecture.starts_with("Blackwell");
+  if (p.zero_stage > 1)
+    return fmt::format("unset CUDA_DEVICE_MAX_CONNECTIONS  # Megatron FSDP refuses 1{}\n",
+                       groups && before_blackwell ? ", which tensor and context parallelism would prefer" : "");
+  return groups && before_blackwell ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
+}
+
+/// The section and the name of a setting in Megatron-Bridge, and its value if it is a flag there.
+struct BridgeName {
+  Name said;
+  Name section;
+  Name name;
+  Name value = "";
+};
+constexpr std::array kBridgeNames{
+    BridgeName{"micro-batch-size", "train", "micro_batch_size"},
+    BridgeName{"global-batch-size", "train", "global_batch_size"},
+    BridgeName{"overlap-grad-reduce", "ddp", "overlap_grad_reduce"},
+    BridgeName{"overlap-param-gather", "ddp", "overlap_param_gather"},
+    BridgeName{"ddp-bucket-size", "ddp", "bucket_size"},
+    BridgeName{"use-distributed-optimizer", "ddp", "use_distributed_optimizer"},
+    BridgeName{"use-megatron-fsdp", "ddp", "use_megatron_fsdp"},
+    BridgeName{"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy"},
+    BridgeName{"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances"},
+    BridgeName{"grad-reduce-in-bf16", "ddp", "grad_reduce_in_fp32", "false"},
+    BridgeName{"accumulate-allreduce-grads-in-fp32", "ddp", "grad_reduce_in_fp32", "true"},
+    BridgeName{"ckpt-format", "checkpoint", "ckpt_format"},
+    BridgeName{"use-tp-pp-dp-mapping", "dist", "use_tp_pp_dp_mapping"},
+    BridgeName{"no-overlap-p2p-communication", "model", "overlap_p2p_comm", "false"},
+    BridgeName{"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
+    BridgeName{"fp8-format", "model", "fp8"},
+};
+
+}  // namespace
+
+EmittedRun emit_megatron(const Scenario& given) {
+  const Scenario scenario = with_written_cut(given);
+  RunSettings settings(scenario);
+  Settings said = emit_settings(scenario, settings);
+  if (settings.take("training.flash_attention").boolean)
+    said.push_back({"use-flash-attn"});
+  else
+    said.push_back({"attention-backend", "unfused"});
+  std::string text = environment_of(scenario) + "LAYOUT_ARGS=(\n";
+  for (const auto& [key, value] : said) text += fmt::format("  --{}{}{}\n", key, value.empty() ? "" : " ", value);
+  return {text + ")\n", settings.left()};
+}
+
+EmittedRun emit_megatron_bridge(const Scenario& given) {
+  const Scenario scenario = with_written_cut(given);
+  RunSettings settings(scenario);
+  Settings said = emit_settings(scenario, settings);
+  if (scenario.training.dtype == Precision::bf16 && scenario.training.bf16_layers_start == 0) said.push_back({"bf16"});
+  const auto is_said = [&](Name key) {
+    return std::ranges::any_of(said, [&](const Said& each) { return each.key == key; });
+  };
+  Settings absent;
+  for (const SettingRow& row : kMegatronRows) {
+    if (is_said(row.theirs)) continue;
+    if (row.kind == Kind::flag) absent.push_back({row.theirs, "false"});
+    if (row.kind == Kind::negated) absent.push_back({"overlap-p2p-comm", "true"});
+  }
+  for (const char* flag : {"use-distributed-optimizer", "use-megatron-fsdp", "overlap-param-gather"})
+    if (!is_said(flag) && (scenario.parallel.zero_stage > 0 || flag != Name("overlap-param-gather")))
+      absent.push_back({flag, "false"});
+  said.insert(said.end(), absent.begin(), absent.end());
+  std::map<Name, std::string> sections;
+  for (const Said& each : said) {
+    const auto* const found = std::ranges::find(kBridgeNames, each.key, &BridgeName::said);
+    std::string name = each.key;
+    std::ranges::replace(name, '-', '_');
+    std::string value = each.value.empty() ? "true" : each.value;
+    Name section = "model";
+    if (found != kBridgeNames.end()) {
+      section = found->section;
+      name = found->name;
+      if (!found->value.empty()) value = found->value;
+    }
+    const std::string line = fmt::format("  {}: {}\n", name, value);
+    if (std::string& lines = sections[section]; lines.find(line) == std::string::npos) lines += line;
+  }
+  std::string text;
+  for (const Name section : {"model", "train", "ddp", "checkpoint", "dist"})
+    if (sections.contains(section)) text += fmt::format("{}:\n{}", section, sections[section]);
+  return {text, settings.left()};
+}
+
+}  // namespace tracecast

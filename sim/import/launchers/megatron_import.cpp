@@ -1,0 +1,410 @@
+/// Reads what Megatron-LM, Megatron-Bridge and NeMo set. Source: docs/references.md#format-megatron
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/import/launchers/megatron_model.hpp"
+#include "sim/import/launchers/megatron_settings.hpp"
+#include "sim/import/launchers/megatron_words.hpp"
+
+namespace tracecast {
+namespace {
+
+using Kind = SettingRow::Kind;
+using Name = std::string_view;
+
+/// The rows of Megatron-Bridge and NeMo that differ.
+constexpr std::array kBridgeRows{
+    SettingRow{"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
+    SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
+};
+
+/// Arguments whose names begin so change nothing that is forecast.
+constexpr std::array<Name, 65> kWithoutEffect{"adam-",
+                                              "apply-layernorm-1p",
+                                              "async-save",
+                                              "attention-dropout",
+                                              "auto-detect",
+                                              "calculate-per-token",
+                                              "check-for",
+                                              "ckpt",
+                                              "clip-grad",
+                                              "cross-entropy",
+                                              "data-",
+                                              "decoupled-",
+                                              "dist-ckpt",
+                                              "distributed-timeout",
+                                              "enable-experimental",
+                                              "eval",
+                                              "exit-",
+                                              "finetune",
+                                              "gradient-accumulation-fusion",
+                                              "init-method",
+                                              "limit-val",
+                                              "load",
+                                              "log",
+                                              "lr",
+                                              "manual-gc",
+                                              "master-",
+                                              "max-steps",
+                                              "merge-file",
+                                              "min-lr",
+                                              "mmap",
+                                              "moe-aux",
+                                              "moe-grouped-gemm",
+                                              "moe-permute-fusion",
+                                              "moe-router-bias",
+                                              "moe-router-dtype",
+                                              "moe-router-load",
+                                              "moe-router-pre",
+                                              "moe-router-score",
+                                              "moe-router-topk-scaling",
+                                              "moe-z",
+                                              "mscale",
+                                              "mtp-loss",
+                                              "no-check-for",
+                                              "no-ckpt",
+                                              "no-create-attention",
+                                              "no-load",
+                                              "no-mmap",
+                                              "no-rope-fusion",
+                                              "no-save",
+                                              "node-rank",
+                                              "norm-epsilon",
+                                              "num-workers",
+                                              "pretrained-checkpoint",
+                                              "rdzv",
+                                              "rotary-",
+                                              "save",
+                                              "seed",
+                                              "split",
+                                              "tensorboard",
+                                              "tokenizer",
+                                              "use-mcore-models",
+                                              "use-persistent-ckpt",
+                                              "val-check",
+                                              "wandb",
+                                              "weight-decay"};
+
+/// One of several names of the same setting.
+Name first_of(const RunImport& run, std::initializer_list<Name> names) {
+  for (const Name name : names)
+    if (run.has(name)) return name;
+  return *names.begin();
+}
+
+void import_gpus(RunImport& run) {
+  const Name nodes = first_of(run, {"nnodes", "num-nodes"});
+  const Name per_node = first_of(run, {"nproc-per-node", "devices"});
+  if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
+    run.find(nodes);
+    run.find(per_node);
+    return;
+  }
+  const auto n = run.count(nodes);
+  const auto g = run.count(per_node);
+  if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
+}
+
+constexpr std::int64_t kMaxStages = 10'000;
+
+void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
+  JsonNode list;
+  list.kind = JsonNode::Kind::array;
+  for (const int count : stages) {
+    JsonNode item;
+    item.kind = JsonNode::Kind::integer;
+    item.integer = count;
+    item.number = count;
+    list.items.push_back(std::move(item));
+  }
+  run.put("parallel.pp_layout", std::move(list), from);
+}
+
+/// --pipeline-model-parallel-layout: Et*2|(tt|)*5t|tmL
+void import_written_layout(RunImport& run, Name key, const std::string& text, std::int64_t pp) {
+  const std::optional<std::vector<int>> stages = parse_pipeline_layout(text);
+  if (!stages) return run.error(key, "is not a pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
+  if (stages->size() % static_cast<std::size_t>(pp) != 0)
+    return run.error(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
+  run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
+  put_layout(run, *stages, key);
+  const std::size_t prediction = text.find('m');
+  if (prediction != std::string::npos && text.find('|', prediction) != std::string::npos)
+    run.assume(fmt::format("{}: the prediction layer m is computed on the last virtual stage, with the loss", key));
+}
+
+/// The layers of the first and last pipeline rank; the others have equal shares of the rest.
+void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
+  const Name first_key = first_of(run, {"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
+  const Name last_key = first_of(run, {"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
+  const auto first = run.count(first_key);
+  const auto last = run.count(last_key);
+  if (!first && !last) return;
+  const Name from = first ? first_key : last_key;
+  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMaxStages);
+  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
+  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMaxStages * kMaxStages)
+    return run.error(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
+  std::vector<int> stages;
+  for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
+    for (std::int64_t rank = 0; rank < pp; ++rank) {
+      const std::int64_t of_rank = first && rank == 0       ? *first
+                                   : last && rank == pp - 1 ? *last
+                                                            : rest / std::max<std::int64_t>(between, 1);
+      if (of_rank % vpp != 0) return run.error(from, fmt::format("does not divide over {} chunks", vpp));
+      stages.push_back(static_cast<int>(of_rank / vpp));
+    }
+  put_layout(run, stages, from);
+}
+
+void import_layout(RunImport& run, std::int64_t layers) {
+  constexpr Name kLayout = "pipeline-model-parallel-layout";
+  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMaxStages);
+  if (const std::string text = run.word(kLayout); !text.empty())
+    import_written_layout(run, kLayout, text, pp);
+  else
+    import_uneven_ends(run, layers, pp);
+  constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
+  if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
+}
+
+void import_chunks(RunImport& run, std::int64_t layers) {
+  const Name chunks = first_of(run, {"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
+  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
+  constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
+  const auto per_stage = run.count(kLayers);
+  if (!per_stage) return;
+  const std::int64_t of_rank = layers / std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
+  if (*per_stage < 1 || of_rank % *per_stage != 0)
+    return run.error(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", of_rank));
+  run.put("parallel.vpp", of_rank / *per_stage, kLayers);
+}
+
+void import_sharding(RunImport& run, bool bridge) {
+  constexpr std::array kStrategies{std::pair<Name, int>{"no_shard", 0}, std::pair<Name, int>{"optim", 1},
+                                   std::pair<Name, int>{"optim_grads", 2},
+                                   std::pair<Name, int>{"optim_grads_params", 3}};
+  constexpr Name kStrategy = "data-parallel-sharding-strategy";
+  const bool fsdp = run.flag(first_of(run, {"use-megatron-fsdp", "use-custom-fsdp"})).value_or(false);
+  const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
+  const std::optional<int> strategy = run.choice<int>(kStrategy, kStrategies);
+  if (run.flag("use-torch-fsdp2").value_or(false))
+    run.put("parallel.zero_stage", 3, "use-torch-fsdp2");
+  else if (strategy && (bridge || fsdp))
+    run.put("parallel.zero_stage", *strategy, kStrategy);
+  else if (distributed.value_or(bridge))
+    run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
+  if (bridge && !distributed && !strategy)
+    run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
+  // Without shards nothing is gathered, and Megatron-LM refuses the flag.
+  if (const auto gather = run.flag("overlap-param-gather"))
+    run.put_flag("parallel.overlap_param_gather", *gather, "overlap-param-gather");
+  else if (!bridge && run.given_count("parallel.zero_stage", 0) > 0)
+    run.put_flag("parallel.overlap_param_gather", false);
+  if (const auto copies = run.count("num-distributed-optimizer-instances")) {
+    run.shard_copies = *copies;
+    run.shard_copies_key = "num-distributed-optimizer-instances";
+  }
+}
+
+void import_precision(RunImport& run, bool bridge) {
+  constexpr std::array kRecipes{std::pair<Name, Name>{"tensorwise", "fp8"}, std::pair<Name, Name>{"delayed", "fp8"},
+                                std::pair<Name, Name>{"blockwise", "fp8_block"},
+                                std::pair<Name, Name>{"mxfp8", "mxfp8"}};
+  const std::string mixed = run.word("mixed-precision");
+  const bool bf16 = run.flag("bf16").value_or(bridge) || mixed.starts_with("bf16");
+  const bool fp16 = run.flag("fp16").value_or(false) || mixed.starts_with("fp16");
+  run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
+  const Name fp8 = first_of(run, {"fp8-format", "fp8"});
+  const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
+  if (!run.word(fp8).empty()) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+  if (!run.word("fp4-format").empty()) run.put("training.dtype", std::string("nvfp4"), "fp4-format");
+  const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
+                      (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
+  run.flag("accumulate-allreduce-grads-in-fp32");
+  if (narrow)
+    run.put("training.grad_reduce_dtype", std::string("bf16"), "grad-reduce-in-bf16");
+  else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32"))
+    run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
+  else if (!bridge || run.has("grad-reduce-in-fp32"))
+    run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
+  run.flag("first-last-layers-bf16");
+}
+
+void import_megatron_recompute(RunImport& run) {
+  constexpr std::array kGranularities{std::pair<Name, Name>{"selective", "selective"},
+                                      std::pair<Name, Name>{"full", "full"}};
+  const Name granularity_key = first_of(run, {"recompute-granularity", "activations-checkpoint-granularity"});
+  const Name method_key = first_of(run, {"recompute-method", "activations-checkpoint-method"});
+  const Name layers_key = first_of(run, {"recompute-num-layers", "activations-checkpoint-num-layers"});
+  const std::optional<Name> granularity = run.choice<Name>(granularity_key, kGranularities);
+  const std::string method = run.word(method_key);
+  const auto layers = run.count(layers_key);
+  const Name old = first_of(run, {"recompute-activations", "checkpoint-activations"});
+  if (granularity)
+    run.put("training.recompute", std::string(*granularity), granularity_key);
+  else if (run.flag(old).value_or(false))
+    run.put("training.recompute", std::string(old == "recompute-activations" ? "selective" : "full"), old);
+  if (granularity != Name("full") || !layers) return;
+  if (method == "block") run.put("training.recompute_num_layers", *layers, layers_key);
+  if (method == "uniform" && *layers > 1)
+    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
+}
+
+/// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
+void import_recompute_modules(RunImport& run) {
+  constexpr Name kModules = "recompute-modules";
+  constexpr std::array kNames{std::pair<Name, Name>{"layernorm", "norm"},
+                              std::pair<Name, Name>{"moe_act", "activation"},
+                              std::pair<Name, Name>{"mla_up_proj", "mla_up"}, std::pair<Name, Name>{"moe", "moe"}};
+  const JsonNode* const given = run.find(kModules);
+  if (given == nullptr) return;
+  std::vector<std::string> words;
+  for (const JsonNode& item : given->items) words.push_back(item.string);
+  if (given->items.empty())
+    for (const std::string_view word : split_words(given->string, " ,[]'\"")) words.emplace_back(word);
+  JsonNode modules;
+  modules.kind = JsonNode::Kind::array;
+  bool core = false;
+  std::string others;
+  for (const std::string& word : words) {
+    core = core || word == "core_attn";
+    const auto known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == word; });
+    if (word != "core_attn" && known == kNames.end()) others += (others.empty() ? "" : " ") + shortened(word);
+    if (known == kNames.end()) continue;
+    JsonNode item;
+    item.kind = JsonNode::Kind::string;
+    item.string = known->second;
+    modules.items.push_back(std::move(item));
+  }
+  const JsonNode* const recompute = run.given("training.recompute");
+  if (recompute == nullptr || recompute->string != "selective") return;
+  if (!core) run.put("training.recompute", std::string("none"), kModules);
+  if (!modules.items.empty()) run.put("training.recompute_modules", std::move(modules), kModules);
+  if (!others.empty())
+    run.assume(
+        fmt::format("recompute-modules: {} are kept, since a scenario cannot repeat them alone: the forecast has "
+                    "more memory and less work than the run",
+                    others));
+}
+
+/// Graphs of whole iterations or layers leave no launches; those of parts of a layer nearly none.
+void import_cuda_graphs(RunImport& run) {
+  const std::string impl = run.word("cuda-graph-impl");
+  const std::string scope = run.word("cuda-graph-scope");
+  const Name old = first_of(run, {"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
+  const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
+  if (!on) return;
+  run.put_flag("training.cuda_graphs", true, impl.empty() ? old : Name("cuda-graph-impl"));
+  if (!scope.empty() && scope != "full" && scope != "full_iteration")
+    run.assume(fmt::format("cuda-graph-scope = {}: all operators are launched by graphs here", shortened(scope)));
+}
+
+/// Switches that change the time of a step in a way that a scenario cannot say.
+void name_what_is_not_modelled(RunImport& run) {
+  constexpr Name kDelay = "delay-wgrad-compute";
+  if (run.flag(kDelay).value_or(false))
+    run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
+  constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"}, std::pair<Name, Name>{"sgd", "sgd"},
+                                   std::pair<Name, Name>{"muon", "muon"}, std::pair<Name, Name>{"dist_muon", "muon"}};
+  const auto optimizer = run.choice<Name>("optimizer", kOptimizers);
+  if (optimizer && *optimizer != "muon") run.put("training.optimizer", std::string(*optimizer), "optimizer");
+  if (optimizer == Name("muon"))
+    run.assume(
+        "optimizer = muon: taken as adam; the orthogonalisation of the update is not counted, and Adam keeps a "
+        "second state of each matrix");
+}
+
+void import_dispatcher(RunImport& run) {
+  constexpr std::array kDispatchers{std::pair<Name, Name>{"alltoall", "alltoall"},
+                                    std::pair<Name, Name>{"flex", "deepep"}};
+  constexpr Name kDispatcher = "moe-token-dispatcher-type";
+  if (!run.has("num-experts") && !run.has("num-moe-experts") && !run.has(kDispatcher)) return;
+  const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
+  if (dispatcher) run.put("parallel.moe_dispatcher", std::string(*dispatcher), kDispatcher);
+  const std::string backend = run.word("moe-flex-dispatcher-backend");
+  run.flag("moe-enable-deepep");
+  if (backend == "hybridep") run.assume("moe-flex-dispatcher-backend = hybridep: taken as deepep");
+  if (run.has("moe-expert-capacity-factor")) {
+    const auto factor = run.number("moe-expert-capacity-factor");
+    JsonNode node = *run.find("moe-expert-capacity-factor");
+    if (factor && *factor > 0)
+      run.put("training.expert_capacity_factor", std::move(node), "moe-expert-capacity-factor");
+  }
+}
+
+void import_context_parallel(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"p2p", "p2p"}, std::pair<Name, Name>{"all_gather", "all_gather"},
+                              std::pair<Name, Name>{"allgather", "all_gather"}, std::pair<Name, Name>{"a2a", "a2a"}};
+  if (const auto type = run.choice<Name>("cp-comm-type", kTypes))
+    run.put("parallel.cp_comm_type", std::string(*type), "cp-comm-type");
+}
+
+/// The last batch of "0:384 200B:768 400B:1152" or of "32 32 1000000" beside a global batch.
+void import_batch_ramp(RunImport& run) {
+  constexpr Name kSchedule = "step-batch-size-schedule";
+  if (run.find("rampup-batch-size") != nullptr) run.assume("rampup-batch-size: the full global batch counts");
+  const std::string schedule = run.word(kSchedule);
+  if (schedule.empty()) return;
+  const std::size_t colon = schedule.rfind(':');
+  int last = 0;
+  for (std::size_t at = colon + 1; colon != std::string::npos && at < schedule.size() && last < 100'000'000; ++at) {
+    if (schedule[at] < '0' || schedule[at] > '9')
+      return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
+    last = 10 * last + (schedule[at] - '0');
+  }
+  if (last == 0) return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
+  run.put("training.global_batch_size", last, kSchedule);
+  run.assume(fmt::format("{}: its last batch of {} sequences counts", kSchedule, last));
+}
+
+void import_duration(RunImport& run) {
+  constexpr std::int64_t kMax = 1'000'000'000'000;
+  const auto samples = run.count("train-samples");
+  const auto steps = run.count("train-iters");
+  const std::int64_t sequence = std::min<std::int64_t>(run.given_count("training.seq_length", 0), 10'000'000);
+  const std::int64_t batch = std::min<std::int64_t>(run.given_count("training.global_batch_size", 0), 100'000);
+  const std::int64_t total = samples ? std::clamp<std::int64_t>(*samples, 0, kMax)
+                             : steps ? std::clamp<std::int64_t>(*steps, 0, 1'000'000) * batch
+                                     : 0;
+  if (total > 0 && sequence > 0 && total < 1'000'000'000'000'000 / sequence)
+    run.put("training.train_tokens", total * sequence, samples ? "train-samples" : "train-iters");
+}
+
+}  // namespace
+
+void import_megatron_settings(RunImport& run, bool bridge) {
+  import_gpus(run);
+  import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
+  if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
+  if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
+  const bool from_local = run.word("transformer-impl") == "local";
+  if (!from_local) run.put("stack", std::string("megatron-core"));
+  import_batch_ramp(run);
+  import_megatron_model(run, bridge);
+  const std::int64_t layers = run.given_count("model.num_layers", 0);
+  import_chunks(run, layers);
+  import_layout(run, layers);
+  import_sharding(run, bridge);
+  import_precision(run, bridge);
+  import_megatron_recompute(run);
+  import_recompute_modules(run);
+  import_cuda_graphs(run);
+  name_what_is_not_modelled(run);
+  import_dispatcher(run);
+  import_context_parallel(run);
+  import_duration(run);
+  if (run.flag("use-tp-pp-dp-mapping").value_or(false))
+    run.put("parallel.rank_order", std::string("tp-cp-ep-pp-dp"), "use-tp-pp-dp-mapping");
+  const std::string backend = run.word("attention-backend");
+  const bool fused = run.flag("use-flash-attn").value_or(!from_local);
+  if (!bridge)
+    run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
+  run.pass_over(kWithoutEffect);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,46 @@
+/// \file
+/// Megatron-LM's settings, between megatron.cpp (which files they are in), megatron_import.cpp and megatron_emit.cpp.
+/// Source of names and defaults: megatron/training/arguments.py; docs/references.md#format-megatron
+#pragma once
+
+#include <array>
+
+#include "sim/import/launchers/launcher.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+
+namespace tracecast {
+
+/// Settings that have one argument of Megatron-LM, by its name.
+inline constexpr std::array kMegatronRows{
+    SettingRow{"parallel.tp", "tensor-model-parallel-size", SettingRow::Kind::size},
+    SettingRow{"parallel.sequence_parallel", "sequence-parallel", SettingRow::Kind::flag},
+    SettingRow{"parallel.pp", "pipeline-model-parallel-size", SettingRow::Kind::size},
+    SettingRow{"parallel.account_for_embedding", "account-for-embedding-in-pipeline-split", SettingRow::Kind::flag},
+    SettingRow{"parallel.account_for_loss", "account-for-loss-in-pipeline-split", SettingRow::Kind::flag},
+    SettingRow{"parallel.cp", "context-parallel-size", SettingRow::Kind::count},
+    SettingRow{"parallel.ep", "expert-model-parallel-size", SettingRow::Kind::count},
+    SettingRow{"parallel.etp", "expert-tensor-parallel-size", SettingRow::Kind::count},
+    SettingRow{"parallel.overlap_grad_reduce", "overlap-grad-reduce", SettingRow::Kind::flag},
+    SettingRow{"parallel.tp_comm_overlap", "tp-comm-overlap", SettingRow::Kind::flag},
+    SettingRow{"parallel.overlap_p2p", "no-overlap-p2p-communication", SettingRow::Kind::negated},
+    SettingRow{"parallel.moe_shared_overlap", "moe-shared-expert-overlap", SettingRow::Kind::flag},
+    SettingRow{"parallel.ddp_bucket_size", "ddp-bucket-size", SettingRow::Kind::count},
+    SettingRow{"training.seq_length", "seq-length", SettingRow::Kind::size},
+    SettingRow{"training.micro_batch_size", "micro-batch-size", SettingRow::Kind::size},
+    SettingRow{"training.global_batch_size", "global-batch-size", SettingRow::Kind::size},
+    SettingRow{"training.bf16_layers_start", "num-layers-at-start-in-bf16", SettingRow::Kind::count},
+    SettingRow{"training.bf16_layers_end", "num-layers-at-end-in-bf16", SettingRow::Kind::count},
+    SettingRow{"training.fp8_param_gather", "fp8-param-gather", SettingRow::Kind::flag},
+};
+
+/// What the arguments of Megatron-LM set, or with `bridge` the YAML of Megatron-Bridge and NeMo. There an absent flag keeps
+/// what the recipe says; in Megatron-LM it is false.
+void import_megatron_settings(RunImport& run, bool bridge);
+
+/// A shell prologue and an array of arguments.
+EmittedRun emit_megatron(const Scenario& given);
+
+/// YAML of overrides. An absent flag keeps what the recipe says, so that every flag is written.
+EmittedRun emit_megatron_bridge(const Scenario& given);
+
+}  // namespace tracecast
