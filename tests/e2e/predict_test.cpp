@@ -99,8 +99,8 @@ TEST_CASE("predict: hashed routing is said, costs something, and depends on its 
   const Sandbox sandbox;
   // Racks of two nodes: all data-parallel traffic crosses cables.
   const std::string command =
-      "tracecast predict llama3-405b-16k --set cluster.world_size=1024 --set parallel.dp=8 "
-      "--set training.global_batch_size=128 --network fluid --routing ecmp";
+      "tracecast predict llama3-405b-16k --set cluster.world_size=512 --set parallel.dp=4 "
+      "--set training.global_batch_size=64 --network fluid --routing ecmp";
   const auto result = [&](const std::string& options) {
     const Outcome outcome = sandbox.run(command + options + " --json");
     INFO(outcome.err);
