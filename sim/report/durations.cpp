@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/report/operator_text.hpp"
 #include "sim/report/page_parts.hpp"
 
 namespace tracecast {
@@ -20,26 +21,11 @@ struct Source {
   double calls = 0;  ///< of the mean rank
 };
 
-std::string shape_text(const GemmShape& s) {
-  return fmt::format("{} x {} x {}{}{}", s.m, s.n, s.k, s.batch > 1 ? fmt::format(", {} times", s.batch) : "",
-                     s.accumulate_fp32 ? ", adds to fp32" : "");
-}
-std::string shape_text(const AttentionShape& s) {
-  return fmt::format("{} of {} x {}, {} heads ({} of keys) of {}{}", s.batch, s.q_len, s.kv_len, s.heads, s.kv_heads,
-                     s.qk_dim, s.causal ? ", causal" : "");
-}
-std::string shape_text(const ElementwiseShape& s) {
-  return fmt::format("{} elements, {} moved", s.elements, to_text(s.traffic));
-}
-
 Source source_of(const CostedOperator& used) {
   Source source;
-  const bool plain = used.op.pass == Pass::forward || used.op.pass == Pass::optimizer;
-  source.name =
-      used.op.name + (plain ? "" : std::string(" ") + to_string(used.op.pass)) + (used.recomputed ? " (again)" : "");
+  source.name = operator_name(used);
   source.kind = to_string(used.op.kind);
-  source.shape = std::string(to_string(used.op.precision)) + " " +
-                 std::visit([](const auto& shape) { return shape_text(shape); }, used.op.shape);
+  source.shape = shape_text(used.op);
   source.duration = used.cost.duration;
   source.spread = used.cost.spread;
   source.provenance = to_string(used.cost.provenance);

@@ -11,6 +11,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/io/atomic_file.hpp"
+#include "sim/report/operator_text.hpp"
 #include "sim/report/template_runs.hpp"
 
 namespace tracecast {
@@ -40,41 +41,53 @@ struct fmt::formatter<tracecast::Microseconds> : fmt::formatter<std::int64_t> {
 namespace tracecast {
 namespace {
 
-/// Shared by all spans of one operation: name, category, and whether it is drawn.
+/// Shared by all spans of one operation: name, category, what it computes or moves, and whether it is drawn.
 struct Label {
-  std::string text;  ///< "name":…,"cat":…
+  std::string text;     ///< "name":…,"cat":…
+  std::string details;  ///< ,"shape":…,"flop":…,"bytes":…
   bool drawn = true;
   bool transfer = false;
 };
 
-/// "qkv", "qkv wgrad", or "qkv (again)" for a recomputation.
-std::string operator_name(const CostedOperator& used) {
-  const bool plain = used.op.pass == Pass::forward || used.op.pass == Pass::optimizer;
-  return used.op.name + (plain ? "" : std::string(" ") + to_string(used.op.pass)) + (used.recomputed ? " (again)" : "");
+std::string bytes(Bytes size) { return fmt::format(",\"bytes\":{}", size.count); }
+
+std::string details(const CostedOperator& used) {
+  return fmt::format(",\"shape\":{},\"flop\":{:.0f}{},\"time_from\":\"{}\"", json_text(shape_text(used.op)),
+                     flops(used.op).count, bytes(compulsory_traffic(used.op)), to_string(used.cost.provenance));
+}
+
+std::string details(const CostedCollective& used) {
+  return fmt::format("{},\"algorithm\":\"{}\",\"protocol\":\"{}\",\"channels\":{},\"time_from\":\"{}\"",
+                     bytes(used.call.size), to_string(used.cost.algorithm), to_string(used.cost.protocol),
+                     used.cost.channels, to_string(used.cost.provenance));
 }
 
 Label label(const StepGraph& graph, const Op& op) {
-  const auto named = [](std::string_view name, std::string_view category, bool transfer) {
-    return Label{fmt::format("\"name\":{},\"cat\":{}", json_text(name), json_text(category)), true, transfer};
+  const auto named = [](std::string_view name, std::string_view category, std::string details, bool transfer) {
+    return Label{fmt::format("\"name\":{},\"cat\":{}", json_text(name), json_text(category)), std::move(details), true,
+                 transfer};
+  };
+  const auto message = [&](std::string_view name) {
+    return named(name, "pipeline", bytes(graph.messages[static_cast<std::size_t>(op.payload)].size), true);
   };
   switch (op.type) {
     case OpType::compute: {
-      if (op.payload < 0) return {.text = {}, .drawn = false};  // only waits
+      if (op.payload < 0) return {.text = {}, .details = {}, .drawn = false};  // only waits
       const CostedOperator& used = graph.operators[static_cast<std::size_t>(op.payload)];
-      return named(operator_name(used), to_string(used.op.kind), false);
+      return named(operator_name(used), to_string(used.op.kind), details(used), false);
     }
     case OpType::collective: {
       const CostedCollective& used = graph.collectives[static_cast<std::size_t>(op.payload)];
-      return named(to_string(used.call.collective), to_string(used.traffic), true);
+      return named(to_string(used.call.collective), to_string(used.traffic), details(used), true);
     }
     case OpType::send:
-      return named("send", "pipeline", true);
+      return message("send");
     case OpType::receive:
-      return named("receive", "pipeline", true);
+      return message("receive");
     case OpType::host_sync:
-      return {.text = {}, .drawn = false};
+      break;
   }
-  return {.text = {}, .drawn = false};
+  return {.text = {}, .details = {}, .drawn = false};
 }
 
 std::vector<std::vector<Label>> labels(const StepGraph& graph) {
@@ -166,8 +179,20 @@ class Writer {
       emit("{{\"ph\":\"X\",\"name\":\"wait\",\"cat\":\"wait\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}},\n", pid,
            tid, Microseconds(span.arrival), length(span.arrival, span.start));
     }
-    emit("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"mb\":{}}}}},\n", what.text, pid,
-         tid, Microseconds(span.start), length(span.start, span.end), span.microbatch);
+    emit("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"mb\":{}{}{}}}}},\n", what.text, pid,
+         tid, Microseconds(span.start), length(span.start, span.end), span.microbatch, what.details, group(span));
+  }
+
+  /// The communicator of a collective, which differs from rank to rank.
+  std::string group(const Span& span) const {
+    if (op(span).type != OpType::collective) return "";
+    const CostedCollective& used = graph_.collectives[static_cast<std::size_t>(op(span).payload)];
+    const Rank& rank = graph_.ranks[static_cast<std::size_t>(span.rank)];
+    const std::int32_t index = rank.communicators[static_cast<std::size_t>(used.slot)];
+    if (index < 0) return "";
+    const Communicator& with = graph_.communicators[static_cast<std::size_t>(index)];
+    return fmt::format(",\"group\":{},\"ranks\":{},\"nodes\":{}", json_text(with.name), with.placement.ranks,
+                       with.placement.nodes);
   }
 
   /// The difference of the rounded ends, so that a slice ends exactly where the next one begins.

@@ -2,11 +2,12 @@
 /// A timeline as a trace that opens in https://ui.perfetto.dev, in chrome://tracing, and in any JSON reader.
 ///
 /// The format is Chrome Trace Event JSON instead of Perfetto's protobuf: jq, scripts for PyTorch profiles and diff can
-/// read it. The cost is size, about 110 bytes per span.
+/// read it. The cost is size, about 250 bytes per span.
 ///
 /// Every class of ranks (or chosen rank) is one process with:
 ///   a thread "schedule"        one slice per run of a template: "forward 3", "backward 3 chunk 1"
-///   a thread per stream used   one slice per operation; a transfer that waits for other ranks is a slice "wait" first
+///   a thread per stream used   one slice per operation with its shape, FLOPs, bytes, algorithm and group as arguments; a
+///                              transfer that waits for other ranks is a slice "wait" first
 ///   arrows                     from a send to its receive
 ///   a counter                  memory in use, GiB: the constant part plus the live activations
 /// Process ids are global rank numbers; thread ids are 1 for the schedule and stream + 2. Times are microseconds since

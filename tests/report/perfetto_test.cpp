@@ -23,15 +23,24 @@ ForecastRun two_ranks() {
   g.microbatches = 1;
   CostedOperator gemm;
   gemm.op.name = "fc1";
+  gemm.op.shape = GemmShape{.m = 8, .n = 4, .k = 2};
   CostedOperator again = gemm;
   again.recomputed = true;
   CostedOperator wgrad = gemm;
   wgrad.op.pass = Pass::wgrad;
   g.operators = {gemm, again, wgrad};
   g.collectives.resize(1);
-  g.collectives[0].call.collective = Collective::all_gather;
+  g.collectives[0].call = {.collective = Collective::all_gather, .size = 3_MiB};
+  g.collectives[0].cost.algorithm = Algorithm::ring;
+  g.collectives[0].cost.protocol = Protocol::simple;
+  g.collectives[0].cost.channels = 16;
+  g.communicators.resize(1);
+  g.communicators[0].name = "tp";
+  g.communicators[0].placement.ranks = 4;
+  g.communicators[0].placement.nodes = 2;
   g.messages.resize(1);
   g.messages[0].channel = 0;
+  g.messages[0].size = 5_MiB;
   const auto op = [](OpType type, StreamId stream, std::int32_t payload) {
     Op made;
     made.type = type;
@@ -52,6 +61,7 @@ ForecastRun two_ranks() {
                     .releases = 2_GiB};
   g.ranks.resize(2);
   g.ranks[0].channels = {{1, 0}};
+  g.ranks[0].communicators = {0};
   g.ranks[1] = {
       .representative = 1, .multiplicity = 1, .pp_rank = 1, .program = 0, .communicators = {}, .channels = {{0, 0}}};
   run.timeline.step_time = 20_us;
@@ -117,6 +127,27 @@ TEST_CASE("trace: one slice per operation, on the thread of its stream", "[repor
   CHECK(names(trace.thread(1, "compute")) == std::vector<std::string>{"fc1 (again)", "fc1 wgrad"});
   CHECK(names(trace.thread(1, "pp")) == std::vector<std::string>{"wait", "receive"});
   CHECK(trace.thread(1, "tp").empty());
+}
+
+TEST_CASE("trace: slices say what was computed and moved, and by whom", "[report][perfetto]") {
+  const ReadTrace trace = read_trace(trace_text(two_ranks()));
+  const nlohmann::json gemm = trace.thread(1, "compute")[1].args;
+  CHECK(gemm == nlohmann::json{{"mb", 3},
+                               {"shape", "bf16 8 x 4 x 2"},
+                               {"flop", 2 * 8 * 4 * 2},
+                               {"bytes", 2 * (8 * 2 + 2 * 4 + 8 * 4)},
+                               {"time_from", "analytic"}});
+  const nlohmann::json gather = trace.thread(0, "tp")[1].args;
+  CHECK(gather == nlohmann::json{{"mb", 3},
+                                 {"bytes", 3 << 20},
+                                 {"algorithm", "ring"},
+                                 {"protocol", "simple"},
+                                 {"channels", 16},
+                                 {"time_from", "analytic"},
+                                 {"group", "tp"},
+                                 {"ranks", 4},
+                                 {"nodes", 2}});
+  CHECK(trace.thread(0, "pp")[0].args == nlohmann::json{{"mb", 3}, {"bytes", 5 << 20}});
 }
 
 TEST_CASE("trace: ends are rounded down to nanoseconds, so neighbours touch and never overlap", "[report][perfetto]") {

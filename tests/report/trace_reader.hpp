@@ -20,6 +20,7 @@ struct TraceSlice {
   std::string category;
   std::int64_t start = 0;
   std::int64_t end = 0;
+  nlohmann::json args = {};
 };
 
 struct TraceArrow {
@@ -57,7 +58,8 @@ inline ReadTrace read_trace(const std::string& text) {
     const std::pair<int, int> thread{process, event.value("tid", -1)};
     if (phase == "X") {
       const std::int64_t start = trace_time(event, "ts");
-      trace.threads[thread].push_back({event.at("name"), event.at("cat"), start, start + trace_time(event, "dur")});
+      trace.threads[thread].push_back({event.at("name"), event.at("cat"), start, start + trace_time(event, "dur"),
+                                       event.value("args", nlohmann::json::object())});
     } else if (phase == "M") {
       if (event.at("name") == "process_name") trace.processes[process] = event.at("args").at("name");
       if (event.at("name") == "thread_name") trace.thread_names[thread] = event.at("args").at("name");
