@@ -106,9 +106,8 @@ std::string answer(const PlanReport& report) {
   std::string text = fmt::format("Take {} GPUs of {} ({})", number(machine.gpus, 1), machine_text(machine),
                                  describe(first.evaluation.layout, machine.gpus));
   if (first.days > 0) {
-    text += fmt::format(": {} days", number(first.days_quantiles ? first.days_quantiles->p50 : first.days, 3));
-    if (first.cost_usd)
-      text += " and " + usd_text(first.cost_quantiles_usd ? first.cost_quantiles_usd->p50 : first.cost_usd->typical);
+    text += fmt::format(": {} days", number(first.days, 3));
+    if (first.cost_usd) text += " and " + usd_text(first.cost_usd->typical) + " at typical prices";
   } else {
     text += ": a step of " + time_text(first.evaluation.step_time_s);
   }

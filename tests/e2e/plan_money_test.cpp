@@ -160,6 +160,11 @@ TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]")
     CHECK(page.find(std::string("id=\"section-") + part + '"') != std::string::npos);
   CHECK(page.find("for the least money, on abci-a or dgx-h100, within 10 days?") != std::string::npos);
   CHECK(page.find("Take 32 GPUs of dgx-h100 (tp 1, pp 1, dp 32") != std::string::npos);
+  // The answer has the money of the table.
+  const std::size_t end = page.find(" USD at typical prices");
+  REQUIRE(end != std::string::npos);
+  const std::size_t begin = page.rfind(' ', end - 1) + 1;
+  CHECK(page.find("<td>" + page.substr(begin, end - begin) + "</td>") != std::string::npos);
   CHECK(page.find("mercatus-ai.com") != std::string::npos);
   CHECK(page.find("<script") == std::string::npos);
   CHECK(page.find("<!--") == std::string::npos);           // every mark was replaced
