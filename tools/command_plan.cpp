@@ -59,7 +59,7 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
     if (options.pick > static_cast<int>(found.size()))
       return fail_key("--pick", std::to_string(options.pick), fmt::format("{} layouts were found", found.size()));
     const Candidate& picked = found[static_cast<std::size_t>(options.pick - 1)];
-    const MachineChoice& machine = report->plan.machines[static_cast<std::size_t>(picked.machine)].choice;
+    const MachineChoice& machine = choice_of(report->plan, picked);
     return print_for_launcher(options.emit, with_layout(machine.scenario, picked.evaluation.layout)) ? answer
                                                                                                      : ExitCode::no;
   }

@@ -67,6 +67,8 @@ Band band_around(double p50_s, double half_width) {
   return {p50_s / factor, p50_s, p50_s * factor};
 }
 
+double deviation_of(double p5_s, double p95_s) { return p5_s > 0 ? std::log(p95_s / p5_s) / (2 * kNinetyPercent) : 0; }
+
 std::vector<Likeness> closest_runs(const Scenario& scenario, std::size_t count) {
   const double parameters = static_cast<double>(parameter_count(scenario.model).total());
   std::vector<Likeness> all;

@@ -74,6 +74,9 @@ inline constexpr double kNinetyPercent = 1.6449;
 /// From exp(-half_width) to exp(half_width) times the median.
 Band band_around(double p50_s, double half_width);
 
+/// Standard deviation of the logarithm of a time with this 90 % interval; 0 without one (p5_s = 0).
+double deviation_of(double p5_s, double p95_s);
+
 /// A measured run like this one.
 struct Likeness {
   const MeasuredRun* run = nullptr;

@@ -36,7 +36,7 @@ inline Range3 operator*(const Range3& a, const Range3& b) {
   return {a.low * b.low, a.typical * b.typical, a.high * b.high};
 }
 
-/// How long one binds oneself.
+/// Contract term of a price.
 enum class Term { on_demand, reserved_1y, reserved_3y, owned };
 template <>
 struct EnumNames<Term> {

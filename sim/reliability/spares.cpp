@@ -2,9 +2,16 @@
 
 namespace tracecast {
 
+namespace {
+
+/// B(servers, load) from that of one server less.
+double next_loss(double loss, int servers, double load) { return load * loss / (servers + load * loss); }
+
+}  // namespace
+
 double erlang_loss(int servers, double load) {
   double loss = 1;
-  for (int n = 1; n <= servers; ++n) loss = load * loss / (n + load * loss);
+  for (int n = 1; n <= servers; ++n) loss = next_loss(loss, n, load);
   return loss;
 }
 
@@ -28,7 +35,7 @@ int cheapest_spares(const FailureModel& failures, const Machine& machine, const 
       best = spares;
       least = cost;
     }
-    loss = load * loss / (spares + 2 + load * loss);  // B of the next number
+    loss = next_loss(loss, spares + 2, load);
   }
   return best;
 }

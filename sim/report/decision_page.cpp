@@ -18,10 +18,6 @@
 namespace tracecast {
 namespace {
 
-const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
-  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
-}
-
 std::string element(std::string_view tag, std::string_view text) {
   return fmt::format("<{0}>{1}</{0}>\n", tag, markup_text(text));
 }
@@ -252,13 +248,11 @@ std::string decision_page(const PlanReport& report, const PageMetadata& metadata
   } else {
     const TextStyle plain;
     body += section("answer", "Answer", fmt::format("<p class=\"answer\">{}</p>\n", markup_text(answer(report))));
-    body += section("trade-off", "Days against money",
-                    figure(trade_off_svg(plan)) +
-                        (trade_off_svg(plan).empty()
-                             ? ""
-                             : element("p",
-                                       "Lines: P10 to P90. Broken line: candidates that no other beats in both. "
-                                       "Numbers: places in the table.")));
+    if (const std::string picture = trade_off_svg(plan); !picture.empty())
+      body += section("trade-off", "Days against money",
+                      figure(picture) + element("p",
+                                                "Lines: P10 to P90. Broken line: candidates that no other beats in "
+                                                "both. Numbers: places in the table."));
     body += section("sizes", "Days against GPUs", figure(sizes_svg(plan)));
     body += section("candidates", "Candidates", candidates_table(plan));
     body += section("money", "Money", figure(money_svg(plan)) + money_table(plan.candidates.front()));

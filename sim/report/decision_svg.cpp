@@ -35,10 +35,6 @@ constexpr SvgStyle kStyle{
         "c5)}"
         "polyline{fill:none}"};
 
-const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
-  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
-}
-
 /// Class of each machine (topology and variant), in the order of the candidates.
 std::map<std::string, std::string> classes_of(const CapacityPlan& plan) {
   std::map<std::string, std::string> classes;
@@ -78,21 +74,43 @@ void draw_axes(SvgCanvas& picture, const Scale& x, const Scale& y, const std::st
   picture.text(x.from - 8, y.to - 12, y_name, "end");
 }
 
-/// Machines by colour, on one or more lines. Returns the y below it.
-double draw_legend(SvgCanvas& picture, const std::map<std::string, std::string>& classes, double y) {
-  double x = kLeft;
-  for (const auto& [name, colour] : classes) {
+/// Names and the attributes of their colours.
+using Legend = std::vector<std::pair<std::string, std::string>>;
+
+/// On one or more lines from x, y on. Returns the y below it.
+double draw_legend(SvgCanvas& picture, const Legend& legend, double left, double y) {
+  double x = left;
+  for (const auto& [name, attributes] : legend) {
     const double width = 30 + 7.2 * static_cast<double>(name.size());
-    if (x + width > kWidth - kRight && x > kLeft) {
-      x = kLeft;
+    if (x + width > kWidth - kRight && x > left) {
+      x = left;
       y += 20;
     }
-    picture.add(svg_rect(x, y - 10, 12, 12, fmt::format("class=\"{}\"", colour)));
+    picture.add(svg_rect(x, y - 10, 12, 12, attributes));
     picture.text(x + 18, y, name, "");
     x += width;
   }
   return y + 16;
 }
+
+/// A legend of machines above a plot from 0 to the largest values.
+struct Plot {
+  SvgCanvas picture;
+  std::map<std::string, std::string> classes;  ///< by machine
+  Scale x;
+  Scale y;
+
+  Plot(const CapacityPlan& plan, double most_x, double most_y, const std::string& x_name, const std::string& y_name)
+      : classes(classes_of(plan)) {
+    Legend legend;
+    for (const auto& [name, colour] : classes) legend.emplace_back(name, fmt::format("class=\"{}\"", colour));
+    const double top = draw_legend(picture, legend, kLeft, 24) + 22;
+    x = {0, most_x * 1.05, kLeft, kWidth - kRight};
+    y = {0, most_y * 1.05, top + 300, top};
+    draw_axes(picture, x, y, x_name, y_name);
+  }
+  std::string document(const std::string& title) const { return picture.document(kWidth, y.from + 50, title, kStyle); }
+};
 
 void draw_point(SvgCanvas& picture, double x, double y, const std::string& colour, const std::string& tip) {
   picture.add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"5\" class=\"{}\"><title>{}</title></circle>", x, y,
@@ -108,57 +126,48 @@ std::string points_text(const std::vector<std::pair<double, double>>& points) {
 }  // namespace
 
 std::string trade_off_svg(const CapacityPlan& plan) {
-  const bool money =
-      std::ranges::any_of(plan.candidates, [](const Candidate& each) { return each.cost_usd.has_value(); });
   std::vector<std::size_t> shown;
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i)
-    if (plan.candidates[i].days > 0 && (!money || plan.candidates[i].cost_usd)) shown.push_back(i);
-  if (shown.empty()) return "";
   double unit = 1;
-  for (const std::size_t i : shown)
-    if (money && plan.candidates[i].cost_usd->typical >= 1e6) unit = 1e6;
-  const auto expense = [&](const Candidate& each) {
-    return money ? each.cost_usd->typical / unit : choice_of(plan, each).gpus;
-  };
-  double most_x = 0;
-  double most_y = 0;
-  for (const std::size_t i : shown) {
+  double most_usd = 0;
+  double most_days = 0;
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Candidate& each = plan.candidates[i];
-    most_x = std::max({most_x, expense(each), each.cost_quantiles_usd ? each.cost_quantiles_usd->p90 / unit : 0});
-    most_y = std::max({most_y, each.days, each.days_quantiles ? each.days_quantiles->p90 : 0});
+    if (each.days <= 0 || !each.cost_usd) continue;
+    shown.push_back(i);
+    if (each.cost_usd->typical >= 1e6) unit = 1e6;
+    most_usd = std::max({most_usd, each.cost_usd->typical, each.cost_quantiles_usd ? each.cost_quantiles_usd->p90 : 0});
+    most_days = std::max({most_days, each.days, each.days_quantiles ? each.days_quantiles->p90 : 0});
   }
-  const auto classes = classes_of(plan);
-  SvgCanvas picture;
-  const double top = draw_legend(picture, classes, 24) + 22;
-  const double bottom = top + 300;
-  const Scale x{0, most_x * 1.05, kLeft, kWidth - kRight};
-  const Scale y{0, most_y * 1.05, bottom, top};
-  draw_axes(picture, x, y, money ? (unit > 1 ? "million USD" : "USD") : "GPUs", "days");
+  if (shown.empty()) return "";
+  Plot plot(plan, most_usd / unit, most_days, unit > 1 ? "million USD" : "USD", "days");
+  const auto x_of = [&](const Candidate& each) { return plot.x(each.cost_usd->typical / unit); };
   std::vector<std::pair<double, double>> front;
   for (const int index : plan.pareto) {
     const Candidate& each = plan.candidates[static_cast<std::size_t>(index)];
-    if (each.days > 0 && (!money || each.cost_usd)) front.emplace_back(x(expense(each)), y(each.days));
+    if (each.days > 0 && each.cost_usd) front.emplace_back(x_of(each), plot.y(each.days));
   }
   std::ranges::sort(front);
-  if (front.size() > 1) picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
+  if (front.size() > 1) plot.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
   std::set<std::pair<int, int>> labels;
   for (const std::size_t i : shown) {
     const Candidate& each = plan.candidates[i];
     const MachineChoice& machine = choice_of(plan, each);
-    const std::string& colour = classes.at(machine_text(machine));
-    const double px = x(expense(each));
-    const double py = y(each.days);
-    if (each.days_quantiles) picture.line(px, y(each.days_quantiles->p10), px, y(each.days_quantiles->p90), colour);
-    if (money && each.cost_quantiles_usd)
-      picture.line(x(each.cost_quantiles_usd->p10 / unit), py, x(each.cost_quantiles_usd->p90 / unit), py, colour);
-    draw_point(picture, px, py, colour,
+    const std::string& colour = plot.classes.at(machine_text(machine));
+    const double px = x_of(each);
+    const double py = plot.y(each.days);
+    if (each.days_quantiles)
+      plot.picture.line(px, plot.y(each.days_quantiles->p10), px, plot.y(each.days_quantiles->p90), colour);
+    if (each.cost_quantiles_usd)
+      plot.picture.line(plot.x(each.cost_quantiles_usd->p10 / unit), py, plot.x(each.cost_quantiles_usd->p90 / unit),
+                        py, colour);
+    draw_point(plot.picture, px, py, colour,
                fmt::format("{}: {} x {}, {} days, {}", i + 1, number(machine.gpus, 1), machine_text(machine),
-                           number(each.days, 3), number(expense(each), 3)));
+                           number(each.days, 3), number(each.cost_usd->typical / unit, 3)));
     // A number that another one would cover is left out; the table has all.
     if (labels.insert({static_cast<int>(px / 16), static_cast<int>(py / 14)}).second)
-      picture.text(px + 8, py - 7, std::to_string(i + 1), "");
+      plot.picture.text(px + 8, py - 7, std::to_string(i + 1), "");
   }
-  return picture.document(kWidth, bottom + 50, "days against money", kStyle);
+  return plot.document("days against money");
 }
 
 std::string sizes_svg(const CapacityPlan& plan) {
@@ -180,13 +189,10 @@ std::string sizes_svg(const CapacityPlan& plan) {
     }
   }
   if (!several) return "";
-  const auto classes = classes_of(plan);
-  SvgCanvas picture;
-  const double top = draw_legend(picture, classes, 24) + 22;
-  const double bottom = top + 300;
-  const Scale x{0, most_x * 1.05, kLeft, kWidth - kRight};
-  const Scale y{0, most_y * 1.05, bottom, top};
-  draw_axes(picture, x, y, "GPUs", "days");
+  Plot plot(plan, most_x, most_y, "GPUs", "days");
+  const Scale& x = plot.x;
+  const Scale& y = plot.y;
+  SvgCanvas& picture = plot.picture;
   if (plan.target.days > 0 && plan.target.days < y.high) {
     picture.line(x.from, y(plan.target.days), x.to, y(plan.target.days), "c5");
     picture.text(x.to, y(plan.target.days) - 6, fmt::format("{:g} days", plan.target.days), "end");
@@ -200,12 +206,12 @@ std::string sizes_svg(const CapacityPlan& plan) {
       back.emplace_back(x(gpus), y(each->days_quantiles->p90));
     }
     area.insert(area.end(), back.rbegin(), back.rend());
-    const std::string& colour = classes.at(name);
+    const std::string& colour = plot.classes.at(name);
     if (back.size() > 1) picture.add(fmt::format("<polygon points=\"{}\" class=\"{}\"/>", points_text(area), colour));
     picture.add(fmt::format("<polyline points=\"{}\" class=\"{}\"/>", points_text(middle), colour));
     for (const auto& [px, py] : middle) draw_point(picture, px, py, colour, name);
   }
-  return picture.document(kWidth, bottom + 50, "days against GPUs", kStyle);
+  return plot.document("days against GPUs");
 }
 
 std::string money_svg(const CapacityPlan& plan) {
@@ -229,19 +235,9 @@ std::string money_svg(const CapacityPlan& plan) {
                        kShades[part / kClasses.size()]);
   };
   SvgCanvas picture;
-  double x = 10;
-  double y = 24;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double width = 32 + 7.2 * static_cast<double>(parts[i].size());
-    if (x + width > kWidth) {
-      x = 10;
-      y += 20;
-    }
-    picture.add(svg_rect(x, y - 10, 12, 12, style_of(i)));
-    picture.text(x + 18, y, parts[i], "");
-    x += width;
-  }
-  y += 18;
+  Legend legend;
+  for (std::size_t i = 0; i < parts.size(); ++i) legend.emplace_back(parts[i], style_of(i));
+  double y = draw_legend(picture, legend, 10, 24) + 2;
   const double unit = most >= 1e6 ? 1e6 : 1;
   for (const Candidate* each : rows) {
     const MachineChoice& machine = choice_of(plan, *each);

@@ -9,7 +9,7 @@
 namespace tracecast {
 
 /// Every candidate with a price as a point: days against money, P10 to P90 of both as lines, those that no other beats in both
-/// joined. Without prices GPUs take the place of money. Empty without days.
+/// joined. Empty without days or prices.
 std::string trade_off_svg(const CapacityPlan& plan);
 
 /// The best candidate of every size of each machine: days against GPUs, P10 to P90 as an area. Empty unless a machine has

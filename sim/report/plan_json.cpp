@@ -43,7 +43,7 @@ void add_racks(Json& out, const MachineChoice& machine) {
 
 Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   const Candidate& candidate = plan.candidates[index];
-  const MachineChoice& machine = plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
+  const MachineChoice& machine = choice_of(plan, candidate);
   const Evaluation& e = candidate.evaluation;
   Json parts = Json::object();
   for (const auto& [part, seconds] : step_parts(e)) parts[part] = seconds;
@@ -226,13 +226,11 @@ std::string plan_json(const PlanReport& report) {
   if (!sizes.empty()) out["likely_sizes"] = sizes;
   if (report.own) {
     const Candidate& first = plan.candidates.front();
-    out["own"] =
-        own_json(*report.own, first.evaluation, plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
+    out["own"] = own_json(*report.own, first.evaluation, choice_of(plan, first).gpus);
   }
   if (report.recipe && !plan.candidates.empty()) {
     const Candidate& first = plan.candidates.front();
-    out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s,
-                                plan.machines[static_cast<std::size_t>(first.machine)].choice.gpus);
+    out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s, choice_of(plan, first).gpus);
   }
   return json_file(out);
 }

@@ -71,7 +71,7 @@ std::vector<std::string> changes_of(const PlanReport& report, const TextStyle& s
         "None of {} assumptions, moved alone to an end of its range, puts another machine first.", found.tried));
   for (const Flip& each : found.flips) {
     const Candidate& first = report.plan.candidates[static_cast<std::size_t>(each.candidate)];
-    const MachineChoice& machine = report.plan.machines[static_cast<std::size_t>(first.machine)].choice;
+    const MachineChoice& machine = choice_of(report.plan, first);
     text.push_back(fmt::format("{}: {} {} {} comes first", each.assumption, number(machine.gpus, 1), times(style),
                                machine_text(machine)));
   }

@@ -18,10 +18,6 @@ namespace {
 
 constexpr double kSecondsPerDay = 86400;
 
-const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
-  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
-}
-
 /// Without outages.
 double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {
   return progress_of_step(choice_of(plan, candidate)) / candidate.evaluation.step_time_s;
@@ -140,6 +136,10 @@ constexpr UpgradeRule kUpgrades[] = {
 };
 
 }  // namespace
+
+const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
+  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
+}
 
 double progress_of_step(const MachineChoice& choice) {
   const Training& training = choice.scenario.training;

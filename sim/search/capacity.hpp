@@ -143,6 +143,9 @@ struct CapacityPlan {
   std::string limit;  ///< parts of the step of the best layout, largest first
 };
 
+/// The machine of one of its candidates.
+const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate);
+
 /// A layout on a machine, with the time and cost of the job. Without `economics` no costs.
 Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,
                          const LayoutFacts& facts, const JobTarget& target, const Economics* economics);

@@ -22,10 +22,6 @@ struct Variation {
   std::function<void(const MachineChoice&, Evaluation&, LayoutFacts&)> run = {};
 };
 
-const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
-  return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
-}
-
 bool same_machine(const CapacityPlan& plan, const Candidate& a, const Candidate& b) {
   return machine_text(choice_of(plan, a)) == machine_text(choice_of(plan, b)) &&
          choice_of(plan, a).gpus == choice_of(plan, b).gpus;
@@ -117,7 +113,7 @@ void add_runs(std::vector<Variation>& list, const CapacityPlan& plan) {
     failures = failures || facts.goodput < 1;
     const std::string& name = choice.topology;
     if (facts.step_p5_s <= 0 || !known.insert(name).second) continue;
-    const double sigma = std::log(facts.step_p95_s / facts.step_p5_s) / (2 * kNinetyPercent);
+    const double sigma = deviation_of(facts.step_p5_s, facts.step_p95_s);
     const double alone = std::sqrt(1 - shared_error(choice.scenario.model.moe.has_value(), false));
     const double factor = std::exp(kNinetyPercent * sigma * alone);
     for (const auto& [by, word] : {std::pair(1 / factor, "shorter"), std::pair(factor, "longer")})

@@ -76,7 +76,7 @@ struct Spread {
 Spread spread_of(const Candidate& candidate, const MachineChoice& choice, const Economics* economics) {
   const LayoutFacts& facts = candidate.facts;
   Spread spread;
-  spread.step_sigma = std::log(facts.step_p95_s / facts.step_p5_s) / (2 * kNinetyPercent);
+  spread.step_sigma = deviation_of(facts.step_p5_s, facts.step_p95_s);
   spread.step_middle_s = std::sqrt(facts.step_p5_s * facts.step_p95_s);
   const double days = candidate.days > 0 ? candidate.days : facts.history_days;
   spread.goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days, 1.0));
@@ -132,8 +132,8 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
                                   const std::vector<Draw>& draws, const Economics* economics) {
   if (plan.objective == Objective::gpus || candidate.facts.step_p5_s <= 0 || first.facts.step_p5_s <= 0)
     return std::nullopt;
-  const MachineChoice& own = plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
-  const MachineChoice& best = plan.machines[static_cast<std::size_t>(first.machine)].choice;
+  const MachineChoice& own = choice_of(plan, candidate);
+  const MachineChoice& best = choice_of(plan, first);
   const Spread a = spread_of(candidate, own, economics);
   const Spread b = spread_of(first, best, economics);
   if (plan.objective == Objective::cost && (!a.price || !b.price)) return std::nullopt;
@@ -174,8 +174,7 @@ double shared_error(bool experts, bool same_gpu) {
 
 void add_uncertainty(CapacityPlan& plan, const Economics* economics) {
   const std::vector<Draw> draws = make_draws();
-  for (Candidate& each : plan.candidates)
-    add_quantiles(each, plan.machines[static_cast<std::size_t>(each.machine)].choice, draws, plan.target, economics);
+  for (Candidate& each : plan.candidates) add_quantiles(each, choice_of(plan, each), draws, plan.target, economics);
   for (std::size_t i = 1; i < plan.candidates.size(); ++i) {
     Candidate& each = plan.candidates[i];
     each.ratio_to_first = ratio_of(plan, each, plan.candidates.front(), draws, economics);

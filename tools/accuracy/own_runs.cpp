@@ -73,7 +73,7 @@ OwnFit own_fit(const CsvTable& table, const RowForecast& row, const std::vector<
     fit.explained += weights[i] * with_row[i];
   }
   fit.factor = std::exp(logarithm);
-  const double sigma = row.band.p5_s > 0 ? std::log(row.band.p95_s / row.band.p5_s) / (2 * kNinetyPercent) : 0;
+  const double sigma = deviation_of(row.band.p5_s, row.band.p95_s);
   const double margin = std::exp(kNinetyPercent * sigma * std::sqrt(std::max(0.0, 1 - fit.explained)));
   fit.low_s = row.predicted_s * fit.factor / margin;
   fit.high_s = row.predicted_s * fit.factor * margin;
