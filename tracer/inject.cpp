@@ -1,6 +1,6 @@
 // libtracecast_inject.so: CUDA loads it into a program that `tracecast record` starts (CUDA_INJECTION64_PATH) and calls
 // InitializeInjection. It enables CUPTI's activity records, writes them each second, and ends the trace when the program exits.
-// NCCL loads it as its profiler plug-in, NVTX as its injection. A fault of the recording never stops the program: the trace's header
+// NCCL loads it as its profiler plug-in, NVTX as its injection; the program may call tracecast_push and tracecast_pop in it. A fault of the recording never stops the program: the trace's header
 // says what failed.
 //
 // Variables that `tracecast record` sets:
@@ -42,8 +42,8 @@ using namespace tracecast;
 
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20;  ///< about 40,000 kernels
 constexpr std::size_t kAlignment = 8;                       ///< required by CUPTI
-constexpr auto kLaunchIds = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
-static_assert(kLaunchIds == kLaunchOfNccl);
+constexpr auto kOurIds = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
+static_assert(kOurIds == kRecorderIds);
 
 /// What the process records. Never freed: CUPTI's threads may deliver a last buffer while the process shuts down.
 struct Recording {
@@ -58,6 +58,7 @@ struct Recording {
   std::condition_variable ending;
   bool ends = false;
   std::atomic<bool> enabled{false};  ///< changed with `mutex`
+  std::atomic<std::int64_t> next_operator{kFirstOperatorId};
 };
 Recording* recording = nullptr;  ///< nullptr: nothing is recorded, as in a forked child
 
@@ -295,8 +296,8 @@ std::string start() {
   r->nccl = std::make_unique<nccl::Recorder>(
       *r->writer,
       nccl::Clock{cupti_now,
-                  [&cupti](std::int64_t id) { cupti.push_external_id(kLaunchIds, static_cast<std::uint64_t>(id)); },
-                  [&cupti] { cupti.pop_external_id(kLaunchIds, nullptr); }});
+                  [&cupti](std::int64_t id) { cupti.push_external_id(kOurIds, static_cast<std::uint64_t>(id)); },
+                  [&cupti] { cupti.pop_external_id(kOurIds, nullptr); }});
   recording = r.release();
   pthread_atfork(nullptr, nullptr, in_forked_child);
   start_flushes(*recording);
@@ -369,6 +370,21 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(v
   CuptiLibrary cupti;
   if (!cupti.load().empty() || cupti.initialize_nvtx == nullptr) return 0;
   return cupti.initialize_nvtx(get_table);
+}
+
+// A program may say what it launches: kernels that this thread launches between tracecast_push and tracecast_pop are the operator `name`
+// ("fc2"), or have the sizes that it names ("aten::mm, sizes = [[8192, 4096], [4096, 12288]]"). Pairs may be nested; the innermost
+// counts. Without a recording both do nothing.
+extern "C" __attribute__((visibility("default"))) void tracecast_push(const char* name) {
+  Recording* const r = recording;
+  if (r == nullptr) return;
+  const std::int64_t id = r->next_operator++;
+  if (r->enabled) r->writer->operator_id(id, name == nullptr ? "" : name);
+  r->cupti.push_external_id(kOurIds, static_cast<std::uint64_t>(id));
+}
+
+extern "C" __attribute__((visibility("default"))) void tracecast_pop() {
+  if (recording != nullptr) recording->cupti.pop_external_id(kOurIds, nullptr);
 }
 
 // CUDA expects 1; any other value would stop the program. A failed recording must not do that.

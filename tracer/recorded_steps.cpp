@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/import/kernel_names.hpp"
@@ -28,12 +29,12 @@ std::vector<std::vector<std::int64_t>> lists_of(std::string_view text) {
   return lists;
 }
 
-/// Sizes from a PyTorch range that multiplies matrices; addmm lists the bias first.
-std::optional<MatrixSizes> multiplied(const TraceRange& range) {
-  const std::size_t at = range.name.find("sizes = ");
-  if (at == std::string::npos || !range.name.starts_with("aten::")) return std::nullopt;
-  const std::string_view name = std::string_view(range.name).substr(0, range.name.find(','));
-  const auto lists = lists_of(std::string_view(range.name).substr(at));
+/// Sizes from the text of a PyTorch range that multiplies matrices; addmm lists the bias first.
+std::optional<MatrixSizes> multiplied(std::string_view text) {
+  const std::size_t at = text.find("sizes = ");
+  if (at == std::string_view::npos || !text.starts_with("aten::")) return std::nullopt;
+  const std::string_view name = text.substr(0, text.find(','));
+  const auto lists = lists_of(text.substr(at));
   const std::size_t first = name == "aten::addmm" ? 1 : 0;
   if (name != "aten::mm" && name != "aten::addmm" && name != "aten::_scaled_mm") return std::nullopt;
   if (lists.size() < first + 2 || lists[first].size() != 2 || lists[first + 1].size() != 2) return std::nullopt;
@@ -45,16 +46,25 @@ std::optional<MatrixSizes> multiplied(const TraceRange& range) {
 class Grouping {
  public:
   Grouping(const Trace& trace, const std::set<std::string>& operator_names)
-      : trace_(trace), names_(operator_names), open_(trace) {}
+      : trace_(trace), names_(operator_names), open_(trace) {
+    std::unordered_map<std::int64_t, std::string_view> operators;
+    for (const TraceOperator& each : trace.operators) operators.emplace(each.id, each.name);
+    for (const TraceExternal& each : trace.externals)
+      if (const auto found = operators.find(each.id); each.kind == kRecorderIds && found != operators.end())
+        ids_.insert_or_assign(each.correlation, std::pair(each.id, found->second));
+  }
 
   void append(const RecordedWork& work, RecordedStep& step) const {
-    const std::string& name = trace_.kernels[static_cast<std::size_t>(work.kernel)].name;
+    const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(work.kernel)];
+    const std::string& name = kernel.name;
     if (!nccl_kernel(name).name.empty()) return step.collectives.push_back(work.kernel);
     KernelGroup group;
     group.kernels.push_back(work.kernel);
     group.traits.kind = kernel_kind(name);
     group.traits.nameless =
         group.traits.kind == OperatorKind::residual && name.find("elementwise") == std::string::npos;
+    if (const auto id = ids_.find(kernel.correlation); id != ids_.end())
+      look_at(id->second.second, id->second.first, group);
     if (work.call >= 0) look_at_ranges(trace_.calls[static_cast<std::size_t>(work.call)], group);
     const bool adds_parts =
         is_split_k_part(name) && !step.work.empty() && is_multiplication(step.work.back().traits.kind);
@@ -69,15 +79,18 @@ class Grouping {
 
  private:
   void look_at_ranges(const TraceCall& call, KernelGroup& group) const {
-    for (const std::int32_t index : open_.at(call.thread, call.start_ns)) {
-      const TraceRange& range = trace_.ranges[static_cast<std::size_t>(index)];
-      KernelTraits& traits = group.traits;
-      traits.backward = traits.backward || range.name.find("Backward") != std::string::npos;
-      if (group.range >= 0) continue;
-      traits.sizes = multiplied(range);
-      if (names_.contains(range.name)) traits.name = range.name;
-      if (traits.sizes || !traits.name.empty()) group.range = index;
-    }
+    for (const std::int32_t index : open_.at(call.thread, call.start_ns))
+      look_at(trace_.ranges[static_cast<std::size_t>(index)].name, index, group);
+  }
+
+  /// What a range or id around a kernel says of it; the first that says something counts.
+  void look_at(std::string_view text, std::int64_t number, KernelGroup& group) const {
+    KernelTraits& traits = group.traits;
+    traits.backward = traits.backward || text.find("Backward") != std::string_view::npos;
+    if (group.range >= 0) return;
+    traits.sizes = multiplied(text);
+    if (names_.contains(std::string(text))) traits.name = text;
+    if (traits.sizes || !traits.name.empty()) group.range = number;
   }
 
   /// Two kernels launched in the same range belong to one operator, unless both multiply.
@@ -89,6 +102,7 @@ class Grouping {
   const Trace& trace_;
   const std::set<std::string>& names_;
   OpenRanges open_;
+  std::unordered_map<std::int64_t, std::pair<std::int64_t, std::string_view>> ids_;  ///< [correlation] id and its text
 };
 
 bool has_step_ranges(const Trace& trace) {

@@ -39,7 +39,7 @@ struct KernelTraits {
 struct KernelGroup {
   std::vector<std::int32_t> kernels;  ///< indices into Trace::kernels
   KernelTraits traits;
-  std::int32_t range = -1;  ///< that gives its name or sizes
+  std::int64_t range = -1;  ///< that gives its name or sizes: an index into Trace::ranges, or an operator's id
 };
 
 /// One step of one GPU. The first and the last of a recording may be parts of one.

@@ -45,7 +45,7 @@ constexpr std::int32_t kAnyCollective = kCollectiveKinds;
 }  // namespace
 
 const char* to_string(Match match) {
-  constexpr const char* kTexts[kMatches] = {"by a range with an operator's name",
+  constexpr const char* kTexts[kMatches] = {"by an operator's name",
                                             "by the sizes of its matrices",
                                             "by order and kind",
                                             "the step has no such operator in this pass",

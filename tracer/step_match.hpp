@@ -2,8 +2,8 @@
 /// Which operator of a step a recorded kernel is. Kernels and operators are aligned in order (tracer/alignment.hpp) so that the total
 /// weight is maximal:
 ///
-///   name     8   all kernels launched in a range named after an operator ("qkv") together are that operator
-///   sizes    6   a matrix multiplication launched in a range that names its sizes ("aten::mm, sizes = [[8192, 4096], …]", as
+///   name     8   all kernels launched in a range, or under an id, named after an operator ("qkv") together are that operator
+///   sizes    6   a matrix multiplication launched in a range (or under an id) that names its sizes ("aten::mm, sizes = [[8192, 4096], …]", as
 ///                PyTorch's NVTX and profiler write them) matches operators of these sizes and no others
 ///   kind     4   a multiplication or attention kernel without sizes, by its name
 ///            2   element-wise kernels, by their name; kernels with unknown names match a residual with weight 1

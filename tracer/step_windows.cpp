@@ -235,6 +235,9 @@ bool keep_last_steps(Trace& trace, std::int64_t count) {
   trace.copies = std::move(copies);
   std::erase_if(trace.calls, [&within](const TraceCall& c) { return !within(c.start_ns); });
   std::erase_if(trace.externals, [&calls](const TraceExternal& e) { return !calls.contains(e.correlation); });
+  std::unordered_set<std::int64_t> ids;
+  for (const TraceExternal& e : trace.externals) ids.insert(e.id);
+  std::erase_if(trace.operators, [&ids](const TraceOperator& o) { return !ids.contains(o.id); });
   std::erase_if(trace.ranges, [begin, end](const TraceRange& r) {
     return r.start_ns >= end || (r.end_ns >= r.start_ns && r.end_ns <= begin);
   });

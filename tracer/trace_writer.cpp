@@ -70,6 +70,7 @@ bool write_trace(const std::string& path, const Trace& trace) {
     writer.copy(c.kind, c.device, c.stream, c.correlation, c.bytes, c.start_ns, c.end_ns);
   for (const TraceCollective& c : trace.collectives) writer.collective(c);
   for (const TraceExternal& e : trace.externals) writer.external(e.kind, e.id, e.correlation);
+  for (const TraceOperator& o : trace.operators) writer.operator_id(o.id, o.name);
   for (const TraceDevice& d : trace.devices) writer.device(d);
   if (trace.overhead_ns > 0) writer.overhead(trace.overhead_ns);
   if (trace.dropped > 0) writer.dropped(trace.dropped);
@@ -201,6 +202,13 @@ void TraceWriter::collective(const TraceCollective& c) {
 void TraceWriter::external(std::int64_t kind, std::int64_t id, std::int64_t correlation) {
   const std::lock_guard lock(mutex_);
   line("[\"external\",%" PRId64 ",%" PRId64 ",%" PRId64 "]", kind, id, correlation);
+  ++records_;
+}
+
+void TraceWriter::operator_id(std::int64_t id, std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t number = string_number(name);
+  line("[\"operator\",%" PRId64 ",%" PRId64 "]", id, number);
   ++records_;
 }
 

@@ -34,6 +34,7 @@ class TraceWriter {
   void range_end(std::int64_t id, std::int64_t time_ns);
   void collective(const TraceCollective& collective);
   void external(std::int64_t kind, std::int64_t id, std::int64_t correlation);
+  void operator_id(std::int64_t id, std::string_view name);
   void device(const TraceDevice& device);
   void library(std::string_view name, std::string_view version);
   void overhead(std::int64_t ns);

@@ -5,7 +5,10 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -125,8 +128,10 @@ class Recorder {
                    fmt::format("has no kernel or copy among {} events: the GPU was not recorded (profile with "
                                "ProfilerActivity.CUDA)",
                                events_)});
+    name_kernels_without_call();
     trace.records = static_cast<std::int64_t>(trace.kernels.size() + trace.copies.size() + trace.calls.size() +
-                                              trace.ranges.size() + trace.collectives.size());
+                                              trace.ranges.size() + trace.collectives.size() + trace.externals.size() +
+                                              trace.operators.size());
     trace.complete = true;
     result_.found = {{"kernels", static_cast<std::int64_t>(trace.kernels.size())},
                      {"copies and memsets", static_cast<std::int64_t>(trace.copies.size())},
@@ -161,7 +166,26 @@ class Recorder {
     result_.trace.kernels.push_back({std::string(event.field("name")), device(event), stream(event),
                                      argument(event, "correlation"), start, end, product_of(event.argument("grid")),
                                      product_of(event.argument("block"))});
+    if (const std::int64_t id = argument(event, "External id"); id > 0)
+      operator_of_.emplace_back(result_.trace.kernels.back().correlation, id);
     if (!event.argument("Collective name").empty()) collective(event, start, end);
+  }
+
+  /// Kineto gives a kernel the id of the operator that launched it. Where the call is recorded, ranges say more.
+  void name_kernels_without_call() {
+    Trace& trace = result_.trace;
+    std::unordered_set<std::int64_t> called;
+    for (const TraceCall& call : trace.calls) called.insert(call.correlation);
+    std::unordered_set<std::int64_t> named;
+    for (const auto& [correlation, id] : operator_of_) {
+      const auto range = range_of_.find(id);
+      if (correlation <= 0 || called.contains(correlation) || range == range_of_.end()) continue;
+      trace.externals.push_back({kRecorderIds, kFirstOperatorId + id, correlation});
+      if (named.insert(id).second) trace.operators.push_back({kFirstOperatorId + id, trace.ranges[range->second].name});
+    }
+    if (!trace.externals.empty())
+      result_.notes.push_back(fmt::format("{} kernels without a recorded call have the operator of their external id",
+                                          trace.externals.size()));
   }
 
   void copy(const Event& event, std::int64_t start, std::int64_t end) {
@@ -218,6 +242,8 @@ class Recorder {
     range.id = static_cast<std::int64_t>(result_.trace.ranges.size());
     range.start_ns = start;
     range.end_ns = end;
+    if (const std::int64_t id = argument(event, "External id"); id > 0 && id < kFirstOperatorId)
+      range_of_.emplace(id, result_.trace.ranges.size());
     result_.trace.ranges.push_back(std::move(range));
   }
 
@@ -229,6 +255,8 @@ class Recorder {
   std::string file_;
   ImportedTrace result_;
   std::int64_t events_ = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> operator_of_;  ///< correlation and external id of kernels
+  std::unordered_map<std::int64_t, std::size_t> range_of_;          ///< [external id]
   std::map<std::string, std::int64_t> skipped_;
   std::optional<Error> error_;
 };

@@ -63,7 +63,7 @@ class Pairing {
     if (launch <= 0) return false;
     if (launches_.empty())
       for (const TraceExternal& e : trace_.externals)
-        if (e.kind == kLaunchOfNccl) launches_.emplace(e.id, e.correlation);
+        if (e.kind == kRecorderIds) launches_.emplace(e.id, e.correlation);
     const auto [begin, end] = launches_.equal_range(launch);
     for (auto each = begin; each != end; ++each) {
       const auto kernel = of_correlation_.find(each->second);

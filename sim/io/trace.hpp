@@ -92,12 +92,19 @@ struct TraceCollective {
   bool operator==(const TraceCollective&) const = default;
 };
 
-/// An external id (a framework operator) that was active when the call with this correlation was made.
+/// An id that was current on the thread when it made the call with this correlation.
 struct TraceExternal {
   std::int64_t kind = 0;
   std::int64_t id = 0;
   std::int64_t correlation = 0;
   bool operator==(const TraceExternal&) const = default;
+};
+
+/// What an external id of the kind kRecorderIds stands for: an operator's name, or a text as a range has ("aten::mm, sizes = …").
+struct TraceOperator {
+  std::int64_t id = 0;
+  std::string name;
+  bool operator==(const TraceOperator&) const = default;
 };
 
 /// A GPU that the process sees.
@@ -111,8 +118,11 @@ struct TraceDevice {
   bool operator==(const TraceDevice&) const = default;
 };
 
-/// TraceExternal::kind of the launches that the recorder numbers: CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2.
-inline constexpr std::int64_t kLaunchOfNccl = 5;
+/// TraceExternal::kind of the recorder's own ids, of launches by NCCL and of operators: CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2.
+/// PyTorch's profiler uses the two other kinds that CUPTI leaves to its clients.
+inline constexpr std::int64_t kRecorderIds = 5;
+/// Ids of operators count from here, those of launches from 1.
+inline constexpr std::int64_t kFirstOperatorId = std::int64_t{1} << 40;
 
 struct Trace {
   TraceHeader header;
@@ -122,6 +132,7 @@ struct Trace {
   std::vector<TraceRange> ranges;
   std::vector<TraceCollective> collectives;
   std::vector<TraceExternal> externals;
+  std::vector<TraceOperator> operators;
   std::vector<TraceDevice> devices;
   std::int64_t overhead_ns = 0;  ///< time that recording took from the program's threads
   std::int64_t dropped = 0;      ///< records that could not be buffered or had no times

@@ -151,6 +151,7 @@ class TraceReader {
                                                       {"range end", &TraceReader::range_end},
                                                       {"collective", &TraceReader::collective},
                                                       {"external", &TraceReader::external},
+                                                      {"operator", &TraceReader::named_id},
                                                       {"device", &TraceReader::device},
                                                       {"library", &TraceReader::library},
                                                       {"overhead", &TraceReader::overhead},
@@ -206,6 +207,10 @@ class TraceReader {
     trace_.externals.push_back(TraceExternal{f.integer(), f.integer(), f.integer()});
     return counted(sizeof(TraceExternal));
   }
+  bool named_id(Fields& f) {
+    trace_.operators.push_back(TraceOperator{f.integer(), f.string()});
+    return counted(sizeof(TraceOperator) + trace_.operators.back().name.size());
+  }
   bool device(Fields& f) {
     trace_.devices.push_back(
         TraceDevice{f.integer(), f.string(), f.string(), f.integer(), f.integer(), f.integer() != 0});
@@ -243,6 +248,12 @@ class TraceReader {
 };
 
 }  // namespace
+
+bool is_trace_file(const std::filesystem::path& path) {
+  std::string first;
+  PackedLines lines(path);
+  return lines.good() && lines.next(first) && is_trace(first);
+}
 
 bool is_trace(std::string_view content) { return content.starts_with("{\"format\":\"tracecast trace"); }
 

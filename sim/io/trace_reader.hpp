@@ -13,6 +13,8 @@ namespace tracecast {
 
 /// The file begins with the header of a trace.
 bool is_trace(std::string_view content);
+/// The same of a file, packed or not, of which the first line is read.
+bool is_trace_file(const std::filesystem::path& path);
 
 /// Memory that the records of a trace may take, names included: some 400,000 kernels with their calls, hundreds of steps. A
 /// recording of a long run is larger; its first part is read, and the rest counted in Trace::left_out.

@@ -55,6 +55,22 @@ TEST_CASE("kineto: a kernel, its launch and its operator", "[tracer][kineto]") {
   CHECK(trace.header.nccl == "2.21.5");
 }
 
+TEST_CASE("kineto: a kernel without a recorded call has the operator of its external id", "[tracer][kineto]") {
+  // Kineto writes the id of an operator into its own event and into those of its kernels.
+  const std::string operators =
+      R"({"ph":"X","cat":"cpu_op","name":"aten::mm","pid":7,"tid":8,"ts":9,"dur":6,"args":{"External id":33,"Input Dims":[[4,8],[8,16]]}},)"
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":200,"dur":9,"args":{"correlation":5,"External id":33}},)"
+      R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":300,"dur":9,"args":{"correlation":6,"External id":34}},)";
+  const Trace trace = kineto(operators + kLaunch + kKernel);
+  CHECK(trace.externals == std::vector<TraceExternal>{{kRecorderIds, kFirstOperatorId + 33, 5}});
+  CHECK(trace.operators == std::vector<TraceOperator>{{kFirstOperatorId + 33, "aten::mm, sizes = [[4, 8], [8, 16]]"}});
+  // With its call a kernel is in the operator's range, and in those around it.
+  const std::string called = operators + kLaunch +
+                             R"({"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":20,"dur":9,)"
+                             R"("args":{"correlation":4,"External id":33}})";
+  CHECK(kineto(called).externals.size() == 1);
+}
+
 TEST_CASE("kineto: an epoch in microseconds keeps its nanoseconds", "[tracer][kineto]") {
   const Trace trace =
       kineto(R"({"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":1694128201426674.123,"dur":1})");

@@ -288,7 +288,7 @@ class Kernels {
     const std::int64_t correlation = launch;  // kernels of one launch share it
     trace.calls.push_back({1, correlation, launch, launch + 1, ""});
     trace.kernels.push_back({name, 0, 7, correlation, start, start + 5, 1, 1});
-    if (id != 0) trace.externals.push_back({kLaunchOfNccl, id, correlation});
+    if (id != 0) trace.externals.push_back({kRecorderIds, id, correlation});
   }
   void collective(const std::string& name, std::int64_t time, std::int64_t launch) {
     TraceCollective c;

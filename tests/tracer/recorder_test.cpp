@@ -11,6 +11,7 @@
 #include "sim/io/trace_reader.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tracer/recorded_steps.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;
@@ -232,4 +233,44 @@ TEST_CASE("recorder: of a long run the last whole steps are kept", "[recorder][e
   CHECK(few.status == 0);
   CHECK(few.trace().kernels.size() == 42);
   CHECK(few.output.find("fewer than 3 whole steps found: everything was kept") != std::string::npos);
+}
+
+TEST_CASE("recorder: PyTorch's ranges and the program's ids say which operator a kernel is", "[recorder][e2e]") {
+  // The texts are those of torch.autograd.profiler.emit_nvtx(record_shapes=True). Thread ids of ranges and calls are the same.
+  const Run run(
+      "init range 'aten::linear, seq = 4, op_id = 11, sizes = [[1, 8192, 4096], [512, 4096], []]' "
+      "range 'aten::addmm, seq = 5, op_id = 12, sizes = [[512], [8192, 4096], [4096, 512], [], []], "
+      "input_op_ids = [(3,0), (4,0)]' kernels 1 end-range end-range "
+      "push fc2 kernels 2 push 'aten::mm, sizes = [[16, 32], [32, 64]]' kernels 1 nccl 5 1 pop kernels 1 pop kernels 1 "
+      "range 'autograd::engine::evaluate_function: MmBackward0, op_id = 20' push fc2 kernels 1 pop end-range");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  const Trace trace = run.trace();
+  CHECK(trace.ranges.size() == 3);
+  CHECK(trace.operators.size() == 3);
+  // The all-reduce belongs to its launch, and so to its NCCL call, inside a push as well.
+  REQUIRE(trace.collectives.size() == 1);
+  CHECK(trace.collectives[0].end_ns > trace.collectives[0].start_ns);
+
+  const auto steps = steps_of_devices(trace, {"fc2"});
+  REQUIRE(steps.size() == 1);
+  std::vector<KernelGroup> groups;
+  for (const RecordedStep& step : steps.at(0)) groups.insert(groups.end(), step.work.begin(), step.work.end());
+  const auto named = [](const KernelGroup& g) {
+    return std::tuple(g.traits.name, g.traits.sizes, g.traits.backward, g.kernels.size());
+  };
+  const std::optional<MatrixSizes> none;
+  REQUIRE(groups.size() == 8);
+  CHECK(named(groups[0]) == std::tuple("", std::optional(sizes_of(8192, 512, 4096)), false, 1));
+  CHECK(named(groups[1]) == std::tuple("fc2", none, false, 1));
+  CHECK(named(groups[3]) == std::tuple("", std::optional(sizes_of(16, 64, 32)), false, 1));
+  CHECK(named(groups[5]) == std::tuple("fc2", none, false, 1));
+  CHECK(named(groups[6]) == std::tuple("", none, false, 1));
+  CHECK(named(groups[7]) == std::tuple("fc2", none, true, 1));
+}
+
+TEST_CASE("recorder: the last steps keep the ids of their kernels", "[recorder][e2e]") {
+  const Run run("init push early steps 1 pop push late steps 2 pop", "", "--steps 1");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.trace().operators == std::vector<TraceOperator>{{kFirstOperatorId + 1, "late"}});
 }

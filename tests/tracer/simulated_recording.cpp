@@ -108,7 +108,7 @@ class RankRecording {
     last_launch_ = launch;
     now_ = launch + 10;
     writer_.call(1, ++correlation_, launch, launch + 2'000, "");
-    if (launch_id_ != 0) writer_.external(kLaunchOfNccl, launch_id_, correlation_);
+    if (launch_id_ != 0) writer_.external(kRecorderIds, launch_id_, correlation_);
     writer_.kernel(name, 0, 7 + stream, correlation_, start, end, 132, 384);
   }
 

@@ -1,6 +1,6 @@
 // The program that the tests of the recorder record. Its arguments are what it does, one after the other:
 //   init | kernels N | steps N | copies N | calls N | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
-//   profiler-stop | nccl VERSION N | exit | _exit | signal N
+//   profiler-stop | nccl VERSION N | range NAME | end-range | push NAME | pop | exit | _exit | signal N
 
 #include <chrono>
 #include <cstdio>
@@ -159,6 +159,29 @@ void nccl(int version, int count) {
   profiler->finalize(context);
 }
 
+/// As CUPTI reports a range of NVTX on this thread.
+void range(const char* name) {
+  static std::vector<std::uint32_t> open;
+  static std::uint32_t ranges = 0;
+  CUpti_ActivityMarker2 marker{};
+  marker.kind = CUPTI_ACTIVITY_KIND_MARKER;
+  marker.flags = name != nullptr ? CUPTI_ACTIVITY_FLAG_MARKER_START : CUPTI_ACTIVITY_FLAG_MARKER_END;
+  if (name != nullptr) open.push_back(++ranges);
+  marker.id = open.back();
+  if (name == nullptr) open.pop_back();
+  marker.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+  marker.name = name;
+  marker.timestamp = now();
+  record(marker);
+}
+
+/// What a script of the user calls.
+void push(const char* name) {
+  symbol<void (*)(const char*)>(std::getenv("CUDA_INJECTION64_PATH"), "tracecast_push")(name);
+}
+
+void pop() { symbol<void (*)()>(std::getenv("CUDA_INJECTION64_PATH"), "tracecast_pop")(); }
+
 void child(bool plainly) {
   const pid_t process = fork();
   if (process == 0) {
@@ -207,6 +230,14 @@ int main(int count, char** arguments) {
       return 7;
     } else if (what == "profiler-start" || what == "profiler-stop") {
       symbol<void (*)(int)>(std::getenv("TRACECAST_CUPTI"), "fake_cupti_profiler")(what == "profiler-start");
+    } else if (what == "range") {
+      range(++i < count ? arguments[i] : "");
+    } else if (what == "end-range") {
+      range(nullptr);
+    } else if (what == "push") {
+      push(++i < count ? arguments[i] : "");
+    } else if (what == "pop") {
+      pop();
     } else if (what == "nccl") {
       const int version = number();
       nccl(version, number());
